@@ -1,0 +1,57 @@
+"""Where a study keeps its files: the one place that knows their names."""
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.errors import UsageError
+from tuner.plan.settings import Settings
+
+
+@dataclass(frozen=True)
+class StudyFolder:
+    """The paths of one study's files; nothing is created by naming them."""
+
+    root: Path
+
+    @property
+    def database(self) -> Path:
+        """The Optuna study, unless a storage URL puts it elsewhere."""
+        return self.root / "study.db"
+
+    @property
+    def trials_csv(self) -> Path:
+        """One row per settings."""
+        return self.root / "trials.csv"
+
+    @property
+    def recommended(self) -> Path:
+        """The answer, for `init_rpc`."""
+        return self.root / "recommended.json"
+
+    @property
+    def figures(self) -> tuple[Path, Path]:
+        """The step-time figure, as SVG and as PNG."""
+        return self.root / "step_time.svg", self.root / "step_time.png"
+
+    @property
+    def failures(self) -> Path:
+        """One folder per failed world."""
+        return self.root / "failures"
+
+    def failure(self, settings: Settings, block: int) -> Path:
+        """The folder of one failed world: what each rank printed, and its stacks."""
+        return self.failures / f"{settings.slug}-block{block:04d}"
+
+    def check_writable(self) -> None:
+        """UsageError unless files can be made here. Leaves nothing behind."""
+        nearest_folder = self.root
+        while not nearest_folder.exists() and nearest_folder != nearest_folder.parent:
+            nearest_folder = nearest_folder.parent
+        try:
+            with tempfile.TemporaryFile(dir=nearest_folder):
+                pass
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise UsageError(f"cannot write the study folder {self.root}: {reason}") from None

@@ -1,0 +1,247 @@
+"""The knobs that can be tuned, and how each reads and writes its values.
+
+A value is what one process gets: an int, a float, a tuple, or None for PyTorch's own choice.
+The names and defaults are those of `torch.distributed.rpc.TensorPipeRpcBackendOptions`
+(torch 2.13); `tests/world/test_torch_facts.py` holds them against the installed torch, which
+the command process never imports.
+"""
+
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+DEFAULT_WORD = "default"
+
+
+@dataclass(frozen=True)
+class DeviceMaps:
+    """For each callee, in order of name: pairs of a local and a remote CUDA device index."""
+
+    by_callee: tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
+
+
+Value = int | float | tuple[str, ...] | DeviceMaps | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Knob(ABC):
+    """One tunable option: `default` is what PyTorch does when it is not given."""
+
+    name: str
+    summary: str
+    default: Value
+
+    def read(self, raw: object) -> Value:
+        """The value in `raw` (text, or plain TOML or JSON data); ValueError says what is wrong."""
+        if self.default is None and (raw is None or raw == DEFAULT_WORD):
+            return None
+        return self._read(raw)
+
+    @abstractmethod
+    def _read(self, raw: object) -> Value: ...
+
+    def to_json(self, value: Value) -> object:
+        """`value` as plain JSON data; `read` takes it back."""
+        return list(value) if isinstance(value, tuple) else value
+
+    def format(self, value: Value) -> str:
+        """`value` as a person would type it; `read` takes it back."""
+        return DEFAULT_WORD if value is None else str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntegerKnob(Knob):
+    """A whole number of at least 1."""
+
+    def _read(self, raw: object) -> int:
+        try:
+            number = int(str(raw).strip()) if not isinstance(raw, bool | float) else None
+        except ValueError:
+            number = None
+        if number is None:
+            raise ValueError(f"{self.name} must be a whole number, got {raw!r}")
+        if number < 1:
+            raise ValueError(f"{self.name} must be at least 1, got {number}")
+        return number
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecondsKnob(Knob):
+    """A number of seconds above zero."""
+
+    def _read(self, raw: object) -> float:
+        try:
+            number = float(str(raw).strip()) if not isinstance(raw, bool) else None
+        except ValueError:
+            number = None
+        if number is None:
+            raise ValueError(f"{self.name} must be a number of seconds, got {raw!r}")
+        if not 0 < number < float("inf"):
+            raise ValueError(f"{self.name} must be above 0, got {number:g}")
+        return number
+
+    def format(self, value: Value) -> str:
+        """Seconds without a needless `.0`."""
+        return f"{value:g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamesKnob(Knob):
+    """An ordered list of known names, joined by `+`; the order is the priority."""
+
+    known: tuple[str, ...]
+
+    def _read(self, raw: object) -> tuple[str, ...]:
+        names = _parts(raw)
+        if not names:
+            raise ValueError(f"{self.name} has an empty list; known: {', '.join(self.known)}")
+        for name in names:
+            if name not in self.known:
+                singular = self.name.removesuffix("s")
+                raise ValueError(f"unknown {singular} {name!r}{nearest(name, self.known)}")
+        if len(set(names)) < len(names):
+            raise ValueError(f"{self.name} names one twice: {'+'.join(names)}")
+        return names
+
+    def format(self, value: Value) -> str:
+        """`shm+uv`."""
+        return "+".join(value) if isinstance(value, tuple) else DEFAULT_WORD
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevicesKnob(Knob):
+    """CUDA devices of a process, joined by `+`: `0+1`, or `cuda:0+cuda:1`."""
+
+    def _read(self, raw: object) -> tuple[str, ...]:
+        devices = tuple(f"cuda:{_device(self.name, part)}" for part in _parts(raw))
+        if not devices or len(set(devices)) < len(devices):
+            raise ValueError(f"{self.name} must be different device indices (0+1), got {raw!r}")
+        return devices
+
+    def format(self, value: Value) -> str:
+        """`cuda:0+cuda:1`."""
+        return "+".join(value) if isinstance(value, tuple) else DEFAULT_WORD
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceMapsKnob(Knob):
+    """For each callee, which local CUDA device maps to which of its own: `server:0-1+1-0`."""
+
+    def _read(self, raw: object) -> DeviceMaps:
+        pairs = raw if isinstance(raw, Mapping) else self._from_text(str(raw))
+        maps = []
+        for callee, mapping in sorted(pairs.items()):
+            if not isinstance(mapping, Mapping) or not mapping:
+                raise ValueError(f"{self.name} needs device pairs for {callee!r}, got {mapping!r}")
+            entries = tuple(
+                sorted(
+                    (_device(self.name, here), _device(self.name, there))
+                    for here, there in mapping.items()
+                )
+            )
+            if len({there for _, there in entries}) < len(entries):
+                raise ValueError(f"{self.name} maps two devices onto one of {callee!r}")
+            maps.append((str(callee), entries))
+        return DeviceMaps(tuple(maps))
+
+    def _from_text(self, text: str) -> dict[str, dict[str, str]]:
+        maps: dict[str, dict[str, str]] = {}
+        for part in text.split("/"):
+            callee, colon, pairs = part.strip().rpartition(":")
+            halves = [pair.split("-") for pair in pairs.split("+")]
+            if not colon or not callee or any(len(half) != 2 for half in halves):
+                raise ValueError(f"{self.name} is written CALLEE:HERE-THERE (worker1:0-1), "
+                                 f"got {text!r}")  # fmt: skip
+            maps[callee] = {half[0]: half[1] for half in halves}
+        return maps
+
+    def to_json(self, value: Value) -> object:
+        """`{"worker1": {"0": 1}}`."""
+        if not isinstance(value, DeviceMaps):
+            return None
+        return {
+            callee: {str(here): there for here, there in pairs} for callee, pairs in value.by_callee
+        }
+
+    def format(self, value: Value) -> str:
+        """`worker1:0-1`, callees joined by `/`."""
+        if not isinstance(value, DeviceMaps):
+            return DEFAULT_WORD
+        return "/".join(
+            f"{callee}:" + "+".join(f"{here}-{there}" for here, there in pairs)
+            for callee, pairs in value.by_callee
+        )
+
+
+def _parts(raw: object) -> tuple[str, ...]:
+    if isinstance(raw, str):
+        return tuple(part.strip() for part in raw.split("+") if part.strip())
+    if isinstance(raw, Sequence):
+        return tuple(str(part) for part in raw)
+    return (str(raw),)
+
+
+def _device(knob: str, raw: object) -> int:
+    text = str(raw).strip().removeprefix("cuda:")
+    if not text.isdecimal():
+        raise ValueError(f"{knob} takes device indices from 0, got {raw!r}")
+    return int(text)
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """The tail of an unknown-name message: the nearest right name if one is near, else all."""
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else f"; known: {', '.join(known)}"
+
+
+NUM_WORKER_THREADS = IntegerKnob(
+    name="num_worker_threads",
+    summary="threads that serve requests and complete this process's own futures",
+    default=16,
+)
+TRANSPORTS = NamesKnob(
+    name="transports",
+    summary="TensorPipe transports in order of priority, joined by +",
+    default=None,
+    known=("shm", "uv", "ibv"),
+)
+CHANNELS = NamesKnob(
+    name="channels",
+    summary="TensorPipe channels in order of priority, joined by +",
+    default=None,
+    known=("cma", "mpt_uv", "basic", "cuda_ipc", "cuda_gdr", "cuda_xth", "cuda_basic"),
+)
+RPC_TIMEOUT = SecondsKnob(
+    name="rpc_timeout", summary="default timeout of a call, in seconds", default=60.0
+)
+DEVICES = DevicesKnob(
+    name="devices", summary="CUDA devices the agent uses, joined by + (needs CUDA)", default=None
+)
+DEVICE_MAPS = DeviceMapsKnob(
+    name="device_maps",
+    summary="device of the caller to device of each callee, worker1:0-1 (needs CUDA)",
+    default=None,
+)
+INTRA_OP_THREADS = IntegerKnob(
+    name="intra_op_threads",
+    summary="torch.set_num_threads in each process; the workload sets the default",
+    default=1,
+)
+
+KNOBS: dict[str, Knob] = {
+    knob.name: knob
+    for knob in (
+        NUM_WORKER_THREADS,
+        TRANSPORTS,
+        CHANNELS,
+        RPC_TIMEOUT,
+        DEVICES,
+        DEVICE_MAPS,
+        INTRA_OP_THREADS,
+    )
+}
+
+# All processes of a world must agree on these, or init_rpc fails, at times by a C++ terminate.
+SAME_FOR_ALL_ROLES = (TRANSPORTS.name, CHANNELS.name)
+CUDA_ONLY = (DEVICES.name, DEVICE_MAPS.name)

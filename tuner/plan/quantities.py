@@ -1,0 +1,57 @@
+"""Durations and fractions as people write them."""
+
+import re
+
+_DURATION_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|min|m|h)")
+
+
+def parse_duration_s(raw: object) -> float:
+    """Seconds in `60s`, `500ms`, `2m`, `1h`, `1m30s`, or a bare number of seconds.
+
+    Raises ValueError for anything else, and for a duration that is not above zero.
+    """
+    seconds = _duration_s(raw)
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"must be longer than zero, got {raw}")
+    return seconds
+
+
+def _duration_s(raw: object) -> float:
+    if isinstance(raw, int | float) and not isinstance(raw, bool):
+        return float(raw)
+    text = str(raw).strip().lower()
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    parts = _DURATION_PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"must be a duration such as 60s, 2m or 1m30s, got {raw!r}")
+    return sum(float(number) * _DURATION_UNITS_S[unit] for number, unit in parts)
+
+
+def parse_fraction(raw: object) -> float:
+    """The fraction in `3%` or `0.03`. Raises ValueError outside 0 to 1, both excluded."""
+    text = str(raw).strip()
+    try:
+        fraction = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise ValueError(f"must be a percentage such as 3%, got {raw!r}") from None
+    if not 0 < fraction < 1:
+        raise ValueError(f"must lie between 0% and 100%, got {raw} (3% is written 3% or 0.03)")
+    return fraction
+
+
+def format_duration(seconds: float) -> str:
+    """`90 s` as `1m30s`, `42.3 s` as `42s`; below ten seconds with one decimal."""
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes}m{rest:02d}s" if rest else f"{minutes}m"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m"

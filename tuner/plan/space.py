@@ -1,0 +1,164 @@
+"""The search space: the tuned knobs and the values each may take."""
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from tuner.plan.knobs import (
+    CUDA_ONLY,
+    KNOBS,
+    SAME_FOR_ALL_ROLES,
+    IntegerKnob,
+    Knob,
+    SecondsKnob,
+    Value,
+    nearest,
+)
+from tuner.plan.settings import ALL_ROLES, Dimension, Settings, default_value
+from tuner.plan.workload_spec import WorkloadSpec
+
+# Beyond this no budget measures a grid; it is a slip of the keyboard.
+MAX_SETTINGS = 2000
+
+_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?::(-?\d+))?")
+
+
+@dataclass(frozen=True)
+class Space:
+    """The grid of settings: every combination of the listed values."""
+
+    axes: tuple[tuple[Dimension, tuple[Value, ...]], ...]
+
+    @classmethod
+    def parse(cls, entries: Iterable[tuple[str, object]]) -> tuple[Self, list[str]]:
+        """The space in `(dimension, values)` entries, and every mistake found in them.
+
+        Values are text (`1,2,4`, `1..32`, `shm,uv,shm+uv`), a number, or a list of values.
+        """
+        axes: dict[Dimension, tuple[Value, ...]] = {}
+        problems: list[str] = []
+        for key, raw in entries:
+            try:
+                dimension = Dimension.parse(key)
+            except ValueError as error:
+                problems.append(str(error))
+                continue
+            if dimension in axes:
+                problems.append(f"{dimension} is given twice")
+            axes[dimension], mistakes = _read_values(KNOBS[dimension.knob], raw)
+            problems += [f"{dimension}: {mistake}" for mistake in mistakes]
+        space = cls(tuple((dimension, values) for dimension, values in axes.items() if values))
+        if space.size > MAX_SETTINGS:
+            problems.append(f"{space.size} settings are more than {MAX_SETTINGS}")
+        return space, problems
+
+    @property
+    def size(self) -> int:
+        """The number of settings in the grid."""
+        return math.prod(len(values) for _, values in self.axes)
+
+    @property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """The tuned dimensions, in the order given."""
+        return tuple(dimension for dimension, _ in self.axes)
+
+    def grid(self) -> list[Settings]:
+        """Every settings of the space, the last axis varying fastest."""
+        combinations = itertools.product(*(values for _, values in self.axes))
+        return [Settings.of(zip(self.dimensions, chosen, strict=True)) for chosen in combinations]
+
+    def to_json(self) -> dict[str, list[object]]:
+        """The values by dimension, as a plan file would say them."""
+        return {
+            str(dimension): [KNOBS[dimension.knob].to_json(value) for value in values]
+            for dimension, values in self.axes
+        }
+
+
+def check_against_workload(
+    axes: Iterable[tuple[Dimension, Sequence[Value]]], spec: WorkloadSpec
+) -> list[str]:
+    """The mistakes that only show once the workload's roles and the machine are known."""
+    problems: dict[str, None] = {}
+    by_dimension = dict(axes)
+    for dimension, values in by_dimension.items():
+        if dimension.role not in (ALL_ROLES, *spec.roles):
+            problems[f"unknown role {dimension.role!r}{nearest(dimension.role, spec.roles)}"] = None
+        if not spec.cuda_devices and (mistake := _needs_cuda(dimension.knob, values)):
+            problems[f"{dimension}: {mistake} needs CUDA, which torch does not see here"] = None
+    for knob in SAME_FOR_ALL_ROLES:
+        problems |= dict.fromkeys(_differences_between_roles(knob, by_dimension, spec))
+    return list(problems)
+
+
+def _needs_cuda(knob: str, values: Sequence[Value]) -> str | None:
+    if knob in CUDA_ONLY and any(value is not None for value in values):
+        return "it"
+    names = [name for value in values if isinstance(value, tuple) for name in value]
+    return next((name for name in names if name.startswith("cuda_")), None)
+
+
+def _differences_between_roles(
+    knob: str, axes: Mapping[Dimension, Sequence[Value]], spec: WorkloadSpec
+) -> Iterable[str]:
+    per_role = [d for d in axes if d.knob == knob and d.role != ALL_ROLES]
+    if not per_role:
+        return
+    for_all = axes.get(Dimension(ALL_ROLES, knob), [KNOBS[knob].default])
+    lists = [tuple(axes.get(Dimension(role, knob), for_all)) for role in spec.roles]
+    if any(len(values) > 1 for values in lists) or len(set(lists)) > 1:
+        yield (
+            f"{knob} must be the same for all roles, or init_rpc fails; "
+            f"give {knob}=... instead of {', '.join(map(str, per_role))}"
+        )
+
+
+def _read_values(knob: Knob, raw: object) -> tuple[tuple[Value, ...], list[str]]:
+    """The values in `raw`, each once in the order given, and the mistakes."""
+    if isinstance(raw, str):
+        items: list[object] = [item.strip() for item in raw.split(",") if item.strip()]
+    elif isinstance(raw, Sequence):
+        items = list(raw)
+    else:
+        items = [raw]
+    values: list[Value] = []
+    mistakes = [] if items else ["the list of values is empty"]
+    for item in items:
+        try:
+            expanded = _expand_range(item) if isinstance(knob, IntegerKnob | SecondsKnob) else None
+            values += [knob.read(one) for one in ([item] if expanded is None else expanded)]
+        except ValueError as error:
+            mistakes.append(str(error).removeprefix(f"{knob.name} "))
+    return tuple(dict.fromkeys(values)), mistakes
+
+
+def _expand_range(item: object) -> list[int] | None:
+    """`1..32`: the powers of two in it; `1..8:1`: every step; None where `item` is no range."""
+    match = _RANGE.fullmatch(item) if isinstance(item, str) else None
+    if not match:
+        return None
+    low, high = int(match[1]), int(match[2])
+    step = int(match[3]) if match[3] else None
+    if low < 1 or high < low or (step is not None and step < 1):
+        raise ValueError(f"range {item} must rise from at least 1, by steps of at least 1")
+    # Checked by arithmetic: a range of 1..10**12 must not fill the memory first.
+    if step is not None and (high - low) // step >= MAX_SETTINGS:
+        raise ValueError(f"range {item} has more than {MAX_SETTINGS} values")
+    if step is not None:
+        return list(range(low, high + 1, step))
+    powers = [2**k for k in range(high.bit_length()) if low <= 2**k <= high]
+    if not powers:
+        raise ValueError(f"range {item} holds no power of two; {item}:1 means every number")
+    return powers
+
+
+def baseline_settings(named: Settings, space: Space, spec: WorkloadSpec) -> Settings:
+    """The baseline: what the person named, and PyTorch's default for each other tuned knob."""
+    values = dict(named.items)
+    for dimension in space.dimensions:
+        if named.for_role(dimension.role).get(dimension.knob) is None:
+            values.setdefault(dimension, default_value(dimension.knob, spec))
+    return Settings.of(values)

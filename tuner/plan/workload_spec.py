@@ -1,0 +1,33 @@
+"""What the tuner has to know of a workload, without importing it."""
+
+from pydantic import BaseModel, ConfigDict
+
+
+class RankSpec(BaseModel):
+    """One process of a world: its RPC name and its role."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    role: str
+
+
+class WorkloadSpec(BaseModel):
+    """A workload with its options filled in, as described by a process that imported it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    reference: str
+    """What names it: `udf`, `package.module:Class` or `file.py:Class`."""
+    summary: str
+    options: dict[str, bool | int | float | str]
+    """Every option with its value, defaults included."""
+    ranks: tuple[RankSpec, ...]
+    intra_op_threads: int
+    """`torch.set_num_threads` in each rank unless the settings say otherwise."""
+    cuda_devices: int = 0
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles in order of first rank, each once."""
+        return tuple(dict.fromkeys(rank.role for rank in self.ranks))
