@@ -1,0 +1,83 @@
+"""The base class of all workloads, and what it is told of the world it runs in."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from workloads.options import read_options
+
+
+class WorkloadError(Exception):
+    """A workload cannot be used as named or given; lists every problem found."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(problems))
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One process of a world: its RPC name and its role."""
+
+    name: str
+    role: str
+
+
+@dataclass(frozen=True)
+class World:
+    """The world as one of its processes sees it."""
+
+    rank: int
+    ranks: tuple[Rank, ...]
+    seed: int
+    """Seed of the study's plan. Python's and torch's generators are seeded from it already."""
+
+    @property
+    def name(self) -> str:
+        """This process's RPC name."""
+        return self.ranks[self.rank].name
+
+    @property
+    def role(self) -> str:
+        """This process's role."""
+        return self.ranks[self.rank].role
+
+    def names(self, role: str) -> tuple[str, ...]:
+        """The RPC names of the processes of `role`, in rank order."""
+        return tuple(rank.name for rank in self.ranks if rank.role == role)
+
+
+class Workload(ABC):
+    """The program under test. Rank 0 drives; a step may keep on `self` what `check` needs."""
+
+    intra_op_threads: ClassVar[int] = 1
+    """`torch.set_num_threads` in every process, unless a study tunes it."""
+
+    def __init__(self, **options: object) -> None:
+        """Set the given options. Raises WorkloadError naming every unknown or bad one."""
+        values, problems = read_options(type(self), options)
+        if problems:
+            raise WorkloadError(problems)
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    @abstractmethod
+    def ranks(self) -> Sequence[Rank]:
+        """The processes of a world, in rank order."""
+
+    def setup(self, world: World) -> None:
+        """Runs in every process, after `init_rpc`."""
+        del world
+
+    @abstractmethod
+    def step(self, world: World) -> None:
+        """Runs in rank 0: the timed unit."""
+
+    def check(self, world: World) -> None:
+        """Runs in rank 0, untimed: raise if the last step's result is wrong."""
+        del world
+
+    def teardown(self, world: World) -> None:
+        """Runs in every process, before shutdown."""
+        del world

@@ -1,0 +1,107 @@
+"""A workload's options: the annotated attributes of its class."""
+
+import ast
+import difflib
+import inspect
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, get_origin, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+OPTION_TYPES = (bool, int, float, str)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: `default` has type `kind`, which is bool, int, float or str."""
+
+    name: str
+    kind: type
+    default: bool | int | float | str
+    summary: str
+
+
+def options_of(workload: type) -> tuple[dict[str, Option], list[str]]:
+    """The options that the class and its bases declare, by name, and the mistakes in them."""
+    options: dict[str, Option] = {}
+    problems: list[str] = []
+    summaries: dict[str, str] = {}
+    for base in reversed(workload.__mro__):
+        if base is object or base.__module__.startswith("workloads.contract"):
+            continue
+        summaries |= _attribute_docstrings(base)
+        unannotated = [
+            name
+            for name, value in vars(base).items()
+            if type(value) in OPTION_TYPES
+            and not name.startswith("_")
+            and not hasattr(base.__mro__[1], name)
+            and name not in inspect.get_annotations(base)
+        ]
+        problems += [
+            f"{workload.__name__}.{name} has no type; write `{name}: "
+            f"{type(vars(base)[name]).__name__} = {vars(base)[name]!r}`"
+            for name in unannotated
+        ]
+    for name, kind in get_type_hints(workload).items():
+        if name.startswith("_") or kind is ClassVar or get_origin(kind) is ClassVar:
+            continue
+        if kind not in OPTION_TYPES:
+            problems.append(f"{workload.__name__}.{name} must be bool, int, float or str")
+        elif not hasattr(workload, name):
+            problems.append(f"{workload.__name__}.{name} has no default")
+        elif type(default := getattr(workload, name)) is not kind and not (
+            kind is float and type(default) is int
+        ):
+            problems.append(f"{workload.__name__}.{name} is {kind.__name__}, got {default!r}")
+        else:
+            options[name] = Option(name, kind, kind(default), summaries.get(name, ""))
+    return options, problems
+
+
+def read_options(
+    workload: type, given: Mapping[str, object]
+) -> tuple[dict[str, bool | int | float | str], list[str]]:
+    """Every option with its value, text converted to its type; and the mistakes in `given`."""
+    options, problems = options_of(workload)
+    values: dict[str, Any] = {name: option.default for name, option in options.items()}
+    for name, raw in given.items():
+        if name not in options:
+            problems.append(_unknown(name, options))
+            continue
+        try:
+            values[name] = TypeAdapter(options[name].kind).validate_python(raw)
+        except ValidationError:
+            problems.append(f"option {name} must be {options[name].kind.__name__}, got {raw!r}")
+    return values, problems
+
+
+def _unknown(name: str, options: Mapping[str, Option]) -> str:
+    close = difflib.get_close_matches(name, options, n=1)
+    hint = f"did you mean {close[0]}?" if close else "none is close"
+    known = ", ".join(f"{o.name} ({o.kind.__name__}, {o.default!r})" for o in options.values())
+    return f"unknown option {name!r}; {hint} The options are: {known or 'none at all'}"
+
+
+def _attribute_docstrings(cls: type) -> dict[str, str]:
+    """The string literal after each annotated attribute, which Python itself throws away."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+    except (OSError, TypeError, SyntaxError):
+        return {}  # a class made in a notebook or a debugger has no source
+    (definition,) = tree.body
+    if not isinstance(definition, ast.ClassDef):
+        return {}
+    found = {}
+    for statement, after in zip(definition.body, definition.body[1:], strict=False):
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and isinstance(after, ast.Expr)
+            and isinstance(after.value, ast.Constant)
+            and isinstance(after.value.value, str)
+        ):
+            found[statement.target.id] = inspect.cleandoc(after.value.value)
+    return found

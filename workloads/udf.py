@@ -1,0 +1,63 @@
+"""The CPU-heavy UDF of PyTorch's RPC profiling recipe, called concurrently."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.distributed.rpc as rpc
+from torch import Tensor
+
+from workloads.contract import Rank, Workload, World
+
+
+def num_workers_udf_with_ops(size: int, rounds: int, seed: int) -> Tensor:
+    """A `size` x `size` standard normal sample after `rounds` of mul, add, relu, sigmoid.
+
+    The sample has a generator of its own: calls that share PyTorch's default one wait for each
+    other at its lock, and their results depend on who came first.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    sample = torch.randn(size, size, generator=generator)
+    for _ in range(rounds):
+        sample = torch.mul(sample, sample)
+        sample = torch.add(sample, sample)
+        sample = torch.relu(sample)
+        sample = torch.sigmoid(sample)
+    return sample
+
+
+class Udf(Workload):
+    """The recipe's CPU-heavy function: worker0 calls it on worker1, all calls in flight at once."""
+
+    calls: int = 4
+    """Calls in flight in each step."""
+    size: int = 100
+    """Rows and columns of the tensor."""
+    rounds: int = 10
+    """Rounds of mul, add, relu, sigmoid in each call."""
+
+    _results: list[Tensor]
+
+    def ranks(self) -> Sequence[Rank]:
+        """One caller, one server."""
+        return [Rank(name="worker0", role="caller"), Rank(name="worker1", role="server")]
+
+    def step(self, world: World) -> None:
+        """Issue every call before awaiting any, so that the server can run them side by side."""
+        (server,) = world.names("server")
+        futures = [
+            rpc.rpc_async(
+                server, num_workers_udf_with_ops, args=(self.size, self.rounds, world.seed + call)
+            )
+            for call in range(self.calls)
+        ]
+        self._results = [future.wait() for future in futures]
+
+    def check(self, world: World) -> None:
+        """Every call gave what its function gives here."""
+        if len(self._results) != self.calls:
+            raise AssertionError(f"{self.calls} calls gave {len(self._results)} results")
+        for call, result in enumerate(self._results):
+            # A result of another shape raises here, too.
+            expected = num_workers_udf_with_ops(self.size, self.rounds, world.seed + call)
+            if not torch.allclose(result, expected):
+                raise AssertionError(f"call {call} gave another result than a call made here")
