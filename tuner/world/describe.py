@@ -1,0 +1,79 @@
+"""Runs in a process of its own: import a workload and say what it is, or what is wrong with it."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from typing import Any
+
+import orjson
+import torch
+
+from tuner.plan.workload_spec import RankSpec, WorkloadSpec
+from tuner.world.torch_private import missing_support
+from workloads import Rank, Workload, WorkloadError
+from workloads.options import options_of
+from workloads.registry import load_workload
+
+_RPC_NAME = re.compile(r"[A-Za-z0-9_:\-]{1,127}")
+
+
+def describe(reference: str, options: Mapping[str, object], answer: Connection) -> None:
+    """Send `{"spec": ...}`, `{"problems": [...]}` or `{"unsupported": [...]}` as JSON."""
+    document: dict[str, Any]
+    if lacks := missing_support():
+        document = {"unsupported": lacks}
+    else:
+        try:
+            document = {"spec": _spec(reference, options).model_dump(mode="json")}
+        except WorkloadError as error:
+            document = {"problems": list(error.problems)}
+    answer.send_bytes(orjson.dumps(document))
+
+
+def _spec(reference: str, options: Mapping[str, object]) -> WorkloadSpec:
+    workload_class = load_workload(reference)
+    if missing := sorted(workload_class.__abstractmethods__):
+        raise WorkloadError([f"{reference} does not define {' and '.join(missing)}"])
+    workload = workload_class(**options)
+    ranks = _ranks(reference, workload)
+    return WorkloadSpec(
+        reference=reference,
+        summary=(workload_class.__doc__ or "").strip().split("\n")[0],
+        options={name: getattr(workload, name) for name in options_of(workload_class)[0]},
+        ranks=tuple(RankSpec(name=rank.name, role=rank.role) for rank in ranks),
+        intra_op_threads=workload.intra_op_threads,
+        cuda_devices=torch.cuda.device_count(),
+    )
+
+
+def _ranks(reference: str, workload: Workload) -> list[Rank]:
+    try:
+        ranks = list(workload.ranks())
+    except Exception as error:
+        # The person's own code: whatever it raises is an answer, not an accident.
+        raise WorkloadError(
+            [f"{reference}.ranks() raised {type(error).__name__}: {error}"]
+        ) from error
+    if not ranks:
+        raise WorkloadError([f"{reference}.ranks() is empty; rank 0 must be there to drive"])
+    if not all(isinstance(rank, Rank) for rank in ranks):
+        raise WorkloadError([f"{reference}.ranks() must give workloads.Rank objects"])
+    problems = [
+        f"the rank name {name!r} is used {count} times"
+        for name, count in Counter(rank.name for rank in ranks).items()
+        if count > 1
+    ]
+    problems += [
+        f"the rank name {rank.name!r} must be letters, digits, '_', ':' and '-'"
+        for rank in ranks
+        if not _RPC_NAME.fullmatch(rank.name)
+    ]
+    problems += [
+        f"the role {rank.role!r} must be letters, digits and '_'"
+        for rank in ranks
+        if not rank.role.isidentifier()
+    ]
+    if problems:
+        raise WorkloadError(problems)
+    return ranks

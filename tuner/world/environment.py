@@ -1,0 +1,54 @@
+"""The machine and the software that a measurement holds for."""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import psutil
+from pydantic import BaseModel, ConfigDict
+
+
+class Environment(BaseModel):
+    """What a study's numbers depend on, besides the plan."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    torch: str
+    python: str
+    cpu_model: str
+    cpu_count: int
+    """CPUs this process may run on."""
+    memory_gb: float
+    kernel: str
+
+    @classmethod
+    def here(cls) -> "Environment":
+        """The environment of this process; reads torch's version without importing it."""
+        try:
+            torch = version("torch")
+        except PackageNotFoundError:
+            torch = "not installed"
+        return cls(
+            torch=torch,
+            python=platform.python_version(),
+            cpu_model=_cpu_model(),
+            cpu_count=len(os.sched_getaffinity(0)),
+            memory_gb=round(psutil.virtual_memory().total / 2**30, 1),
+            kernel=platform.release(),
+        )
+
+    def differences(self, other: "Environment") -> list[str]:
+        """What differs in a way that makes measurements incomparable, each as `name: a, b`."""
+        return [
+            f"{name}: {ours}, {theirs}"
+            for name in ("torch", "cpu_model", "cpu_count")
+            if (ours := getattr(self, name)) != (theirs := getattr(other, name))
+        ]
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

@@ -1,0 +1,141 @@
+"""The local launcher: worlds of forkserver processes on this machine."""
+
+import multiprocessing
+import os
+import shutil
+import sys
+import tempfile
+import time
+import types
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+
+from tuner.errors import LauncherError, UsageError
+from tuner.plan.knobs import INTRA_OP_THREADS
+from tuner.plan.workload_spec import WorkloadSpec
+from tuner.world.entry import PRELOADED, start_describing, start_rank
+from tuner.world.launcher import WorldOrder
+from tuner.world.live import LiveRank, LiveWorld
+from tuner.world.measurement import Failure, Measurement
+from tuner.world.rank_task import RankTask
+
+# Importing torch, and then whatever the person's module imports, on a cold disk.
+DESCRIBE_DEADLINE_S = 120.0
+
+
+class LocalLauncher:
+    """Starts each rank from a forkserver that has torch imported already."""
+
+    def __init__(self) -> None:
+        self._context: ForkServerContext = multiprocessing.get_context("forkserver")
+        self._scratch: Path | None = None
+
+    def __enter__(self) -> Self:
+        self._context.set_forkserver_preload(list(PRELOADED))
+        self._scratch = Path(tempfile.mkdtemp(prefix="rpc-tuner-"))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch = None
+
+    def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
+        """See `Launcher.describe`."""
+        ours, theirs = self._context.Pipe(duplex=False)
+        process = self._start(start_describing, (reference, dict(options), theirs))
+        theirs.close()
+        try:
+            answered = ours.poll(DESCRIBE_DEADLINE_S)
+            document: dict[str, Any] = orjson.loads(ours.recv_bytes()) if answered else {}
+        except EOFError:
+            document = {}
+        finally:
+            ours.close()
+            process.kill()
+            process.join()
+        if "spec" in document:
+            return WorkloadSpec.model_validate(document["spec"])
+        if "problems" in document:
+            raise UsageError.about(f"workload {reference}", document["problems"])
+        if "unsupported" in document:
+            raise LauncherError("; ".join(document["unsupported"]))
+        raise UsageError(
+            f"workload {reference}: the process that imports it ended without an answer "
+            f"(exit code {process.exitcode}); what it printed stands above"
+        )
+
+    def run(self, order: WorldOrder) -> Measurement | Failure:
+        """See `Launcher.run`."""
+        if self._scratch is None:
+            raise LauncherError("the launcher is used outside its with block")
+        scratch = Path(tempfile.mkdtemp(dir=self._scratch, prefix="world-"))
+        started = time.monotonic()
+        ranks: list[LiveRank] = []
+        world = LiveWorld(ranks, order, scratch, started)
+        try:
+            for task in rank_tasks(order, scratch):
+                ours, theirs = self._context.Pipe()
+                process = self._start(start_rank, (task, theirs))
+                theirs.close()
+                ranks.append(LiveRank(task.name, process, ours))
+            return world.run()
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise LauncherError(f"cannot start the processes of a world: {reason}") from error
+        finally:
+            world.end_everything()
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def _start(self, target: Any, arguments: tuple[object, ...]) -> ForkServerProcess:
+        process = self._context.Process(target=target, args=arguments, daemon=True)
+        with _without_main_module():
+            process.start()
+        return process
+
+
+def rank_tasks(order: WorldOrder, scratch: Path) -> Iterator[RankTask]:
+    """The task of each rank of the world, in rank order."""
+    spec = order.workload
+    for rank, rank_spec in enumerate(spec.ranks):
+        values = order.settings.for_role(rank_spec.role)
+        intra_op_threads = values.get(INTRA_OP_THREADS.name, spec.intra_op_threads)
+        assert isinstance(intra_op_threads, int)
+        yield RankTask(
+            rank=rank,
+            ranks=tuple((each.name, each.role) for each in spec.ranks),
+            reference=spec.reference,
+            options=spec.options,
+            values=values,
+            intra_op_threads=intra_op_threads,
+            seed=order.seed,
+            steps=order.steps,
+            timed_part_s=order.timed_part_s,
+            scratch=scratch,
+        )
+
+
+@contextmanager
+def _without_main_module() -> Iterator[None]:
+    """Hide `__main__` from multiprocessing, which would run it again in every new process.
+
+    A rank needs nothing of it, a command line would cost it time, and a person's script that
+    has no `if __name__ == "__main__"` would start a search in each rank.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main

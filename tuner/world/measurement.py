@@ -1,0 +1,77 @@
+"""What a world yields: a measurement or a failure, each with a JSON round trip."""
+
+import statistics
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+FailureKind = Literal["deadlocked", "timed-out", "crashed", "init-failed", "wrong-answer"]
+
+
+class RankUsage(BaseModel):
+    """What one process used: CPU over the timed part only, memory and threads at its end."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    cpu_s: float
+    peak_rss_mb: float
+    threads: int
+
+
+class Measurement(BaseModel):
+    """One world that did its work: every step time of its timed part, and what that took."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["measurement"] = "measurement"
+    step_s: tuple[float, ...] = Field(min_length=1)
+    """Seconds of each timed step, in order; warm-up steps are not among them."""
+    wall_s: float
+    """Seconds of the timed part."""
+    world_s: float
+    """Seconds from the launch of the first process to the end of the last."""
+    ranks: tuple[RankUsage, ...]
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds of all ranks over the timed part."""
+        return sum(rank.cpu_s for rank in self.ranks)
+
+    @property
+    def cpu_cores(self) -> float:
+        """CPU seconds per wall second, all ranks."""
+        return self.cpu_s / self.wall_s
+
+    @property
+    def peak_rss_mb(self) -> float:
+        """Peak resident memory summed over the ranks; pages they share count once for each."""
+        return sum(rank.peak_rss_mb for rank in self.ranks)
+
+    @property
+    def median_step_s(self) -> float:
+        """The median step time, in seconds."""
+        return statistics.median(self.step_s)
+
+
+class Failure(BaseModel):
+    """One world that did not: a measured fact about its settings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["failure"] = "failure"
+    failure: FailureKind
+    message: str
+    """The root cause in one line: which rank failed first, where, and how."""
+    detail: str = ""
+    """Traceback or gauges, several lines."""
+    world_s: float
+
+
+Outcome = Annotated[Measurement | Failure, Field(discriminator="kind")]
+_OUTCOME: TypeAdapter[Measurement | Failure] = TypeAdapter(Outcome)
+
+
+def read_outcome(document: object) -> Measurement | Failure:
+    """The inverse of `model_dump(mode="json")`. Raises pydantic.ValidationError."""
+    return _OUTCOME.validate_python(document)

@@ -1,0 +1,169 @@
+"""Why a world failed: from what its ranks reported to one root cause."""
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tuner.world.measurement import Failure
+
+
+@dataclass
+class RankRecord:
+    """Everything a rank has said, in the order it came."""
+
+    name: str
+    phase: str = "start"
+    failure: dict[str, Any] | None = None
+    """Its own report of what it could not do."""
+    usage: dict[str, Any] = field(default_factory=dict)
+    """Threads and peak memory, reported at the very end."""
+    states: list[dict[str, Any]] = field(default_factory=list)
+    """Answers to probes."""
+    exit_code: int | None = None
+    died_ns: int | None = None
+
+    @property
+    def finished(self) -> bool:
+        """It has shut down in good order."""
+        return bool(self.usage)
+
+    @property
+    def failed(self) -> bool:
+        """It reported a failure, or is gone without having finished."""
+        return self.failure is not None or (self.exit_code is not None and not self.finished)
+
+    def take(self, message: dict[str, Any]) -> None:
+        """Note a message of this rank."""
+        match message["kind"]:
+            case "phase":
+                self.phase = message["phase"]
+            case "failed":
+                self.failure = message
+            case "finished":
+                self.usage = {key: message[key] for key in ("threads", "peak_rss_mb")}
+            case "state":
+                self.states.append(message)
+
+    def died(self, exit_code: int | None, time_ns: int) -> None:
+        """Note that the process is gone."""
+        self.exit_code = -1 if exit_code is None else exit_code
+        self.died_ns = time_ns
+
+
+def starvation(records: Sequence[RankRecord]) -> RankRecord | None:
+    """A rank whose every worker thread waits for the answer to a call of its own.
+
+    Answers are delivered on the same pool of threads, so they can never come: this is a proof,
+    not a guess, once two probes in a row show it and no step was finished between them.
+    """
+    for record in records:
+        if len(record.states) < 2:
+            continue
+        before, now = record.states[-2:]
+        if all(
+            state["pool_size"] and state["waiting"] >= state["pool_size"] for state in (before, now)
+        ):
+            driver = records[0].states[-2:]
+            if len(driver) == 2 and driver[0]["steps_done"] == driver[1]["steps_done"]:
+                return record
+    return None
+
+
+def root_cause(
+    records: Sequence[RankRecord], *, deadline_s: float | None, world_s: float
+) -> Failure:
+    """The failure with the smallest time stamp; deaths outrank reports, which they bring about."""
+    if (starved := starvation(records)) is not None:
+        return _deadlock(starved, records, world_s)
+    # A rank that reports a failure stays alive, so a rank that is gone was not driven to it.
+    if dead := [r for r in records if r.died_ns is not None and not r.finished and not r.failure]:
+        return _death(min(dead, key=lambda record: record.died_ns or 0), world_s)
+    if reported := [record for record in records if record.failure is not None]:
+        return _report(min(reported, key=_reported_ns), world_s)
+    assert deadline_s is not None
+    return _too_late(records, deadline_s, world_s)
+
+
+def _reported_ns(record: RankRecord) -> int:
+    assert record.failure is not None
+    return int(record.failure["time_ns"])
+
+
+def _deadlock(record: RankRecord, records: Sequence[RankRecord], world_s: float) -> Failure:
+    pool_size = record.states[-1]["pool_size"]
+    threads = "its only worker thread waits" if pool_size == 1 else (
+        f"all {pool_size} worker threads wait"
+    )  # fmt: skip
+    return Failure(
+        failure="deadlocked",
+        message=(
+            f"{record.name} deadlocked: {threads} for the answer to a call made while serving "
+            "one, and that answer needs a free thread there; give it more num_worker_threads"
+        ),
+        detail=_gauges(records),
+        world_s=world_s,
+    )
+
+
+def _death(record: RankRecord, world_s: float) -> Failure:
+    code = record.exit_code or 0
+    how = f"exit code {code}"
+    if code < 0:
+        try:
+            how = f"signal {-code}, {signal.Signals(-code).name}"
+        except ValueError:
+            how = f"signal {-code}"
+    return Failure(
+        failure="init-failed" if record.phase == "init_rpc" else "crashed",
+        message=f"{record.name} failed first ({how}, in {record.phase})",
+        world_s=world_s,
+    )
+
+
+def _report(record: RankRecord, world_s: float) -> Failure:
+    assert record.failure is not None
+    report = record.failure
+    first_line = str(report["error"]).split("\n")[0][:300]
+    return Failure(
+        failure=report["failure"],
+        message=f"{record.name} failed first, in {report['phase']}: {first_line}",
+        detail=str(report["traceback"]),
+        world_s=world_s,
+    )
+
+
+def _too_late(records: Sequence[RankRecord], deadline_s: float, world_s: float) -> Failure:
+    phases = ", ".join(
+        f"{record.name} in {record.phase}" for record in records if not record.finished
+    )
+    steps = records[0].states[-1]["steps_done"] if records[0].states else 0
+    busy = next(
+        (
+            f"; no worker thread of {record.name} was idle"
+            for record in records
+            if record.states and record.states[-1]["idle"] == 0
+        ),
+        "",
+    )
+    return Failure(
+        failure="timed-out",
+        message=f"not done after {deadline_s:g} s ({steps} steps done; {phases}){busy}",
+        detail=_gauges(records),
+        world_s=world_s,
+    )
+
+
+def _gauges(records: Sequence[RankRecord]) -> str:
+    lines = []
+    for record in records:
+        if record.states:
+            state = record.states[-1]
+            lines.append(
+                f"{record.name}: {state['pool_size']} worker threads, {state['idle']} idle, "
+                f"{state['waiting']} waiting for their own calls; "
+                f"{state['serving']} calls being served, {state['calling']} calls out"
+            )
+        else:
+            lines.append(f"{record.name}: gave no answer to a probe")
+    return "\n".join(lines)
