@@ -1,0 +1,108 @@
+"""From the log to the conclusion: pure, so that an interrupted study can be concluded too."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tuner.decide.log import BASELINE, StudyLog
+from tuner.decide.race import cheapest, epsilon_achieved
+from tuner.decide.statistics import differences, interval
+from tuner.decide.verdict import Comparison, VerdictKind, compare
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What the log says, by trial number."""
+
+    kind: VerdictKind
+    best: int
+    """The settings to use: the baseline unless others are shown to be at least as good."""
+    comparison: Comparison | None
+    """The challenger against the baseline; None when there was nothing to compare."""
+    challenger: int | None
+    tied: frozenset[int]
+    """Trials not shown to be more than epsilon slower than the best; the best is among them."""
+    epsilon_achieved: float | None
+    """The best is shown to be at most this fraction slower than any other; None: not shown."""
+    baseline_failed: bool
+
+
+def pick_challenger(log: StudyLog, certified: Sequence[int]) -> int | None:
+    """The settings to put against the baseline on fresh worlds, or None if there is no other.
+
+    The cheapest certified one, else the argmin; where that is the baseline itself, the best of
+    the rest, so that "keep the baseline" is measured as carefully as "better".
+    """
+    if certified:
+        chosen = cheapest(certified, log.log_cost(), log.threads())
+        if chosen != BASELINE:
+            return chosen
+    survivors = [trial for trial in log.candidates if trial != BASELINE]
+    others = [trial for trial in log.alive if trial != BASELINE]
+    best = log.best_of(survivors)
+    return log.best_of(others) if best is None else best
+
+
+def conclude(log: StudyLog) -> Conclusion | None:
+    """The conclusion, or None if no settings at all could run."""
+    if not log.alive:
+        return None
+    challenger = log.confirmation.challenger if log.confirmation else None
+    if challenger in log.failures:
+        challenger = None
+    comparison = None
+    kind: VerdictKind
+    if BASELINE not in log.alive:
+        found = log.best_of(log.candidates)
+        best, kind, challenger = log.alive[0] if found is None else found, "better", None
+    elif challenger is None:
+        best, kind = BASELINE, "keep-baseline" if log.alive == [BASELINE] else "undecided"
+    else:
+        comparison = compare_pairs(log, over=True)
+        kind = comparison.kind
+        best = challenger if kind in ("better", "tie") else BASELINE
+    return Conclusion(
+        kind=kind,
+        best=best,
+        comparison=comparison,
+        challenger=challenger,
+        tied=_tied(log, best),
+        epsilon_achieved=_epsilon_achieved(log, best),
+        baseline_failed=BASELINE not in log.alive,
+    )
+
+
+def compare_pairs(log: StudyLog, *, over: bool) -> Comparison:
+    """Challenger against baseline, from the confirmation's worlds alone.
+
+    `over` says that no more pairs will come.
+    """
+    assert log.confirmation is not None
+    challenger, cap = log.confirmation
+    pairs = log.matrix("confirmation")[:, [BASELINE, challenger]]
+    pairs = pairs[~np.isnan(pairs).any(axis=1)]
+    cheaper = cheapest([BASELINE, challenger], log.log_cost(), log.threads())
+    return compare(
+        pairs[:, 0],
+        pairs[:, 1],
+        cap=cap,
+        over=over,
+        rules=log.rules,
+        challenger_cheaper=cheaper == challenger,
+    )
+
+
+def _tied(log: StudyLog, best: int) -> frozenset[int]:
+    matrix = log.matrix("race", "confirmation")
+    tied = {best}
+    for other in log.alive:
+        behind = interval(differences(matrix[:, other], matrix[:, best]), log.rules.confidence)
+        if behind is None or behind.low <= log.rules.log_epsilon:
+            tied.add(other)
+    return frozenset(tied)
+
+
+def _epsilon_achieved(log: StudyLog, best: int) -> float | None:
+    others = [trial for trial in log.alive if trial != best]
+    return epsilon_achieved(log.matrix("race", "confirmation"), best, others, log.rules)

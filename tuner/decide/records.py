@@ -1,0 +1,86 @@
+"""What a study has measured so far, and the matrix that decisions are made from."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict
+
+from tuner.plan.study_plan import ObjectiveName
+from tuner.world.measurement import Measurement, Outcome
+
+Phase = Literal["calibration", "race", "confirmation"]
+FloatArray = npt.NDArray[np.float64]
+
+CALIBRATION_BLOCK = -1
+
+
+class Record(BaseModel):
+    """One world: whose settings it ran, in which block, and what came of it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    trial: int
+    block: int
+    """From 0; the calibrations, which are no samples, stand in block -1."""
+    phase: Phase
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A number to make small, and its unit."""
+
+    name: ObjectiveName
+    unit: str
+    label: str
+
+
+OBJECTIVES: dict[ObjectiveName, Objective] = {
+    "step_ms": Objective("step_ms", "ms", "median step time"),
+    "step_p99_ms": Objective("step_p99_ms", "ms", "99th percentile of the step time"),
+    "cpu_ms_per_step": Objective("cpu_ms_per_step", "ms", "CPU time of all ranks per step"),
+}
+
+
+def objective_value(objective: ObjectiveName, measurement: Measurement) -> float:
+    """The objective of one world, in the objective's unit."""
+    match objective:
+        case "step_ms":
+            return measurement.median_step_s * 1e3
+        case "step_p99_ms":
+            return float(np.quantile(measurement.step_s, 0.99)) * 1e3
+        case "cpu_ms_per_step":
+            return cpu_ms_per_step(measurement)
+
+
+def cpu_ms_per_step(measurement: Measurement) -> float:
+    """CPU time of all ranks over the timed part, per step, in milliseconds."""
+    return measurement.cpu_s / len(measurement.step_s) * 1e3
+
+
+def log_matrix(
+    records: Sequence[Record],
+    objective: ObjectiveName,
+    trials: int,
+    phases: Sequence[Phase],
+) -> FloatArray:
+    """log(objective), blocks x trials, for the blocks of `phases`; NaN where nothing was measured.
+
+    Rows are the blocks in order; blocks of other phases have no row.
+    """
+    wanted = [
+        record
+        for record in records
+        if record.phase in phases and isinstance(record.outcome, Measurement)
+    ]
+    rows = {block: row for row, block in enumerate(sorted({record.block for record in wanted}))}
+    matrix = np.full((len(rows), trials), np.nan)
+    for record in wanted:
+        assert isinstance(record.outcome, Measurement)
+        value = objective_value(objective, record.outcome)
+        matrix[rows[record.block], record.trial] = math.log(max(value, 1e-12))
+    return matrix

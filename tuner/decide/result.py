@@ -1,0 +1,185 @@
+"""What a search answers: one frozen value for people, files and programs."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tuner.decide.conclusion import Conclusion
+from tuner.decide.log import BASELINE, StudyLog
+from tuner.decide.records import OBJECTIVES, Objective
+from tuner.decide.statistics import Interval, interval
+from tuner.decide.verdict import VerdictKind
+from tuner.plan.settings import Settings
+from tuner.plan.study_plan import StudyPlan
+from tuner.world.environment import Environment
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRow:
+    """What became of one settings; declared once, in the order of the CSV's columns.
+
+    Numbers are NaN where nothing was measured. `value` and its interval have the objective's unit.
+    """
+
+    trial: int
+    label: str
+    settings: dict[str, Any]
+    outcome: str
+    """`completed`, `eliminated`, or the kind of failure."""
+    failure: str | None
+    samples: int
+    """Worlds measured."""
+    value: float
+    ci_low: float
+    ci_high: float
+    cpu_cores: float
+    """CPU seconds per wall second, all ranks."""
+    peak_rss_mb: float
+    rpc_cpu_total_ms: float = math.nan
+    """From a traced world, as are the next two; NaN where none was traced."""
+    parallelism_mean: float = math.nan
+    parallelism_max: float = math.nan
+    tied_with_best: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyResult:
+    """The answer of a study, finished or interrupted."""
+
+    study: str
+    plan: StudyPlan
+    environment: Environment
+    objective: Objective
+    baseline: Settings
+    best: Settings | None
+    """The settings to use; None if the study was interrupted or nothing could run."""
+    verdict: VerdictKind | None
+    """None where `best` is."""
+    speedup: Interval | None
+    """Baseline / best, on fresh worlds; None when too few pairs were measured to tell."""
+    challenger: Settings | None
+    """The settings that met the baseline on fresh worlds."""
+    challenger_speedup: Interval | None
+    epsilon_achieved: float | None
+    """The best is shown to be at most this fraction slower than any other settings."""
+    blocks: int
+    worlds: int
+    elapsed_s: float
+    rows: tuple[TrialRow, ...]
+    """One per settings, the fastest first, failures last."""
+
+    @property
+    def trials(self) -> pd.DataFrame:
+        """The rows as a frame, one column per field of TrialRow."""
+        return pd.DataFrame([asdict(row) for row in self.rows])
+
+    @property
+    def baseline_failed(self) -> bool:
+        """Whether the baseline itself could not run."""
+        return any(row.trial == BASELINE and row.failure is not None for row in self.rows)
+
+    @property
+    def tied(self) -> list[str]:
+        """The labels of the settings tied with the best, the best itself left out."""
+        labels = [row.label for row in self.rows if row.tied_with_best]
+        return [label for label in labels if label != str(self.best)]
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of `--json`."""
+        return {
+            "format": 1,
+            "study": self.study,
+            "workload": self.plan.workload.reference,
+            "objective": self.objective.name,
+            "unit": self.objective.unit,
+            "baseline": self.baseline.to_json(),
+            "best": None if self.best is None else self.best.to_json(),
+            "verdict": self.verdict,
+            "speedup": interval_json(self.speedup),
+            "challenger": {
+                "settings": None if self.challenger is None else self.challenger.to_json(),
+                "speedup": interval_json(self.challenger_speedup),
+            },
+            "epsilon_achieved": self.epsilon_achieved,
+            "blocks": self.blocks,
+            "worlds": self.worlds,
+            "elapsed_s": round(self.elapsed_s, 3),
+            "trials": [_plain_row(row) for row in self.rows],
+        }
+
+
+def interval_json(found: Interval | None) -> dict[str, float | None]:
+    """An interval as `estimate`, `ci_low`, `ci_high`; all null where there is none."""
+    if found is None:
+        return {"estimate": None, "ci_low": None, "ci_high": None}
+    return {"estimate": found.estimate, "ci_low": found.low, "ci_high": found.high}
+
+
+def study_result(
+    log: StudyLog, conclusion: Conclusion | None, environment: Environment, elapsed_s: float
+) -> StudyResult:
+    """The result of a log; `conclusion` is None for a study that has none."""
+    speedup = challenger_speedup = None
+    if conclusion is not None:
+        challenger_speedup = conclusion.comparison.speedup if conclusion.comparison else None
+        if conclusion.best == conclusion.challenger:
+            speedup = challenger_speedup
+        elif conclusion.best == BASELINE:
+            speedup = Interval(1.0, 1.0, 1.0)
+    challenger = None if conclusion is None else conclusion.challenger
+    return StudyResult(
+        study=log.plan.name,
+        plan=log.plan,
+        environment=environment,
+        objective=OBJECTIVES[log.plan.measuring.objective],
+        baseline=log.settings[BASELINE],
+        best=None if conclusion is None else log.settings[conclusion.best],
+        verdict=None if conclusion is None else conclusion.kind,
+        speedup=speedup,
+        challenger=None if challenger is None else log.settings[challenger],
+        challenger_speedup=challenger_speedup,
+        epsilon_achieved=None if conclusion is None else conclusion.epsilon_achieved,
+        blocks=log.blocks("race") + log.blocks("confirmation"),
+        worlds=len(log.records),
+        elapsed_s=elapsed_s,
+        rows=_rows(log, frozenset() if conclusion is None else conclusion.tied),
+    )
+
+
+def _rows(log: StudyLog, tied: frozenset[int]) -> tuple[TrialRow, ...]:
+    rows = [_row(log, trial, trial in tied) for trial in range(len(log.settings))]
+    return tuple(sorted(rows, key=lambda row: (math.isnan(row.value), row.value, row.trial)))
+
+
+def _row(log: StudyLog, trial: int, tied: bool) -> TrialRow:
+    failure = log.failures.get(trial)
+    values = log.values(trial)
+    spread = interval(np.log(values), log.rules.confidence) if values else None
+    numbers = log.numbers(trial)
+    eliminated = trial in log.eliminated and trial != BASELINE
+    return TrialRow(
+        trial=trial,
+        label=str(log.settings[trial]),
+        settings=log.settings[trial].to_json(),
+        outcome=failure.failure if failure else "eliminated" if eliminated else "completed",
+        failure=failure.message if failure else None,
+        samples=len(values),
+        value=log.value(trial) or math.nan,
+        ci_low=math.exp(spread.low) if spread else math.nan,
+        ci_high=math.exp(spread.high) if spread else math.nan,
+        cpu_cores=numbers.get("cpu_cores", math.nan),
+        peak_rss_mb=numbers.get("peak_rss_mb", math.nan),
+        tied_with_best=tied and failure is None,
+    )
+
+
+def _plain_row(row: TrialRow) -> dict[str, Any]:
+    """The row for JSON, where an unknown number is null."""
+    return {
+        name: None if isinstance(value, float) and math.isnan(value) else value
+        for name, value in asdict(row).items()
+        if name not in ("trial", "label")
+    }

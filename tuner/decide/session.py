@@ -1,0 +1,294 @@
+"""One session of a search: calibrate, race, confirm; outcomes are kept as they come."""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tuner.decide.conclusion import Conclusion, compare_pairs, conclude, pick_challenger
+from tuner.decide.log import BASELINE, Confirmation, StudyLog
+from tuner.decide.progress import Observer, Snapshot
+from tuner.decide.race import RACE_FROM_BLOCKS, Decision, certified, halve, look_alpha, race
+from tuner.decide.records import CALIBRATION_BLOCK, OBJECTIVES, Phase, Record
+from tuner.decide.study import StudyStore
+from tuner.decide.verdict import may_stop
+from tuner.errors import UsageError
+from tuner.plan.folder import StudyFolder
+from tuner.plan.quantities import format_duration
+from tuner.plan.settings import Settings
+from tuner.plan.study_plan import StudyPlan
+from tuner.world.launcher import Launcher, WorldOrder
+from tuner.world.measurement import Failure, Measurement
+
+# The confirmation carries the claim, so it gets the larger part of the budget.
+RACE_SHARE = 0.4
+# A world's step count aims a little high: the next world may be faster than the calibrating one.
+STEPS_MARGIN = 1.2
+# What must fit into a budget besides one block: two pairs, the fewest that give an interval.
+LEAST_PAIRS = 2
+
+
+@dataclass
+class Budget:
+    """Wall time, over all sessions of a study."""
+
+    total_s: float
+    spent_before_s: float
+    started_s: float
+    clock: Callable[[], float]
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds spent so far."""
+        return self.spent_before_s + self.clock() - self.started_s
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds left; below zero when the budget is overdrawn."""
+        return self.total_s - self.spent_s
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs worlds of a plan."""
+
+    plan: StudyPlan
+    launcher: Launcher
+    folder: StudyFolder
+
+    def run(self, settings: Settings, block: int, steps: int | None) -> Measurement | Failure:
+        """One world of these settings; `steps` is None for a calibration."""
+        measuring = self.plan.measuring
+        return self.launcher.run(
+            WorldOrder(
+                workload=self.plan.workload,
+                settings=settings,
+                # All settings of a block get the same inputs, each block others.
+                seed=measuring.seed + max(0, block),
+                steps=steps,
+                timed_part_s=measuring.timed_part_s,
+                deadline_s=measuring.deadline_s,
+                failure_folder=self.folder.failure(settings, max(0, block)),
+            )
+        )
+
+
+def check_budget(plan: StudyPlan, first: Measurement | Failure, spent_s: float) -> None:
+    """UsageError unless the budget holds every calibration, one block, and two pairs.
+
+    `first` is the baseline's calibration, the best guess of what a world takes.
+    """
+    count = len(plan.candidates())
+    worlds = (count - 1) + count + (2 * LEAST_PAIRS if count > 1 else 0)
+    needed_s = spent_s + first.world_s * worlds
+    if isinstance(first, Measurement) and needed_s > plan.measuring.budget_s:
+        raise UsageError(
+            f"a budget of {format_duration(plan.measuring.budget_s)} is too short for one block of "
+            f"{count} settings; it needs about {format_duration(math.ceil(needed_s * 1.1))}"
+        )
+
+
+class Session:
+    """Drives a study from where its store stands to its conclusion."""
+
+    def __init__(
+        self, runner: Runner, store: StudyStore, observer: Observer, budget: Budget
+    ) -> None:
+        self._runner = runner
+        self._measuring = runner.plan.measuring
+        self._store = store
+        self._observer = observer
+        self._budget = budget
+        self.log = StudyLog(runner.plan, store.settings(), store.records(), store.eliminated())
+        if beaten := store.noted("baseline_eliminated"):
+            self.log.eliminated[BASELINE] = beaten
+        if confirmation := store.noted("confirmation"):
+            self.log.confirmation = Confirmation(**confirmation)
+        self._phase: Phase = "calibration"
+
+    def run(self) -> Conclusion | None:
+        """Measure what is still to be measured, then conclude; None if nothing could run."""
+        if not self._store.running():
+            return conclude(self.log)  # resumed after its end: nothing is left to measure
+        try:
+            self._calibrate()
+            if self.log.confirmation is None:
+                self._race()
+            self._confirm()
+        finally:
+            self._note_elapsed()
+        conclusion = conclude(self.log)
+        self._close()
+        return conclusion
+
+    def add(self, record: Record) -> None:
+        """Keep an outcome."""
+        self._store.add(record, self._runner.plan)
+        self.log.records.append(record)
+        if isinstance(record.outcome, Failure):
+            failure = record.outcome
+            label = self.log.settings[record.trial]
+            self._observer.on_event(f"{label}: {failure.failure}: {failure.message}")
+        self._observer.on_snapshot(self._snapshot())
+
+    def _calibrate(self) -> None:
+        done = {record.trial for record in self.log.records if record.phase == "calibration"}
+        for trial in self.log.candidates:
+            if trial not in done:
+                self._measure(trial, CALIBRATION_BLOCK, None)
+
+    def _race(self) -> None:
+        self._phase = "race"
+        self._finish_open_block(self.log.racing)
+        # Noted once, so that a resumed race goes on with the share and the cap it began with.
+        start_s = self._noted_once("race_started_s", self._budget.spent_s)
+        race_s = max(1e-9, (self._measuring.budget_s - start_s) * RACE_SHARE)
+        affordable = race_s / max(1e-9, self._block_s(self.log.racing))
+        if (max_blocks := self._measuring.max_blocks) is not None:
+            affordable = min(affordable, max_blocks * RACE_SHARE)
+        cap = int(self._noted_once("race_cap", max(1, math.floor(affordable))))
+        while len(self.log.candidates) > 1:
+            blocks, spent_s = self.log.blocks("race"), self._budget.spent_s - start_s
+            if blocks:
+                spent = blocks / cap if max_blocks is not None else 0.0
+                decision = self._decide(cap, max(spent, spent_s / race_s))
+                for trial, reason in decision.dropped.items():
+                    self._eliminate(trial, reason)
+                # A block that would outlive the race's share is not begun.
+                if decision.finished or spent_s + self._block_s(self.log.racing) > race_s:
+                    return
+            self._measure_block(self.log.racing)
+
+    def _decide(self, cap: int, spent: float) -> Decision:
+        matrix, candidates, initial = self.log.matrix("race"), self.log.candidates, self._initial()
+        if cap < RACE_FROM_BLOCKS:
+            return halve(matrix, candidates, initial=initial, fraction=spent)
+        costs = self.log.log_cost()
+        return race(matrix, candidates, costs, initial=initial, cap=cap, rules=self.log.rules)
+
+    def _initial(self) -> int:
+        """The number of settings that could run at all."""
+        trials = range(len(self.log.settings))
+        return sum(self.log.calibration(trial) is not None for trial in trials)
+
+    def _certified(self) -> list[int]:
+        """The candidates that the race has shown to be at most epsilon from the best."""
+        candidates, cap = self.log.candidates, self._store.noted("race_cap")
+        if len(candidates) < 2 or cap < RACE_FROM_BLOCKS:
+            return []  # halving finds an argmin, and certifies nothing
+        rules, blocks = self.log.rules, self.log.blocks("race")
+        alpha = look_alpha(blocks, initial=self._initial(), cap=int(cap), rules=rules)
+        matrix = self.log.matrix("race")
+        return certified(matrix, candidates, alpha=alpha, log_epsilon=rules.log_epsilon)
+
+    def _confirm(self) -> None:
+        self._phase = "confirmation"
+        if self.log.confirmation is not None:
+            self._finish_open_block([BASELINE, self.log.confirmation.challenger])
+        while BASELINE in self.log.alive:
+            confirmation = self.log.confirmation
+            if confirmation is None or confirmation.challenger not in self.log.alive:
+                confirmation = self._next_confirmation()
+            if confirmation is None:
+                return
+            if self._confirmed(confirmation):
+                return
+            self._measure_block([BASELINE, confirmation.challenger])
+
+    def _confirmed(self, confirmation: Confirmation) -> bool:
+        """Whether the answer is clear, or no further pair may be measured."""
+        comparison = compare_pairs(self.log, over=False)
+        return (
+            comparison.pairs >= confirmation.cap
+            or self._budget.remaining_s < self._block_s([BASELINE, confirmation.challenger])
+            or may_stop(comparison, confirmation.cap)
+        )
+
+    def _next_confirmation(self) -> Confirmation | None:
+        challenger = pick_challenger(self.log, self._certified())
+        if challenger is None:
+            return None
+        cap = self._budget.remaining_s / max(1e-9, self._block_s([BASELINE, challenger]))
+        if self._measuring.max_blocks is not None:
+            measured = self.log.blocks("race") + self.log.blocks("confirmation")
+            cap = min(cap, self._measuring.max_blocks - measured)
+        confirmation = Confirmation(challenger, max(0, math.floor(cap)))
+        self.log.confirmation = confirmation
+        self._store.note("confirmation", confirmation._asdict())
+        self._observer.on_event(
+            f"confirming {self.log.settings[challenger]} against the baseline "
+            f"{self.log.settings[BASELINE]} on fresh worlds"
+        )
+        return confirmation
+
+    def _eliminate(self, trial: int, reason: str) -> None:
+        self.log.eliminated[trial] = reason
+        self._observer.on_event(f"{self.log.settings[trial]}: eliminated, {reason}")
+        if trial == BASELINE:
+            # Out of the race, but its trial goes on: every block has the baseline.
+            self._store.note("baseline_eliminated", reason)
+        else:
+            self._store.eliminate(trial, reason, self.log.numbers(trial))
+
+    def _block_s(self, trials: Sequence[int]) -> float:
+        return sum(self.log.world_s(trial) for trial in trials)
+
+    def _finish_open_block(self, trials: Sequence[int]) -> None:
+        """Measure what an interrupted session left out of its last block, and nothing twice."""
+        current = [record for record in self.log.records if record.phase == self._phase]
+        if current:
+            block = max(record.block for record in current)
+            have = {record.trial for record in current if record.block == block}
+            alive = set(self.log.alive)
+            self._measure_all([t for t in trials if t not in have and t in alive], block)
+
+    def _measure_block(self, trials: Sequence[int]) -> None:
+        last = max((record.block for record in self.log.records), default=CALIBRATION_BLOCK)
+        self._measure_all(trials, last + 1)
+        self._note_elapsed()
+
+    def _measure_all(self, trials: Sequence[int], block: int) -> None:
+        order = list(trials)
+        random.Random(f"{self._measuring.seed}/{block}").shuffle(order)
+        for trial in order:
+            calibration = self.log.calibration(trial)
+            assert calibration is not None
+            wanted_s = self._measuring.timed_part_s * STEPS_MARGIN
+            self._measure(trial, block, max(1, math.ceil(wanted_s / calibration.median_step_s)))
+
+    def _measure(self, trial: int, block: int, steps: int | None) -> None:
+        outcome = self._runner.run(self.log.settings[trial], block, steps)
+        phase = "calibration" if block == CALIBRATION_BLOCK else self._phase
+        self.add(Record(trial=trial, block=block, phase=phase, outcome=outcome))
+
+    def _note_elapsed(self) -> None:
+        self._store.note("elapsed_s", self._budget.spent_s)
+
+    def _noted_once(self, key: str, value: float) -> float:
+        if (known := self._store.noted(key)) is not None:
+            return float(known)
+        self._store.note(key, value)
+        return value
+
+    def _close(self) -> None:
+        """End every trial that is still running."""
+        for trial in self._store.running():
+            value, numbers = self.log.value(trial), self.log.numbers(trial)
+            if value is None:
+                self._store.eliminate(trial, "the budget was spent before its first block", {})
+            else:
+                self._store.complete(trial, value, numbers)
+
+    def _snapshot(self) -> Snapshot:
+        leader = self.log.best_of(self.log.candidates)
+        return Snapshot(
+            phase=self._phase,
+            block=self.log.blocks("race") + self.log.blocks("confirmation"),
+            worlds=len(self.log.records),
+            settings=len(self.log.settings),
+            survivors=len(self.log.candidates),
+            leader=None if leader is None else str(self.log.settings[leader]),
+            leader_value=None if leader is None else self.log.value(leader),
+            unit=OBJECTIVES[self._measuring.objective].unit,
+            remaining_s=max(0.0, self._budget.remaining_s),
+        )

@@ -1,0 +1,299 @@
+"""The study in its Optuna storage: one trial per settings, every world's measurement with it.
+
+The only module that imports Optuna. A trial's intermediate values are its objective by block;
+the measurements themselves are system attributes, beside those that Optuna's own artifact
+store keeps there, so that a dashboard shows a person the summary and not every step time.
+"""
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import optuna
+import sqlalchemy.exc
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.trial import Trial, TrialState, create_trial
+from pydantic import ValidationError
+
+from tuner.decide.records import CALIBRATION_BLOCK, Record, objective_value
+from tuner.errors import UsageError
+from tuner.plan.knobs import KNOBS, IntegerKnob, SecondsKnob
+from tuner.plan.settings import Dimension, Settings, default_value
+from tuner.plan.study_plan import StudyPlan
+from tuner.plan.workload_spec import WorkloadSpec
+from tuner.world.environment import Environment
+from tuner.world.measurement import Failure, Measurement
+
+FORMAT = 1
+_RECORD_KEY = "rpc_tuner:record:"
+
+# The study is the product's own display; Optuna's log lines would only break into it.
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+
+@dataclass(frozen=True)
+class StudyAddress:
+    """Where a study is: a storage URL, and its name in there."""
+
+    url: str
+    name: str
+    in_own_folder: bool
+    """Whether it is the default database, whose folder the search makes."""
+
+    @classmethod
+    def of(cls, plan: StudyPlan, database: Path) -> "StudyAddress":
+        """The plan's storage URL, or SQLite in the study's folder."""
+        if plan.storage is None:
+            return cls(f"sqlite:///{database.resolve()}", plan.name, in_own_folder=True)
+        return cls(plan.storage, plan.name, in_own_folder=False)
+
+    @property
+    def sqlite_file(self) -> Path | None:
+        """The file behind a SQLite URL."""
+        path = self.url.removeprefix("sqlite:///")
+        return Path(path) if path != self.url and path else None
+
+    def exists(self) -> bool:
+        """Whether the study is there. UsageError if the storage cannot be opened.
+
+        A SQLite file that does not exist is not created by asking.
+        """
+        file = self.sqlite_file
+        if file is not None and not file.exists():
+            if not self.in_own_folder and not file.resolve().parent.is_dir():
+                raise UsageError(
+                    f"cannot open the storage {self.url}: there is no folder {file.parent}"
+                )
+            return False
+        with self._telling_why():
+            return self.name in optuna.get_all_study_names(optuna.storages.get_storage(self.url))
+
+    def delete(self) -> None:
+        """Remove the study from its storage."""
+        with self._telling_why():
+            optuna.delete_study(study_name=self.name, storage=self.url)
+
+    def storage(self) -> optuna.storages.BaseStorage:
+        """The open storage. UsageError if it cannot be opened."""
+        with self._telling_why():
+            return optuna.storages.get_storage(self.url)
+
+    @contextmanager
+    def _telling_why(self) -> Iterator[None]:
+        try:
+            yield
+        except (
+            ImportError,
+            OSError,
+            RuntimeError,
+            ValueError,
+            sqlalchemy.exc.SQLAlchemyError,
+            optuna.exceptions.OptunaError,
+        ) as error:
+            cause = str(error.__cause__ or error).strip().split("\n")[0]
+            raise UsageError(f"cannot open the storage {self.url}: {cause}") from error
+
+
+class StudyStore:
+    """A study that is open for measuring: reads what is there, adds what comes."""
+
+    def __init__(self, study: optuna.Study, storage: optuna.storages.BaseStorage) -> None:
+        self._study = study
+        self._storage = storage
+        self._study_id = storage.get_study_id_from_name(study.study_name)
+
+    @classmethod
+    def create(
+        cls, address: StudyAddress, plan: StudyPlan, environment: Environment
+    ) -> "StudyStore":
+        """A new study with one running trial per settings, the baseline first."""
+        if address.in_own_folder and (file := address.sqlite_file) is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        storage = address.storage()
+        # Nothing is ever sampled: the grid is the plan's.
+        study = optuna.create_study(
+            storage=storage,
+            study_name=address.name,
+            direction="minimize",
+            sampler=optuna.samplers.RandomSampler(seed=plan.measuring.seed),
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            study.set_metric_names([plan.measuring.objective])
+        study.set_user_attr("format", FORMAT)
+        study.set_user_attr("plan", plan.fingerprint())
+        study.set_user_attr("environment", environment.model_dump())
+        candidates = plan.candidates()
+        distributions = _distributions(candidates, plan.workload)
+        for settings in candidates:
+            study.add_trial(
+                create_trial(
+                    state=TrialState.RUNNING,
+                    params={
+                        str(dimension): _parameter(dimension, settings, plan.workload)
+                        for dimension in distributions
+                    },
+                    distributions={str(d): chosen for d, chosen in distributions.items()},
+                    user_attrs={"settings": settings.to_json(), "label": str(settings)},
+                )
+            )
+        return cls(study, storage)
+
+    @classmethod
+    def resume(
+        cls, address: StudyAddress, plan: StudyPlan, environment: Environment
+    ) -> "StudyStore":
+        """The study as it was left. UsageError if the plan or the machine is another one."""
+        storage = address.storage()
+        try:
+            study = optuna.load_study(
+                study_name=address.name, storage=storage, sampler=optuna.samplers.RandomSampler()
+            )
+        except KeyError:
+            raise UsageError(
+                f"there is no study {address.name} in {address.url} to resume"
+            ) from None
+        attributes = study.user_attrs
+        if attributes.get("format") != FORMAT:
+            raise UsageError(
+                f"the study {address.name} has format {attributes.get('format')!r}; "
+                f"this version reads format {FORMAT}"
+            )
+        problems = [
+            f"{key}: {_plain(before)} then, {_plain(now)} now"
+            for key, now in plan.fingerprint().items()
+            if (before := attributes["plan"].get(key)) != now
+        ]
+        measured_on = Environment.model_validate(attributes["environment"])
+        problems += [
+            f"{difference} (then, now)" for difference in measured_on.differences(environment)
+        ]
+        if problems:
+            raise UsageError.about(
+                f"the study {address.name} cannot be resumed: it was measured differently", problems
+            )
+        return cls(study, storage)
+
+    def settings(self) -> list[Settings]:
+        """The settings of every trial, by trial number; the baseline is number 0."""
+        return [
+            Settings.from_json(trial.user_attrs["settings"])
+            for trial in self._study.get_trials(deepcopy=False)
+        ]
+
+    def records(self) -> list[Record]:
+        """Every world measured so far, in the order of blocks."""
+        found = []
+        for trial in self._study.get_trials(deepcopy=False):
+            for key, document in trial.system_attrs.items():
+                if key.startswith(_RECORD_KEY):
+                    try:
+                        found.append(Record.model_validate(document))
+                    except ValidationError as error:
+                        raise UsageError(
+                            f"the study {self._study.study_name} is damaged: trial "
+                            f"{trial.number}, {key}: {error.errors()[0]['msg']}"
+                        ) from None
+        return sorted(found, key=lambda record: (record.block, record.trial))
+
+    def eliminated(self) -> dict[int, str]:
+        """The eliminated trials, each with the reason."""
+        return {
+            trial.number: trial.user_attrs.get("eliminated", "")
+            for trial in self._study.get_trials(deepcopy=False, states=(TrialState.PRUNED,))
+        }
+
+    def add(self, record: Record, plan: StudyPlan) -> None:
+        """Keep one world's outcome; a failure also ends its trial."""
+        trial = self._trial(record.trial)
+        self._storage.set_trial_system_attr(
+            self._trial_id(record.trial),
+            f"{_RECORD_KEY}{record.block:06d}",
+            record.model_dump(mode="json"),
+        )
+        match record.outcome:
+            case Measurement() if record.block != CALIBRATION_BLOCK:
+                trial.report(
+                    objective_value(plan.measuring.objective, record.outcome), record.block
+                )
+            case Failure():
+                trial.set_user_attr("failure", record.outcome.failure)
+                trial.set_user_attr("failure_reason", record.outcome.message)
+                self._study.tell(record.trial, state=TrialState.FAIL)
+            case _:
+                pass
+
+    def eliminate(self, number: int, reason: str, numbers: Mapping[str, float]) -> None:
+        """Prune a trial, keeping the numbers it had by then."""
+        trial = self._trial(number)
+        trial.set_user_attr("eliminated", reason)
+        for name, value in numbers.items():
+            trial.set_user_attr(name, value)
+        self._study.tell(number, state=TrialState.PRUNED)
+
+    def complete(self, number: int, value: float, numbers: Mapping[str, float]) -> None:
+        """End a trial that came through, with its value and its other numbers."""
+        for name, number_value in numbers.items():
+            self._trial(number).set_user_attr(name, number_value)
+        self._study.tell(number, value)
+
+    def running(self) -> list[int]:
+        """The trials that are neither eliminated, failed nor complete."""
+        trials = self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        return [trial.number for trial in trials]
+
+    def note(self, key: str, value: Any) -> None:
+        """Keep a fact about the study as a whole."""
+        self._study.set_user_attr(key, value)
+
+    def noted(self, key: str) -> Any:
+        """A fact kept by `note`, or None."""
+        return self._study.user_attrs.get(key)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Wall time spent on this study in all its sessions, as last noted."""
+        return float(self.noted("elapsed_s") or 0.0)
+
+    def _trial_id(self, number: int) -> int:
+        return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
+
+    def _trial(self, number: int) -> Trial:
+        return Trial(self._study, self._trial_id(number))
+
+
+def _plain(value: object) -> str:
+    return str(value).replace("'", "")
+
+
+def _distributions(
+    candidates: Sequence[Settings], spec: WorkloadSpec
+) -> dict[Dimension, BaseDistribution]:
+    """One Optuna parameter per tuned dimension: a number where the knob is one, else its words."""
+    dimensions = dict.fromkeys(d for settings in candidates for d in settings.values)
+    found: dict[Dimension, BaseDistribution] = {}
+    for dimension in dimensions:
+        values = [_parameter(dimension, settings, spec) for settings in candidates]
+        knob = KNOBS[dimension.knob]
+        if isinstance(knob, IntegerKnob):
+            found[dimension] = IntDistribution(min(values), max(values))
+        elif isinstance(knob, SecondsKnob):
+            found[dimension] = FloatDistribution(min(values), max(values))
+        else:
+            found[dimension] = CategoricalDistribution(tuple(dict.fromkeys(values)))
+    return found
+
+
+def _parameter(dimension: Dimension, settings: Settings, spec: WorkloadSpec) -> Any:
+    knob = KNOBS[dimension.knob]
+    fallback = default_value(dimension.knob, spec)
+    value = settings.for_role(dimension.role).get(dimension.knob, fallback)
+    return value if isinstance(knob, IntegerKnob | SecondsKnob) else knob.format(value)
