@@ -1,0 +1,36 @@
+"""`python -m tuner <command>`, and the console script `rpc-tuner`."""
+
+import importlib
+import sys
+
+COMMANDS = {
+    "search": "find the best RPC settings for a workload",
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command named first in the arguments; returns the exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    program = "rpc-tuner"
+    name = arguments[0] if arguments else "--help"
+    if name in COMMANDS:
+        command = importlib.import_module(f"tuner.{name}")
+        return int(command.main(arguments[1:], program=f"{program} {name}"))
+    usage = "\n".join(
+        [
+            f"usage: {program} COMMAND [OPTIONS]",
+            "",
+            *(f"  {command:<10} {summary}" for command, summary in COMMANDS.items()),
+            "",
+            f"{program} COMMAND --help tells more.",
+        ]
+    )
+    wrong = name not in ("--help", "-h")
+    if wrong:
+        usage = f"rpc-tuner: unknown command {name!r}\n{usage}"
+    print(usage, file=sys.stderr if wrong else sys.stdout)
+    return 2 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

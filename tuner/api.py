@@ -1,0 +1,163 @@
+"""The search as a library call: the one place where the stages are wired together."""
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tuner.decide.log import StudyLog
+from tuner.decide.progress import Observer, Silent
+from tuner.decide.records import CALIBRATION_BLOCK, Record
+from tuner.decide.result import StudyResult, study_result
+from tuner.decide.session import Budget, Runner, Session, check_budget
+from tuner.decide.study import StudyAddress, StudyStore
+from tuner.errors import UsageError
+from tuner.plan.folder import StudyFolder
+from tuner.plan.study_plan import StudyPlan, draft_plan, read_plan_file, shipped_plan_path
+from tuner.present.config import write_recommended
+from tuner.present.figures import write_step_time_figure
+from tuner.present.tables import write_trials_csv
+from tuner.world.environment import Environment
+from tuner.world.launcher import Launcher
+from tuner.world.local import LocalLauncher
+
+
+class SearchInterrupted(Exception):  # noqa: N818 - an ending, not an error
+    """The search was stopped from outside; `result` is what was known by then."""
+
+    def __init__(self, result: StudyResult) -> None:
+        self.result = result
+        super().__init__("the search was interrupted")
+
+
+def plan_mapping(
+    plan: str | Path | None, workload: str | None, changes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A plan file's mapping with `changes` on top of it.
+
+    Without a plan file, the plan shipped for the workload is the ground. `options` are merged;
+    every other change takes the place of what the file says, the search space as a whole.
+    """
+    path = Path(plan) if plan is not None else workload and shipped_plan_path(workload)
+    mapping = read_plan_file(path) if path else {}
+    if workload is not None:
+        mapping["workload"] = workload
+    given = {key: value for key, value in changes.items() if value is not None}
+    if "options" in given and isinstance(mapping.get("options", {}), Mapping):
+        given["options"] = {**mapping.get("options", {}), **given["options"]}
+    return {**mapping, **given}
+
+
+def tune(
+    workload: str | None = None,
+    *,
+    plan: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    observer: Observer | None = None,
+    launcher: Launcher | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    **changes: Any,
+) -> StudyResult:
+    """Find the best RPC settings for a workload; leave the study and its files in its folder.
+
+    `workload` is a shipped one's name, `package.module:Class` or `file.py:Class`; `plan` a TOML
+    file. `changes` are the keys of a plan file: `space={"num_worker_threads": [1, 2, 4]}`,
+    `options={"size": 400}`, `baseline`, `objective`, `budget`, `max_blocks`, `epsilon`,
+    `confidence`, `name`, `storage`, `out`, `timed_part`, `deadline`, `seed`.
+
+    Raises UsageError for a request that cannot be carried out, and SearchInterrupted on
+    KeyboardInterrupt, with everything measured so far kept.
+    """
+    started_s = clock()
+    if workload is None and plan is None:
+        raise UsageError("name a workload or a plan: --workload udf, or --plan FILE")
+    draft = draft_plan(plan_mapping(plan, workload, changes))
+    with launcher or LocalLauncher() as running:
+        try:
+            spec = running.describe(draft.workload, draft.options)
+        except UsageError as error:
+            raise _with_more(error, draft.problems) from None
+        study_plan = draft.finish(spec)
+        return _search(
+            study_plan, running, resume, overwrite, observer or Silent(), started_s, clock
+        )
+
+
+def _with_more(error: UsageError, problems: tuple[str, ...]) -> UsageError:
+    """The error, with what else is known to be wrong: all mistakes are told together."""
+    if not problems:
+        return error
+    return UsageError.about("the plan", [*(error.problems or [str(error)]), *problems])
+
+
+def _search(
+    plan: StudyPlan,
+    launcher: Launcher,
+    resume: bool,
+    overwrite: bool,
+    observer: Observer,
+    started_s: float,
+    clock: Callable[[], float],
+) -> StudyResult:
+    folder = StudyFolder(plan.out)
+    folder.check_writable()
+    address = StudyAddress.of(plan, folder.database)
+    environment = Environment.here()
+    runner = Runner(plan, launcher, folder)
+    exists = address.exists()
+    if exists and not resume and not overwrite:
+        raise UsageError(
+            f"there is a study {plan.name} in {plan.storage or folder.root} already: --resume goes "
+            "on with it, --study NAME starts another beside it, --overwrite deletes it first"
+        )
+    first, before = None, time.time()
+    if exists and resume:
+        store = StudyStore.resume(address, plan, environment)
+    else:
+        if resume:
+            raise UsageError(
+                f"there is no study {plan.name} in {plan.storage or folder.root} to resume"
+            )
+        first = runner.run(plan.baseline, CALIBRATION_BLOCK, None)
+        check_budget(plan, first, clock() - started_s)
+        if exists:
+            address.delete()
+            _forget(folder, before=before)
+        store = StudyStore.create(address, plan, environment)
+    budget = Budget(plan.measuring.budget_s, store.elapsed_s, started_s, clock)
+    session = Session(runner, store, observer, budget)
+    try:
+        if first is not None:
+            session.add(
+                Record(trial=0, block=CALIBRATION_BLOCK, phase="calibration", outcome=first)
+            )
+        conclusion = session.run()
+    except KeyboardInterrupt:
+        result = study_result(session.log, None, environment, store.elapsed_s)
+        write_trials_csv(result.trials, folder.trials_csv)
+        raise SearchInterrupted(result) from None
+    result = study_result(session.log, conclusion, environment, store.elapsed_s)
+    _write_files(result, session.log, folder)
+    return result
+
+
+def _write_files(result: StudyResult, log: StudyLog, folder: StudyFolder) -> None:
+    write_trials_csv(result.trials, folder.trials_csv)
+    if result.best is not None:
+        write_recommended(result, folder.recommended)
+    if any(log.samples(trial) for trial in range(len(log.settings))):
+        write_step_time_figure(result, folder.figures)
+
+
+def _forget(folder: StudyFolder, before: float) -> None:
+    """Remove the files of a study that is overwritten: those a search makes, older than `before`.
+
+    `before` is Unix time; the new study's first world may have left a failure already.
+    """
+    for failure in folder.failures.glob("*"):
+        if failure.stat().st_mtime < before:
+            shutil.rmtree(failure)
+    for path in (folder.trials_csv, folder.recommended, *folder.figures):
+        path.unlink(missing_ok=True)

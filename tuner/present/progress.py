@@ -1,0 +1,99 @@
+"""How a search shows that it is alive: a live line on a terminal, plain lines elsewhere."""
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from tuner.decide.progress import Snapshot
+from tuner.decide.records import Phase
+from tuner.plan.quantities import format_duration
+
+_PHASES: dict[Phase, str] = {
+    "calibration": "calibrating",
+    "race": "racing",
+    "confirmation": "confirming",
+}
+
+
+def snapshot_line(snapshot: Snapshot) -> str:
+    """`racing · block 7 · 5 of 6 settings left · leader transports=shm (1.8 ms) · 9.1s left`."""
+    parts = [_PHASES[snapshot.phase]]
+    if snapshot.phase == "calibration":
+        parts.append(f"{snapshot.worlds} of {snapshot.settings} settings")
+    else:
+        parts.append(f"block {snapshot.block}")
+        parts.append(f"{snapshot.survivors} of {snapshot.settings} settings left")
+    if snapshot.leader is not None and snapshot.leader_value is not None:
+        value = f"{snapshot.leader_value:.3g} {snapshot.unit}"
+        parts.append(f"leader {snapshot.leader} ({value})")
+    parts.append(f"{format_duration(snapshot.remaining_s)} left")
+    return " · ".join(parts)
+
+
+class LiveProgress:
+    """An observer that keeps one line up to date, events scrolling above it."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(
+            Text("starting"), console=console, transient=True, auto_refresh=False
+        )  # no refresh thread: nothing may run beside a measurement
+
+    def __enter__(self) -> Self:
+        self._live.start(refresh=True)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def on_snapshot(self, snapshot: Snapshot) -> None:
+        """Redraw the line."""
+        line = Text(snapshot_line(snapshot), overflow="ellipsis", no_wrap=True)
+        self._live.update(line, refresh=True)
+
+    def on_event(self, message: str) -> None:
+        """Print the event above the line."""
+        self._console.print(Text(message))
+
+
+class PlainProgress:
+    """An observer that prints a line per event and per finished block."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last: tuple[str, int] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return None
+
+    def on_snapshot(self, snapshot: Snapshot) -> None:
+        """Print a line when a block or a phase is new."""
+        key = (snapshot.phase, snapshot.block)
+        if key != self._last:
+            self._last = key
+            self._console.print(Text(snapshot_line(snapshot)), soft_wrap=True)
+
+    def on_event(self, message: str) -> None:
+        """Print the event."""
+        self._console.print(Text(message), soft_wrap=True)
+
+
+def progress_for(console: Console) -> LiveProgress | PlainProgress:
+    """The display that suits where the console writes to."""
+    return LiveProgress(console) if console.is_terminal else PlainProgress(console)

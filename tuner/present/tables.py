@@ -1,0 +1,91 @@
+"""The trials as a table: for a terminal, and as CSV."""
+
+import math
+from pathlib import Path
+
+import orjson
+import pandas as pd
+from rich import box
+from rich.table import Table
+
+from tuner.decide.result import StudyResult, TrialRow
+from tuner.files import written_atomically
+from tuner.plan.knobs import KNOBS
+from tuner.plan.settings import Dimension, Settings
+
+CSV_FORMAT = 1
+
+
+def write_trials_csv(trials: pd.DataFrame, path: Path) -> None:
+    """Write the trials, settings as JSON; the column `format` carries the file's version."""
+    frame = trials.copy()
+    frame["settings"] = [orjson.dumps(settings).decode() for settings in frame["settings"]]
+    frame.insert(0, "format", CSV_FORMAT)
+    with written_atomically(path) as partial:
+        frame.to_csv(partial, index=False)
+
+
+def trials_table(result: StudyResult) -> Table:
+    """The trials sorted by result: a column per tuned knob, the best and the baseline marked."""
+    rows = [(Settings.from_json(row.settings), row) for row in result.rows]
+    dimensions = list(dict.fromkeys(d for settings, _ in rows for d in settings.values))
+    confidence = f"{result.plan.measuring.confidence * 100:g} %"
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for dimension in dimensions:
+        table.add_column(_folded(dimension), justify="right", no_wrap=True)
+    name = result.objective.name.removesuffix("_ms")
+    for header in (
+        f"{name}\n({result.objective.unit})",
+        f"{confidence}\ninterval",
+        "worlds",
+        "CPU\ncores",
+        "RSS\n(MB)",
+    ):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("outcome")
+    for settings, row in rows:
+        is_best = row.label == str(result.best)
+        table.add_row(
+            *(_value(settings, dimension) for dimension in dimensions),
+            _number(row.value),
+            "" if math.isnan(row.ci_low) else f"{_number(row.ci_low)}-{_number(row.ci_high)}",
+            str(row.samples),
+            _number(row.cpu_cores),
+            "" if math.isnan(row.peak_rss_mb) else f"{row.peak_rss_mb:.0f}",
+            _outcome(result, row, is_best),
+            style="bold" if is_best else "red" if row.failure is not None else None,
+        )
+    return table
+
+
+def failure_lines(result: StudyResult) -> list[str]:
+    """One line per settings that failed, with the reason."""
+    return [f"{row.label}: {row.outcome}: {row.failure}" for row in result.rows if row.failure]
+
+
+def _folded(dimension: Dimension) -> str:
+    """`num_worker_threads` as two lines: tables are narrow."""
+    first, underscore, last = str(dimension).rpartition("_")
+    return f"{first}_\n{last}" if underscore else last
+
+
+def _value(settings: Settings, dimension: Dimension) -> str:
+    values = settings.values
+    if dimension not in values:
+        return "-"
+    return KNOBS[dimension.knob].format(values[dimension])
+
+
+def _outcome(result: StudyResult, row: TrialRow, is_best: bool) -> str:
+    marks = [row.outcome]
+    if is_best:
+        marks.append("best")
+    if row.label == str(result.baseline):
+        marks.append("baseline")
+    if row.tied_with_best and not is_best:
+        marks.append("tied")
+    return ", ".join(marks)
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.3g}"

@@ -1,0 +1,93 @@
+"""The verdict in plain words."""
+
+from tuner.decide.result import StudyResult
+from tuner.plan.quantities import format_duration
+
+
+def verdict_sentence(result: StudyResult) -> str:
+    """One sentence (two where a caveat belongs to it) that says what to do and how sure it is."""
+    if result.best is None:
+        return "No settings of the search space could run the workload."
+    if result.baseline_failed:
+        return (
+            f"Use {result.best}: the baseline {result.baseline} cannot run here, "
+            "so there is no speed-up to state."
+        )
+    match result.verdict:
+        case "better":
+            return _better(result)
+        case "tie":
+            return _tie(result)
+        case "keep-baseline":
+            return _keep(result)
+        case _:
+            return _undecided(result)
+
+
+def tied_sentence(result: StudyResult) -> str | None:
+    """What else the measurements do not show to be slower; None if nothing."""
+    if result.best is None or not result.tied:
+        return None
+    verb = "is" if len(result.tied) == 1 else "are"
+    return (
+        f"Not shown to be more than {_percent(result.plan.measuring.epsilon)} slower than "
+        f"{result.best} {verb}: {', '.join(result.tied)}."
+    )
+
+
+def _better(result: StudyResult) -> str:
+    speedup = result.challenger_speedup
+    assert speedup is not None
+    return (
+        f"Use {result.best}: {speedup.estimate:.2f} times as fast as the baseline "
+        f"{result.baseline} ({speedup.low:.2f} to {speedup.high:.2f}{_certainty(result)}), "
+        f"by {result.objective.label}."
+    )
+
+
+def _tie(result: StudyResult) -> str:
+    return (
+        f"A tie: {result.best} is {_change(result)} beside the baseline {result.baseline}, "
+        f"which is within {_percent(result.plan.measuring.epsilon)} either way, and it is the "
+        "cheaper of the two."
+    )
+
+
+def _keep(result: StudyResult) -> str:
+    if result.challenger is None:
+        return f"Keep {result.baseline}: nothing else in the search space could run."
+    return (
+        f"Keep {result.baseline}: the strongest rival, {result.challenger}, is "
+        f"{_change(result)}, so it gains less than {_percent(result.plan.measuring.epsilon)}."
+    )
+
+
+def _undecided(result: StudyResult) -> str:
+    spent = format_duration(result.elapsed_s)
+    advice = f"keep {result.baseline}, or search again with a larger --budget"
+    if result.challenger_speedup is None:
+        return f"Undecided: {spent} was too short to compare anything with the baseline; {advice}."
+    return (
+        f"Undecided: {result.challenger} is {_change(result)}, so {spent} of measuring cannot tell "
+        f"whether it gains {_percent(result.plan.measuring.epsilon)}; {advice}."
+    )
+
+
+def _change(result: StudyResult) -> str:
+    """A speed-up near 1 as a change: `2.1 % faster (-1.0 % to +5.3 %, 95 % confidence)`."""
+    speedup = result.challenger_speedup
+    assert speedup is not None
+    gain = speedup.estimate - 1
+    return (
+        f"{abs(gain) * 100:.1f} % {'faster' if gain >= 0 else 'slower'} "
+        f"({(speedup.low - 1) * 100:+.1f} % to {(speedup.high - 1) * 100:+.1f} %"
+        f"{_certainty(result)})"
+    )
+
+
+def _certainty(result: StudyResult) -> str:
+    return f", {_percent(result.plan.measuring.confidence)} confidence"
+
+
+def _percent(fraction: float) -> str:
+    return f"{fraction * 100:g} %"

@@ -1,0 +1,171 @@
+"""`python -m tuner.search`: find the best RPC settings for a workload."""
+
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+from tuner.errors import InterruptedSearchError, NothingRanError, TunerError, UsageError
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+EPILOG = (
+    "Values: num_worker_threads=1,2,4 lists; 1..32 are the powers of two, 1..8:1 every number; "
+    "transports=shm,uv,shm+uv are three lists of transports. Exit codes: 0 answered, 1 internal "
+    "error, 2 bad usage, 3 no settings could run, 130 interrupted."
+)
+
+
+@app.command(epilog=EPILOG)
+def search(
+    workload: Annotated[
+        str | None, typer.Option(help="A shipped workload, package.module:Class or file.py:Class.")
+    ] = None,
+    plan: Annotated[Path | None, typer.Option(help="A study plan (TOML).")] = None,
+    options: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A workload option.")
+    ] = None,
+    space: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[ROLE.]KNOB=VALUES",
+            help="A knob to tune and its values. Given once or more, it replaces the plan's space.",
+        ),
+    ] = None,
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[ROLE.]KNOB=VALUE",
+            help="What to compare with; PyTorch's default for each knob not given.",
+        ),
+    ] = None,
+    objective: Annotated[
+        str | None, typer.Option(help="step_ms, step_p99_ms or cpu_ms_per_step; less is better.")
+    ] = None,
+    budget: Annotated[str | None, typer.Option(help="Wall time, such as 60s or 5m.")] = None,
+    max_blocks: Annotated[int | None, typer.Option(help="The most blocks to measure.")] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="The smallest difference that matters, such as 3%.")
+    ] = None,
+    confidence: Annotated[str | None, typer.Option(help="Of every claim, such as 95%.")] = None,
+    timed_part: Annotated[
+        str | None, typer.Option(help="How long the timed steps of a world last at least.")
+    ] = None,
+    deadline: Annotated[
+        str | None, typer.Option(help="A world that takes longer is ended, as a failure.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seeds inputs and the order in blocks.")] = None,
+    study: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The study's name. Default: the plan's.")
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Optuna storage. Default: SQLite in the study's folder."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The study's folder. Default: studies/NAME."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a study that was interrupted.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Delete a study of this name first.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON document on stdout, progress on stderr.")
+    ] = False,
+) -> None:
+    """Find the best torch.distributed.rpc settings for a workload, on this machine."""
+    changes: dict[str, Any] = {
+        "options": dict(_pairs("--set", options)) if options else None,
+        "space": _pairs("--space", space) if space else None,
+        "baseline": _pairs("--baseline", baseline) if baseline else None,
+        "objective": objective,
+        "budget": budget,
+        "max_blocks": max_blocks,
+        "epsilon": epsilon,
+        "confidence": confidence,
+        "timed_part": timed_part,
+        "deadline": deadline,
+        "seed": seed,
+        "name": study,
+        "storage": storage,
+        "out": None if out is None else str(out),
+    }
+    if resume and overwrite:
+        raise UsageError("--resume and --overwrite exclude each other")
+    _search(workload, plan, resume, overwrite, as_json, changes)
+
+
+def _search(
+    workload: str | None,
+    plan: Path | None,
+    resume: bool,
+    overwrite: bool,
+    as_json: bool,
+    changes: dict[str, Any],
+) -> None:
+    # Late: --help and a mistyped flag must not wait for Optuna, pandas and matplotlib.
+    from rich.console import Console
+
+    from tuner.api import SearchInterrupted, tune
+    from tuner.present.progress import progress_for
+    from tuner.present.summary import print_interruption, print_json, print_summary
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with progress_for(Console(stderr=True)) as progress:
+            result = tune(
+                workload,
+                plan=plan,
+                resume=resume,
+                overwrite=overwrite,
+                observer=progress,
+                **changes,
+            )
+    except SearchInterrupted as interruption:
+        print_interruption(interruption.result, Console(stderr=True))
+        raise InterruptedSearchError(
+            f"interrupted after {interruption.result.blocks} blocks; everything measured is kept, "
+            "and --resume goes on with it"
+        ) from None
+    except KeyboardInterrupt:
+        raise InterruptedSearchError("interrupted before anything was measured") from None
+    if as_json:
+        print_json(result)
+    else:
+        print_summary(result, Console())
+    if result.best is None:
+        raise NothingRanError("no settings of the search space could run the workload")
+
+
+def _pairs(flag: str, entries: list[str]) -> list[tuple[str, str]]:
+    """`NAME=VALUE` entries; UsageError for those that are not."""
+    if wrong := [entry for entry in entries if "=" not in entry or entry.startswith("=")]:
+        raise UsageError(f"{flag} takes NAME=VALUE, got {', '.join(map(repr, wrong))}")
+    return [(name.strip(), value) for name, _, value in (e.partition("=") for e in entries)]
+
+
+def _interrupt(signal_number: int, frame: FrameType | None) -> None:
+    del signal_number, frame
+    raise KeyboardInterrupt
+
+
+def main(arguments: list[str] | None = None, program: str = "python -m tuner.search") -> int:
+    """Run the command; returns the exit code and prints errors to stderr."""
+    try:
+        app(args=arguments, prog_name=program, standalone_mode=True)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    except TunerError as error:
+        print(f"rpc-tuner: {error}", file=sys.stderr)  # noqa: T201 - this is the terminal
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
