@@ -3,6 +3,7 @@
 import ast
 import difflib
 import inspect
+import sys
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ def options_of(workload: type) -> tuple[dict[str, Option], list[str]]:
             for name, value in vars(base).items()
             if type(value) in OPTION_TYPES
             and not name.startswith("_")
-            and not hasattr(base.__mro__[1], name)
+            and not any(hasattr(other, name) for other in base.__mro__[1:])
             and name not in inspect.get_annotations(base)
         ]
         problems += [
@@ -45,10 +46,13 @@ def options_of(workload: type) -> tuple[dict[str, Option], list[str]]:
             f"{type(vars(base)[name]).__name__} = {vars(base)[name]!r}`"
             for name in unannotated
         ]
-    for name, kind in get_type_hints(workload).items():
-        if name.startswith("_") or kind is ClassVar or get_origin(kind) is ClassVar:
+    for name, (base, annotation) in _annotations(workload).items():
+        kind, unknown = _evaluated(annotation, base)
+        if unknown:
+            problems.append(f"{workload.__name__}.{name} has a type that is not there: {unknown}")
+        elif kind is ClassVar or get_origin(kind) is ClassVar:
             continue
-        if kind not in OPTION_TYPES:
+        elif kind not in OPTION_TYPES:
             problems.append(f"{workload.__name__}.{name} must be bool, int, float or str")
         elif not hasattr(workload, name):
             problems.append(f"{workload.__name__}.{name} has no default")
@@ -59,6 +63,27 @@ def options_of(workload: type) -> tuple[dict[str, Option], list[str]]:
         else:
             options[name] = Option(name, kind, kind(default), summaries.get(name, ""))
     return options, problems
+
+
+def _annotations(workload: type) -> dict[str, tuple[type, Any]]:
+    """The annotated public attributes, each with the class that annotates it last."""
+    return {
+        name: (base, annotation)
+        for base in reversed(workload.__mro__)
+        for name, annotation in inspect.get_annotations(base).items()
+        if not name.startswith("_")
+    }
+
+
+def _evaluated(annotation: Any, base: type) -> tuple[Any, str | None]:
+    """The type behind an annotation, or the name in it that does not exist at run time."""
+    if not isinstance(annotation, str):
+        return annotation, None
+    holder = type("Holder", (), {"__annotations__": {"it": annotation}})
+    try:
+        return get_type_hints(holder, vars(sys.modules[base.__module__]), {})["it"], None
+    except NameError as error:
+        return None, error.name
 
 
 def read_options(
@@ -80,7 +105,7 @@ def read_options(
 
 def _unknown(name: str, options: Mapping[str, Option]) -> str:
     close = difflib.get_close_matches(name, options, n=1)
-    hint = f"did you mean {close[0]}?" if close else "none is close"
+    hint = f"did you mean {close[0]}?" if close else "none is close."
     known = ", ".join(f"{o.name} ({o.kind.__name__}, {o.default!r})" for o in options.values())
     return f"unknown option {name!r}; {hint} The options are: {known or 'none at all'}"
 

@@ -51,7 +51,7 @@ def load_workload(reference: str) -> type[Workload]:
 
 def _unknown(reference: str) -> str:
     close = difflib.get_close_matches(reference, SHIPPED, n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
+    hint = f"; did you mean {close[0]}?" if close else "."
     return (
         f"unknown workload {reference!r}{hint} Known: {', '.join(SHIPPED)}; "
         "your own is named package.module:Class or path/to/file.py:Class"

@@ -57,7 +57,8 @@ class Udf(Workload):
         if len(self._results) != self.calls:
             raise AssertionError(f"{self.calls} calls gave {len(self._results)} results")
         for call, result in enumerate(self._results):
-            # A result of another shape raises here, too.
             expected = num_workers_udf_with_ops(self.size, self.rounds, world.seed + call)
+            if result.shape != expected.shape:
+                raise AssertionError(f"call {call} gave the shape {tuple(result.shape)}")
             if not torch.allclose(result, expected):
                 raise AssertionError(f"call {call} gave another result than a call made here")

@@ -109,11 +109,11 @@ def halve(
     `initial` is the number of candidates at the start, `fraction` the part of the race's budget
     that is spent.
     """
-    if fraction >= 1:
-        return Decision(finished=True)
     if len(matrix) < HOPELESS_BLOCKS:
-        return Decision()
+        return Decision(finished=fraction >= 1)
     dropped = hopeless(matrix, candidates)
+    if fraction >= 1:
+        return Decision(dropped, finished=True)
     left = [candidate for candidate in candidates if candidate not in dropped]
     rounds = max(1, math.ceil(math.log2(max(2, initial))))
     target = max(1, math.ceil(initial / 2 ** math.floor(fraction * rounds)))

@@ -157,7 +157,8 @@ def _rows(log: StudyLog, tied: frozenset[int]) -> tuple[TrialRow, ...]:
 def _row(log: StudyLog, trial: int, tied: bool) -> TrialRow:
     failure = log.failures.get(trial)
     values = log.values(trial)
-    spread = interval(np.log(values), log.rules.confidence) if values else None
+    log_spread = interval(np.log(values), log.rules.confidence) if values else None
+    spread = log_spread.exp() if log_spread else None
     numbers = log.numbers(trial)
     eliminated = trial in log.eliminated and trial != BASELINE
     return TrialRow(
@@ -168,8 +169,8 @@ def _row(log: StudyLog, trial: int, tied: bool) -> TrialRow:
         failure=failure.message if failure else None,
         samples=len(values),
         value=log.value(trial) or math.nan,
-        ci_low=math.exp(spread.low) if spread else math.nan,
-        ci_high=math.exp(spread.high) if spread else math.nan,
+        ci_low=spread.low if spread else math.nan,
+        ci_high=spread.high if spread else math.nan,
         cpu_cores=numbers.get("cpu_cores", math.nan),
         peak_rss_mb=numbers.get("peak_rss_mb", math.nan),
         tied_with_best=tied and failure is None,

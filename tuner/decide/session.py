@@ -100,8 +100,6 @@ class Session:
         self._observer = observer
         self._budget = budget
         self.log = StudyLog(runner.plan, store.settings(), store.records(), store.eliminated())
-        if beaten := store.noted("baseline_eliminated"):
-            self.log.eliminated[BASELINE] = beaten
         if confirmation := store.noted("confirmation"):
             self.log.confirmation = Confirmation(**confirmation)
         self._phase: Phase = "calibration"
@@ -214,6 +212,8 @@ class Session:
             cap = min(cap, self._measuring.max_blocks - measured)
         confirmation = Confirmation(challenger, max(0, math.floor(cap)))
         self.log.confirmation = confirmation
+        if self.log.eliminated.pop(challenger, None):
+            self._store.eliminate(challenger, None)
         self._store.note("confirmation", confirmation._asdict())
         self._observer.on_event(
             f"confirming {self.log.settings[challenger]} against the baseline "
@@ -223,12 +223,8 @@ class Session:
 
     def _eliminate(self, trial: int, reason: str) -> None:
         self.log.eliminated[trial] = reason
+        self._store.eliminate(trial, reason)
         self._observer.on_event(f"{self.log.settings[trial]}: eliminated, {reason}")
-        if trial == BASELINE:
-            # Out of the race, but its trial goes on: every block has the baseline.
-            self._store.note("baseline_eliminated", reason)
-        else:
-            self._store.eliminate(trial, reason, self.log.numbers(trial))
 
     def _block_s(self, trials: Sequence[int]) -> float:
         return sum(self.log.world_s(trial) for trial in trials)
@@ -274,8 +270,9 @@ class Session:
         """End every trial that is still running."""
         for trial in self._store.running():
             value, numbers = self.log.value(trial), self.log.numbers(trial)
-            if value is None:
-                self._store.eliminate(trial, "the budget was spent before its first block", {})
+            eliminated = trial in self.log.eliminated and trial != BASELINE
+            if value is None or eliminated:
+                self._store.prune(trial, numbers)
             else:
                 self._store.complete(trial, value, numbers)
 

@@ -9,6 +9,7 @@ from scipy import stats
 from tuner.decide.records import FloatArray
 
 TRIM = 0.2
+_MAX_EXPONENT = math.log(1e300)
 # Above this, neighbouring blocks tell less than as many independent ones would.
 MAX_AUTOCORRELATION = 0.2
 # Too few blocks to tell an autocorrelation from chance.
@@ -25,7 +26,9 @@ class Interval:
 
     def exp(self) -> "Interval":
         """The interval of a ratio, from that of its logarithm."""
-        return Interval(*(math.exp(end) for end in (self.estimate, self.low, self.high)))
+        # Two or three values can leave an end beyond all numbers.
+        ends = (self.estimate, self.low, self.high)
+        return Interval(*(math.exp(end) if end < _MAX_EXPONENT else math.inf for end in ends))
 
 
 def typical(values: FloatArray) -> float:
@@ -40,10 +43,20 @@ def interval(values: FloatArray, confidence: float) -> Interval | None:
     """
     if len(values) < 2:
         return None
-    low, high = stats.mstats.trimmed_mean_ci(values, limits=(TRIM, TRIM), alpha=1 - confidence)
-    if not (math.isfinite(low) and math.isfinite(high)):  # equal values: no spread at all
-        low = high = typical(values)
-    return Interval(typical(values), float(low), float(high))
+    middle = typical(values)
+    if np.ptp(values) < 1e-12:  # no spread at all, but for rounding: scipy would warn of it
+        return Interval(middle, middle, middle)
+    alpha = 1 - confidence
+    if (cut := math.floor(TRIM * len(values))) == 0:
+        low, high = stats.ttest_1samp(values, 0.0).confidence_interval(confidence)
+    else:
+        # The share really cut, not TRIM itself: scipy's standard error is for the share it is
+        # told. A hair above, or rounding would cut one value less.
+        share = (cut + 1e-9) / len(values)
+        low, high = stats.mstats.trimmed_mean_ci(values, limits=(share, share), alpha=alpha)
+    if not (math.isfinite(low) and math.isfinite(high)):  # what was not cut is all the same
+        low = high = middle
+    return Interval(middle, float(low), float(high))
 
 
 def differences(slower: FloatArray, faster: FloatArray) -> FloatArray:

@@ -109,6 +109,7 @@ class StudyStore:
         self._study = study
         self._storage = storage
         self._study_id = storage.get_study_id_from_name(study.study_name)
+        self._trials: dict[int, Trial] = {}
 
     @classmethod
     def create(
@@ -207,8 +208,9 @@ class StudyStore:
     def eliminated(self) -> dict[int, str]:
         """The eliminated trials, each with the reason."""
         return {
-            trial.number: trial.user_attrs.get("eliminated", "")
-            for trial in self._study.get_trials(deepcopy=False, states=(TrialState.PRUNED,))
+            trial.number: trial.user_attrs["eliminated"]
+            for trial in self._study.get_trials(deepcopy=False)
+            if trial.user_attrs.get("eliminated")
         }
 
     def add(self, record: Record, plan: StudyPlan) -> None:
@@ -231,18 +233,21 @@ class StudyStore:
             case _:
                 pass
 
-    def eliminate(self, number: int, reason: str, numbers: Mapping[str, float]) -> None:
-        """Prune a trial, keeping the numbers it had by then."""
-        trial = self._trial(number)
-        trial.set_user_attr("eliminated", reason)
-        for name, value in numbers.items():
-            trial.set_user_attr(name, value)
+    def eliminate(self, number: int, reason: str | None) -> None:
+        """Note that a trial is out of the race, or (without a reason) that it is back in it.
+
+        It is pruned when the study is closed: until then its settings may be needed again.
+        """
+        self._trial(number).set_user_attr("eliminated", reason)
+
+    def prune(self, number: int, numbers: Mapping[str, float]) -> None:
+        """End a trial that was eliminated, with its other numbers."""
+        self._annotate(number, numbers)
         self._study.tell(number, state=TrialState.PRUNED)
 
     def complete(self, number: int, value: float, numbers: Mapping[str, float]) -> None:
         """End a trial that came through, with its value and its other numbers."""
-        for name, number_value in numbers.items():
-            self._trial(number).set_user_attr(name, number_value)
+        self._annotate(number, numbers)
         self._study.tell(number, value)
 
     def running(self) -> list[int]:
@@ -263,11 +268,19 @@ class StudyStore:
         """Wall time spent on this study in all its sessions, as last noted."""
         return float(self.noted("elapsed_s") or 0.0)
 
+    def _annotate(self, number: int, numbers: Mapping[str, float]) -> None:
+        trial = self._trial(number)
+        for name, value in numbers.items():
+            trial.set_user_attr(name, value)
+
     def _trial_id(self, number: int) -> int:
         return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
 
     def _trial(self, number: int) -> Trial:
-        return Trial(self._study, self._trial_id(number))
+        # Making one reads the trial from the storage.
+        if number not in self._trials:
+            self._trials[number] = Trial(self._study, self._trial_id(number))
+        return self._trials[number]
 
 
 def _plain(value: object) -> str:

@@ -18,10 +18,15 @@ WIDE = math.log(1.1)
 class Comparison:
     """The challenger against the baseline, on fresh worlds that chose neither."""
 
-    speedup: Interval | None
-    """Baseline time / challenger time; None when fewer than two pairs were measured."""
+    log_speedup: Interval | None
+    """log(baseline time / challenger time); None when fewer than two pairs were measured."""
     pairs: int
     kind: VerdictKind
+
+    @property
+    def speedup(self) -> Interval | None:
+        """Baseline time / challenger time."""
+        return None if self.log_speedup is None else self.log_speedup.exp()
 
 
 def confirmation_looks(cap: int) -> list[int]:
@@ -59,16 +64,16 @@ def compare(
     found = interval(differences(baseline, challenger), confidence)
     if found is None:
         return Comparison(None, pairs, "undecided")
-    return Comparison(found.exp(), pairs, _kind(found, rules, challenger_cheaper))
+    return Comparison(found, pairs, _kind(found, rules, challenger_cheaper))
 
 
 def may_stop(comparison: Comparison, cap: int) -> bool:
     """Whether the answer is clear, and known well enough, after these pairs."""
     if comparison.pairs >= cap:
         return True
-    if comparison.pairs not in confirmation_looks(cap) or comparison.speedup is None:
+    if comparison.pairs not in confirmation_looks(cap) or comparison.log_speedup is None:
         return False
-    narrow = math.log(comparison.speedup.high / comparison.speedup.low) / 2 <= WIDE
+    narrow = (comparison.log_speedup.high - comparison.log_speedup.low) / 2 <= WIDE
     return comparison.kind != "undecided" and narrow
 
 

@@ -47,9 +47,9 @@ class StudyFolder:
     def check_writable(self) -> None:
         """UsageError unless files can be made here. Leaves nothing behind."""
         nearest_folder = self.root
-        while not nearest_folder.exists() and nearest_folder != nearest_folder.parent:
-            nearest_folder = nearest_folder.parent
         try:
+            while not nearest_folder.exists() and nearest_folder != nearest_folder.parent:
+                nearest_folder = nearest_folder.parent
             with tempfile.TemporaryFile(dir=nearest_folder):
                 pass
         except OSError as error:

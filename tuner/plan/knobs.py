@@ -83,7 +83,7 @@ class SecondsKnob(Knob):
 
     def format(self, value: Value) -> str:
         """Seconds without a needless `.0`."""
-        return f"{value:g}"
+        return repr(value).removesuffix(".0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,20 +140,26 @@ class DeviceMapsKnob(Knob):
                     for here, there in mapping.items()
                 )
             )
-            if len({there for _, there in entries}) < len(entries):
-                raise ValueError(f"{self.name} maps two devices onto one of {callee!r}")
+            for side in zip(*entries, strict=True):
+                if len(set(side)) < len(side):
+                    raise ValueError(f"{self.name} maps a device twice for {callee!r}")
             maps.append((str(callee), entries))
+        if not maps:
+            raise ValueError(f"{self.name} names no callee")
         return DeviceMaps(tuple(maps))
 
     def _from_text(self, text: str) -> dict[str, dict[str, str]]:
         maps: dict[str, dict[str, str]] = {}
-        for part in text.split("/"):
+        for position, part in enumerate(text.split("/")):
             callee, colon, pairs = part.strip().rpartition(":")
             halves = [pair.split("-") for pair in pairs.split("+")]
             if not colon or not callee or any(len(half) != 2 for half in halves):
-                raise ValueError(f"{self.name} is written CALLEE:HERE-THERE (worker1:0-1), "
-                                 f"got {text!r}")  # fmt: skip
+                raise ValueError(
+                    f"{self.name} is written CALLEE:HERE-THERE (worker1:0-1), got {text!r}"
+                )
             maps[callee] = {half[0]: half[1] for half in halves}
+            if len(maps[callee]) < len(halves) or len(maps) <= position:
+                raise ValueError(f"{self.name} maps a device or a callee twice: {text!r}")
         return maps
 
     def to_json(self, value: Value) -> object:

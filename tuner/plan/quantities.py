@@ -11,9 +11,14 @@ def parse_duration_s(raw: object) -> float:
 
     Raises ValueError for anything else, and for a duration that is not above zero.
     """
-    seconds = _duration_s(raw)
-    if not 0 < seconds < float("inf"):
+    try:
+        seconds = _duration_s(raw)
+    except OverflowError:
+        seconds = float("inf")
+    if not seconds > 0:
         raise ValueError(f"must be longer than zero, got {raw}")
+    if seconds == float("inf"):
+        raise ValueError("must be a finite duration such as 60s")
     return seconds
 
 

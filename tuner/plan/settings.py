@@ -58,8 +58,9 @@ class Settings:
             if not isinstance(knobs, Mapping):
                 raise ValueError(f"settings of role {role!r} must be an object, got {knobs!r}")
             for knob, raw in knobs.items():
-                dimension = Dimension.parse(f"{role}.{knob}")
-                values[dimension] = KNOBS[knob].read(raw)
+                if knob not in KNOBS:
+                    raise ValueError(f"unknown knob {knob!r}{nearest(str(knob), tuple(KNOBS))}")
+                values[Dimension(str(role), knob)] = KNOBS[knob].read(raw)
         return cls.of(values)
 
     def to_json(self) -> dict[str, dict[str, Any]]:

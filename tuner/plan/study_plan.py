@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from tuner.errors import UsageError
-from tuner.plan.knobs import KNOBS, nearest
+from tuner.plan.knobs import KNOBS, Value, nearest
 from tuner.plan.quantities import parse_duration_s, parse_fraction
 from tuner.plan.settings import Dimension, Settings
 from tuner.plan.space import Space, baseline_settings, check_against_workload
@@ -166,7 +166,9 @@ def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
     workload = mapping.get("workload", "")
     if not isinstance(workload, str) or not workload:
         problems.append("workload is missing")
-    space, mistakes = Space.parse(_flat_entries(mapping.get("space", DEFAULT_SPACE)))
+    entries, wrong_table = _flat_entries(mapping.get("space", DEFAULT_SPACE))
+    space, mistakes = Space.parse(entries)
+    mistakes += wrong_table
     problems += [f"space: {mistake}" for mistake in mistakes]
     if not space.axes and not mistakes:
         problems.append("space: it is empty; give it a knob, such as num_worker_threads=1,2,4,8")
@@ -219,18 +221,24 @@ def _sentence(detail: Any) -> str:
 
 
 def _read_baseline(table: object) -> tuple[Settings, list[str]]:
-    values, problems = {}, []
-    for key, raw in _flat_entries(table):
+    values: dict[Dimension, Value] = {}
+    entries, problems = _flat_entries(table)
+    for key, raw in entries:
         try:
             dimension = Dimension.parse(key)
+            if dimension in values:
+                problems.append(f"{dimension} is given twice")
             values[dimension] = KNOBS[dimension.knob].read(raw)
         except ValueError as error:
             problems.append(str(error))
     return Settings.of(values), problems
 
 
-def _flat_entries(table: object) -> list[tuple[str, object]]:
-    """`{"agent": {"num_worker_threads": 2}}` and `{"agent.num_worker_threads": 2}` read alike."""
+def _flat_entries(table: object) -> tuple[list[tuple[str, object]], list[str]]:
+    """The entries of a table, or of a list of pairs as the command line gives; and the mistakes.
+
+    `{"agent": {"num_worker_threads": 2}}` and `{"agent.num_worker_threads": 2}` read alike.
+    """
     if isinstance(table, Mapping):
         entries: list[tuple[str, object]] = []
         for key, value in table.items():
@@ -238,7 +246,9 @@ def _flat_entries(table: object) -> list[tuple[str, object]]:
                 entries += [(f"{key}.{knob}", raw) for knob, raw in value.items()]
             else:
                 entries.append((key, value))
-        return entries
-    if isinstance(table, list):
-        return [(str(key), value) for key, value in table]
-    return [(str(table), "")]
+        return entries, []
+    if isinstance(table, list) and all(
+        isinstance(each, tuple) and len(each) == 2 for each in table
+    ):
+        return [(str(key), value) for key, value in table], []
+    return [], [f"it must be a table, such as num_worker_threads = [1, 2, 4], got {table!r}"]

@@ -56,13 +56,15 @@ def init_rpc_lines(settings: Settings, spec: WorkloadSpec) -> str:
     if len(set(threads.values())) == 1:
         lines.append(f"torch.set_num_threads({next(iter(threads.values()))})  # as measured")
     else:
-        choices = ", ".join(f'"{role}": {count}' for role, count in threads.items())
+        choices = ", ".join(f"{_literal(role)}: {count}" for role, count in threads.items())
         lines.append(f"torch.set_num_threads({{{choices}}}[role])  # as measured")
     if len(different) == 1:
         lines.append(f"options = {next(iter(different))}")
     else:
         lines += ["options = {"]
-        lines += [f'    "{role}": {_options_call(values)},' for role, values in by_role.items()]
+        lines += [
+            f"    {_literal(role)}: {_options_call(values)}," for role, values in by_role.items()
+        ]
         lines += ["}[role]"]
     lines.append(
         "rpc.init_rpc(name, rank=rank, world_size=world_size, rpc_backend_options=options)"

@@ -10,6 +10,7 @@ from rich.text import Text
 from tuner.decide.progress import Snapshot
 from tuner.decide.records import Phase
 from tuner.plan.quantities import format_duration
+from tuner.present.numbers import three_digits
 
 _PHASES: dict[Phase, str] = {
     "calibration": "calibrating",
@@ -27,7 +28,7 @@ def snapshot_line(snapshot: Snapshot) -> str:
         parts.append(f"block {snapshot.block}")
         parts.append(f"{snapshot.survivors} of {snapshot.settings} settings left")
     if snapshot.leader is not None and snapshot.leader_value is not None:
-        value = f"{snapshot.leader_value:.3g} {snapshot.unit}"
+        value = f"{three_digits(snapshot.leader_value)} {snapshot.unit}"
         parts.append(f"leader {snapshot.leader} ({value})")
     parts.append(f"{format_duration(snapshot.remaining_s)} left")
     return " · ".join(parts)

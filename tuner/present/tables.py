@@ -12,6 +12,7 @@ from tuner.decide.result import StudyResult, TrialRow
 from tuner.files import written_atomically
 from tuner.plan.knobs import KNOBS
 from tuner.plan.settings import Dimension, Settings
+from tuner.present.numbers import three_digits
 
 CSV_FORMAT = 1
 
@@ -47,10 +48,12 @@ def trials_table(result: StudyResult) -> Table:
         is_best = row.label == str(result.best)
         table.add_row(
             *(_value(settings, dimension) for dimension in dimensions),
-            _number(row.value),
-            "" if math.isnan(row.ci_low) else f"{_number(row.ci_low)}-{_number(row.ci_high)}",
+            three_digits(row.value),
+            ""
+            if math.isnan(row.ci_low)
+            else f"{three_digits(row.ci_low)}-{three_digits(row.ci_high)}",
             str(row.samples),
-            _number(row.cpu_cores),
+            three_digits(row.cpu_cores),
             "" if math.isnan(row.peak_rss_mb) else f"{row.peak_rss_mb:.0f}",
             _outcome(result, row, is_best),
             style="bold" if is_best else "red" if row.failure is not None else None,
@@ -85,7 +88,3 @@ def _outcome(result: StudyResult, row: TrialRow, is_best: bool) -> str:
     if row.tied_with_best and not is_best:
         marks.append("tied")
     return ", ".join(marks)
-
-
-def _number(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.3g}"

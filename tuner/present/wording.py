@@ -1,5 +1,7 @@
 """The verdict in plain words."""
 
+import math
+
 from tuner.decide.result import StudyResult
 from tuner.plan.quantities import format_duration
 
@@ -78,6 +80,8 @@ def _change(result: StudyResult) -> str:
     speedup = result.challenger_speedup
     assert speedup is not None
     gain = speedup.estimate - 1
+    if speedup.high == math.inf:
+        return f"{abs(gain) * 100:.1f} % {'faster' if gain >= 0 else 'slower'} in too few pairs"
     return (
         f"{abs(gain) * 100:.1f} % {'faster' if gain >= 0 else 'slower'} "
         f"({(speedup.low - 1) * 100:+.1f} % to {(speedup.high - 1) * 100:+.1f} %"
