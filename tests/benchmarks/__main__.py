@@ -1,0 +1,17 @@
+"""`make bench`: every benchmark, as ratios of two things measured in the same run."""
+
+import sys
+
+from tests.benchmarks import world_cost
+from tests.benchmarks.report import print_comparisons
+
+
+def main() -> int:
+    """Run all; 1 if a bar is missed."""
+    comparisons = world_cost.run()
+    print_comparisons(comparisons)
+    return 0 if all(each.reached for each in comparisons) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

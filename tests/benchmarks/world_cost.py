@@ -1,0 +1,68 @@
+"""What a world costs besides its timed part: the local launcher beside the recipe's spawn."""
+
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.benchmarks.report import Bar, Comparison
+from tests.benchmarks.spawn_world import STEPS
+from tuner.plan.settings import Settings
+from tuner.world.launcher import WorldOrder
+from tuner.world.local import LocalLauncher
+from tuner.world.measurement import Measurement
+
+ROUNDS = 7
+FAN_OUT = "tests.benchmarks.fan_out:FanOut"
+
+
+def spawn_cost_s(ranks: int) -> float:
+    """Seconds of one world launched as in the recipe."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "tests.benchmarks.spawn_world", str(ranks)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    return float(done.stdout)
+
+
+def local_cost_s(launcher: LocalLauncher, ranks: int) -> float:
+    """Seconds of one world of the local launcher."""
+    spec = launcher.describe(FAN_OUT, {"servers": ranks - 1})
+    outcome = launcher.run(
+        WorldOrder(
+            workload=spec,
+            settings=Settings.of({}),
+            seed=0,
+            steps=STEPS,
+            timed_part_s=0.3,
+            deadline_s=60.0,
+        )
+    )
+    assert isinstance(outcome, Measurement), outcome
+    return outcome.world_s - outcome.wall_s
+
+
+def measure(launcher: LocalLauncher, ranks: int) -> Comparison:
+    """Both sides in turn, ROUNDS times; the medians."""
+    local, spawn = [], []
+    for _ in range(ROUNDS):
+        local.append(local_cost_s(launcher, ranks))
+        spawn.append(spawn_cost_s(ranks))
+    return Comparison(
+        name=f"cost of a world of {ranks} ranks",
+        ours="local launcher",
+        theirs="mp.spawn, as in the recipe",
+        ours_s=statistics.median(local),
+        theirs_s=statistics.median(spawn),
+        bars=(Bar(least_ratio=8.0, most_s=0.3),) if ranks == 2 else (),
+    )
+
+
+def run() -> list[Comparison]:
+    """The comparisons for 2 and 5 ranks."""
+    with LocalLauncher() as launcher:
+        local_cost_s(launcher, 2)  # the first world pays the forkserver's import of torch
+        return [measure(launcher, ranks) for ranks in (2, 5)]

@@ -1,0 +1,113 @@
+"""The search command, from its flags to its exit code; without a world."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tuner.__main__
+from tuner import search
+
+ROOT = Path(__file__).parents[2]
+
+
+def imported_by(*arguments: str) -> set[str]:
+    """The modules that a fresh process has imported after running the command."""
+    script = (
+        "import runpy, sys\n"
+        f"sys.argv = ['tuner.search', *{list(arguments)!r}]\n"
+        "try:\n"
+        "    runpy.run_module('tuner.search', run_name='__main__')\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code, end.code\n"
+        "print('MODULES', *sorted(sys.modules))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return set(done.stdout.rpartition("MODULES")[2].split())
+
+
+def test_help_imports_none_of_the_slow_packages() -> None:
+    modules = imported_by("--help")
+    assert "typer" in modules
+    assert modules.isdisjoint({"torch", "optuna", "matplotlib", "pandas", "scipy", "numpy"})
+
+
+def test_the_search_itself_never_imports_torch() -> None:
+    script = (
+        "import sys, tuner.api; assert 'torch' not in sys.modules; print('optuna' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout == "True\n"
+
+
+def test_help_names_every_flag_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    assert search.main(["--help"]) == 0
+    text = capsys.readouterr().out
+    for flag in (
+        "--workload", "--plan", "--set", "--space", "--baseline", "--objective", "--budget",
+        "--max-blocks", "--epsilon", "--confidence", "--study", "--storage", "--out", "--resume",
+        "--json",
+    ):  # fmt: skip
+        assert flag in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a workload or a plan: --workload udf, or --plan FILE"),
+        (["--workload", "udf", "--set", "size"], "--set takes NAME=VALUE, got 'size'"),
+        (["--workload", "udf", "--space", "=1"], "--space takes NAME=VALUE, got '=1'"),
+        (["--plan", "absent.toml"], "cannot read the plan absent.toml: No such file or directory"),
+        (
+            ["--workload", "udf", "--resume", "--overwrite"],
+            "--resume and --overwrite exclude each other",
+        ),
+    ],
+)
+def test_bad_usage_is_one_sentence_and_exit_code_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert search.main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.err == f"rpc-tuner: {message}\n"
+    assert captured.out == ""
+
+
+def test_bad_toml_says_the_line_and_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text('workload = "udf"\nbudget = \n')
+    assert search.main(["--plan", str(plan)]) == 2
+    message = capsys.readouterr().err
+    assert f"the plan {plan} is not valid TOML" in message
+    assert "line 2" in message
+    assert message.count("\n") == 1
+
+
+def test_an_unknown_flag_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert search.main(["--frobnicate"]) == 2
+    assert "No such option: --frobnicate" in capsys.readouterr().err
+
+
+def test_rpc_tuner_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tuner.__main__.main([]) == 0
+    listing = capsys.readouterr().out
+    assert all(command in listing for command in tuner.__main__.COMMANDS)
+
+
+def test_rpc_tuner_refuses_an_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tuner.__main__.main(["serach"]) == 2
+    assert "unknown command 'serach'" in capsys.readouterr().err
+
+
+def test_rpc_tuner_passes_the_arguments_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tuner.__main__.main(["search", "--set", "x"]) == 2
+    assert "--set takes NAME=VALUE" in capsys.readouterr().err
+    assert tuner.__main__.main(["search", "--help"]) == 0
+    assert "Usage: rpc-tuner search" in capsys.readouterr().out

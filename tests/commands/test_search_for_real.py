@@ -1,0 +1,202 @@
+"""The search command on real worlds, as a person runs it."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import optuna
+import pytest
+
+pytestmark = pytest.mark.world
+
+ROOT = Path(__file__).parents[2]
+QUICK = ("--workload", "udf", "--space", "num_worker_threads=1,2", "--timed-part", "0.05s")
+TROUBLES = "tests/world/troubles.py"
+WRONG_SPACE = (
+    "num_worker_thread=1",
+    "boss.transports=shm",
+    "channels=smoke",
+    "server.num_worker_threads=0,x",
+    "intra_op_threads=",
+)
+
+
+def command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tuner.search", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=120,
+    )
+
+
+def test_a_search_answers_and_leaves_its_files(tmp_path: Path) -> None:
+    done = command(*QUICK, "--max-blocks", "10", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    contract = {
+        "study", "workload", "objective", "unit", "baseline", "best", "verdict", "speedup",
+        "epsilon_achieved", "blocks", "elapsed_s", "trials",
+    }  # fmt: skip
+    assert contract <= set(document)
+    assert document["study"] == "udf"
+    assert document["baseline"] == {"*": {"num_worker_threads": 16}}
+    assert document["verdict"] in ("better", "tie", "keep-baseline", "undecided")
+    assert set(document["speedup"]) == {"estimate", "ci_low", "ci_high"}
+    assert document["blocks"] == 10
+    trials = {trial["settings"]["*"]["num_worker_threads"]: trial for trial in document["trials"]}
+    assert set(trials) == {1, 2, 16}
+    for trial in trials.values():
+        assert set(trial) == {
+            "settings", "outcome", "failure", "samples", "value", "ci_low", "ci_high",
+            "cpu_cores", "peak_rss_mb", "rpc_cpu_total_ms", "parallelism_mean",
+            "parallelism_max", "tied_with_best",
+        }  # fmt: skip
+        assert trial["value"] > 0
+        assert 0 < trial["cpu_cores"] < 64
+    assert trials[16]["samples"] == 10
+
+    folder = tmp_path / "studies" / "udf"
+    study = optuna.load_study(study_name="udf", storage=f"sqlite:///{folder}/study.db")
+    assert [trial.params["num_worker_threads"] for trial in study.trials] == [16, 1, 2]
+    recommended = json.loads((folder / "recommended.json").read_text())
+    assert recommended["format"] == 1
+    assert recommended["settings"] == document["best"]
+    assert recommended["environment"]["options"] == {"calls": 4, "size": 100, "rounds": 10}
+    with (folder / "trials.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["label"] for row in rows} == {f"num_worker_threads={n}" for n in (1, 2, 16)}
+    svg = ET.parse(folder / "step_time.svg").getroot()
+    assert svg.tag.endswith("svg")
+    text = "".join(svg.itertext())
+    assert "median step time (ms)" in text
+    assert "baseline: num_worker_threads=16" in text
+    assert (folder / "step_time.png").read_bytes().startswith(b"\x89PNG")
+    leftovers = [path.name for path in folder.iterdir() if path.name.startswith(".")]
+    assert leftovers == []
+
+
+def test_a_search_tells_a_person_what_to_do(tmp_path: Path) -> None:
+    done = command(*QUICK, "--max-blocks", "5", "--out", "here", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "rpc.TensorPipeRpcBackendOptions(num_worker_threads=" in done.stdout
+    assert "rpc.init_rpc(name, rank=rank" in done.stdout
+    assert "num_worker_threads=16" in done.stdout
+    assert "In here: study.db, trials.csv, recommended.json" in done.stdout
+    assert "calibrating" in done.stderr
+    assert "racing · block 1 · 3 of 3 settings left" in done.stderr
+    assert "Warning" not in done.stderr
+    assert "[W" not in done.stderr  # torch's own log lines stay with the ranks
+
+
+def test_settings_that_deadlock_do_not_end_the_search(tmp_path: Path) -> None:
+    done = command(
+        "--workload", f"{ROOT}/{TROUBLES}:Nested", "--space", "num_worker_threads=1,2",
+        "--timed-part", "0.05s", "--max-blocks", "5", "--json", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    outcomes = {t["settings"]["*"]["num_worker_threads"]: t["outcome"] for t in document["trials"]}
+    assert outcomes[1] == "deadlocked"
+    assert outcomes[16] == "completed"
+    assert document["study"] == "nested"
+    failures = tmp_path / "studies" / "nested" / "failures"
+    assert (failures / "num_worker_threads=1-block0000" / "failure.json").exists()
+
+
+def test_nothing_that_runs_is_exit_code_3(tmp_path: Path) -> None:
+    done = command(
+        "--workload", f"{ROOT}/{TROUBLES}:WrongAnswer", "--space", "num_worker_threads=1",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert "no settings of the search space could run the workload" in done.stderr
+    assert "wrong-answer" in done.stdout
+
+
+def test_ctrl_c_keeps_what_was_measured_and_resume_goes_on(tmp_path: Path) -> None:
+    running = subprocess.Popen(
+        [sys.executable, "-m", "tuner.search", *QUICK, "--max-blocks", "12"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+    )
+    assert running.stderr is not None
+    for line in running.stderr:
+        if "block 3" in line:
+            break
+    running.send_signal(signal.SIGINT)
+    rest = running.communicate(timeout=30)[1]
+    assert running.returncode == 130
+    assert "everything measured is kept, and --resume goes on with it" in rest
+    folder = tmp_path / "studies" / "udf"
+    assert (folder / "trials.csv").exists()
+    assert not (folder / "recommended.json").exists()
+    before = _blocks_measured(folder)
+
+    refused = command(*QUICK, "--max-blocks", "12", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "there is a study udf in studies/udf already" in refused.stderr
+
+    resumed = command(*QUICK, "--max-blocks", "12", "--resume", "--json", cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    assert json.loads(resumed.stdout)["blocks"] == 12
+    after = _blocks_measured(folder)
+    assert all(after[trial].items() >= blocks.items() for trial, blocks in before.items())
+
+
+def _blocks_measured(folder: Path) -> dict[int, dict[int, float]]:
+    """The value of each block, by trial."""
+    study = optuna.load_study(study_name="udf", storage=f"sqlite:///{folder}/study.db")
+    return {trial.number: trial.intermediate_values for trial in study.trials}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "messages"),
+    [
+        (("--workload", "uddf"), ["unknown workload 'uddf'; did you mean udf?", "Known: udf"]),
+        (
+            ("--workload", "udf", "--set", "sise=3", "--set", "calls=many"),
+            ["unknown option 'sise'; did you mean size?", "option calls must be int, got 'many'"],
+        ),
+        (
+            ("--workload", "udf", *(f"--space={entry}" for entry in WRONG_SPACE)),
+            ["the plan: 6 problems",
+             "unknown knob 'num_worker_thread'; did you mean num_worker_threads?",
+             "unknown role 'boss'; known: caller, server",
+             "unknown channel 'smoke'",
+             "must be at least 1, got 0",
+             "must be a whole number, got 'x'",
+             "the list of values is empty"],
+        ),
+        (("--workload", "udf", "--budget", "1s"), ["a budget of 1.0s is too short for one block"]),
+        (("--workload", "udf", "--out", "/dev/null/x"), ["cannot write the study folder"]),
+        (
+            ("--workload", "udf", "--storage", "sqlite:///no/such/folder/x.db"),
+            ["cannot open the storage sqlite:///no/such/folder/x.db: there is no folder"],
+        ),
+        (
+            ("--workload", "udf", "--storage", "oracle9://nowhere"),
+            ["cannot open the storage oracle9://nowhere: "],
+        ),
+    ],
+)  # fmt: skip
+def test_bad_input_is_exit_code_2_and_writes_nothing(
+    tmp_path: Path, arguments: tuple[str, ...], messages: list[str]
+) -> None:
+    done = command(*arguments, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    for message in messages:
+        assert message in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,71 @@
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tuner.decide.statistics import Interval, differences, interval, shown_less, typical
+
+
+def test_typical_is_not_moved_by_spikes() -> None:
+    assert typical(np.array([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 9.0, 99.0])) == 1.0
+
+
+def test_interval_of_few_values_is_students() -> None:
+    values = np.array([0.1, 0.3, 0.2, 0.6])
+    expected = stats.ttest_1samp(values, 0.0).confidence_interval(0.9)
+    found = interval(values, 0.9)
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert found.estimate == pytest.approx(0.3)
+
+
+def test_interval_needs_two_values() -> None:
+    assert interval(np.array([]), 0.95) is None
+    assert interval(np.array([1.0]), 0.95) is None
+
+
+def test_equal_values_have_an_interval_without_width() -> None:
+    assert interval(np.full(6, 0.25), 0.95) == Interval(0.25, 0.25, 0.25)
+
+
+def test_interval_covers_the_truth_as_often_as_it_says() -> None:
+    random = np.random.default_rng(1)
+    runs, covered = 1000, 0
+    for _ in range(runs):
+        values = random.normal(0.05, 0.12, size=20)
+        values += np.where(random.random(20) < 0.05, random.choice([-0.7, 0.7], 20), 0)
+        found = interval(values, 0.95)
+        assert found is not None
+        covered += found.low <= 0.05 <= found.high
+    assert 0.93 <= covered / runs <= 0.985
+
+
+def test_exp_turns_logarithms_into_ratios() -> None:
+    found = Interval(0.0, -0.1, 0.1).exp()
+    assert (found.estimate, found.low, found.high) == (1.0, math.exp(-0.1), math.exp(0.1))
+
+
+def test_differences_pair_the_blocks_that_have_both() -> None:
+    slower = np.array([1.0, np.nan, 3.0, 4.0])
+    faster = np.array([0.5, 1.0, np.nan, 1.0])
+    assert differences(slower, faster).tolist() == [0.5, 3.0]
+
+
+def test_autocorrelated_differences_are_averaged_in_pairs() -> None:
+    drifting = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
+    found = differences(drifting, np.zeros(9))
+    assert found.tolist() == pytest.approx([0.05, 0.25, 0.45, (0.6 + 0.7 + 0.8) / 3])
+
+
+def test_alternating_differences_are_left_alone() -> None:
+    alternating = np.array([0.1, -0.1] * 5)
+    assert len(differences(alternating, np.zeros(10))) == 10
+
+
+def test_shown_less() -> None:
+    below = np.array([-0.1, -0.2, -0.15, -0.3, -0.12, -0.11, -0.05, -0.25])
+    assert shown_less(below, 0.005)
+    assert not shown_less(-below, 0.05)
+    assert not shown_less(np.zeros(8), 0.05)
+    assert not shown_less(np.array([]), 0.05)

@@ -1,0 +1,31 @@
+"""Workloads and settings that the tests of the plan and of its presentation share."""
+
+from tuner.plan.settings import Settings
+from tuner.plan.workload_spec import RankSpec, WorkloadSpec
+
+
+def workload_spec(
+    *roles: str, reference: str = "udf", cuda_devices: int = 0, intra_op_threads: int = 1
+) -> WorkloadSpec:
+    """A workload with one rank per role given; a caller and a server unless told."""
+    return WorkloadSpec(
+        reference=reference,
+        summary="A workload that only its description exists of.",
+        options={"calls": 4, "size": 100},
+        ranks=tuple(
+            RankSpec(name=f"worker{rank}", role=role)
+            for rank, role in enumerate(roles or ("caller", "server"))
+        ),
+        intra_op_threads=intra_op_threads,
+        cuda_devices=cuda_devices,
+    )
+
+
+def for_all(**knobs: object) -> Settings:
+    """Settings for all roles, values as JSON has them."""
+    return Settings.from_json({"*": knobs})
+
+
+def threads(count: int) -> Settings:
+    """Settings that only say the number of worker threads."""
+    return for_all(num_worker_threads=count)

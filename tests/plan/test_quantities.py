@@ -1,0 +1,108 @@
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tuner.plan.quantities import format_duration, parse_duration_s, parse_fraction
+
+
+@pytest.mark.parametrize(
+    ("raw", "seconds"),
+    [
+        ("60s", 60.0),
+        ("500ms", 0.5),
+        ("2m", 120.0),
+        ("2min", 120.0),
+        ("1h", 3600.0),
+        ("1m30s", 90.0),
+        ("1h30m", 5400.0),
+        ("1.5m", 90.0),
+        (" 60S ", 60.0),
+        ("45", 45.0),
+        (45, 45.0),
+        (0.25, 0.25),
+    ],
+)
+def test_durations_as_people_write_them(raw: object, seconds: float) -> None:
+    assert parse_duration_s(raw) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("raw", ["soon", "", "60 seconds", "s", "1m30", "1m 30s", True, None, []])
+def test_what_is_no_duration_is_refused_with_an_example(raw: object) -> None:
+    with pytest.raises(ValueError, match="must be a duration such as 60s, 2m or 1m30s") as caught:
+        parse_duration_s(raw)
+    assert str(caught.value).endswith(f", got {raw!r}")
+
+
+@pytest.mark.parametrize("raw", ["0s", 0, "0m0s", -1, "-3", "nan"])
+def test_a_duration_is_longer_than_zero(raw: object) -> None:
+    with pytest.raises(ValueError, match="must be longer than zero") as caught:
+        parse_duration_s(raw)
+    assert str(caught.value) == f"must be longer than zero, got {raw}"
+
+
+@pytest.mark.parametrize("raw", ["inf", float("inf"), "9" * 400 + "s"])
+def test_a_duration_ends(raw: object) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        parse_duration_s(raw)
+
+
+@given(st.text())
+@settings(deadline=None)
+def test_text_is_a_positive_duration_or_a_value_error(text: str) -> None:
+    try:
+        seconds = parse_duration_s(text)
+    except ValueError:
+        return
+    assert 0 < seconds < math.inf
+
+
+@pytest.mark.parametrize(("raw", "fraction"), [("3%", 0.03), ("0.03", 0.03), (0.5, 0.5),
+                                               (" 95 % ", 0.95), ("0.1%", 0.001)])  # fmt: skip
+def test_fractions_as_people_write_them(raw: object, fraction: float) -> None:
+    assert parse_fraction(raw) == pytest.approx(fraction)
+
+
+@pytest.mark.parametrize("raw", ["3", 3, "0%", "100%", 0, 1, "-3%", "nan"])
+def test_a_fraction_lies_between_0_and_1(raw: object) -> None:
+    with pytest.raises(ValueError, match="must lie between") as caught:
+        parse_fraction(raw)
+    expected = f"must lie between 0% and 100%, got {raw} (3% is written 3% or 0.03)"
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize("raw", ["little", "", "%", "3%%", None])
+def test_what_is_no_fraction_is_refused_with_an_example(raw: object) -> None:
+    with pytest.raises(ValueError, match="must be a percentage such as 3%") as caught:
+        parse_fraction(raw)
+    assert str(caught.value) == f"must be a percentage such as 3%, got {raw!r}"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0.0s"),
+        (0.04, "0.0s"),
+        (9.94, "9.9s"),
+        (9.96, "10s"),
+        (42.3, "42s"),
+        (59.6, "1m"),
+        (60, "1m"),
+        (61, "1m01s"),
+        (90, "1m30s"),
+        (3599.6, "1h00m"),
+        (3600, "1h00m"),
+        (5430, "1h30m"),
+        (360000, "100h00m"),
+    ],
+)
+def test_durations_as_people_read_them(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
+
+
+@given(st.floats(min_value=0.1, max_value=1e6))
+@settings(deadline=None)
+def test_a_formatted_duration_reads_back_to_its_precision(seconds: float) -> None:
+    precision_s = 0.051 if seconds < 10 else 0.51 if seconds < 3599 else 60
+    assert parse_duration_s(format_duration(seconds)) == pytest.approx(seconds, abs=precision_s)

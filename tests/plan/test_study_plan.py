@@ -1,0 +1,348 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.plan.specs import for_all, threads, workload_spec
+from tuner.api import plan_mapping
+from tuner.errors import UsageError
+from tuner.plan.settings import Settings
+from tuner.plan.study_plan import (
+    StudyPlan,
+    default_study_name,
+    draft_plan,
+    read_plan_file,
+    shipped_plan_path,
+)
+from tuner.plan.workload_spec import WorkloadSpec
+
+
+def finished(spec: WorkloadSpec | None = None, **keys: Any) -> StudyPlan:
+    return draft_plan({"workload": "udf", **keys}).finish(spec or workload_spec())
+
+
+def problems(**keys: Any) -> tuple[str, ...]:
+    return draft_plan({"workload": "udf", **keys}).problems
+
+
+def test_a_workload_is_enough() -> None:
+    plan = finished()
+    assert plan.name == "udf"
+    assert plan.out == Path("studies/udf")
+    assert plan.storage is None
+    assert plan.baseline == threads(16)
+    assert plan.space.to_json() == {"num_worker_threads": [1, 2, 4, 8, 16, 32]}
+    assert plan.measuring.objective == "step_ms"
+    assert plan.measuring.budget_s == 60
+    assert plan.measuring.epsilon == 0.03
+    assert plan.measuring.confidence == 0.95
+    assert plan.measuring.max_blocks is None
+
+
+def test_every_key_is_read() -> None:
+    plan = finished(
+        format=1,
+        name="threads-2",
+        options={"calls": 8},
+        space={"num_worker_threads": [1, 2], "server": {"rpc_timeout": "1..2"}},
+        baseline={"num_worker_threads": 8},
+        objective="cpu_ms_per_step",
+        budget="2m",
+        max_blocks=7,
+        epsilon="5%",
+        confidence=0.9,
+        timed_part="500ms",
+        deadline=10,
+        seed=3,
+        storage="sqlite:///x.db",
+        out="elsewhere",
+    )
+    assert plan.name == "threads-2"
+    assert plan.space.to_json() == {"num_worker_threads": [1, 2], "server.rpc_timeout": [1.0, 2.0]}
+    assert str(plan.baseline) == "num_worker_threads=8 server.rpc_timeout=60"
+    assert plan.measuring.model_dump() == {
+        "objective": "cpu_ms_per_step",
+        "budget_s": 120.0,
+        "max_blocks": 7,
+        "epsilon": 0.05,
+        "confidence": 0.9,
+        "timed_part_s": 0.5,
+        "deadline_s": 10.0,
+        "seed": 3,
+    }
+    assert plan.storage == "sqlite:///x.db"
+    assert plan.out == Path("elsewhere")
+
+
+def test_options_are_handed_on_for_the_workload_to_judge() -> None:
+    assert draft_plan({"workload": "udf", "options": {"calls": "8"}}).options == {"calls": "8"}
+
+
+def test_a_name_decides_the_folder() -> None:
+    assert finished(name="night").out == Path("studies/night")
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        {"server": {"num_worker_threads": [1, 2]}},
+        {"server.num_worker_threads": [1, 2]},
+        [("server.num_worker_threads", "1,2")],
+    ],
+)
+def test_a_role_may_be_a_table_or_a_prefix(space: object) -> None:
+    assert finished(space=space).space.to_json() == {"server.num_worker_threads": [1, 2]}
+
+
+def test_device_maps_are_no_role() -> None:
+    spec = workload_spec(cuda_devices=2)
+    plan = finished(spec, space={"device_maps": {"worker1": {"0": 1}}})
+    assert plan.space.to_json() == {"device_maps": [{"worker1": {"0": 1}}]}
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({"objectve": "step_ms"}, "unknown key 'objectve'; did you mean objective?"),
+        ({"budget_s": 3}, "unknown key 'budget_s'; did you mean budget?"),
+        ({"format": 2}, "format is 2; this version reads format 1"),
+        ({"workload": ""}, "workload is missing"),
+        ({"budget": "soon"}, "budget must be a duration such as 60s, 2m or 1m30s, got 'soon'"),
+        ({"budget": "0s"}, "budget must be longer than zero, got 0s"),
+        ({"deadline": -1}, "deadline must be longer than zero, got -1"),
+        ({"timed_part": "x"}, "timed_part must be a duration such as 60s, 2m or 1m30s, got 'x'"),
+        ({"epsilon": "3"}, "epsilon must lie between 0% and 100%, got 3 "
+                           "(3% is written 3% or 0.03)"),
+        ({"epsilon": "little"}, "epsilon must be a percentage such as 3%, got 'little'"),
+        ({"confidence": "100%"}, "confidence must lie between 0% and 100%, got 100% "
+                                 "(3% is written 3% or 0.03)"),
+        ({"objective": "step"}, "unknown objective 'step'; did you mean step_ms?"),
+        ({"objective": "zzz"}, "unknown objective 'zzz'; known: step_ms, step_p99_ms, "
+                               "cpu_ms_per_step"),
+        ({"max_blocks": 0},
+         "max_blocks: input should be greater than or equal to 1, got 0"),
+        ({"seed": -1}, "seed: input should be greater than or equal to 0, got -1"),
+        ({"options": 3}, "options must be a table, got 3"),
+        ({"name": "my study"}, "name must be letters, digits, '.', '_' and '-', got 'my study'"),
+        ({"name": "../up"}, "name must be letters, digits, '.', '_' and '-', got '../up'"),
+        ({"name": ""}, "name must be letters, digits, '.', '_' and '-', got ''"),
+        ({"space": {}}, "space: it is empty; give it a knob, such as num_worker_threads=1,2,4,8"),
+        ({"space": {"num_worker_thread": "1"}},
+         "space: unknown knob 'num_worker_thread'; did you mean num_worker_threads?"),
+        ({"space": {"num_worker_threads": []}},
+         "space: num_worker_threads: the list of values is empty"),
+        ({"space": "1,2"},
+         "space: it must be a table, such as num_worker_threads = [1, 2, 4], got '1,2'"),
+        ({"baseline": {"transports": "sm"}},
+         "baseline: unknown transport 'sm'; did you mean shm?"),
+        ({"baseline": {"server": {"num_worker_threads": 0}}},
+         "baseline: num_worker_threads must be at least 1, got 0"),
+        ({"baseline": {"worker_threads": 1}},
+         "baseline: unknown knob 'worker_threads'; did you mean num_worker_threads?"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_with_what_would_be_right(keys: dict[str, Any], problem: str) -> None:
+    assert problems(**keys) == (problem,)
+
+
+@pytest.mark.parametrize("key", ["space", "baseline"])
+@pytest.mark.parametrize("table", [["num_worker_threads=1,2"], [1, 2]])
+def test_a_list_where_a_table_belongs_is_a_mistake(key: str, table: object) -> None:
+    (problem,) = problems(**{key: table})
+    assert problem.startswith(f"{key}: ")
+
+
+def test_a_baseline_given_twice_is_a_mistake() -> None:
+    entries = [("num_worker_threads", "8"), ("num_worker_threads", "16")]
+    assert problems(baseline=entries) == ("baseline: num_worker_threads is given twice",)
+
+
+def test_a_budget_of_hundreds_of_digits_is_a_mistake() -> None:
+    (problem,) = problems(budget=10**400)
+    assert problem.startswith("budget ")
+
+
+def test_all_mistakes_are_told_together() -> None:
+    draft = draft_plan(
+        {
+            "workload": "udf",
+            "objectve": "step_ms",
+            "space": {"num_worker_threads": "0", "agent.rpc_timeout": "5"},
+            "baseline": {"channels": "cuda_ipc"},
+            "budget": "soon",
+            "epsilon": "3",
+        }
+    )
+    with pytest.raises(UsageError) as caught:
+        draft.finish(workload_spec())
+    assert str(caught.value) == "\n".join(
+        [
+            "the plan: 6 problems",
+            "  - unknown key 'objectve'; did you mean objective?",
+            "  - space: num_worker_threads: must be at least 1, got 0",
+            "  - budget must be a duration such as 60s, 2m or 1m30s, got 'soon'",
+            "  - epsilon must lie between 0% and 100%, got 3 (3% is written 3% or 0.03)",
+            "  - unknown role 'agent'; known: caller, server",
+            "  - baseline: channels: cuda_ipc needs CUDA, which torch does not see here",
+        ]
+    )
+
+
+def test_one_mistake_is_one_sentence() -> None:
+    with pytest.raises(UsageError) as caught:
+        finished(space={"agent.num_worker_threads": "1"})
+    assert str(caught.value) == "the plan: unknown role 'agent'; known: caller, server"
+
+
+def test_the_candidates_begin_with_the_baseline_and_act_differently() -> None:
+    assert finished(space={"num_worker_threads": "1..32"}).candidates() == [
+        threads(count) for count in (16, 1, 2, 4, 8, 32)
+    ]
+
+
+def test_settings_that_act_alike_are_measured_once() -> None:
+    space = {"num_worker_threads": [4], "caller.num_worker_threads": [4, 8]}
+    candidates = finished(space=space).candidates()
+    assert [str(each) for each in candidates] == [
+        "num_worker_threads=16 caller.num_worker_threads=16",
+        "num_worker_threads=4 caller.num_worker_threads=4",
+        "num_worker_threads=4 caller.num_worker_threads=8",
+    ]
+    spread_out = {"caller.num_worker_threads": [16, 4], "server.num_worker_threads": [16]}
+    assert len(finished(space=spread_out, baseline={"num_worker_threads": 16}).candidates()) == 2
+
+
+def test_the_default_written_out_is_the_baseline() -> None:
+    plan = finished(space={"transports": "default,shm"})
+    assert plan.candidates() == [for_all(transports=None), for_all(transports="shm")]
+
+
+def test_the_fingerprint_ignores_what_a_resumed_study_may_change() -> None:
+    ground = finished().fingerprint()
+    assert finished(budget="5m", max_blocks=3, out="x", name="y").fingerprint() == ground
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"space": {"num_worker_threads": [1, 2]}},
+        {"baseline": {"num_worker_threads": 8}},
+        {"objective": "step_p99_ms"},
+        {"epsilon": "5%"},
+        {"seed": 1},
+        {"timed_part": "1s"},
+        {"deadline": "9s"},
+    ],
+)
+def test_the_fingerprint_tells_studies_apart(keys: dict[str, Any]) -> None:
+    assert finished(**keys).fingerprint() != finished().fingerprint()
+
+
+def test_the_fingerprint_holds_the_workload() -> None:
+    ground = finished().fingerprint()
+    assert ground["ranks"] == ["worker0 (caller)", "worker1 (server)"]
+    assert finished(workload_spec("caller")).fingerprint() != ground
+    assert finished(workload_spec(reference="other:Udf")).fingerprint() != ground
+    more = workload_spec().model_copy(update={"options": {"calls": 5, "size": 100}})
+    assert finished(more).fingerprint() != ground
+
+
+@pytest.mark.parametrize(
+    ("reference", "name"),
+    [("udf", "udf"), ("my/file.py:Echo", "echo"), ("package.module:MyLoad", "myload")],
+)
+def test_the_default_study_name(reference: str, name: str) -> None:
+    assert default_study_name(reference) == name
+
+
+def test_a_plan_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text('workload = "udf"\n[space]\nnum_worker_threads = "1..4"\n')
+    expected = {"workload": "udf", "space": {"num_worker_threads": "1..4"}}
+    assert read_plan_file(path) == expected
+
+
+def test_a_syntax_error_names_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text('workload = "udf"\n\nbudget = 60s\n')
+    with pytest.raises(UsageError, match=r"is not valid TOML: .*at line 3") as caught:
+        read_plan_file(path)
+    assert str(caught.value).startswith(f"the plan {path} is not valid TOML: ")
+
+
+def test_a_file_that_is_no_text_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="is not valid TOML"):
+        read_plan_file(path)
+
+
+def test_a_plan_that_is_not_there_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    with pytest.raises(UsageError) as caught:
+        read_plan_file(path)
+    assert str(caught.value) == f"cannot read the plan {path}: No such file or directory"
+
+
+def test_the_shipped_plans_are_free_of_mistakes() -> None:
+    path = shipped_plan_path("udf")
+    assert path is not None
+    draft = draft_plan(read_plan_file(path))
+    assert draft.problems == ()
+    plan = draft.finish(workload_spec())
+    assert plan.name == "udf"
+    assert plan.baseline == threads(16)
+
+
+@pytest.mark.parametrize("workload", ["nothing", "../pyproject", "udf/../udf", "x.py:Echo"])
+def test_other_workloads_have_no_shipped_plan(workload: str) -> None:
+    assert shipped_plan_path(workload) is None
+
+
+@pytest.fixture
+def plan_file(tmp_path: Path) -> Path:
+    path = tmp_path / "plan.toml"
+    path.write_text(
+        'workload = "udf"\nbudget = "60s"\n'
+        "[options]\ncalls = 4\nsize = 100\n"
+        "[space]\nnum_worker_threads = [1, 2]\ntransports = 'shm'\n"
+    )
+    return path
+
+
+def test_changes_take_the_place_of_what_the_file_says(plan_file: Path) -> None:
+    changes = {"budget": "5m", "space": [("num_worker_threads", "4")], "seed": None}
+    merged = plan_mapping(plan_file, None, changes)
+    assert merged["budget"] == "5m"
+    assert merged["space"] == [("num_worker_threads", "4")]
+    assert merged["options"] == {"calls": 4, "size": 100}
+    assert "seed" not in merged
+
+
+def test_options_are_merged(plan_file: Path) -> None:
+    merged = plan_mapping(plan_file, None, {"options": {"size": "400"}})
+    assert merged["options"] == {"calls": 4, "size": "400"}
+
+
+def test_a_workload_beside_a_plan_takes_the_place_of_the_plans(plan_file: Path) -> None:
+    merged = plan_mapping(plan_file, "file.py:Echo", {})
+    assert merged["workload"] == "file.py:Echo"
+    assert merged["budget"] == "60s"
+
+
+def test_a_workload_alone_brings_its_shipped_plan() -> None:
+    merged = plan_mapping(None, "udf", {"baseline": {"num_worker_threads": 8}})
+    assert merged["space"] == {"num_worker_threads": "1..32"}
+    assert merged["baseline"] == {"num_worker_threads": 8}
+
+
+def test_a_workload_without_a_shipped_plan_stands_alone() -> None:
+    assert plan_mapping(None, "file.py:Echo", {}) == {"workload": "file.py:Echo"}
+
+
+def test_a_draft_with_mistakes_cannot_become_a_plan() -> None:
+    draft = draft_plan({})
+    assert draft.problems == ("workload is missing",)
+    assert draft.named_baseline == Settings.of({})
+    with pytest.raises(UsageError, match="the plan: workload is missing"):
+        draft.finish(workload_spec())

@@ -1,0 +1,28 @@
+"""A terminal, or a file in its place, whose text a test can read."""
+
+from io import StringIO
+
+from rich.console import Console
+
+
+class Screen:
+    """`console` prints; `text` is what arrived."""
+
+    def __init__(self, *, terminal: bool = False, width: int = 120) -> None:
+        self._file = StringIO()
+        self.console = Console(
+            file=self._file,
+            force_terminal=terminal,
+            width=width,
+            color_system=None,
+            # Else a TERM=dumb of whoever runs the tests would change what is printed.
+            _environ={"TERM": "xterm"},
+        )
+
+    @property
+    def text(self) -> str:
+        return self._file.getvalue()
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()

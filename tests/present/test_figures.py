@@ -1,0 +1,176 @@
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from tests.plan.specs import for_all, threads, workload_spec
+from tests.present.results import ROWS, failed, measured, nothing_ran, study_plan, study_result
+from tuner.decide.records import OBJECTIVES
+from tuner.decide.result import StudyResult
+from tuner.plan.settings import Settings
+from tuner.plan.study_plan import StudyPlan
+from tuner.present.figures import (
+    CurvePoint,
+    ScalingCurve,
+    draw_scaling_curve,
+    scaling_curve,
+    write_step_time_figure,
+)
+
+
+def test_threads_alone_are_one_series_from_few_to_many(plan: StudyPlan) -> None:
+    curve = scaling_curve(study_result(plan))
+    assert curve.numeric
+    assert curve.x_label == "num_worker_threads"
+    assert curve.series == {
+        "": [
+            CurvePoint(1.0, 6.0, 5.5, 6.5, "num_worker_threads=1"),
+            CurvePoint(4.0, 2.0, 1.9, 2.1, "num_worker_threads=4"),
+            CurvePoint(8.0, 2.05, 1.95, 2.15, "num_worker_threads=8"),
+            CurvePoint(16.0, 3.0, 2.9, 3.1, "num_worker_threads=16"),
+        ]
+    }
+    assert curve.ticks == {1.0: "1", 4.0: "4", 8.0: "8", 16.0: "16"}
+    assert list(curve.ticks) == sorted(curve.ticks)
+
+
+def test_settings_that_failed_are_no_points(plan: StudyPlan) -> None:
+    curve = scaling_curve(study_result(plan))
+    assert "num_worker_threads=32" not in [p.label for p in curve.series[""]]
+    assert 32.0 not in curve.ticks
+
+
+def test_the_other_knobs_make_the_series(plan: StudyPlan) -> None:
+    grid = [(count, way) for count in (1, 2) for way in ("shm", "uv")]
+    rows = tuple(
+        measured(trial, for_all(num_worker_threads=count, transports=way), float(trial + 1))
+        for trial, (count, way) in enumerate(grid)
+    )
+    curve = scaling_curve(study_result(plan, rows=rows))
+    assert curve.numeric
+    assert set(curve.series) == {"transports=shm", "transports=uv"}
+    assert [(p.x, p.value) for p in curve.series["transports=shm"]] == [(1.0, 1.0), (2.0, 3.0)]
+    assert [(p.x, p.value) for p in curve.series["transports=uv"]] == [(1.0, 2.0), (2.0, 4.0)]
+
+
+def test_the_threads_of_a_second_role_make_the_series(plan: StudyPlan) -> None:
+    rows = tuple(
+        measured(
+            trial,
+            Settings.from_json(
+                {
+                    "caller": {"num_worker_threads": caller},
+                    "server": {"num_worker_threads": server},
+                }
+            ),
+            float(trial + 1),
+        )
+        for trial, (caller, server) in enumerate([(1, 4), (2, 4), (1, 8)])
+    )
+    curve = scaling_curve(study_result(plan, rows=rows))
+    assert {name: [p.x for p in points] for name, points in curve.series.items()} == {
+        "server.num_worker_threads=4": [1.0, 2.0],
+        "server.num_worker_threads=8": [1.0],
+    }
+
+
+def test_other_knobs_alone_stand_side_by_side(plan: StudyPlan) -> None:
+    ways = [for_all(transports=way) for way in ("shm", "uv", None)]
+    rows = tuple(measured(trial, each, trial + 1.0) for trial, each in enumerate(ways))
+    curve = scaling_curve(study_result(plan, rows=rows, best=ways[0], baseline=ways[2]))
+    assert not curve.numeric
+    assert curve.x_label == "settings"
+    assert curve.ticks == {0.0: "transports=shm", 1.0: "transports=uv", 2.0: "transports=default"}
+    assert [p.x for p in curve.series[""]] == [0.0, 1.0, 2.0]
+
+
+def test_settings_without_a_number_of_threads_are_not_put_on_a_scale(plan: StudyPlan) -> None:
+    rows = (
+        measured(1, threads(4), 1.0),
+        measured(2, threads(8), 2.0),
+        measured(0, for_all(transports="shm"), 3.0),
+    )
+    assert not scaling_curve(study_result(plan, rows=rows)).numeric
+
+
+def test_one_number_of_threads_is_no_scale(plan: StudyPlan) -> None:
+    curve = scaling_curve(study_result(plan, rows=ROWS[:1]))
+    assert not curve.numeric
+    assert curve.ticks == {0.0: "num_worker_threads=4"}
+
+
+def test_the_curve_is_named_after_what_was_measured(tmp_path: Path) -> None:
+    plan = study_plan(tmp_path, workload_spec(reference="my.py:Echo"))
+    curve = scaling_curve(study_result(plan, objective=OBJECTIVES["step_p99_ms"]))
+    assert curve.title == "my.py:Echo: 99th percentile of the step time by settings"
+    assert curve.y_label == "99th percentile of the step time (ms)"
+    assert curve.baseline == "num_worker_threads=16"
+    assert curve.best == "num_worker_threads=4"
+
+
+def test_without_a_best_none_is_marked(plan: StudyPlan) -> None:
+    curve = scaling_curve(study_result(plan, best=None))
+    assert curve.best is None
+    assert len(curve.series[""]) == 4
+
+
+def test_when_nothing_ran_the_curve_is_empty(plan: StudyPlan) -> None:
+    curve = scaling_curve(nothing_ran(plan))
+    assert curve.series == {}
+    assert curve.ticks == {}
+
+
+def legend_of(curve: ScalingCurve) -> list[str]:
+    axes = Figure().add_subplot()
+    draw_scaling_curve(curve, axes)
+    legend = axes.get_legend()
+    assert legend is not None
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def test_the_drawing_names_the_baseline_and_the_best(plan: StudyPlan) -> None:
+    assert set(legend_of(scaling_curve(study_result(plan)))) == {
+        "settings",
+        "baseline: num_worker_threads=16",
+        "best: num_worker_threads=4",
+    }
+
+
+def test_a_baseline_that_failed_is_not_drawn(plan: StudyPlan) -> None:
+    result = study_result(plan, rows=(*ROWS[:2], failed(0, threads(16))))
+    legend = legend_of(scaling_curve(result))
+    assert not [text for text in legend if text.startswith("baseline")]
+
+
+def test_threads_are_drawn_on_a_log_scale_from_zero_upwards(plan: StudyPlan) -> None:
+    axes = Figure().add_subplot()
+    draw_scaling_curve(scaling_curve(study_result(plan)), axes)
+    assert axes.get_xscale() == "log"
+    assert axes.get_ylim()[0] == 0
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "4", "8", "16"]
+
+
+def drawn(result: StudyResult, folder: Path) -> tuple[Path, Path]:
+    paths = (folder / "step_time.svg", folder / "step_time.png")
+    write_step_time_figure(result, paths)
+    return paths
+
+
+def test_the_figure_is_written_as_svg_and_png(plan: StudyPlan, tmp_path: Path) -> None:
+    svg, png = drawn(study_result(plan), tmp_path / "figures")
+    text = svg.read_text()
+    assert text.startswith("<?xml")
+    assert "udf: median step time by settings" in text
+    assert "best: num_worker_threads=4" in text
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert png.stat().st_size > 5000
+    assert sorted((tmp_path / "figures").iterdir()) == sorted([svg, png])
+
+
+def test_both_figures_carry_their_version(plan: StudyPlan, tmp_path: Path) -> None:
+    for path in drawn(study_result(plan), tmp_path):
+        assert b"rpc-tuner figure, format 1" in path.read_bytes()
+
+
+def test_one_world_of_each_can_be_drawn(plan: StudyPlan, tmp_path: Path) -> None:
+    rows = (measured(1, for_all(transports="shm"), 2.0), measured(0, for_all(transports="uv"), 3.0))
+    assert all(path.stat().st_size for path in drawn(study_result(plan, rows=rows), tmp_path))

@@ -1,0 +1,152 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.plan.specs import threads
+from tests.present.results import ROWS, nothing_ran, study_plan, study_result
+from tests.present.screen import Screen
+from tuner.decide.result import StudyResult
+from tuner.plan.folder import StudyFolder
+from tuner.plan.study_plan import StudyPlan
+from tuner.present.config import init_rpc_lines
+from tuner.present.summary import print_interruption, print_json, print_summary
+from tuner.present.wording import tied_sentence, verdict_sentence
+
+
+def summary(result: StudyResult, *, terminal: bool = False, width: int = 120) -> str:
+    screen = Screen(terminal=terminal, width=width)
+    print_summary(result, screen.console)
+    return screen.text
+
+
+def test_the_summary_tells_everything_in_order(plan: StudyPlan) -> None:
+    result = study_result(plan)
+    text = summary(result)
+    expected = [
+        "num_worker_",
+        "completed, best",
+        "num_worker_threads=32: crashed: server failed first",
+        verdict_sentence(result),
+        tied_sentence(result) or "",
+        "    import torch\n",
+        "60 worlds, 12 blocks in 42s, on 2 cores (Abacus 9000), torch 2.13.0.",
+    ]
+    places = [text.find(part) for part in expected]
+    assert -1 not in places
+    assert places == sorted(places)
+
+
+def test_the_lines_to_paste_are_whole_in_a_narrow_pipe(plan: StudyPlan) -> None:
+    text = summary(study_result(plan), width=40)
+    for line in init_rpc_lines(threads(4), plan.workload).splitlines():
+        assert f"    {line}\n" in text
+
+
+def test_a_terminal_shows_the_lines_to_paste_too(plan: StudyPlan) -> None:
+    assert "options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=4)" in summary(
+        study_result(plan), terminal=True
+    )
+
+
+def test_without_ties_there_is_no_line_on_them(plan: StudyPlan) -> None:
+    assert "Not shown to be" not in summary(study_result(plan, rows=(ROWS[0], *ROWS[2:])))
+
+
+def test_when_nothing_ran_there_is_nothing_to_paste(plan: StudyPlan) -> None:
+    text = summary(nothing_ran(plan))
+    assert "No settings of the search space could run the workload." in text
+    assert text.count("server failed first") == 2
+    assert "import torch" not in text
+
+
+def test_the_files_that_are_there_are_named(
+    plan: StudyPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = StudyFolder(plan.out)
+    folder.root.mkdir()
+    for path in (folder.database, folder.recommended):
+        path.touch()
+    assert summary(study_result(plan)).endswith("\nIn udf: study.db, recommended.json\n")
+    for path in (folder.trials_csv, *folder.figures):
+        path.touch()
+    assert summary(study_result(plan)).endswith(
+        "\nIn udf: study.db, trials.csv, recommended.json, step_time.svg, step_time.png\n"
+    )
+
+
+def json_document(result: StudyResult, captured: pytest.CaptureFixture[bytes]) -> dict[str, Any]:
+    print_json(result)
+    output = captured.readouterr().out
+    assert output.endswith(b"}\n")
+    document: dict[str, Any] = json.loads(output)
+    return document
+
+
+def test_the_json_document_is_that_of_the_contract(
+    plan: StudyPlan, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    document = json_document(study_result(plan), capsysbinary)
+    trials = document.pop("trials")
+    assert document == {
+        "format": 1,
+        "study": "udf",
+        "workload": "udf",
+        "objective": "step_ms",
+        "unit": "ms",
+        "baseline": {"*": {"num_worker_threads": 16}},
+        "best": {"*": {"num_worker_threads": 4}},
+        "verdict": "better",
+        "speedup": {"estimate": 1.5, "ci_low": 1.4, "ci_high": 1.62},
+        "challenger": {
+            "settings": {"*": {"num_worker_threads": 4}},
+            "speedup": {"estimate": 1.5, "ci_low": 1.4, "ci_high": 1.62},
+        },
+        "epsilon_achieved": 0.02,
+        "blocks": 12,
+        "worlds": 60,
+        "elapsed_s": 42.3,
+    }
+    assert trials[0] == {
+        "settings": {"*": {"num_worker_threads": 4}},
+        "outcome": "completed",
+        "failure": None,
+        "samples": 5,
+        "value": 2.0,
+        "ci_low": 1.9,
+        "ci_high": 2.1,
+        "cpu_cores": 1.75,
+        "peak_rss_mb": 201.4,
+        "rpc_cpu_total_ms": None,
+        "parallelism_mean": None,
+        "parallelism_max": None,
+        "tied_with_best": True,
+    }
+    assert trials[-1]["outcome"] == "crashed"
+    assert trials[-1]["failure"] == "server failed first"
+    assert trials[-1]["value"] is None
+
+
+def test_the_json_document_when_nothing_ran(
+    plan: StudyPlan, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    document = json_document(nothing_ran(plan), capsysbinary)
+    assert document["best"] is None
+    assert document["verdict"] is None
+    assert document["speedup"] == {"estimate": None, "ci_low": None, "ci_high": None}
+    assert [trial["outcome"] for trial in document["trials"]] == ["crashed", "crashed"]
+
+
+def test_an_interruption_shows_the_table_as_far_as_it_goes(plan: StudyPlan) -> None:
+    screen = Screen()
+    print_interruption(study_result(plan, best=None, verdict=None), screen.console)
+    assert "completed, baseline" in screen.text
+    assert "best" not in screen.text
+
+
+def test_an_interruption_before_the_first_block_shows_no_table(tmp_path: Path) -> None:
+    screen = Screen()
+    print_interruption(study_result(study_plan(tmp_path), blocks=0), screen.console)
+    assert screen.text == ""

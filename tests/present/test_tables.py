@@ -1,0 +1,144 @@
+import json
+import math
+from dataclasses import fields
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.plan.specs import for_all, threads
+from tests.present.results import (
+    ROWS,
+    failed,
+    measured,
+    nothing_ran,
+    study_plan,
+    study_result,
+)
+from tests.present.screen import Screen
+from tuner.decide.result import StudyResult, TrialRow
+from tuner.plan.settings import Settings
+from tuner.plan.study_plan import StudyPlan
+from tuner.present.tables import failure_lines, trials_table, write_trials_csv
+
+
+def printed(result: StudyResult, width: int = 120) -> list[list[str]]:
+    """The words of each line of the table, empty lines and rules left out."""
+    screen = Screen(width=width)
+    screen.console.print(trials_table(result))
+    return [line.split() for line in screen.lines if line.strip(" ─")]
+
+
+def test_the_table_has_a_row_per_settings_with_what_was_measured(plan: StudyPlan) -> None:
+    *header, first, second, baseline, eliminated, failure = printed(study_result(plan))
+    assert [" ".join(line) for line in header] == [
+        "num_worker_ step 95 % CPU RSS",
+        "threads (ms) interval worlds cores (MB) outcome",
+    ]
+    assert first == ["4", "2", "1.9-2.1", "5", "1.75", "201", "completed,", "best"]
+    assert second == ["8", "2.05", "1.95-2.15", "5", "1.75", "201", "completed,", "tied"]
+    assert baseline == ["16", "3", "2.9-3.1", "5", "1.75", "201", "completed,", "baseline"]
+    assert eliminated == ["1", "6", "5.5-6.5", "5", "1.75", "201", "eliminated"]
+    assert failure == ["32", "0", "crashed"]
+
+
+def test_the_baseline_can_be_the_best(plan: StudyPlan) -> None:
+    rows = printed(study_result(plan, best=threads(16), rows=ROWS[2:3]))
+    assert rows[-1][-3:] == ["completed,", "best,", "baseline"]
+
+
+def test_one_world_has_no_interval(plan: StudyPlan) -> None:
+    rows = printed(study_result(plan, rows=(measured(1, threads(4), 2.0),)))
+    assert rows[-1] == ["4", "2", "5", "1.75", "201", "completed,", "best"]
+
+
+def test_there_is_a_column_for_each_tuned_knob_of_each_role(tmp_path: Path) -> None:
+    best = Settings.from_json(
+        {"*": {"transports": ["shm", "uv"]}, "server": {"num_worker_threads": 4}}
+    )
+    baseline = for_all(transports=None)
+    result = study_result(
+        study_plan(tmp_path),
+        best=best,
+        baseline=baseline,
+        rows=(measured(1, best, 2.0), measured(0, baseline, 3.0)),
+    )
+    *header, first, second = printed(result)
+    assert "server.num_worker_" in header[0]
+    assert {"transports", "threads"} <= set(header[1])
+    assert first[:3] == ["shm+uv", "4", "2"]
+    assert second[:3] == ["default", "-", "3"]
+
+
+def test_the_confidence_and_the_unit_are_those_of_the_plan(tmp_path: Path) -> None:
+    plan = study_plan(tmp_path, confidence="99%", objective="cpu_ms_per_step")
+    header = printed(study_result(plan))[:2]
+    assert "cpu_ms_per_step" in header[0]
+    assert header[0][header[0].index("%") - 1] == "99"
+    assert "(ms)" in header[1]
+
+
+def test_when_nothing_ran_no_settings_are_marked_best(plan: StudyPlan) -> None:
+    *_, baseline, other = printed(nothing_ran(plan))
+    assert baseline == ["16", "0", "crashed,", "baseline"]
+    assert other == ["4", "0", "crashed"]
+
+
+def test_long_steps_are_plain_numbers(plan: StudyPlan) -> None:
+    rows = printed(study_result(plan, rows=(measured(1, threads(4), 1234.5, (1200.0, 1300.0)),)))
+    assert not [word for word in rows[-1] if "e+" in word]
+
+
+def test_the_table_fits_80_columns(plan: StudyPlan) -> None:
+    assert printed(study_result(plan), width=80) == printed(study_result(plan))
+
+
+def test_failures_are_told_with_their_reason(plan: StudyPlan) -> None:
+    assert failure_lines(study_result(plan)) == [
+        "num_worker_threads=32: crashed: server failed first"
+    ]
+    assert failure_lines(study_result(plan, rows=ROWS[:-1])) == []
+
+
+@pytest.fixture
+def csv(plan: StudyPlan, tmp_path: Path) -> pd.DataFrame:
+    path = tmp_path / "trials.csv"
+    write_trials_csv(study_result(plan).trials, path)
+    return pd.read_csv(path)
+
+
+def test_the_csv_has_its_version_and_a_column_per_field(csv: pd.DataFrame) -> None:
+    assert list(csv.columns) == ["format", *(field.name for field in fields(TrialRow))]
+    assert set(csv["format"]) == {1}
+
+
+def test_the_csv_has_a_line_per_settings(csv: pd.DataFrame) -> None:
+    assert list(csv["label"]) == [row.label for row in ROWS]
+    assert list(csv["value"])[:4] == [2.0, 2.05, 3.0, 6.0]
+    assert list(csv["tied_with_best"]) == [True, True, False, False, False]
+
+
+def test_the_settings_in_the_csv_read_back(csv: pd.DataFrame) -> None:
+    found = [Settings.from_json(json.loads(text)) for text in csv["settings"]]
+    assert found == [threads(count) for count in (4, 8, 16, 1, 32)]
+
+
+def test_what_was_not_measured_is_empty_in_the_csv(csv: pd.DataFrame) -> None:
+    last = csv.iloc[-1]
+    assert math.isnan(last["value"])
+    assert last["failure"] == "server failed first"
+    assert csv["failure"].isna().sum() == 4
+
+
+def test_writing_the_csv_leaves_the_trials_as_they_are(plan: StudyPlan, tmp_path: Path) -> None:
+    trials = study_result(plan).trials
+    before = trials.copy()
+    write_trials_csv(trials, tmp_path / "trials.csv")
+    pd.testing.assert_frame_equal(trials, before)
+
+
+def test_a_message_of_several_lines_stays_one_cell(plan: StudyPlan, tmp_path: Path) -> None:
+    message = 'server failed first:\n"out, of luck"'
+    result = study_result(plan, rows=(failed(0, threads(16), message),))
+    write_trials_csv(result.trials, tmp_path / "trials.csv")
+    assert list(pd.read_csv(tmp_path / "trials.csv")["failure"]) == [message]

@@ -1,0 +1,161 @@
+import math
+from dataclasses import replace
+
+from tests.plan.specs import threads
+from tests.present.results import FASTER, ROWS, failed, nothing_ran, study_result
+from tuner.decide.records import OBJECTIVES
+from tuner.decide.statistics import Interval
+from tuner.plan.study_plan import StudyPlan
+from tuner.present.wording import tied_sentence, verdict_sentence
+
+NEARLY_EQUAL = Interval(1.021, 0.99, 1.028)
+
+
+def test_better(plan: StudyPlan) -> None:
+    assert verdict_sentence(study_result(plan)) == (
+        "Use num_worker_threads=4: 1.50 times as fast as the baseline num_worker_threads=16 "
+        "(1.40 to 1.62, 95 % confidence), by median step time."
+    )
+
+
+def test_better_names_the_objective_and_the_confidence_of_the_plan(plan: StudyPlan) -> None:
+    measuring = plan.measuring.model_copy(update={"confidence": 0.9})
+    result = study_result(
+        plan.model_copy(update={"measuring": measuring}), objective=OBJECTIVES["cpu_ms_per_step"]
+    )
+    assert verdict_sentence(result).endswith(
+        "(1.40 to 1.62, 90 % confidence), by CPU time of all ranks per step."
+    )
+
+
+def test_tie(plan: StudyPlan) -> None:
+    result = study_result(
+        plan, verdict="tie", speedup=NEARLY_EQUAL, challenger_speedup=NEARLY_EQUAL
+    )
+    assert verdict_sentence(result) == (
+        "A tie: num_worker_threads=4 is 2.1 % faster (-1.0 % to +2.8 %, 95 % confidence) beside "
+        "the baseline num_worker_threads=16, which is within 3 % either way, and it is the "
+        "cheaper of the two."
+    )
+
+
+def test_keep_the_baseline(plan: StudyPlan) -> None:
+    result = study_result(
+        plan,
+        best=threads(16),
+        verdict="keep-baseline",
+        speedup=Interval(1.0, 1.0, 1.0),
+        challenger_speedup=Interval(0.952, 0.93, 0.975),
+    )
+    assert verdict_sentence(result) == (
+        "Keep num_worker_threads=16: the strongest rival, num_worker_threads=4, is 4.8 % slower "
+        "(-7.0 % to -2.5 %, 95 % confidence), so it gains less than 3 %."
+    )
+
+
+def test_keep_the_baseline_for_want_of_a_rival(plan: StudyPlan) -> None:
+    result = study_result(
+        plan,
+        best=threads(16),
+        verdict="keep-baseline",
+        challenger=None,
+        challenger_speedup=None,
+    )
+    assert verdict_sentence(result) == (
+        "Keep num_worker_threads=16: nothing else in the search space could run."
+    )
+
+
+def test_undecided(plan: StudyPlan) -> None:
+    result = study_result(
+        plan,
+        best=threads(16),
+        verdict="undecided",
+        speedup=Interval(1.0, 1.0, 1.0),
+        challenger_speedup=Interval(1.05, 0.97, 1.13),
+    )
+    assert verdict_sentence(result) == (
+        "Undecided: num_worker_threads=4 is 5.0 % faster (-3.0 % to +13.0 %, 95 % confidence), "
+        "so 42s of measuring cannot tell whether it gains 3 %; keep num_worker_threads=16, or "
+        "search again with a larger --budget."
+    )
+
+
+def test_undecided_without_a_comparison(plan: StudyPlan) -> None:
+    result = study_result(
+        plan,
+        best=threads(16),
+        verdict="undecided",
+        challenger=None,
+        challenger_speedup=None,
+        elapsed_s=4.0,
+    )
+    assert verdict_sentence(result) == (
+        "Undecided: 4.0s was too short to compare anything with the baseline; keep "
+        "num_worker_threads=16, or search again with a larger --budget."
+    )
+
+
+def test_undecided_with_a_challenger_that_too_few_pairs_measured(plan: StudyPlan) -> None:
+    result = study_result(
+        plan, best=threads(16), verdict="undecided", speedup=None, challenger_speedup=None
+    )
+    assert verdict_sentence(result).startswith("Undecided: 42s was too short")
+
+
+def test_an_endless_interval_is_not_printed(plan: StudyPlan) -> None:
+    result = study_result(
+        plan,
+        best=threads(16),
+        verdict="undecided",
+        speedup=Interval(1.0, 1.0, 1.0),
+        challenger_speedup=Interval(0.95, 0.0, math.inf),
+    )
+    assert verdict_sentence(result).startswith(
+        "Undecided: num_worker_threads=4 is 5.0 % slower in too few pairs, so 42s"
+    )
+
+
+def test_a_baseline_that_failed(plan: StudyPlan) -> None:
+    result = study_result(
+        plan,
+        speedup=None,
+        challenger=None,
+        challenger_speedup=None,
+        rows=(*ROWS[:2], failed(0, threads(16))),
+    )
+    assert verdict_sentence(result) == (
+        "Use num_worker_threads=4: the baseline num_worker_threads=16 cannot run here, so there "
+        "is no speed-up to state."
+    )
+
+
+def test_a_rival_that_failed_does_not_change_the_verdict(plan: StudyPlan) -> None:
+    with_failure, without = study_result(plan), study_result(plan, rows=ROWS[:-1])
+    assert any(row.failure for row in with_failure.rows)
+    assert verdict_sentence(with_failure) == verdict_sentence(without)
+
+
+def test_nothing_ran(plan: StudyPlan) -> None:
+    result = nothing_ran(plan)
+    assert verdict_sentence(result) == "No settings of the search space could run the workload."
+    assert tied_sentence(result) is None
+
+
+def test_the_only_tie_is_told_in_the_singular(plan: StudyPlan) -> None:
+    assert tied_sentence(study_result(plan)) == (
+        "Not shown to be more than 3 % slower than num_worker_threads=4 is: num_worker_threads=8."
+    )
+
+
+def test_several_ties_are_told_in_the_plural(plan: StudyPlan) -> None:
+    rows = (*ROWS[:2], replace(ROWS[2], tied_with_best=True))
+    assert tied_sentence(study_result(plan, rows=rows)) == (
+        "Not shown to be more than 3 % slower than num_worker_threads=4 are: "
+        "num_worker_threads=8, num_worker_threads=16."
+    )
+
+
+def test_without_ties_there_is_nothing_to_tell(plan: StudyPlan) -> None:
+    rows = (ROWS[0], *ROWS[2:])
+    assert tied_sentence(study_result(plan, rows=rows, challenger_speedup=FASTER)) is None

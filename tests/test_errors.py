@@ -1,0 +1,46 @@
+import pytest
+
+from tuner.errors import (
+    InterruptedSearchError,
+    LauncherError,
+    NothingRanError,
+    TunerError,
+    UsageError,
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (TunerError, 1),
+        (LauncherError, 1),
+        (UsageError, 2),
+        (NothingRanError, 3),
+        (InterruptedSearchError, 130),
+    ],
+)
+def test_exit_codes_are_those_of_the_contract(error: type[TunerError], code: int) -> None:
+    assert error("message").exit_code == code
+    assert issubclass(error, TunerError)
+
+
+def test_a_plain_usage_error_is_its_message() -> None:
+    error = UsageError("name a workload")
+    assert str(error) == "name a workload"
+    assert error.problems == ()
+
+
+def test_problems_are_listed_under_the_message() -> None:
+    error = UsageError("the plan", ["no knob", "no budget"])
+    assert str(error) == "the plan\n  - no knob\n  - no budget"
+    assert error.problems == ("no knob", "no budget")
+
+
+def test_about_one_problem_reads_as_a_sentence() -> None:
+    assert str(UsageError.about("the plan", ["no knob"])) == "the plan: no knob"
+
+
+def test_about_several_problems_counts_and_lists_them() -> None:
+    error = UsageError.about("the plan", ["no knob", "no budget"])
+    assert str(error) == "the plan: 2 problems\n  - no knob\n  - no budget"
+    assert error.problems == ("no knob", "no budget")

@@ -1,0 +1,45 @@
+"""What every shipped workload must do; subclassed per workload."""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import pytest
+
+from tests.fakes import order
+from tuner.world.local import LocalLauncher
+from tuner.world.measurement import Failure, Measurement
+
+
+@pytest.fixture(scope="module")
+def launcher() -> Iterator[LocalLauncher]:
+    """One launcher for all worlds of a module: the forkserver imports torch once."""
+    with LocalLauncher() as running:
+        yield running
+
+
+@pytest.mark.world
+class WorkloadContract:
+    """Subclasses name the workload, its quick options, and a copy with a fault planted in it."""
+
+    reference: ClassVar[str]
+    options: ClassVar[dict[str, object]]
+    faulty: ClassVar[str]
+    """`module:Class`: the workload with a wrong answer, which its check must notice."""
+
+    @pytest.mark.parametrize("threads", [1, 2, 16])
+    def test_gives_a_right_answer(self, launcher: LocalLauncher, threads: int) -> None:
+        spec = launcher.describe(self.reference, self.options)
+        outcome = launcher.run(order(spec, threads=threads))
+        assert isinstance(outcome, Measurement), outcome
+        assert len(outcome.step_s) == 5
+
+    def test_describes_itself(self, launcher: LocalLauncher) -> None:
+        spec = launcher.describe(self.reference, self.options)
+        assert spec.summary.endswith(".")
+        assert {name: spec.options[name] for name in self.options} == self.options
+
+    def test_its_check_notices_a_fault(self, launcher: LocalLauncher) -> None:
+        spec = launcher.describe(self.faulty, self.options)
+        outcome = launcher.run(order(spec))
+        assert isinstance(outcome, Failure), outcome
+        assert outcome.failure == "wrong-answer"

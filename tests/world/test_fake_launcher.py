@@ -1,0 +1,14 @@
+import pytest
+
+from tests.fakes import FakeLauncher
+from tests.world.launcher_contract import LauncherContract
+
+
+class TestFakeLauncher(LauncherContract):
+    @pytest.fixture
+    def launcher(self) -> FakeLauncher:
+        return FakeLauncher(
+            fails=lambda settings, world: (
+                "init-failed" if settings.for_role("server").get("transports") == ("ibv",) else None
+            )
+        )

@@ -1,0 +1,50 @@
+"""The facts about torch that the code depends on, held against the installed one."""
+
+import pytest
+import torch.distributed.rpc as rpc
+from torch.distributed.rpc import constants
+
+from tuner.plan.knobs import CHANNELS, NUM_WORKER_THREADS, RPC_TIMEOUT, TRANSPORTS, Value
+from tuner.world.rank import backend_options
+from tuner.world.torch_private import missing_support
+
+
+def test_this_torch_has_what_the_tuner_needs() -> None:
+    assert missing_support() == []
+
+
+def test_defaults_are_those_of_torch() -> None:
+    assert NUM_WORKER_THREADS.default == constants.DEFAULT_NUM_WORKER_THREADS
+    assert RPC_TIMEOUT.default == constants.DEFAULT_RPC_TIMEOUT_SEC
+
+
+@pytest.mark.parametrize("name", TRANSPORTS.known)
+def test_known_transports_are_known_to_torch(name: str) -> None:
+    rpc.TensorPipeRpcBackendOptions(_transports=[name])
+
+
+@pytest.mark.parametrize("name", [name for name in CHANNELS.known if "cuda" not in name])
+def test_known_channels_are_known_to_torch(name: str) -> None:
+    rpc.TensorPipeRpcBackendOptions(_channels=[name])
+
+
+def test_torch_refuses_unknown_names() -> None:
+    with pytest.raises(RuntimeError, match="Unknown transport"):
+        rpc.TensorPipeRpcBackendOptions(_transports=["carrier_pigeon"])
+
+
+def test_settings_reach_the_options() -> None:
+    values: dict[str, Value] = {
+        "num_worker_threads": 3,
+        "rpc_timeout": 7.5,
+        "transports": ("uv",),
+        "channels": None,
+    }
+    options = backend_options(values, "file:///nowhere")
+    assert (options.num_worker_threads, options.rpc_timeout) == (3, 7.5)
+    assert options.init_method == "file:///nowhere"
+
+
+def test_missing_settings_keep_the_defaults_of_torch() -> None:
+    options = backend_options({}, "file:///nowhere")
+    assert options.num_worker_threads == NUM_WORKER_THREADS.default
