@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 
 from tuner.world.rank_task import RankTask
 
-PRELOADED = ("torch", "torch.distributed.rpc", "tuner.world.rank", "tuner.world.describe")
+PRELOADED = "tuner.world.preload"
 
 
 def start_rank(task: RankTask, connection: Connection) -> None:

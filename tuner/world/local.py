@@ -37,7 +37,7 @@ class LocalLauncher:
         self._scratch: Path | None = None
 
     def __enter__(self) -> Self:
-        self._context.set_forkserver_preload(list(PRELOADED))
+        self._context.set_forkserver_preload([PRELOADED])
         self._scratch = Path(tempfile.mkdtemp(prefix="rpc-tuner-"))
         return self
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 # Allocators, caches and the scheduler's placement of threads take about so long to settle.
-WARM_UP_S = 0.1
+WARM_UP_S = 0.05
 WARM_UP_STEPS = 10
 
 
