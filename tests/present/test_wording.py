@@ -75,9 +75,9 @@ def test_undecided(plan: StudyPlan) -> None:
         challenger_speedup=Interval(1.05, 0.97, 1.13),
     )
     assert verdict_sentence(result) == (
-        "Undecided: num_worker_threads=4 is 5.0 % faster (-3.0 % to +13.0 %, 95 % confidence), "
-        "so 42s of measuring cannot tell whether it gains 3 %; keep num_worker_threads=16, or "
-        "search again with a larger --budget."
+        "Undecided, so keep num_worker_threads=16: the strongest rival, num_worker_threads=4, is "
+        "5.0 % faster (-3.0 % to +13.0 %, 95 % confidence), and 42s of measuring cannot tell "
+        "whether that is a gain of 3 %; a larger --budget can."
     )
 
 
@@ -91,8 +91,8 @@ def test_undecided_without_a_comparison(plan: StudyPlan) -> None:
         elapsed_s=4.0,
     )
     assert verdict_sentence(result) == (
-        "Undecided: 4.0s was too short to compare anything with the baseline; keep "
-        "num_worker_threads=16, or search again with a larger --budget."
+        "Undecided, so keep num_worker_threads=16: 4.0s was too short to compare it with "
+        "anything; search again with a larger --budget."
     )
 
 
@@ -100,7 +100,9 @@ def test_undecided_with_a_challenger_that_too_few_pairs_measured(plan: StudyPlan
     result = study_result(
         plan, best=threads(16), verdict="undecided", speedup=None, challenger_speedup=None
     )
-    assert verdict_sentence(result).startswith("Undecided: 42s was too short")
+    assert verdict_sentence(result).startswith(
+        "Undecided, so keep num_worker_threads=16: 42s was too short"
+    )
 
 
 def test_an_endless_interval_is_not_printed(plan: StudyPlan) -> None:
@@ -112,7 +114,8 @@ def test_an_endless_interval_is_not_printed(plan: StudyPlan) -> None:
         challenger_speedup=Interval(0.95, 0.0, math.inf),
     )
     assert verdict_sentence(result).startswith(
-        "Undecided: num_worker_threads=4 is 5.0 % slower in too few pairs, so 42s"
+        "Undecided, so keep num_worker_threads=16: the strongest rival, num_worker_threads=4, is "
+        "5.0 % slower in too few pairs, and 42s"
     )
 
 
@@ -144,18 +147,29 @@ def test_nothing_ran(plan: StudyPlan) -> None:
 
 def test_the_only_tie_is_told_in_the_singular(plan: StudyPlan) -> None:
     assert tied_sentence(study_result(plan)) == (
-        "Not shown to be more than 3 % slower than num_worker_threads=4 is: num_worker_threads=8."
+        "Not shown to be more than 3 % slower than num_worker_threads=4 is num_worker_threads=8."
     )
 
 
 def test_several_ties_are_told_in_the_plural(plan: StudyPlan) -> None:
     rows = (*ROWS[:2], replace(ROWS[2], tied_with_best=True))
     assert tied_sentence(study_result(plan, rows=rows)) == (
-        "Not shown to be more than 3 % slower than num_worker_threads=4 are: "
-        "num_worker_threads=8, num_worker_threads=16."
+        "Not shown to be more than 3 % slower than num_worker_threads=4 are "
+        "num_worker_threads=8, 16."
     )
 
 
 def test_without_ties_there_is_nothing_to_tell(plan: StudyPlan) -> None:
     rows = (ROWS[0], *ROWS[2:])
     assert tied_sentence(study_result(plan, rows=rows, challenger_speedup=FASTER)) is None
+
+
+def test_ties_of_several_knobs_are_told_whole(plan: StudyPlan) -> None:
+    labels = [
+        "agent.num_worker_threads=2 transports=shm",
+        "agent.num_worker_threads=4 transports=uv",
+    ]
+    rows = (ROWS[0], *(replace(ROWS[1], label=label) for label in labels))
+    sentence = tied_sentence(study_result(plan, rows=rows))
+    assert sentence is not None
+    assert sentence.endswith(f" are {labels[0]}; {labels[1]}.")

@@ -11,7 +11,7 @@ from tuner.decide.statistics import Interval, differences, interval
 VerdictKind = Literal["better", "tie", "keep-baseline", "undecided"]
 
 # An answer that is clear is still worth the budget until its interval is this narrow.
-WIDE = math.log(1.1)
+WIDE = math.log(1.04)
 
 
 @dataclass(frozen=True)

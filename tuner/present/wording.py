@@ -33,7 +33,7 @@ def tied_sentence(result: StudyResult) -> str | None:
     verb = "is" if len(result.tied) == 1 else "are"
     return (
         f"Not shown to be more than {_percent(result.plan.measuring.epsilon)} slower than "
-        f"{result.best} {verb}: {', '.join(result.tied)}."
+        f"{result.best} {verb} {_listed(result.tied)}."
     )
 
 
@@ -66,12 +66,15 @@ def _keep(result: StudyResult) -> str:
 
 def _undecided(result: StudyResult) -> str:
     spent = format_duration(result.elapsed_s)
-    advice = f"keep {result.baseline}, or search again with a larger --budget"
     if result.challenger_speedup is None:
-        return f"Undecided: {spent} was too short to compare anything with the baseline; {advice}."
+        return (
+            f"Undecided, so keep {result.baseline}: {spent} was too short to compare it with anything; "
+            "search again with a larger --budget."
+        )
     return (
-        f"Undecided: {result.challenger} is {_change(result)}, so {spent} of measuring cannot tell "
-        f"whether it gains {_percent(result.plan.measuring.epsilon)}; {advice}."
+        f"Undecided, so keep {result.baseline}: the strongest rival, {result.challenger}, is "
+        f"{_change(result)}, and {spent} of measuring cannot tell whether that is a gain of "
+        f"{_percent(result.plan.measuring.epsilon)}; a larger --budget can."
     )
 
 
@@ -91,6 +94,14 @@ def _change(result: StudyResult) -> str:
 
 def _certainty(result: StudyResult) -> str:
     return f", {_percent(result.plan.measuring.confidence)} confidence"
+
+
+def _listed(labels: list[str]) -> str:
+    """`num_worker_threads=2, 4` where all labels name the same one knob, else every label whole."""
+    knobs = {label.rpartition("=")[0] for label in labels}
+    if len(knobs) == 1 and all(label.count("=") == 1 for label in labels):
+        return f"{knobs.pop()}={', '.join(label.rpartition('=')[2] for label in labels)}"
+    return "; ".join(labels)
 
 
 def _percent(fraction: float) -> str:

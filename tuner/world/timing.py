@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 # Allocators, caches and the scheduler's placement of threads take about so long to settle.
 WARM_UP_S = 0.05
-WARM_UP_STEPS = 10
+WARM_UP_STEPS = 20
 
 
 @dataclass(frozen=True)
