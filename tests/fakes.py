@@ -55,6 +55,8 @@ class FakeLauncher:
     fails: Callable[[Settings, int], FailureKind | None] = lambda settings, world: None
     """The failure of a world, given how many worlds its settings have had before."""
     overhead_s: float = 0.2
+    failing_s: Callable[[Settings], float] = lambda settings: 0.2
+    """How long a world takes that fails."""
     clock: FakeClock = field(default_factory=FakeClock)
     seed: int = 0
     spec: WorkloadSpec = UDF
@@ -93,8 +95,9 @@ class FakeLauncher:
         before = sum(each.settings == order.settings for each in self.orders)
         self.orders.append(order)
         if (kind := self.fails(order.settings, before)) is not None:
-            self.clock.advance(self.overhead_s)
-            return Failure(failure=kind, message="worker1 failed first", world_s=self.overhead_s)
+            world_s = self.failing_s(order.settings)
+            self.clock.advance(world_s)
+            return Failure(failure=kind, message="worker1 failed first", world_s=world_s)
         step_s = self.step_ms(order.settings) / 1e3 * math.exp(self._random.gauss(0, self.sigma))
         steps = order.steps or math.ceil(order.timed_part_s / step_s)
         wall_s = steps * step_s

@@ -12,10 +12,10 @@ from tuner.decide.records import CALIBRATION_BLOCK, Record
 from tuner.decide.result import StudyResult, study_result
 from tuner.decide.session import Budget, Runner, Session, check_budget
 from tuner.decide.study import StudyAddress, StudyStore
-from tuner.errors import UsageError
+from tuner.errors import InterruptedSearchError, UsageError
 from tuner.plan.folder import StudyFolder
 from tuner.plan.study_plan import StudyPlan, draft_plan, read_plan_file, shipped_plan_path
-from tuner.present.config import write_recommended
+from tuner.present.config import recommended_for, write_recommended
 from tuner.present.figures import write_step_time_figure
 from tuner.present.tables import write_trials_csv
 from tuner.world.environment import Environment
@@ -23,12 +23,15 @@ from tuner.world.launcher import Launcher
 from tuner.world.local import LocalLauncher
 
 
-class SearchInterrupted(Exception):  # noqa: N818 - an ending, not an error
+class SearchInterrupted(InterruptedSearchError):  # noqa: N818 - an ending, not an error
     """The search was stopped from outside; `result` is what was known by then."""
 
     def __init__(self, result: StudyResult) -> None:
         self.result = result
-        super().__init__("the search was interrupted")
+        super().__init__(
+            f"interrupted after {result.blocks} blocks; everything measured is kept, and --resume "
+            "goes on with it"
+        )
 
 
 def plan_mapping(
@@ -106,53 +109,68 @@ def _search(
     address = StudyAddress.of(plan, folder.database)
     environment = Environment.here()
     runner = Runner(plan, launcher, folder)
-    exists = address.exists()
-    if exists and not resume and not overwrite:
-        raise UsageError(
-            f"there is a study {plan.name} in {plan.storage or folder.root} already: --resume goes "
-            "on with it, --study NAME starts another beside it, --overwrite deletes it first"
-        )
     first, before = None, time.time()
-    if exists and resume:
+    if _goes_on(plan, folder, address, resume, overwrite):
         store = StudyStore.resume(address, plan, environment)
     else:
-        if resume:
-            raise UsageError(
-                f"there is no study {plan.name} in {plan.storage or folder.root} to resume"
-            )
         first = runner.run(plan.baseline, CALIBRATION_BLOCK, None)
         check_budget(plan, first, clock() - started_s)
-        if exists:
+        if address.exists():
             address.delete()
-            _forget(folder, before=before)
+        _forget(folder, before=before)
         store = StudyStore.create(address, plan, environment)
-    budget = Budget(plan.measuring.budget_s, store.elapsed_s, started_s, clock)
-    session = Session(runner, store, observer, budget)
-    try:
-        if first is not None:
-            session.add(
-                Record(trial=0, block=CALIBRATION_BLOCK, phase="calibration", outcome=first)
-            )
-        conclusion = session.run()
-    except KeyboardInterrupt:
-        result = study_result(session.log, None, environment, store.elapsed_s)
-        write_trials_csv(result.trials, folder.trials_csv)
-        raise SearchInterrupted(result) from None
-    result = study_result(session.log, conclusion, environment, store.elapsed_s)
-    _write_files(result, session.log, folder)
+    with folder.locked():
+        budget = Budget(plan.measuring.budget_s, store.elapsed_s, started_s, clock)
+        session = Session(runner, store, observer, budget)
+        try:
+            if first is not None:
+                session.add(
+                    Record(trial=0, block=CALIBRATION_BLOCK, phase="calibration", outcome=first)
+                )
+            conclusion = session.run()
+        except KeyboardInterrupt:
+            result = study_result(session.log, None, environment, store.elapsed_s)
+            write_trials_csv(result.trials, folder.trials_csv)
+            raise SearchInterrupted(result) from None
+        result = study_result(session.log, conclusion, environment, store.elapsed_s)
+        _write_files(result, session.log, folder)
     return result
+
+
+def _goes_on(
+    plan: StudyPlan, folder: StudyFolder, address: StudyAddress, resume: bool, overwrite: bool
+) -> bool:
+    """Whether an existing study is to be resumed; UsageError if what exists is in the way."""
+    where = folder.root if address.in_own_folder else address
+    exists = address.exists()
+    if resume and not exists:
+        raise UsageError(f"there is no study {plan.name} in {where} to resume")
+    if exists and not resume and not overwrite:
+        raise UsageError(
+            f"there is a study {plan.name} in {where} already: --resume goes on with it, "
+            "--overwrite deletes it first, another --study and --out keep it"
+        )
+    owner = recommended_for(folder.recommended)
+    if owner not in (None, plan.name) or (address.in_own_folder and address.others()):
+        raise UsageError(
+            f"the folder {folder.root} holds the study {owner or address.others()[0]}; give "
+            f"{plan.name} another --out"
+        )
+    return exists and resume
 
 
 def _write_files(result: StudyResult, log: StudyLog, folder: StudyFolder) -> None:
     write_trials_csv(result.trials, folder.trials_csv)
-    if result.best is not None:
+    if result.best is None:
+        folder.recommended.unlink(missing_ok=True)
+    else:
         write_recommended(result, folder.recommended)
     if any(log.samples(trial) for trial in range(len(log.settings))):
         write_step_time_figure(result, folder.figures)
 
 
 def _forget(folder: StudyFolder, before: float) -> None:
-    """Remove the files of a study that is overwritten: those a search makes, older than `before`.
+    """Remove the files of an earlier study: those a search makes, older than `before`.
 
     `before` is Unix time; the new study's first world may have left a failure already.
     """

@@ -81,7 +81,7 @@ def search(
 ) -> None:
     """Find the best torch.distributed.rpc settings for a workload, on this machine."""
     changes: dict[str, Any] = {
-        "options": dict(_pairs("--set", options)) if options else None,
+        "options": _settings_of_options(options) if options else None,
         "space": _pairs("--space", space) if space else None,
         "baseline": _pairs("--baseline", baseline) if baseline else None,
         "objective": objective,
@@ -129,10 +129,7 @@ def _search(
             )
     except SearchInterrupted as interruption:
         print_interruption(interruption.result, Console(stderr=True))
-        raise InterruptedSearchError(
-            f"interrupted after {interruption.result.blocks} blocks; everything measured is kept, "
-            "and --resume goes on with it"
-        ) from None
+        raise
     except KeyboardInterrupt:
         raise InterruptedSearchError("interrupted before anything was measured") from None
     if as_json:
@@ -148,6 +145,14 @@ def _pairs(flag: str, entries: list[str]) -> list[tuple[str, str]]:
     if wrong := [entry for entry in entries if "=" not in entry or entry.startswith("=")]:
         raise UsageError(f"{flag} takes NAME=VALUE, got {', '.join(map(repr, wrong))}")
     return [(name.strip(), value) for name, _, value in (e.partition("=") for e in entries)]
+
+
+def _settings_of_options(entries: list[str]) -> dict[str, str]:
+    pairs = _pairs("--set", entries)
+    names = [name for name, _ in pairs]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"--set gives {', '.join(twice)} twice")
+    return dict(pairs)
 
 
 def _interrupt(signal_number: int, frame: FrameType | None) -> None:

@@ -31,7 +31,8 @@ class World:
     rank: int
     ranks: tuple[Rank, ...]
     seed: int
-    """Seed of the study's plan. Python's and torch's generators are seeded from it already."""
+    """The same for all settings of a block; from the plan's seed. Python's and torch's generators
+    are seeded from it, and the rank, already."""
 
     @property
     def name(self) -> str:
@@ -54,7 +55,7 @@ class Workload(ABC):
     intra_op_threads: ClassVar[int] = 1
     """`torch.set_num_threads` in every process, unless a study tunes it."""
 
-    def __init__(self, **options: object) -> None:
+    def __init__(self, /, **options: object) -> None:
         """Set the given options. Raises WorkloadError naming every unknown or bad one."""
         values, problems = read_options(type(self), options)
         if problems:

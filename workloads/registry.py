@@ -34,6 +34,9 @@ def load_workload(reference: str) -> type[Workload]:
                     [f"{where} cannot be imported: another module is named {path.stem}"]
                 )
         else:
+            # `python -m` finds modules of the working directory; a console script does not.
+            if str(Path.cwd()) not in sys.path:
+                sys.path.insert(0, str(Path.cwd()))
             module = importlib.import_module(where)
     except WorkloadError:
         raise

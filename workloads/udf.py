@@ -6,7 +6,7 @@ import torch
 import torch.distributed.rpc as rpc
 from torch import Tensor
 
-from workloads.contract import Rank, Workload, World
+from workloads.contract import Rank, Workload, WorkloadError, World
 
 
 def num_workers_udf_with_ops(size: int, rounds: int, seed: int) -> Tensor:
@@ -36,6 +36,18 @@ class Udf(Workload):
     """Rounds of mul, add, relu, sigmoid in each call."""
 
     _results: list[Tensor]
+
+    def __init__(self, /, **options: object) -> None:
+        """See Workload; refuses numbers that make an empty step."""
+        super().__init__(**options)
+        least = {"calls": 1, "size": 1, "rounds": 0}
+        problems = [
+            f"option {name} must be at least {bound}, got {getattr(self, name)}"
+            for name, bound in least.items()
+            if getattr(self, name) < bound
+        ]
+        if problems:
+            raise WorkloadError(problems)
 
     def ranks(self) -> Sequence[Rank]:
         """One caller, one server."""

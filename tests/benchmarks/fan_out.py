@@ -1,18 +1,9 @@
-"""The program that both sides of the benchmark run: a caller, and servers that it calls."""
+"""The benchmark's program as a workload: a caller, and servers that it calls."""
 
 from collections.abc import Sequence
 
-import torch
-import torch.distributed.rpc as rpc
-
+from tests.benchmarks.calls import call_all
 from workloads import Rank, Workload, World
-
-
-def call_all(servers: Sequence[str]) -> None:
-    """One small call to each server, all in flight at once."""
-    futures = [rpc.rpc_async(name, torch.add, args=(torch.ones(10), 1)) for name in servers]
-    for future in futures:
-        future.wait()
 
 
 class FanOut(Workload):

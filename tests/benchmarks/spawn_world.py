@@ -15,7 +15,7 @@ import torch
 import torch.distributed.rpc as rpc
 import torch.multiprocessing as mp
 
-from tests.benchmarks.fan_out import call_all
+from tests.benchmarks.calls import call_all
 from tuner.world.timing import time_steps
 
 STEPS = 50

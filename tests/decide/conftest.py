@@ -8,6 +8,12 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 
+@pytest.fixture(autouse=True)
+def _without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A third of such a study's time; tests/present draws them.
+    monkeypatch.setattr("tuner.api.write_step_time_figure", lambda result, paths: None)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _no_waiting_for_the_disk() -> Iterator[None]:
     def relax(connection: Any, record: object) -> None:

@@ -127,7 +127,7 @@ def test_epsilon_achieved_shrinks_as_blocks_come() -> None:
 def test_race_finds_a_best_within_epsilon(
     times: list[float], sigma: float, cap: int, least: float
 ) -> None:
-    runs, right = 40, 0
+    runs, right = 25, 0
     for seed in range(runs):
         matrix = observed(times, cap, sigma=sigma, drift=0.02, seed=seed)
         candidates = list(range(len(times)))

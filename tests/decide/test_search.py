@@ -1,6 +1,7 @@
 """Whole studies by the fake launcher: what a search does, seen from outside."""
 
 import random
+import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.fakes import UDF, FakeLauncher, threads_of
 from tuner.api import SearchInterrupted
 from tuner.decide.result import StudyResult
 from tuner.errors import UsageError
+from tuner.plan.folder import StudyFolder
 from tuner.plan.settings import Settings
 from tuner.plan.workload_spec import RankSpec
 
@@ -422,3 +424,132 @@ def test_memory_of_a_long_random_study_stays_consistent(tune: Tune) -> None:
         for row in result.rows:
             assert (row.failure is None) == (row.outcome in ("completed", "eliminated"))
             assert (row.samples > 0) == (row.value == row.value)
+
+
+@pytest.mark.parametrize("max_blocks", [1, 2, 3])
+def test_no_pair_at_all_is_undecided(tune: Tune, max_blocks: int) -> None:
+    result = tune(FakeLauncher(sigma=0.1), max_blocks=max_blocks)
+    assert result.verdict == "undecided"
+    assert result.best == result.baseline
+
+
+def test_settings_that_hang_do_not_use_up_the_budget_of_the_others(tune: Tune) -> None:
+    def overhead(settings: Settings) -> float:
+        return 10.0 if threads_of(settings) in (1, 2, 4) else 0.2
+
+    launcher = FakeLauncher(
+        fails=lambda s, world: "timed-out" if threads_of(s) in (1, 2, 4) else None,
+        failing_s=overhead,
+    )
+    space = {"num_worker_threads": [1, 2, 4, 8, 32]}
+    result = tune(launcher, space=space, budget="45s", deadline="60s")
+    outcomes = {row.label: (row.outcome, row.samples > 0) for row in result.rows}
+    assert outcomes["num_worker_threads=4"] == ("timed-out", False)
+    assert outcomes["num_worker_threads=32"] in {("completed", True), ("eliminated", True)}
+    assert result.challenger is not None
+
+    result = tune(launcher, space=space, budget="25s", overwrite=True)
+    outcomes = {row.label: (row.outcome, row.samples > 0) for row in result.rows}
+    assert outcomes["num_worker_threads=32"] == ("eliminated", False)
+    assert result.verdict == "undecided"
+
+
+def test_a_world_may_not_take_much_longer_than_the_baseline(tune: Tune) -> None:
+    launcher = FakeLauncher(overhead_s=1.0)
+    tune(launcher, budget="90s", deadline="100s")
+    assert {o.deadline_s for o in launcher.orders if threads_of(o.settings) == 16} == {100.0}
+    (candidates,) = {o.deadline_s for o in launcher.orders if threads_of(o.settings) != 16}
+    assert candidates == pytest.approx(20 * 1.3, rel=0.1)
+
+
+def test_equal_settings_recommend_the_cheapest_whatever_the_luck(tune: Tune) -> None:
+    # Noise below epsilon: whichever is the argmin, the settings with the least CPU are taken.
+    for seed in range(3):
+        result = tune(
+            FakeLauncher(sigma=0.005, seed=seed, cpu_cores=lambda s: 1.0 + 0.2 * threads_of(s)),
+            space={"num_worker_threads": [2, 4, 8]},
+            overwrite=True,
+        )
+        assert (result.verdict, str(result.best)) == ("tie", "num_worker_threads=2")
+
+
+def test_without_a_baseline_the_only_settings_left_is_measured(tune: Tune, tmp_path: Path) -> None:
+    launcher = FakeLauncher(fails=lambda s, w: "crashed" if threads_of(s) == 16 else None)
+    result = tune(launcher, space={"num_worker_threads": [2]})
+    assert str(result.best) == "num_worker_threads=2"
+    assert result.rows[0].samples >= 4
+    assert result.epsilon_achieved is None
+    assert study(tmp_path).trials[1].state == optuna.trial.TrialState.COMPLETE
+
+
+def test_a_session_that_died_between_two_writes_is_mended(tune: Tune, tmp_path: Path) -> None:
+    def fails(settings: Settings, world: int) -> Any:
+        return "crashed" if threads_of(settings) == 8 else None
+
+    first = FakeLauncher(step_ms=scaling, fails=fails, interrupt_after=20)
+    with pytest.raises(SearchInterrupted):
+        tune(first)
+    # As if the session had died before it showed the failure, and a value, to Optuna.
+    connection = sqlite3.connect(tmp_path / "study" / "study.db")
+    with connection:
+        connection.execute("UPDATE trials SET state = 'RUNNING'")
+        connection.execute("DELETE FROM trial_intermediate_values WHERE step = 0")
+    connection.close()
+    tune(FakeLauncher(step_ms=scaling, fails=fails), resume=True)
+    states = {trial.params["num_worker_threads"]: trial for trial in study(tmp_path).trials}
+    assert states[8].state == optuna.trial.TrialState.FAIL
+    assert 0 in states[16].intermediate_values
+
+
+def test_a_study_that_was_not_created_completely_is_not_resumed(tune: Tune, tmp_path: Path) -> None:
+    tune(FakeLauncher())
+    connection = sqlite3.connect(tmp_path / "study" / "study.db")
+    with connection:
+        connection.execute("DELETE FROM study_user_attributes WHERE key = 'format'")
+    connection.close()
+    with pytest.raises(UsageError, match="was not created completely"):
+        tune(FakeLauncher(), resume=True)
+
+
+def test_a_larger_budget_extends_an_interrupted_confirmation(tune: Tune) -> None:
+    first = FakeLauncher(sigma=0.3, interrupt_after=40)
+    with pytest.raises(SearchInterrupted):
+        tune(first, budget="30s")
+    result = tune(FakeLauncher(sigma=0.3, seed=1), resume=True, budget="60s")
+    assert result.elapsed_s > 50
+
+
+def test_two_studies_do_not_share_a_folder(tune: Tune) -> None:
+    tune(FakeLauncher(), name="one")
+    with pytest.raises(UsageError, match=r"holds the study one; give two another --out"):
+        tune(FakeLauncher(), name="two")
+
+
+def test_two_studies_of_one_storage_do_not_share_a_folder(tune: Tune, tmp_path: Path) -> None:
+    storage = f"sqlite:///{tmp_path}/shared.db?timeout=20"
+    tune(FakeLauncher(), name="one", storage=storage)
+    with pytest.raises(UsageError, match="holds the study one"):
+        tune(FakeLauncher(), name="two", storage=storage)
+    tune(FakeLauncher(), name="two", storage=storage, out=str(tmp_path / "two"))
+    again = FakeLauncher()
+    tune(again, name="one", storage=storage, resume=True)
+    assert again.orders == []
+
+
+def test_an_answer_that_no_longer_holds_is_removed(tune: Tune, tmp_path: Path) -> None:
+    tune(FakeLauncher())
+    tune(FakeLauncher(fails=lambda s, world: "crashed"), overwrite=True)
+    assert not (tmp_path / "study" / "recommended.json").exists()
+
+
+def test_a_second_search_in_the_folder_is_refused(tune: Tune, tmp_path: Path) -> None:
+    folder = StudyFolder(tmp_path / "study")
+    with folder.locked(), pytest.raises(UsageError, match="another search is running in"):
+        tune(FakeLauncher())
+
+
+def test_a_password_is_not_shown(tune: Tune) -> None:
+    with pytest.raises(UsageError) as raised:
+        tune(FakeLauncher(), storage="postgresql+nodriver://me:secret@nowhere/db")
+    assert "secret" not in str(raised.value)
+    assert "me:***@nowhere" in str(raised.value)

@@ -38,14 +38,14 @@ def device_maps(draw: st.DrawFn) -> Value:
 
 
 VALUES: dict[str, st.SearchStrategy[Value]] = {
-    NUM_WORKER_THREADS.name: st.integers(1, 10**6),
+    NUM_WORKER_THREADS.name: st.integers(1, 4096),
     TRANSPORTS.name: _names(TRANSPORTS.known),
     CHANNELS.name: _names(CHANNELS.known),
     RPC_TIMEOUT.name: st.floats(0, exclude_min=True, allow_infinity=False),
     DEVICES.name: st.none()
     | st.lists(devices, min_size=1, unique=True).map(lambda d: tuple(f"cuda:{i}" for i in d)),
     DEVICE_MAPS.name: st.none() | device_maps(),
-    INTRA_OP_THREADS.name: st.integers(1, 10**6),
+    INTRA_OP_THREADS.name: st.integers(1, 4096),
 }
 
 

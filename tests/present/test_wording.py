@@ -77,7 +77,7 @@ def test_undecided(plan: StudyPlan) -> None:
     assert verdict_sentence(result) == (
         "Undecided, so keep num_worker_threads=16: the strongest rival, num_worker_threads=4, is "
         "5.0 % faster (-3.0 % to +13.0 %, 95 % confidence), and 42s of measuring cannot tell "
-        "whether that is a gain of 3 %; a larger --budget can."
+        "whether that is a gain of 3 %; search again with a larger --budget."
     )
 
 
@@ -147,15 +147,14 @@ def test_nothing_ran(plan: StudyPlan) -> None:
 
 def test_the_only_tie_is_told_in_the_singular(plan: StudyPlan) -> None:
     assert tied_sentence(study_result(plan)) == (
-        "Not shown to be more than 3 % slower than num_worker_threads=4 is num_worker_threads=8."
+        "Within 3 % of num_worker_threads=4, as far as measured, is num_worker_threads=8."
     )
 
 
 def test_several_ties_are_told_in_the_plural(plan: StudyPlan) -> None:
     rows = (*ROWS[:2], replace(ROWS[2], tied_with_best=True))
     assert tied_sentence(study_result(plan, rows=rows)) == (
-        "Not shown to be more than 3 % slower than num_worker_threads=4 are "
-        "num_worker_threads=8, 16."
+        "Within 3 % of num_worker_threads=4, as far as measured, are num_worker_threads=8, 16."
     )
 
 

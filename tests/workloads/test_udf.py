@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.workloads.workload_contract import WorkloadContract, launcher
-from workloads import Rank, World
+from workloads import Rank, WorkloadError, World
 from workloads.udf import Udf, num_workers_udf_with_ops
 
 __all__ = ["launcher"]
@@ -65,3 +65,12 @@ def test_a_result_of_another_shape_is_noticed() -> None:
     workload._results[1] = workload._results[1][:2]
     with pytest.raises(AssertionError, match=r"call 1 gave the shape \(2, 4\)"):
         workload.check(WORLD)
+
+
+def test_an_empty_step_is_refused() -> None:
+    with pytest.raises(WorkloadError) as raised:
+        Udf(calls=0, size=-1, rounds=0)
+    assert raised.value.problems == (
+        "option calls must be at least 1, got 0",
+        "option size must be at least 1, got -1",
+    )

@@ -174,6 +174,35 @@ def test_mistakes_in_a_workload_are_told(
     assert problem in str(raised.value)
 
 
+DESCRIBE = """
+import sys
+from tuner.world.local import LocalLauncher
+with LocalLauncher() as launcher:
+    print(*launcher.describe(sys.argv[1], {}).roles)
+"""
+
+
+def test_what_a_module_prints_on_import_stays_off_stdout(tmp_path: Path) -> None:
+    module = tmp_path / "chatty.py"
+    module.write_text("print('hello')\nfrom tests.world.troubles import Pair\n")
+    done = subprocess.run(
+        [sys.executable, "-c", DESCRIBE, f"{module}:Pair"],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "caller server\n"
+    assert "hello" in done.stderr
+
+
+def test_a_module_that_ends_the_process_is_told(launcher: LocalLauncher, tmp_path: Path) -> None:
+    module = tmp_path / "quitter.py"
+    module.write_text("import os\nos._exit(7)\n")
+    with pytest.raises(UsageError, match=r"ended without an answer \(exit code 7\)"):
+        launcher.describe(f"{module}:Anything", {})
+
+
 def test_no_process_outlives_a_killed_search(tmp_path: Path) -> None:
     script = tmp_path / "search.py"
     # No main guard: a rank must not run the person's script again.

@@ -7,7 +7,7 @@ import numpy as np
 
 from tuner.decide.log import BASELINE, StudyLog
 from tuner.decide.race import cheapest, epsilon_achieved
-from tuner.decide.statistics import differences, interval
+from tuner.decide.statistics import differences, typical
 from tuner.decide.verdict import Comparison, VerdictKind, compare
 
 
@@ -22,7 +22,7 @@ class Conclusion:
     """The challenger against the baseline; None when there was nothing to compare."""
     challenger: int | None
     tied: frozenset[int]
-    """Trials not shown to be more than epsilon slower than the best; the best is among them."""
+    """Trials at most epsilon slower than the best, as far as measured; the best is among them."""
     epsilon_achieved: float | None
     """The best is shown to be at most this fraction slower than any other; None: not shown."""
     baseline_failed: bool
@@ -31,17 +31,19 @@ class Conclusion:
 def pick_challenger(log: StudyLog, certified: Sequence[int]) -> int | None:
     """The settings to put against the baseline on fresh worlds, or None if there is no other.
 
-    The cheapest certified one, else the argmin; where that is the baseline itself, the best of
-    the rest, so that "keep the baseline" is measured as carefully as "better".
+    The cheapest certified one; without any, the cheapest of those within epsilon of the best
+    score. Where that is the baseline itself, the same among the rest, so that "keep the baseline"
+    is measured as carefully as "better".
     """
     if certified:
         chosen = cheapest(certified, log.log_cost(), log.threads())
         if chosen != BASELINE:
             return chosen
-    survivors = [trial for trial in log.candidates if trial != BASELINE]
-    others = [trial for trial in log.alive if trial != BASELINE]
-    best = log.best_of(survivors)
-    return log.best_of(others) if best is None else best
+    for trials in (log.candidates, log.alive):
+        near = log.near_best([trial for trial in trials if trial != BASELINE])
+        if near:
+            return cheapest(near, log.log_cost(), log.threads())
+    return None
 
 
 def conclude(log: StudyLog) -> Conclusion | None:
@@ -97,12 +99,14 @@ def _tied(log: StudyLog, best: int) -> frozenset[int]:
     matrix = log.matrix("race", "confirmation")
     tied = {best}
     for other in log.alive:
-        behind = interval(differences(matrix[:, other], matrix[:, best]), log.rules.confidence)
-        if behind is None or behind.low <= log.rules.log_epsilon:
+        behind = differences(matrix[:, other], matrix[:, best])
+        if len(behind) and typical(behind) <= log.rules.log_epsilon:
             tied.add(other)
     return frozenset(tied)
 
 
 def _epsilon_achieved(log: StudyLog, best: int) -> float | None:
     others = [trial for trial in log.alive if trial != best]
+    if not others:
+        return None
     return epsilon_achieved(log.matrix("race", "confirmation"), best, others, log.rules)

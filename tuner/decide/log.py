@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tuner.decide.race import Rules, scores
+from tuner.decide.race import Rules, incumbent, scores
 from tuner.decide.records import (
     FloatArray,
     Phase,
@@ -119,10 +119,15 @@ class StudyLog:
         """The one of these trials with the best score in the race; None if none was measured."""
         matrix = self.matrix("race")
         measured = [trial for trial in trials if not np.isnan(matrix[:, trial]).all()]
-        if not measured:
-            return None
-        found = scores(matrix, measured)
-        return min(measured, key=lambda trial: (found[trial], trial))
+        return incumbent(matrix, measured) if measured else None
+
+    def near_best(self, trials: Sequence[int]) -> list[int]:
+        """Those of these trials whose score in the race is within epsilon of the best of them."""
+        matrix = self.matrix("race")
+        measured = [trial for trial in trials if not np.isnan(matrix[:, trial]).all()]
+        found = scores(matrix, measured) if measured else {}
+        least = min(found.values(), default=0.0)
+        return [trial for trial in measured if found[trial] <= least + self.rules.log_epsilon]
 
     def log_cost(self) -> FloatArray:
         """log(CPU ms per step) of each trial, the median of its worlds; NaN without samples."""

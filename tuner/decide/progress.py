@@ -12,7 +12,7 @@ class Snapshot:
 
     phase: Phase
     block: int
-    """Blocks completed."""
+    """Blocks begun."""
     worlds: int
     """Worlds run in all sessions, calibrations included."""
     settings: int

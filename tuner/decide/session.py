@@ -26,6 +26,12 @@ RACE_SHARE = 0.4
 STEPS_MARGIN = 1.2
 # What must fit into a budget besides one block: two pairs, the fewest that give an interval.
 LEAST_PAIRS = 2
+# Settings whose world takes this many times as long as the baseline's are hopeless, or stuck; but
+# a start may take its time, so never below LEAST_DEADLINE_S.
+HOPELESS_WORLD = 20
+LEAST_DEADLINE_S = 10.0
+# How many worlds a recommendation rests on at least where there is no baseline to compare with.
+LEAST_BLOCKS = 4
 
 
 @dataclass
@@ -56,8 +62,17 @@ class Runner:
     launcher: Launcher
     folder: StudyFolder
 
-    def run(self, settings: Settings, block: int, steps: int | None) -> Measurement | Failure:
-        """One world of these settings; `steps` is None for a calibration."""
+    def run(
+        self,
+        settings: Settings,
+        block: int,
+        steps: int | None,
+        deadline_s: float = math.inf,
+    ) -> Measurement | Failure:
+        """One world of these settings; `steps` is None for a calibration.
+
+        `deadline_s` can only shorten the plan's.
+        """
         measuring = self.plan.measuring
         return self.launcher.run(
             WorldOrder(
@@ -67,7 +82,7 @@ class Runner:
                 seed=measuring.seed + max(0, block),
                 steps=steps,
                 timed_part_s=measuring.timed_part_s,
-                deadline_s=measuring.deadline_s,
+                deadline_s=min(deadline_s, measuring.deadline_s),
                 failure_folder=self.folder.failure(settings, max(0, block)),
             )
         )
@@ -103,11 +118,13 @@ class Session:
         if confirmation := store.noted("confirmation"):
             self.log.confirmation = Confirmation(**confirmation)
         self._phase: Phase = "calibration"
+        store.mend(self.log.records, runner.plan)
 
     def run(self) -> Conclusion | None:
         """Measure what is still to be measured, then conclude; None if nothing could run."""
         if not self._store.running():
-            return conclude(self.log)  # resumed after its end: nothing is left to measure
+            self._observer.on_event("the study is finished: nothing is left to measure")
+            return conclude(self.log)
         try:
             self._calibrate()
             if self.log.confirmation is None:
@@ -132,7 +149,14 @@ class Session:
     def _calibrate(self) -> None:
         done = {record.trial for record in self.log.records if record.phase == "calibration"}
         for trial in self.log.candidates:
-            if trial not in done:
+            if trial in done:
+                continue
+            # What failed or hung before must not use up the time that the others need.
+            calibrated = [other for other in self.log.alive if self.log.calibration(other)]
+            least_s = self._block_s(calibrated) + LEAST_PAIRS * self._block_s(calibrated[:2])
+            if calibrated and self._budget.remaining_s < least_s:
+                self._eliminate(trial, "not measured: the budget was spent before its turn")
+            else:
                 self._measure(trial, CALIBRATION_BLOCK, None)
 
     def _race(self) -> None:
@@ -145,9 +169,11 @@ class Session:
         if (max_blocks := self._measuring.max_blocks) is not None:
             affordable = min(affordable, max_blocks * RACE_SHARE)
         cap = int(self._noted_once("race_cap", max(1, math.floor(affordable))))
-        while len(self.log.candidates) > 1:
+        while self._is_open():
             blocks, spent_s = self.log.blocks("race"), self._budget.spent_s - start_s
-            if blocks:
+            if self._budget.remaining_s < self._block_s(self.log.racing):
+                return
+            if blocks and len(self.log.candidates) > 1:
                 spent = blocks / cap if max_blocks is not None else 0.0
                 decision = self._decide(cap, max(spent, spent_s / race_s))
                 for trial, reason in decision.dropped.items():
@@ -156,6 +182,12 @@ class Session:
                 if decision.finished or spent_s + self._block_s(self.log.racing) > race_s:
                     return
             self._measure_block(self.log.racing)
+
+    def _is_open(self) -> bool:
+        """Whether the race has something left to find out."""
+        if BASELINE not in self.log.alive and self.log.blocks("race") < LEAST_BLOCKS:
+            return bool(self.log.candidates)
+        return len(self.log.candidates) > 1
 
     def _decide(self, cap: int, spent: float) -> Decision:
         matrix, candidates, initial = self.log.matrix("race"), self.log.candidates, self._initial()
@@ -183,6 +215,7 @@ class Session:
         self._phase = "confirmation"
         if self.log.confirmation is not None:
             self._finish_open_block([BASELINE, self.log.confirmation.challenger])
+            self._extend(self.log.confirmation)
         while BASELINE in self.log.alive:
             confirmation = self.log.confirmation
             if confirmation is None or confirmation.challenger not in self.log.alive:
@@ -211,15 +244,27 @@ class Session:
             measured = self.log.blocks("race") + self.log.blocks("confirmation")
             cap = min(cap, self._measuring.max_blocks - measured)
         confirmation = Confirmation(challenger, max(0, math.floor(cap)))
-        self.log.confirmation = confirmation
         if self.log.eliminated.pop(challenger, None):
             self._store.eliminate(challenger, None)
-        self._store.note("confirmation", confirmation._asdict())
+        self._keep(confirmation)
         self._observer.on_event(
             f"confirming {self.log.settings[challenger]} against the baseline "
             f"{self.log.settings[BASELINE]} on fresh worlds"
         )
         return confirmation
+
+    def _extend(self, confirmation: Confirmation) -> None:
+        """Let a resumed confirmation use a budget that has grown since it began."""
+        if self._measuring.budget_s > float(self._store.noted("confirmation_budget_s") or 0):
+            pair_s = self._block_s([BASELINE, confirmation.challenger])
+            more = math.floor(self._budget.remaining_s / max(1e-9, pair_s))
+            cap = max(confirmation.cap, self.log.blocks("confirmation") + more)
+            self._keep(confirmation._replace(cap=cap))
+
+    def _keep(self, confirmation: Confirmation) -> None:
+        self.log.confirmation = confirmation
+        self._store.note("confirmation", confirmation._asdict())
+        self._store.note("confirmation_budget_s", self._measuring.budget_s)
 
     def _eliminate(self, trial: int, reason: str) -> None:
         self.log.eliminated[trial] = reason
@@ -253,12 +298,18 @@ class Session:
             self._measure(trial, block, max(1, math.ceil(wanted_s / calibration.median_step_s)))
 
     def _measure(self, trial: int, block: int, steps: int | None) -> None:
-        outcome = self._runner.run(self.log.settings[trial], block, steps)
+        outcome = self._runner.run(self.log.settings[trial], block, steps, self._deadline_s(trial))
         phase = "calibration" if block == CALIBRATION_BLOCK else self._phase
         self.add(Record(trial=trial, block=block, phase=phase, outcome=outcome))
 
     def _note_elapsed(self) -> None:
         self._store.note("elapsed_s", self._budget.spent_s)
+
+    def _deadline_s(self, trial: int) -> float:
+        baseline = self.log.calibration(BASELINE)
+        if trial == BASELINE or baseline is None:
+            return math.inf
+        return max(LEAST_DEADLINE_S, HOPELESS_WORLD * baseline.world_s)
 
     def _noted_once(self, key: str, value: float) -> float:
         if (known := self._store.noted(key)) is not None:
@@ -267,11 +318,13 @@ class Session:
         return value
 
     def _close(self) -> None:
-        """End every trial that is still running."""
+        """End every trial that is still running; the recommended one is never pruned."""
+        conclusion = conclude(self.log)
         for trial in self._store.running():
             value, numbers = self.log.value(trial), self.log.numbers(trial)
-            eliminated = trial in self.log.eliminated and trial != BASELINE
-            if value is None or eliminated:
+            is_best = conclusion is not None and trial == conclusion.best
+            out = trial in self.log.eliminated and trial != BASELINE and not is_best
+            if value is None or out:
                 self._store.prune(trial, numbers)
             else:
                 self._store.complete(trial, value, numbers)

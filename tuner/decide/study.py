@@ -30,7 +30,7 @@ from tuner.plan.settings import Dimension, Settings, default_value
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.world.environment import Environment
-from tuner.world.measurement import Failure, Measurement
+from tuner.world.measurement import Failure
 
 FORMAT = 1
 _RECORD_KEY = "rpc_tuner:record:"
@@ -58,8 +58,17 @@ class StudyAddress:
     @property
     def sqlite_file(self) -> Path | None:
         """The file behind a SQLite URL."""
-        path = self.url.removeprefix("sqlite:///")
-        return Path(path) if path != self.url and path else None
+        with self.telling_why():
+            url = sqlalchemy.engine.make_url(self.url)
+        is_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
+        return Path(str(url.database)) if is_file else None
+
+    def __str__(self) -> str:
+        """The URL as it may be shown: without a password."""
+        try:
+            return sqlalchemy.engine.make_url(self.url).render_as_string(hide_password=True)
+        except sqlalchemy.exc.ArgumentError:
+            return self.url
 
     def exists(self) -> bool:
         """Whether the study is there. UsageError if the storage cannot be opened.
@@ -70,24 +79,33 @@ class StudyAddress:
         if file is not None and not file.exists():
             if not self.in_own_folder and not file.resolve().parent.is_dir():
                 raise UsageError(
-                    f"cannot open the storage {self.url}: there is no folder {file.parent}"
+                    f"cannot open the storage {self}: there is no folder {file.parent}"
                 )
             return False
-        with self._telling_why():
+        with self.telling_why():
             return self.name in optuna.get_all_study_names(optuna.storages.get_storage(self.url))
+
+    def others(self) -> list[str]:
+        """The names of the other studies in the same storage, if it is a SQLite file."""
+        if self.sqlite_file is None or not self.sqlite_file.exists():
+            return []
+        with self.telling_why():
+            names = optuna.get_all_study_names(optuna.storages.get_storage(self.url))
+        return [name for name in names if name != self.name]
 
     def delete(self) -> None:
         """Remove the study from its storage."""
-        with self._telling_why():
+        with self.telling_why():
             optuna.delete_study(study_name=self.name, storage=self.url)
 
     def storage(self) -> optuna.storages.BaseStorage:
         """The open storage. UsageError if it cannot be opened."""
-        with self._telling_why():
+        with self.telling_why():
             return optuna.storages.get_storage(self.url)
 
     @contextmanager
-    def _telling_why(self) -> Iterator[None]:
+    def telling_why(self) -> Iterator[None]:
+        """Turn what a storage raises into a UsageError that names it."""
         try:
             yield
         except (
@@ -98,8 +116,10 @@ class StudyAddress:
             sqlalchemy.exc.SQLAlchemyError,
             optuna.exceptions.OptunaError,
         ) as error:
-            cause = str(error.__cause__ or error).strip().split("\n")[0]
-            raise UsageError(f"cannot open the storage {self.url}: {cause}") from error
+            cause = (
+                str(error.__cause__ or error).strip().split("\n")[0].replace(self.url, str(self))
+            )
+            raise UsageError(f"cannot open the storage {self}: {cause}") from error
 
 
 class StudyStore:
@@ -119,33 +139,20 @@ class StudyStore:
         if address.in_own_folder and (file := address.sqlite_file) is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
         storage = address.storage()
-        # Nothing is ever sampled: the grid is the plan's.
-        study = optuna.create_study(
-            storage=storage,
-            study_name=address.name,
-            direction="minimize",
-            sampler=optuna.samplers.RandomSampler(seed=plan.measuring.seed),
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            study.set_metric_names([plan.measuring.objective])
-        study.set_user_attr("format", FORMAT)
-        study.set_user_attr("plan", plan.fingerprint())
-        study.set_user_attr("environment", environment.model_dump())
-        candidates = plan.candidates()
-        distributions = _distributions(candidates, plan.workload)
-        for settings in candidates:
-            study.add_trial(
-                create_trial(
-                    state=TrialState.RUNNING,
-                    params={
-                        str(dimension): _parameter(dimension, settings, plan.workload)
-                        for dimension in distributions
-                    },
-                    distributions={str(d): chosen for d, chosen in distributions.items()},
-                    user_attrs={"settings": settings.to_json(), "label": str(settings)},
-                )
+        with address.telling_why():
+            # Nothing is ever sampled: the grid is the plan's.
+            study = optuna.create_study(
+                storage=storage,
+                study_name=address.name,
+                direction="minimize",
+                sampler=optuna.samplers.RandomSampler(seed=plan.measuring.seed),
             )
+        try:
+            _fill(study, plan, environment)
+        except BaseException:
+            # Interrupted, say: half a grid must not be taken for the whole of it.
+            address.delete()
+            raise
         return cls(study, storage)
 
     @classmethod
@@ -159,13 +166,16 @@ class StudyStore:
                 study_name=address.name, storage=storage, sampler=optuna.samplers.RandomSampler()
             )
         except KeyError:
-            raise UsageError(
-                f"there is no study {address.name} in {address.url} to resume"
-            ) from None
+            raise UsageError(f"there is no study {address.name} in {address} to resume") from None
         attributes = study.user_attrs
-        if attributes.get("format") != FORMAT:
+        if "format" not in attributes:
             raise UsageError(
-                f"the study {address.name} has format {attributes.get('format')!r}; "
+                f"the study {address.name} in {address} was not created completely, or by another "
+                "program; --overwrite deletes it"
+            )
+        if attributes["format"] != FORMAT:
+            raise UsageError(
+                f"the study {address.name} has format {attributes['format']!r}; "
                 f"this version reads format {FORMAT}"
             )
         problems = [
@@ -215,23 +225,30 @@ class StudyStore:
 
     def add(self, record: Record, plan: StudyPlan) -> None:
         """Keep one world's outcome; a failure also ends its trial."""
-        trial = self._trial(record.trial)
         self._storage.set_trial_system_attr(
             self._trial_id(record.trial),
             f"{_RECORD_KEY}{record.block:06d}",
             record.model_dump(mode="json"),
         )
-        match record.outcome:
-            case Measurement() if record.block != CALIBRATION_BLOCK:
-                trial.report(
-                    objective_value(plan.measuring.objective, record.outcome), record.block
-                )
-            case Failure():
-                trial.set_user_attr("failure", record.outcome.failure)
-                trial.set_user_attr("failure_reason", record.outcome.message)
-                self._study.tell(record.trial, state=TrialState.FAIL)
-            case _:
-                pass
+        self._show(record, plan)
+
+    def mend(self, records: Sequence[Record], plan: StudyPlan) -> None:
+        """Finish what a session that died left between keeping an outcome and showing it."""
+        trials = {trial.number: trial for trial in self._study.get_trials(deepcopy=False)}
+        for record in records:
+            trial = trials[record.trial]
+            if not trial.state.is_finished() and record.block not in trial.intermediate_values:
+                self._show(record, plan)
+
+    def _show(self, record: Record, plan: StudyPlan) -> None:
+        """Put an outcome where Optuna's own tools look for it."""
+        trial = self._trial(record.trial)
+        if isinstance(record.outcome, Failure):
+            trial.set_user_attr("failure", record.outcome.failure)
+            trial.set_user_attr("failure_reason", record.outcome.message)
+            self._study.tell(record.trial, state=TrialState.FAIL)
+        elif record.block != CALIBRATION_BLOCK:
+            trial.report(objective_value(plan.measuring.objective, record.outcome), record.block)
 
     def eliminate(self, number: int, reason: str | None) -> None:
         """Note that a trial is out of the race, or (without a reason) that it is back in it.
@@ -281,6 +298,31 @@ class StudyStore:
         if number not in self._trials:
             self._trials[number] = Trial(self._study, self._trial_id(number))
         return self._trials[number]
+
+
+def _fill(study: optuna.Study, plan: StudyPlan, environment: Environment) -> None:
+    """What a new study starts with; its format comes last, and says that it is complete."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        study.set_metric_names([plan.measuring.objective])
+    study.set_user_attr("plan", plan.fingerprint())
+    study.set_user_attr("environment", environment.model_dump())
+    candidates = plan.candidates()
+    distributions = _distributions(candidates, plan.workload)
+    for settings in candidates:
+        parameters = {
+            str(dimension): _parameter(dimension, settings, plan.workload)
+            for dimension in distributions
+        }
+        study.add_trial(
+            create_trial(
+                state=TrialState.RUNNING,
+                params=parameters,
+                distributions={str(d): chosen for d, chosen in distributions.items()},
+                user_attrs={"settings": settings.to_json(), "label": str(settings)},
+            )
+        )
+    study.set_user_attr("format", FORMAT)
 
 
 def _plain(value: object) -> str:

@@ -40,6 +40,8 @@ def look_confidence(pairs: int, cap: int, rules: Rules, *, over: bool) -> float:
     The looks spend alpha as (pairs / cap)^2: early ones little, and the last one, at the cap or
     where the budget is `over` before it, all that is left.
     """
+    if cap < 1:
+        return rules.confidence  # no time for any pair, so no look to share alpha with
     previous = max((look for look in confirmation_looks(cap) if look < pairs), default=0)
     share = 1.0 if over or pairs >= cap else (pairs / cap) ** 2
     return 1 - rules.alpha * (share - (previous / cap) ** 2)

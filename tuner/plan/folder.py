@@ -1,7 +1,10 @@
 """Where a study keeps its files: the one place that knows their names."""
 
+import fcntl
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +46,21 @@ class StudyFolder:
     def failure(self, settings: Settings, block: int) -> Path:
         """The folder of one failed world: what each rank printed, and its stacks."""
         return self.failures / f"{settings.slug}-block{block:04d}"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep a second search out of the folder: both would spoil each other's timings."""
+        path = self.root / "search.lock"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UsageError(f"another search is running in {self.root}") from None
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
 
     def check_writable(self) -> None:
         """UsageError unless files can be made here. Leaves nothing behind."""

@@ -52,7 +52,9 @@ class Knob(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class IntegerKnob(Knob):
-    """A whole number of at least 1."""
+    """A whole number from 1 to `most`."""
+
+    most: int = 4096
 
     def _read(self, raw: object) -> int:
         try:
@@ -63,6 +65,8 @@ class IntegerKnob(Knob):
             raise ValueError(f"{self.name} must be a whole number, got {raw!r}")
         if number < 1:
             raise ValueError(f"{self.name} must be at least 1, got {number}")
+        if number > self.most:
+            raise ValueError(f"{self.name} must be at most {self.most}, got {number}")
         return number
 
 

@@ -31,6 +31,13 @@ def _study_name(name: str) -> str:
     return name
 
 
+def _confidence(raw: object) -> float:
+    confidence = parse_fraction(raw)
+    if confidence < 0.5:
+        raise ValueError(f"must be at least 50%, got {raw} (95% is written 95% or 0.95)")
+    return confidence
+
+
 Duration = Annotated[float, BeforeValidator(parse_duration_s)]
 Fraction = Annotated[float, BeforeValidator(parse_fraction)]
 
@@ -47,7 +54,7 @@ class Measuring(BaseModel):
     budget_s: Duration = Field(60.0, alias="budget")
     max_blocks: int | None = Field(None, ge=1)
     epsilon: Fraction = 0.03
-    confidence: Fraction = 0.95
+    confidence: Annotated[float, BeforeValidator(_confidence)] = 0.95
     timed_part_s: Duration = Field(0.3, alias="timed_part")
     """The steps of a world are as many as last this long."""
     deadline_s: Duration = Field(30.0, alias="deadline")

@@ -23,6 +23,7 @@ def recommended_document(result: StudyResult) -> dict[str, Any]:
     spec = result.plan.workload
     return {
         "format": FORMAT,
+        "study": result.study,
         "settings": result.best.to_json(),
         "verdict": result.verdict,
         "speedup": interval_json(result.speedup),
@@ -45,6 +46,16 @@ def write_recommended(result: StudyResult, path: Path) -> None:
     """Write `recommended.json`, whole or not at all."""
     with written_atomically(path) as partial:
         partial.write_bytes(orjson.dumps(recommended_document(result), option=orjson.OPT_INDENT_2))
+
+
+def recommended_for(path: Path) -> str | None:
+    """The name of the study whose answer lies there; None if there is none to read."""
+    try:
+        document = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return None
+    name = document.get("study") if isinstance(document, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def init_rpc_lines(settings: Settings, spec: WorkloadSpec) -> str:

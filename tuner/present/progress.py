@@ -66,7 +66,7 @@ class LiveProgress:
 
 
 class PlainProgress:
-    """An observer that prints a line per event and per finished block."""
+    """An observer that prints a line per event, and per block as it begins."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -84,7 +84,7 @@ class PlainProgress:
         return None
 
     def on_snapshot(self, snapshot: Snapshot) -> None:
-        """Print a line when a block or a phase is new."""
+        """Print a line when a block or a phase has begun."""
         key = (snapshot.phase, snapshot.block)
         if key != self._last:
             self._last = key

@@ -27,13 +27,13 @@ def verdict_sentence(result: StudyResult) -> str:
 
 
 def tied_sentence(result: StudyResult) -> str | None:
-    """What else the measurements do not show to be slower; None if nothing."""
+    """What else is as fast, as far as measured; None if nothing."""
     if result.best is None or not result.tied:
         return None
     verb = "is" if len(result.tied) == 1 else "are"
     return (
-        f"Not shown to be more than {_percent(result.plan.measuring.epsilon)} slower than "
-        f"{result.best} {verb} {_listed(result.tied)}."
+        f"Within {_percent(result.plan.measuring.epsilon)} of {result.best}, as far as measured, "
+        f"{verb} {_listed(result.tied)}."
     )
 
 
@@ -68,13 +68,13 @@ def _undecided(result: StudyResult) -> str:
     spent = format_duration(result.elapsed_s)
     if result.challenger_speedup is None:
         return (
-            f"Undecided, so keep {result.baseline}: {spent} was too short to compare it with anything; "
-            "search again with a larger --budget."
+            f"Undecided, so keep {result.baseline}: {spent} was too short to compare it with "
+            "anything; search again with a larger --budget."
         )
     return (
         f"Undecided, so keep {result.baseline}: the strongest rival, {result.challenger}, is "
         f"{_change(result)}, and {spent} of measuring cannot tell whether that is a gain of "
-        f"{_percent(result.plan.measuring.epsilon)}; a larger --budget can."
+        f"{_percent(result.plan.measuring.epsilon)}; search again with a larger --budget."
     )
 
 

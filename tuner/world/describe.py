@@ -35,7 +35,13 @@ def _spec(reference: str, options: Mapping[str, object]) -> WorkloadSpec:
     workload_class = load_workload(reference)
     if missing := sorted(workload_class.__abstractmethods__):
         raise WorkloadError([f"{reference} does not define {' and '.join(missing)}"])
-    workload = workload_class(**options)
+    try:
+        workload = workload_class(**options)
+    except WorkloadError:
+        raise
+    except Exception as error:
+        detail = f"{type(error).__name__}: {error}"
+        raise WorkloadError([f"{reference} cannot be made: {detail}"]) from error
     ranks = _ranks(reference, workload)
     return WorkloadSpec(
         reference=reference,

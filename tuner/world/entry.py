@@ -3,23 +3,44 @@
 The launcher names them without importing torch; the process that runs them has it preloaded.
 """
 
+import ctypes
+import os
+import signal
+import sys
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 
 from tuner.world.rank_task import RankTask
 
+_PR_SET_PDEATHSIG = 1
 PRELOADED = "tuner.world.preload"
+
+
+def leave_with_parent() -> None:
+    """Put this process in a group of its own, and have the kernel end it with its parent.
+
+    A process group: a Ctrl-C at the terminal is the launcher's to handle, and whatever this
+    process starts can be ended with it. Not a session: the kernel shares CPU time among sessions
+    first (autogroup), and a busy-polling peer in another session would take a whole core from the
+    one that works.
+    """
+    os.setpgid(0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def start_rank(task: RankTask, connection: Connection) -> None:
     """Run one rank of a world."""
+    leave_with_parent()
     from tuner.world.rank import run_rank
 
     run_rank(task, connection)
 
 
 def start_describing(reference: str, options: Mapping[str, object], answer: Connection) -> None:
-    """Describe a workload."""
+    """Describe a workload; what its module prints goes to stderr."""
+    leave_with_parent()
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
     from tuner.world.describe import describe
 
     describe(reference, options, answer)

@@ -27,7 +27,7 @@ class WorldOrder:
 
 
 class Launcher(Protocol):
-    """Launches worlds, one at a time; a context manager that leaves no process behind."""
+    """Launches worlds, one at a time; a context manager that leaves no rank behind."""
 
     def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
         """The workload with its options filled in; UsageError lists what is wrong with it."""

@@ -25,6 +25,8 @@ PROBE_EVERY_S = 1.0
 # After the first failure the others get this long to report theirs: the first cause may be late.
 GRACE_S = 0.3
 STACKS_S = 0.5
+# A rank that has shut down RPC has this long to leave by itself.
+EXIT_S = 1.0
 
 
 @dataclass
@@ -53,6 +55,24 @@ class LiveRank:
             self.open = False
             return None
         return message
+
+
+def end_process(process: ForkServerProcess) -> None:
+    """Kill a process, and whatever it has started, if anything of it is left; wait for its end."""
+    if (pid := process.pid) is None:
+        return
+    descendants = []
+    if process.exitcode is None:
+        with suppress(psutil.Error):
+            descendants = psutil.Process(pid).children(recursive=True)
+        # At its very start a process is in no group of its own.
+        process.kill()
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+    for descendant in descendants:
+        with suppress(psutil.Error):
+            descendant.kill()
+    process.join()
 
 
 class LiveWorld:
@@ -87,28 +107,13 @@ class LiveWorld:
                 for rank in self._ranks:
                     rank.send("probe")
         for rank in self._ranks:
-            rank.process.join(max(0.0, deadline - time.monotonic()))
+            rank.process.join(EXIT_S)
         return self._measurement()
 
     def end_everything(self) -> None:
         """Kill what is left of the world: the ranks, and whatever they started."""
         for rank in self._ranks:
-            if (pid := rank.process.pid) is None:
-                continue
-            descendants = []
-            if rank.process.exitcode is None:
-                with suppress(psutil.Error):
-                    descendants = psutil.Process(pid).children(recursive=True)
-                # At its very start a rank is in no group of its own.
-                rank.process.kill()
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, signal.SIGKILL)
-            for descendant in descendants:
-                with suppress(psutil.Error):
-                    descendant.kill()
-        for rank in self._ranks:
-            if rank.process.pid is not None:
-                rank.process.join()
+            end_process(rank.process)
             rank.connection.close()
 
     def _hear(self, timeout_s: float) -> None:
@@ -190,9 +195,17 @@ class LiveWorld:
         folder = self._order.failure_folder
         if folder is None:
             return failure
-        failure = failure.model_copy(
-            update={"message": f"{failure.message}; see {folder.parent.name}/{folder.name}"}
-        )
+        where = f"see {folder.parent.name}/{folder.name}"
+        kept = failure.model_copy(update={"message": f"{failure.message}; {where}"})
+        try:
+            self._keep_evidence(folder, kept)
+        except OSError as error:
+            # A full disk, say: the failure itself is still known.
+            lost = f"its evidence could not be kept: {error}"
+            return failure.model_copy(update={"message": f"{failure.message}; {lost}"})
+        return kept
+
+    def _keep_evidence(self, folder: Path, failure: Failure) -> None:
         for captured in sorted(self._scratch.iterdir()):
             if captured.suffix in (".stdout", ".stderr", ".stacks") and captured.stat().st_size:
                 with written_atomically(folder / captured.name) as partial:
@@ -204,4 +217,3 @@ class LiveWorld:
                 **failure.model_dump(exclude={"kind"}),
             }
             partial.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2))
-        return failure

@@ -1,7 +1,6 @@
 """The local launcher: worlds of forkserver processes on this machine."""
 
 import multiprocessing
-import os
 import shutil
 import sys
 import tempfile
@@ -21,7 +20,7 @@ from tuner.plan.knobs import INTRA_OP_THREADS
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.world.entry import PRELOADED, start_describing, start_rank
 from tuner.world.launcher import WorldOrder
-from tuner.world.live import LiveRank, LiveWorld
+from tuner.world.live import LiveRank, LiveWorld, end_process
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.rank_task import RankTask
 
@@ -63,8 +62,7 @@ class LocalLauncher:
             document = {}
         finally:
             ours.close()
-            process.kill()
-            process.join()
+            end_process(process)
         if "spec" in document:
             return WorkloadSpec.model_validate(document["spec"])
         if "problems" in document:
@@ -91,17 +89,17 @@ class LocalLauncher:
                 theirs.close()
                 ranks.append(LiveRank(task.name, process, ours))
             return world.run()
-        except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else str(error)
-            raise LauncherError(f"cannot start the processes of a world: {reason}") from error
         finally:
             world.end_everything()
             shutil.rmtree(scratch, ignore_errors=True)
 
     def _start(self, target: Any, arguments: tuple[object, ...]) -> ForkServerProcess:
         process = self._context.Process(target=target, args=arguments, daemon=True)
-        with _without_main_module():
-            process.start()
+        try:
+            with _without_main_module():
+                process.start()
+        except (OSError, EOFError) as error:
+            raise LauncherError(f"cannot start a process: {error or 'no forkserver'}") from error
         return process
 
 

@@ -1,9 +1,10 @@
 """What a world yields: a measurement or a failure, each with a JSON round trip."""
 
 import statistics
+from functools import cached_property
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field
 
 FailureKind = Literal["deadlocked", "timed-out", "crashed", "init-failed", "wrong-answer"]
 
@@ -48,10 +49,18 @@ class Measurement(BaseModel):
         """Peak resident memory summed over the ranks; pages they share count once for each."""
         return sum(rank.peak_rss_mb for rank in self.ranks)
 
-    @property
+    # Asked for again and again, by every look at all worlds of a study.
+    @cached_property
     def median_step_s(self) -> float:
         """The median step time, in seconds."""
         return statistics.median(self.step_s)
+
+    @cached_property
+    def p99_step_s(self) -> float:
+        """The 99th percentile of the step times, in seconds."""
+        if len(self.step_s) == 1:
+            return self.step_s[0]
+        return statistics.quantiles(self.step_s, n=100, method="inclusive")[98]
 
 
 class Failure(BaseModel):
@@ -69,9 +78,3 @@ class Failure(BaseModel):
 
 
 Outcome = Annotated[Measurement | Failure, Field(discriminator="kind")]
-_OUTCOME: TypeAdapter[Measurement | Failure] = TypeAdapter(Outcome)
-
-
-def read_outcome(document: object) -> Measurement | Failure:
-    """The inverse of `model_dump(mode="json")`. Raises pydantic.ValidationError."""
-    return _OUTCOME.validate_python(document)

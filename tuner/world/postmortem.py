@@ -61,13 +61,17 @@ def starvation(records: Sequence[RankRecord]) -> RankRecord | None:
         if len(record.states) < 2:
             continue
         before, now = record.states[-2:]
-        if all(
-            state["pool_size"] and state["waiting"] >= state["pool_size"] for state in (before, now)
-        ):
+        if all(map(_all_wait, (before, now))):
             driver = records[0].states[-2:]
             if len(driver) == 2 and driver[0]["steps_done"] == driver[1]["steps_done"]:
                 return record
     return None
+
+
+def _all_wait(state: dict[str, Any]) -> bool:
+    """Every worker thread waits, and for calls: as many of this rank's calls are out."""
+    pool_size = state["pool_size"]
+    return bool(pool_size) and min(state["waiting"], state["calling"] or 0) >= pool_size
 
 
 def root_cause(

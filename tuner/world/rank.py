@@ -1,6 +1,5 @@
 """Runs in every process of a world: initialise, do the workload's part, report, shut down."""
 
-import ctypes
 import faulthandler
 import io
 import os
@@ -28,7 +27,6 @@ from tuner.world.torch_private import tensorpipe_options
 from workloads import Rank, Workload, World
 from workloads.registry import load_workload
 
-_PR_SET_PDEATHSIG = 1
 # How torch marks the error of a call that ran past its rpc_timeout.
 _RPC_TIMEOUT_MARK = "RPCErr:1:"
 
@@ -61,7 +59,6 @@ class _Parent:
             return self._arrived[kind]
 
     def _listen(self) -> None:
-        # EOF: the launcher is gone, and the kernel is about to end this process.
         with suppress(EOFError, OSError):
             while True:
                 message = orjson.loads(self._connection.recv_bytes())
@@ -71,6 +68,8 @@ class _Parent:
                     with self._arrival:
                         self._arrived[message["kind"]] = message
                         self._arrival.notify_all()
+        # The launcher is gone, or has let go of this world: nothing of it may stay.
+        os.killpg(0, signal.SIGKILL)
 
 
 def run_rank(task: RankTask, connection: Connection) -> None:
@@ -163,12 +162,6 @@ def backend_options(
 
 
 def _isolate(task: RankTask) -> None:
-    # A process group of its own: a Ctrl-C at the terminal is the launcher's to handle, and
-    # whatever this rank starts can be ended with it. Not a session of its own: the kernel shares
-    # CPU time among sessions first (autogroup), and a busy-polling peer in another session would
-    # take a whole core from the one that works.
-    os.setpgid(0, 0)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     for descriptor, suffix in ((1, "stdout"), (2, "stderr")):
         captured = os.open(task.scratch / f"{task.name}.{suffix}", os.O_WRONLY | os.O_CREAT, 0o600)
         os.dup2(captured, descriptor)
