@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tuner.decide.log import BASELINE, StudyLog
-from tuner.decide.race import cheapest, epsilon_achieved
+from tuner.decide.race import SAME_COST, cheapest, epsilon_achieved
 from tuner.decide.statistics import differences, typical
 from tuner.decide.verdict import Comparison, VerdictKind, compare
 
@@ -31,18 +31,21 @@ class Conclusion:
 def pick_challenger(log: StudyLog, certified: Sequence[int]) -> int | None:
     """The settings to put against the baseline on fresh worlds, or None if there is no other.
 
-    The cheapest certified one; without any, the cheapest of those within epsilon of the best
-    score. Where that is the baseline itself, the same among the rest, so that "keep the baseline"
-    is measured as carefully as "better".
+    The cheapest certified one; without any, the one with the best score, or of those within
+    epsilon of it the one that costs clearly less CPU. Where that is the baseline itself, the same
+    among the rest, so that "keep the baseline" is measured as carefully as "better".
     """
     if certified:
         chosen = cheapest(certified, log.log_cost(), log.threads())
         if chosen != BASELINE:
             return chosen
+    cost = log.log_cost()
     for trials in (log.candidates, log.alive):
-        near = log.near_best([trial for trial in trials if trial != BASELINE])
-        if near:
-            return cheapest(near, log.log_cost(), log.threads())
+        rivals = [trial for trial in trials if trial != BASELINE]
+        if (best := log.best_of(rivals)) is not None:
+            # Without certainty fewer threads are no argument: the score is the better guess.
+            cheaper = [t for t in log.near_best(rivals) if cost[t] < cost[best] - SAME_COST]
+            return min(cheaper, key=lambda trial: cost[trial], default=best)
     return None
 
 

@@ -110,6 +110,7 @@ def draw_scaling_curve(curve: ScalingCurve, axes: Axes) -> None:
             linestyle="-" if curve.numeric else "none",
             linewidth=1.2,
             capsize=4,
+            zorder=6,  # above the marks, which would hide a short interval
             label=name or "settings",
         )
     points = [point for series in curve.series.values() for point in series]

@@ -41,8 +41,9 @@ def _better(result: StudyResult) -> str:
     speedup = result.challenger_speedup
     assert speedup is not None
     return (
-        f"Use {result.best}: {speedup.estimate:.2f} times as fast as the baseline "
-        f"{result.baseline} ({speedup.low:.2f} to {speedup.high:.2f}{_certainty(result)}), "
+        f"Use {result.best}: {_ratio(speedup.estimate)} times as fast as the baseline "
+        f"{result.baseline} ({_ratio(speedup.low)} to {_ratio(speedup.high)}"
+        f"{_certainty(result)}), "
         f"by {result.objective.label}."
     )
 
@@ -102,6 +103,11 @@ def _listed(labels: list[str]) -> str:
     if len(knobs) == 1 and all(label.count("=") == 1 for label in labels):
         return f"{knobs.pop()}={', '.join(label.rpartition('=')[2] for label in labels)}"
     return "; ".join(labels)
+
+
+def _ratio(value: float) -> str:
+    """Two decimals, and more where a ratio just above 1 would look like 1."""
+    return f"{value:.2f}" if abs(value - 1) >= 0.01 else f"{value:.4f}"
 
 
 def _percent(fraction: float) -> str:
