@@ -116,7 +116,12 @@ class StudyLog:
         return math.exp(typical(np.log(values))) if values else None
 
     def best_of(self, trials: Sequence[int]) -> int | None:
-        """The one of these trials with the best score in the race; None if none was measured."""
+        """The one of these trials with the best score in the race.
+
+        A single trial needs no race; None if there are several, and none was measured.
+        """
+        if len(trials) == 1:
+            return trials[0]
         matrix = self.matrix("race")
         measured = [trial for trial in trials if not np.isnan(matrix[:, trial]).all()]
         return incumbent(matrix, measured) if measured else None

@@ -185,9 +185,10 @@ def certified(
 
 def cheapest(candidates: Sequence[int], log_cost: FloatArray, threads: Sequence[int]) -> int:
     """The candidate with the least CPU per step; of about equal ones that with fewest threads."""
-    least = min(log_cost[candidate] for candidate in candidates)
-    near = [candidate for candidate in candidates if log_cost[candidate] <= least + SAME_COST]
-    return min(near, key=lambda candidate: (threads[candidate], log_cost[candidate], candidate))
+    cost = np.nan_to_num(log_cost, nan=math.inf)  # settings not measured yet are not cheap
+    least = min(cost[candidate] for candidate in candidates)
+    near = [candidate for candidate in candidates if cost[candidate] <= least + SAME_COST]
+    return min(near, key=lambda candidate: (threads[candidate], cost[candidate], candidate))
 
 
 def epsilon_achieved(

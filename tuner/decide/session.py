@@ -184,10 +184,11 @@ class Session:
             self._measure_block(self.log.racing)
 
     def _is_open(self) -> bool:
-        """Whether the race has something left to find out."""
+        """Whether the race has something left to find out: which rival meets the baseline."""
+        rivals = [trial for trial in self.log.candidates if trial != BASELINE]
         if BASELINE not in self.log.alive and self.log.blocks("race") < LEAST_BLOCKS:
-            return bool(self.log.candidates)
-        return len(self.log.candidates) > 1
+            return bool(rivals)
+        return len(rivals) > 1
 
     def _decide(self, cap: int, spent: float) -> Decision:
         matrix, candidates, initial = self.log.matrix("race"), self.log.candidates, self._initial()
