@@ -29,8 +29,8 @@ class SearchInterrupted(InterruptedSearchError):  # noqa: N818 - an ending, not 
     def __init__(self, result: StudyResult) -> None:
         self.result = result
         super().__init__(
-            f"interrupted after {result.blocks} blocks; everything measured is kept, and --resume "
-            "goes on with it"
+            f"interrupted after {result.blocks} blocks; everything measured is kept, and the same "
+            "command with --resume goes on with it"
         )
 
 

@@ -135,7 +135,8 @@ def _search(
     if as_json:
         print_json(result)
     else:
-        print_summary(result, Console())
+        # What is piped goes to a file or a pager: no screen to fit into.
+        print_summary(result, Console() if sys.stdout.isatty() else Console(width=140))
     if result.best is None:
         raise NothingRanError("no settings of the search space could run the workload")
 

@@ -77,7 +77,7 @@ def test_undecided(plan: StudyPlan) -> None:
     assert verdict_sentence(result) == (
         "Undecided, so keep num_worker_threads=16: the strongest rival, num_worker_threads=4, is "
         "5.0 % faster (-3.0 % to +13.0 %, 95 % confidence), and 42s of measuring cannot tell "
-        "whether that is a gain of 3 %; search again with a larger --budget."
+        "whether that is a gain of 3 %; search again with --overwrite and a larger --budget."
     )
 
 
@@ -92,7 +92,7 @@ def test_undecided_without_a_comparison(plan: StudyPlan) -> None:
     )
     assert verdict_sentence(result) == (
         "Undecided, so keep num_worker_threads=16: 4.0s was too short to compare it with "
-        "anything; search again with a larger --budget."
+        "anything; search again with --overwrite and a larger --budget."
     )
 
 

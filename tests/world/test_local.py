@@ -111,6 +111,12 @@ def test_a_wrong_answer_is_a_failure(launcher: LocalLauncher) -> None:
     assert "Traceback" in found.detail
 
 
+def test_a_bare_assert_is_told_by_its_line(launcher: LocalLauncher) -> None:
+    found = failure(run(launcher, "BareAssert"))
+    assert found.message.startswith("worker0 failed first, in check: AssertionError: troubles.py:")
+    assert found.message.endswith(": assert self.steps < 0")
+
+
 def test_a_setup_that_raises_keeps_what_was_printed(
     launcher: LocalLauncher, tmp_path: Path
 ) -> None:

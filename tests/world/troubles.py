@@ -56,6 +56,12 @@ class WrongAnswer(Pair):
         raise ValueError("2 is not 3")
 
 
+class BareAssert(Pair):
+    def check(self, world: World) -> None:
+        self.steps = 1
+        assert self.steps < 0
+
+
 class SetupFails(Pair):
     def setup(self, world: World) -> None:
         if world.role == "server":

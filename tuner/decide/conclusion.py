@@ -22,7 +22,7 @@ class Conclusion:
     """The challenger against the baseline; None when there was nothing to compare."""
     challenger: int | None
     tied: frozenset[int]
-    """Trials at most epsilon slower than the best, as far as measured; the best is among them."""
+    """Trials within epsilon of the best, as far as measured; the best is among them."""
     epsilon_achieved: float | None
     """The best is shown to be at most this fraction slower than any other; None: not shown."""
     baseline_failed: bool
@@ -103,7 +103,7 @@ def _tied(log: StudyLog, best: int) -> frozenset[int]:
     tied = {best}
     for other in log.alive:
         behind = differences(matrix[:, other], matrix[:, best])
-        if len(behind) and typical(behind) <= log.rules.log_epsilon:
+        if len(behind) and abs(typical(behind)) <= log.rules.log_epsilon:
             tied.add(other)
     return frozenset(tied)
 

@@ -87,6 +87,13 @@ class StudyResult:
         labels = [row.label for row in self.rows if row.tied_with_best]
         return [label for label in labels if label != str(self.best)]
 
+    def challenger_json(self) -> dict[str, Any]:
+        """The settings that met the baseline, and baseline / challenger with its interval."""
+        return {
+            "settings": None if self.challenger is None else self.challenger.to_json(),
+            "speedup": interval_json(self.challenger_speedup),
+        }
+
     def to_json(self) -> dict[str, Any]:
         """The document of `--json`."""
         return {
@@ -99,10 +106,7 @@ class StudyResult:
             "best": None if self.best is None else self.best.to_json(),
             "verdict": self.verdict,
             "speedup": interval_json(self.speedup),
-            "challenger": {
-                "settings": None if self.challenger is None else self.challenger.to_json(),
-                "speedup": interval_json(self.challenger_speedup),
-            },
+            "challenger": self.challenger_json(),
             "epsilon_achieved": self.epsilon_achieved,
             "blocks": self.blocks,
             "worlds": self.worlds,

@@ -27,6 +27,7 @@ def recommended_document(result: StudyResult) -> dict[str, Any]:
         "settings": result.best.to_json(),
         "verdict": result.verdict,
         "speedup": interval_json(result.speedup),
+        "challenger": result.challenger_json(),
         "objective": result.objective.name,
         "baseline": result.baseline.to_json(),
         "environment": {

@@ -33,17 +33,18 @@ def trials_table(result: StudyResult) -> Table:
     confidence = f"{result.plan.measuring.confidence * 100:g} %"
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for dimension in dimensions:
-        table.add_column(_folded(dimension), justify="right", no_wrap=True)
+        table.add_column(_folded(dimension), justify="right", overflow="fold")
     name = result.objective.name.removesuffix("_ms")
-    for header in (
-        f"{name}\n({result.objective.unit})",
-        f"{confidence}\ninterval",
-        "worlds",
-        "CPU\ncores",
-        "RSS\n(MB)",
+    # Where the screen is narrow the knobs' names are folded, never the numbers.
+    for header, min_width in (
+        (f"{name}\n({result.objective.unit})", 6),
+        (f"{confidence}\ninterval", 9),
+        ("worlds", 6),
+        ("CPU\ncores", 5),
+        ("RSS\n(MB)", 5),
     ):
-        table.add_column(header, justify="right", no_wrap=True)
-    table.add_column("outcome")
+        table.add_column(header, justify="right", no_wrap=True, min_width=min_width)
+    table.add_column("outcome", min_width=12)
     for settings, row in rows:
         is_best = row.label == str(result.best)
         table.add_row(
@@ -82,7 +83,7 @@ def _value(settings: Settings, dimension: Dimension) -> str:
 def _outcome(result: StudyResult, row: TrialRow, is_best: bool) -> str:
     marks = [row.outcome]
     if is_best:
-        marks.append("best")
+        marks.append("best" if result.verdict in ("better", "tie") else "kept")
     if row.label == str(result.baseline):
         marks.append("baseline")
     if row.tied_with_best and not is_best:

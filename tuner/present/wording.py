@@ -70,12 +70,13 @@ def _undecided(result: StudyResult) -> str:
     if result.challenger_speedup is None:
         return (
             f"Undecided, so keep {result.baseline}: {spent} was too short to compare it with "
-            "anything; search again with a larger --budget."
+            "anything; search again with --overwrite and a larger --budget."
         )
     return (
         f"Undecided, so keep {result.baseline}: the strongest rival, {result.challenger}, is "
         f"{_change(result)}, and {spent} of measuring cannot tell whether that is a gain of "
-        f"{_percent(result.plan.measuring.epsilon)}; search again with a larger --budget."
+        f"{_percent(result.plan.measuring.epsilon)}; search again with "
+        "--overwrite and a larger --budget."
     )
 
 

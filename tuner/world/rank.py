@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, NoReturn
 
 import orjson
@@ -83,7 +84,7 @@ def run_rank(task: RankTask, connection: Connection) -> None:
             "failed",
             phase=parent.phase,
             failure=_failure_kind(parent.phase, error),
-            error=f"{type(error).__name__}: {str(error).strip() or 'no message'}",
+            error=_one_line(error),
             traceback=traceback.format_exc(),
         )
         _wait_to_be_ended()
@@ -176,6 +177,15 @@ def _isolate(task: RankTask) -> None:
     # RPC runs any function it is sent: listening beyond loopback would be an open door.
     os.environ["TP_SOCKET_IFNAME"] = "lo"
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+
+
+def _one_line(error: BaseException) -> str:
+    """The error and its message; where it has none, as a bare assert, the line that raised it."""
+    message = str(error).strip()
+    frames = traceback.extract_tb(error.__traceback__)
+    if not message and frames:
+        message = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}: {frames[-1].line}"
+    return f"{type(error).__name__}: {message}"
 
 
 def _failure_kind(phase: str, error: BaseException) -> str:
