@@ -110,16 +110,17 @@ def _search(
     environment = Environment.here()
     runner = Runner(plan, launcher, folder)
     first, before = None, time.time()
-    if _goes_on(plan, folder, address, resume, overwrite):
-        store = StudyStore.resume(address, plan, environment)
-    else:
+    if not _goes_on(plan, folder, address, resume, overwrite):
         first = runner.run(plan.baseline, CALIBRATION_BLOCK, None)
         check_budget(plan, first, clock() - started_s)
-        if address.exists():
-            address.delete()
-        _forget(folder, before=before)
-        store = StudyStore.create(address, plan, environment)
     with folder.locked():
+        if first is None:
+            store = StudyStore.resume(address, plan, environment)
+        else:
+            if address.exists():
+                address.delete()
+            _forget(folder, before=before)
+            store = StudyStore.create(address, plan, environment)
         budget = Budget(plan.measuring.budget_s, store.elapsed_s, started_s, clock)
         session = Session(runner, store, observer, budget)
         try:
@@ -151,10 +152,10 @@ def _goes_on(
             "--overwrite deletes it first, another --study and --out keep it"
         )
     owner = recommended_for(folder.recommended)
-    if owner not in (None, plan.name) or (address.in_own_folder and address.others()):
+    owners = [owner] if owner else address.names() if address.in_own_folder else []
+    if others := [name for name in owners if name != plan.name]:
         raise UsageError(
-            f"the folder {folder.root} holds the study {owner or address.others()[0]}; give "
-            f"{plan.name} another --out"
+            f"the folder {folder.root} holds the study {others[0]}; give {plan.name} another --out"
         )
     return exists and resume
 

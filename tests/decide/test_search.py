@@ -548,6 +548,15 @@ def test_a_second_search_in_the_folder_is_refused(tune: Tune, tmp_path: Path) ->
         tune(FakeLauncher())
 
 
+def test_a_study_that_is_being_measured_is_not_overwritten(tune: Tune, tmp_path: Path) -> None:
+    expected = tune(FakeLauncher(step_ms=scaling, sigma=0.05))
+    folder = StudyFolder(tmp_path / "study")
+    with folder.locked(), pytest.raises(UsageError, match="another search is running in"):
+        tune(FakeLauncher(), overwrite=True)
+    assert tune(FakeLauncher(), resume=True).rows == expected.rows
+    assert folder.recommended.exists()
+
+
 def test_a_password_is_not_shown(tune: Tune) -> None:
     with pytest.raises(UsageError) as raised:
         tune(FakeLauncher(), storage="postgresql+nodriver://me:secret@nowhere/db")

@@ -25,7 +25,6 @@ class Conclusion:
     """Trials within epsilon of the best, as far as measured; the best is among them."""
     epsilon_achieved: float | None
     """The best is shown to be at most this fraction slower than any other; None: not shown."""
-    baseline_failed: bool
 
 
 def pick_challenger(log: StudyLog, certified: Sequence[int]) -> int | None:
@@ -35,11 +34,9 @@ def pick_challenger(log: StudyLog, certified: Sequence[int]) -> int | None:
     epsilon of it the one that costs clearly less CPU. Where that is the baseline itself, the same
     among the rest, so that "keep the baseline" is measured as carefully as "better".
     """
-    if certified:
-        chosen = cheapest(certified, log.log_cost(), log.threads())
-        if chosen != BASELINE:
-            return chosen
     cost = log.log_cost()
+    if certified and (chosen := cheapest(certified, cost, log.threads())) != BASELINE:
+        return chosen
     for trials in (log.candidates, log.alive):
         rivals = [trial for trial in trials if trial != BASELINE]
         if (best := log.best_of(rivals)) is not None:
@@ -74,7 +71,6 @@ def conclude(log: StudyLog) -> Conclusion | None:
         challenger=challenger,
         tied=_tied(log, best),
         epsilon_achieved=_epsilon_achieved(log, best),
-        baseline_failed=BASELINE not in log.alive,
     )
 
 

@@ -133,7 +133,7 @@ class Session:
         finally:
             self._note_elapsed()
         conclusion = conclude(self.log)
-        self._close()
+        self._close(conclusion)
         return conclusion
 
     def add(self, record: Record) -> None:
@@ -318,9 +318,8 @@ class Session:
         self._store.note(key, value)
         return value
 
-    def _close(self) -> None:
+    def _close(self, conclusion: Conclusion | None) -> None:
         """End every trial that is still running; the recommended one is never pruned."""
-        conclusion = conclude(self.log)
         for trial in self._store.running():
             value, numbers = self.log.value(trial), self.log.numbers(trial)
             is_best = conclusion is not None and trial == conclusion.best

@@ -71,7 +71,11 @@ class StudyAddress:
             return self.url
 
     def exists(self) -> bool:
-        """Whether the study is there. UsageError if the storage cannot be opened.
+        """Whether the study is there. UsageError if the storage cannot be opened."""
+        return self.name in self.names()
+
+    def names(self) -> list[str]:
+        """The names of all studies in the storage. UsageError if it cannot be opened.
 
         A SQLite file that does not exist is not created by asking.
         """
@@ -81,17 +85,9 @@ class StudyAddress:
                 raise UsageError(
                     f"cannot open the storage {self}: there is no folder {file.parent}"
                 )
-            return False
-        with self.telling_why():
-            return self.name in optuna.get_all_study_names(optuna.storages.get_storage(self.url))
-
-    def others(self) -> list[str]:
-        """The names of the other studies in the same storage, if it is a SQLite file."""
-        if self.sqlite_file is None or not self.sqlite_file.exists():
             return []
         with self.telling_why():
-            names = optuna.get_all_study_names(optuna.storages.get_storage(self.url))
-        return [name for name in names if name != self.name]
+            return optuna.get_all_study_names(optuna.storages.get_storage(self.url))
 
     def delete(self) -> None:
         """Remove the study from its storage."""

@@ -91,7 +91,16 @@ class SecondsKnob(Knob):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NamesKnob(Knob):
+class ListKnob(Knob):
+    """A list whose items are joined by `+`."""
+
+    def format(self, value: Value) -> str:
+        """`shm+uv`."""
+        return "+".join(value) if isinstance(value, tuple) else DEFAULT_WORD
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamesKnob(ListKnob):
     """An ordered list of known names, joined by `+`; the order is the priority."""
 
     known: tuple[str, ...]
@@ -108,13 +117,9 @@ class NamesKnob(Knob):
             raise ValueError(f"{self.name} names one twice: {'+'.join(names)}")
         return names
 
-    def format(self, value: Value) -> str:
-        """`shm+uv`."""
-        return "+".join(value) if isinstance(value, tuple) else DEFAULT_WORD
-
 
 @dataclass(frozen=True, kw_only=True)
-class DevicesKnob(Knob):
+class DevicesKnob(ListKnob):
     """CUDA devices of a process, joined by `+`: `0+1`, or `cuda:0+cuda:1`."""
 
     def _read(self, raw: object) -> tuple[str, ...]:
@@ -122,10 +127,6 @@ class DevicesKnob(Knob):
         if not devices or len(set(devices)) < len(devices):
             raise ValueError(f"{self.name} must be different device indices (0+1), got {raw!r}")
         return devices
-
-    def format(self, value: Value) -> str:
-        """`cuda:0+cuda:1`."""
-        return "+".join(value) if isinstance(value, tuple) else DEFAULT_WORD
 
 
 @dataclass(frozen=True, kw_only=True)
