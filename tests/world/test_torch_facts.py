@@ -6,7 +6,7 @@ from torch.distributed.rpc import constants
 
 from tuner.plan.knobs import CHANNELS, NUM_WORKER_THREADS, RPC_TIMEOUT, TRANSPORTS, Value
 from tuner.world.rank import backend_options
-from tuner.world.torch_private import missing_support
+from tuner.torch_private import missing_support
 
 
 def test_this_torch_has_what_the_tuner_needs() -> None:

@@ -21,10 +21,10 @@ import torch
 import torch.distributed.rpc as rpc
 
 from tuner.plan.knobs import DeviceMaps, Value
+from tuner.torch_private import tensorpipe_options
 from tuner.world import probe
 from tuner.world.rank_task import RankTask
 from tuner.world.timing import process_cpu_clock, time_steps
-from tuner.world.torch_private import tensorpipe_options
 from workloads import Rank, Workload, World
 from workloads.registry import load_workload
 

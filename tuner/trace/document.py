@@ -1,0 +1,88 @@
+"""The JSON of our own trace files: the Chrome trace event format, which Perfetto opens."""
+
+from typing import Literal
+
+import msgspec
+
+
+class Args(msgspec.Struct, gc=False):
+    """What our own events carry, and the `name` of metadata events."""
+
+    name: str | None = None
+    call: int | None = None
+    """The call's id, on every event that belongs to one."""
+    kind: str = ""
+    body: str = ""
+    function: str = ""
+    client: str = ""
+    server: str = ""
+    client_rank: int = 0
+    server_rank: int = 0
+    issued_ns: int | None = None
+    status: str = ""
+    error: str = ""
+    parent: int | None = None
+    link: str = ""
+    done_ns: int | None = None
+    cpu_ns: int | None = None
+    run_queue_ns: int | None = None
+
+
+class Event(msgspec.Struct, gc=False):
+    """One event. `ts` and `dur` are microseconds since the base, with three decimals."""
+
+    name: str = ""
+    ph: str = ""
+    cat: str = ""
+    ts: float | None = None
+    dur: float | None = None
+    pid: int | None = None
+    """The rank."""
+    tid: int | None = None
+    id: int | None = None
+    """The call's id, on async events and arrows."""
+    args: Args | None = None
+
+
+class RankFacts(msgspec.Struct):
+    """One process of our own traces; the fields of `schema.TraceRank`."""
+
+    rank: int
+    name: str
+    num_worker_threads: int | None = None
+    host: str = ""
+    pid: int | None = None
+    cpu_count: int | None = None
+    cpu_s: float | None = None
+    threads: tuple[tuple[int, str], ...] = ()
+
+
+class Facts(msgspec.Struct):
+    """What our own traces say of themselves, under the key `rpc_tuner`."""
+
+    format: int
+    base_time_ns: int
+    window_ns: tuple[int, int]
+    ranks: tuple[RankFacts, ...]
+    steps: int | None = None
+    clock_error_ns: int = 0
+    observer_effect: float | None = None
+    losses: tuple[str, ...] = ()
+
+
+class Document(msgspec.Struct):
+    """A whole file. `rpc_tuner` comes first in it: readers know our traces by that."""
+
+    rpc_tuner: Facts
+    traceEvents: list[Event]  # noqa: N815 - the format's own name
+
+
+# Categories of our own events.
+CALL: Literal["rpc"] = "rpc"
+"""Client spans: `b` and `e`, the `b` with the call's facts."""
+ISSUE: Literal["rpc_issue"] = "rpc_issue"
+"""A slice on the client's thread while it hands the call over; where the arrow starts."""
+SERVED: Literal["rpc_served"] = "rpc_served"
+"""A slice on the server's thread, with what the server measured."""
+OPERATOR: Literal["cpu_op"] = "cpu_op"
+"""An ATen operator; Kineto's own name for the category."""
