@@ -40,3 +40,7 @@ class InterruptedSearchError(TunerError):
 
 class LauncherError(TunerError):
     """Worlds cannot be launched at all here, whatever the settings."""
+
+
+class TraceError(TunerError):
+    """A trace cannot be taken, or lacks what it should hold."""

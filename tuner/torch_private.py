@@ -1,12 +1,33 @@
 """Every private name of PyTorch that the tuner touches, checked before use."""
 
 import inspect
-from typing import Any
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any, NamedTuple, Protocol
 
 import torch
 import torch.distributed as dist
 import torch.distributed.rpc as rpc
-from torch.distributed.rpc import api
+from torch._C._distributed_rpc import PyRRef
+from torch.distributed.rpc import api, internal
+from torch.futures import Future
+
+# The last Python before C++, by what runs on the server.
+_SENDERS = {
+    "_invoke_rpc_python_udf": "python",
+    "_invoke_remote_python_udf": "python",
+    "_invoke_rpc_builtin": "builtin",
+    "_invoke_remote_builtin": "builtin",
+    "_invoke_rpc_torchscript": "script",
+    "_invoke_remote_torchscript": "script",
+}
+# How torch marks the error of a call that ran past its rpc_timeout.
+RPC_TIMEOUT_MARK = "RPCErr:1:"
+# Kineto's complaint, at any level, when it first starts in another thread than the one that
+# imported torch. It records all the same.
+_KINETO_THREAD_COMPLAINT = b"External init callback must run in same thread"
 
 
 def missing_support() -> list[str]:
@@ -21,7 +42,23 @@ def missing_support() -> list[str]:
     ]
     if not hasattr(api, "_get_current_rpc_agent"):
         missing.append(f"torch {torch.__version__} has no rpc.api._get_current_rpc_agent")
-    return missing
+    return missing + missing_tracing_support()
+
+
+def missing_tracing_support() -> list[str]:
+    """What this torch lacks for tracing, each as a sentence."""
+    needed = {
+        "rpc.api": (api, ["_enable_rpc_profiler", "PythonUDF", *_SENDERS]),
+        "rpc.internal": (internal, ["_internal_rpc_pickler", "PythonUDF"]),
+        "rpc.PyRRef": (PyRRef, ["_get_future", "_get_type", "to_here"]),
+        "_C._profiler": (torch._C._profiler, ["_ExperimentalConfig"]),
+    }
+    return [
+        f"torch {torch.__version__} has no {where}.{name}, which tracing needs"
+        for where, (place, names) in needed.items()
+        for name in names
+        if not hasattr(place, name)
+    ]
 
 
 def tensorpipe_options(
@@ -39,3 +76,206 @@ def agent_gauges() -> dict[str, str]:
         return {}
     gauges: dict[str, str] = agent.get_debug_info()
     return gauges
+
+
+def all_workers() -> list[tuple[int, str]]:
+    """Rank and RPC name of every process of the running agent. RuntimeError before init_rpc."""
+    agent = api._get_current_rpc_agent()  # type: ignore[attr-defined]
+    return sorted((info.id, info.name) for info in agent.get_worker_infos())
+
+
+class CallTarget(NamedTuple):
+    """What a call is about to run, and where."""
+
+    kind: str
+    """`rpc_sync`, `rpc_async` or `rpc_remote`."""
+    function: str
+    """As PyTorch's own profiling keys name it."""
+    server: str
+    server_rank: int
+
+
+class ClientHooks(Protocol):
+    """What a tracer does at the client's end of a call; see `hooked_client`."""
+
+    def opened(
+        self, target: CallTarget, inner: AbstractContextManager[Any]
+    ) -> AbstractContextManager[Any]:
+        """A call begins. The context is left when it is issued, or has failed to be.
+
+        Gives what `inner`, PyTorch's own profiling context, gives.
+        """
+
+    def wrapped(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+        """What is to be sent instead of this Python function with its arguments."""
+
+    def sent(self, body: str, future: Future[Any]) -> None:
+        """The call that was opened last on this thread is on its way."""
+
+    def fetching(self, server: str, server_rank: int, fetch: Callable[[], Any]) -> Any:
+        """An RRef's value is to be fetched from its owner: do it, and give the value."""
+
+
+@contextmanager
+def hooked_client(hooks: ClientHooks) -> Iterator[None]:
+    """Have each call that Python issues pass `hooks`, however the caller imported the API.
+
+    The hooks sit at names that `rpc.api` looks up anew in each call: its own profiling context,
+    the constructor of what it pickles, and the C++ functions that it ends in.
+    """
+    private: Any = api
+    profiling, udf = private._enable_rpc_profiler, private.PythonUDF
+    to_here: Any = PyRRef.to_here
+
+    def enable(
+        should_profile: bool, qualified_name: str | None, func: Any, mode: Any, server: Any
+    ) -> AbstractContextManager[Any]:
+        inner = profiling(should_profile, qualified_name, func, mode, server)
+        function = qualified_name or _function_name(func)
+        target = CallTarget(f"rpc_{mode.value}", function, server.name, server.id)
+        return hooks.opened(target, inner)
+
+    def make_udf(func: Any, args: Any, kwargs: Any) -> Any:
+        return udf(*hooks.wrapped(func, args, kwargs))
+
+    def sending(send: Callable[..., Any], body: str) -> Callable[..., Any]:
+        def send_and_tell(*args: Any, **kwargs: Any) -> Any:
+            result = send(*args, **kwargs)
+            future: Any = result._get_future() if isinstance(result, PyRRef) else result
+            hooks.sent(body, future)
+            return result
+
+        return send_and_tell
+
+    def fetch(rref: Any, *args: Any, **kwargs: Any) -> Any:
+        if rref.is_owner():
+            return to_here(rref, *args, **kwargs)
+        owner = rref.owner()
+        return hooks.fetching(owner.name, owner.id, lambda: to_here(rref, *args, **kwargs))
+
+    senders = {name: sending(getattr(api, name), body) for name, body in _SENDERS.items()}
+    here = _replaced(api, _enable_rpc_profiler=enable, PythonUDF=make_udf, **senders)
+    with here, _replaced(PyRRef, to_here=fetch):
+        yield
+
+
+@contextmanager
+def _replaced(place: Any, **names: Any) -> Iterator[None]:
+    before = {name: getattr(place, name) for name in names}
+    for name, value in names.items():
+        setattr(place, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(place, name, value)
+
+
+@contextmanager
+def hooked_requests(
+    arrived: Callable[[Callable[..., Any], tuple[Any, ...]], None],
+) -> Iterator[None]:
+    """Have `arrived` hear of each Python function with its arguments that this process is sent."""
+    pickler: Any = internal._internal_rpc_pickler
+    deserialize = pickler.deserialize
+
+    def deserialize_and_tell(binary_data: bytes, tensor_table: Any) -> Any:
+        result = deserialize(binary_data, tensor_table)
+        if type(result) is internal.PythonUDF:
+            arrived(result.func, result.args)
+        return result
+
+    pickler.deserialize = deserialize_and_tell
+    try:
+        yield
+    finally:
+        del pickler.deserialize
+
+
+def method_of_proxy(func: Callable[..., Any], args: tuple[Any, ...]) -> str | None:
+    """`Class.method` if this is what `rref.rpc_sync()` and its like send, else None."""
+    if getattr(func, "__module__", None) != "torch.distributed.rpc.rref_proxy":
+        return None
+    rref, method = args[0], args[1]
+    with suppress(Exception):
+        # The proxy has asked for the type already; the RRef keeps the answer.
+        return f"{rref._get_type(blocking=False).value().__qualname__}.{method}"
+    return str(method)
+
+
+class RecordedOperator(NamedTuple):
+    """One event of Kineto: an ATen operator, or a TorchScript function."""
+
+    name: str
+    thread: int
+    """The kernel's thread id."""
+    start_ns: int
+    """Unix time, as `time.time_ns()` tells it."""
+    end_ns: int
+    is_operator: bool
+
+
+class OperatorProfiler:
+    """Kineto over all threads of this process, whichever thread starts or stops it."""
+
+    # RecordScope in ATen: forward and backward functions, and TorchScript's.
+    _OPERATORS = (0, 1)
+    _SCRIPT = 2
+
+    def __init__(self) -> None:
+        config = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+        # Kineto tells the terminal about each start and stop, unless it is told not to.
+        os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+        self._profile = torch.autograd.profiler.profile(use_kineto=True, experimental_config=config)
+        self._profile.__enter__()  # type: ignore[no-untyped-call]
+
+    def stop(self) -> list[RecordedOperator]:
+        """What was recorded, in no particular order; names that are equal are one object."""
+        self._profile.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        results = self._profile.kineto_results
+        names: dict[str, str] = {}
+        recorded = []
+        for event in results.events() if results is not None else ():
+            scope = event.scope()
+            if scope in self._OPERATORS or scope == self._SCRIPT:
+                name = event.name()
+                recorded.append(
+                    RecordedOperator(
+                        names.setdefault(name, name),
+                        event.device_resource_id(),
+                        start_ns := event.start_ns(),
+                        start_ns + event.duration_ns(),
+                        scope != self._SCRIPT,
+                    )
+                )
+        return recorded
+
+
+@contextmanager
+def _stderr_without(unwanted: bytes) -> Iterator[None]:
+    """Hold back what C++ writes to stderr meanwhile, and pass on all but the unwanted lines."""
+    try:
+        terminal = os.dup(2)
+    except OSError:  # this process has no stderr
+        yield
+        return
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(terminal, 2)
+            held.seek(0)
+            lines = [line for line in held if unwanted not in line]
+            with suppress(OSError):
+                os.write(terminal, b"".join(lines))
+            os.close(terminal)
+
+
+def _function_name(func: Any) -> str:
+    if isinstance(func, torch.jit.ScriptFunction):
+        return str(torch._jit_internal._qualified_name(func))
+    # PyTorch has no name for a callable object; its class does well.
+    return str(getattr(func, "__qualname__", type(func).__qualname__))

@@ -16,7 +16,7 @@ import torch.distributed.rpc as rpc
 import torch.multiprocessing as mp
 
 from tests.benchmarks.calls import call_all
-from tuner.world.timing import time_steps
+from tuner.world.timing import StepTimer
 
 STEPS = 50
 
@@ -32,14 +32,14 @@ def run_rank(rank: int, world_size: int, port: int, answer: str) -> None:
     rpc.init_rpc(f"worker{rank}", rank=rank, world_size=world_size)  # type: ignore[no-untyped-call]
     if rank == 0:
         servers = [f"worker{n}" for n in range(1, world_size)]
-        timing = time_steps(
+        timer = StepTimer(
             lambda: call_all(servers),
-            steps=STEPS,
             timed_part_s=0.3,
             cpu_clocks=[],
             on_step=lambda done: None,
         )
-        Path(answer).write_text(str(timing.wall_s))
+        timer.warm_up()
+        Path(answer).write_text(str(timer.time(STEPS).wall_s))
     rpc.shutdown()
 
 

@@ -2,10 +2,11 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from tuner.world.timing import WARM_UP_S, WARM_UP_STEPS, process_cpu_clock, time_steps
+from tuner.world.timing import WARM_UP_S, WARM_UP_STEPS, StepTimer, Timing, process_cpu_clock
 
 
 class Stepper:
@@ -19,6 +20,19 @@ class Stepper:
         until = time.perf_counter() + self.step_s
         while time.perf_counter() < until:
             pass
+
+
+def time_steps(
+    step: Callable[[], None],
+    *,
+    steps: int | None,
+    timed_part_s: float,
+    cpu_clocks: Sequence[int],
+    on_step: Callable[[int], None],
+) -> Timing:
+    timer = StepTimer(step, timed_part_s=timed_part_s, cpu_clocks=cpu_clocks, on_step=on_step)
+    timer.warm_up()
+    return timer.time(steps)
 
 
 def test_times_as_many_steps_as_asked() -> None:

@@ -5,8 +5,8 @@ import torch.distributed.rpc as rpc
 from torch.distributed.rpc import constants
 
 from tuner.plan.knobs import CHANNELS, NUM_WORKER_THREADS, RPC_TIMEOUT, TRANSPORTS, Value
-from tuner.world.rank import backend_options
 from tuner.torch_private import missing_support
+from tuner.world.rank import backend_options
 
 
 def test_this_torch_has_what_the_tuner_needs() -> None:

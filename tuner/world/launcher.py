@@ -12,6 +12,16 @@ from tuner.world.measurement import Failure, Measurement
 
 
 @dataclass(frozen=True, kw_only=True)
+class TraceOrder:
+    """A trace to take of a world."""
+
+    path: Path
+    """Where it is written."""
+    operators: bool
+    """Whether to record operators too, which costs more."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorldOrder:
     """One world to launch."""
 
@@ -22,6 +32,8 @@ class WorldOrder:
     """Timed steps; None calibrates: as many as the timed part needs to last `timed_part_s`."""
     timed_part_s: float
     deadline_s: float
+    trace: TraceOrder | None = None
+    """Trace the steps, of which `steps` gives the number: a world to look into, not to time."""
     failure_folder: Path | None = None
     """Where what the ranks printed, and their stacks, go if the world fails."""
 

@@ -155,6 +155,7 @@ class LiveWorld:
             step_s=tuple(self._result["step_s"]),
             wall_s=self._result["wall_s"],
             world_s=time.monotonic() - self._started,
+            observer_effect=self._result["observer_effect"],
             ranks=tuple(
                 RankUsage(name=rank.name, cpu_s=cpu_s, **rank.record.usage)
                 for rank, cpu_s in zip(self._ranks, self._result["cpu_s"], strict=True)

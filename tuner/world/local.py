@@ -120,6 +120,7 @@ def rank_tasks(order: WorldOrder, scratch: Path) -> Iterator[RankTask]:
             seed=order.seed,
             steps=order.steps,
             timed_part_s=order.timed_part_s,
+            trace=order.trace,
             scratch=scratch,
         )
 

@@ -20,6 +20,23 @@ class RankUsage(BaseModel):
     threads: int
 
 
+class TraceNumbers(BaseModel):
+    """What a study keeps of a world's trace besides the file; None where the trace cannot tell."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rpc_cpu_total_ms: float | None
+    """CPU total of the calls that no other call contains, per step."""
+    rpc_p99_ms: float | None
+    """99th percentile of the latency of those calls."""
+    parallelism_mean: float | None
+    """Calls served at once while any was, over all servers."""
+    parallelism_max: float | None
+    diagnosis: str
+    """What limits the busiest server."""
+    losses: tuple[str, ...] = ()
+
+
 class Measurement(BaseModel):
     """One world that did its work: every step time of its timed part, and what that took."""
 
@@ -33,6 +50,10 @@ class Measurement(BaseModel):
     world_s: float
     """Seconds from the launch of the first process to the end of the last."""
     ranks: tuple[RankUsage, ...]
+    observer_effect: float | None = None
+    """Traced over untraced step time; a world that has one was traced, and its times are not to be
+    compared with those of one that was not."""
+    trace: TraceNumbers | None = None
 
     @property
     def cpu_s(self) -> float:

@@ -21,15 +21,13 @@ import torch
 import torch.distributed.rpc as rpc
 
 from tuner.plan.knobs import DeviceMaps, Value
-from tuner.torch_private import tensorpipe_options
+from tuner.torch_private import RPC_TIMEOUT_MARK, tensorpipe_options
 from tuner.world import probe
 from tuner.world.rank_task import RankTask
-from tuner.world.timing import process_cpu_clock, time_steps
+from tuner.world.timing import StepTimer, process_cpu_clock
+from tuner.world.traced import time_traced_steps
 from workloads import Rank, Workload, World
 from workloads.registry import load_workload
-
-# How torch marks the error of a call that ran past its rpc_timeout.
-_RPC_TIMEOUT_MARK = "RPCErr:1:"
 
 
 class _Parent:
@@ -128,17 +126,30 @@ def _drive(task: RankTask, parent: _Parent, workload: Workload, world: World) ->
     def count(done: int) -> None:
         parent.steps_done = done
 
-    parent.enter("step")
-    timing = time_steps(
+    timer = StepTimer(
         lambda: workload.step(world),
-        steps=task.steps,
         timed_part_s=task.timed_part_s,
         cpu_clocks=[process_cpu_clock(pid) for pid in pids],
         on_step=count,
     )
+    parent.enter("step")
+    timer.warm_up()
+    observer_effect = None
+    if task.trace is None:
+        timing = timer.time(task.steps)
+    else:
+        assert task.steps is not None
+        traced = time_traced_steps(timer, task.steps, task.trace)
+        timing, observer_effect = traced.timing, traced.observer_effect
     parent.enter("check")
     workload.check(world)
-    parent.send("result", step_s=timing.step_s, wall_s=timing.wall_s, cpu_s=timing.cpu_s)
+    parent.send(
+        "result",
+        step_s=timing.step_s,
+        wall_s=timing.wall_s,
+        cpu_s=timing.cpu_s,
+        observer_effect=observer_effect,
+    )
 
 
 def backend_options(
@@ -193,7 +204,7 @@ def _failure_kind(phase: str, error: BaseException) -> str:
         return "init-failed"
     if phase == "check":
         return "wrong-answer"
-    if _RPC_TIMEOUT_MARK in str(error):
+    if RPC_TIMEOUT_MARK in str(error):
         return "timed-out"
     return "crashed"
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.plan.knobs import Value
+from tuner.world.launcher import TraceOrder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,7 @@ class RankTask:
     seed: int
     steps: int | None
     timed_part_s: float
+    trace: TraceOrder | None
     scratch: Path
     """The world's own folder: rendezvous file, captured output, stacks."""
 

@@ -1,7 +1,7 @@
 """Runs in rank 0: warm up, then time the steps, with nothing else going on."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 # Allocators, caches and the scheduler's placement of threads take about so long to settle.
@@ -27,44 +27,49 @@ def process_cpu_clock(pid: int) -> int:
     return (~pid << 3) | 2
 
 
-def time_steps(
-    step: Callable[[], None],
-    *,
-    steps: int | None,
-    timed_part_s: float,
-    cpu_clocks: Iterable[int],
-    on_step: Callable[[int], None],
-) -> Timing:
-    """Time `steps` steps, or, where `steps` is None, as many as last `timed_part_s`.
+class StepTimer:
+    """Runs a workload's step again and again; `on_step` hears how many are done, all counted."""
 
-    `on_step` hears how many steps are done, warm-up included.
-    """
-    done = 0
+    def __init__(
+        self,
+        step: Callable[[], None],
+        *,
+        timed_part_s: float,
+        cpu_clocks: Sequence[int],
+        on_step: Callable[[int], None],
+    ) -> None:
+        self._step = step
+        self._timed_part_s = timed_part_s
+        self._clocks = tuple(cpu_clocks)
+        self._on_step = on_step
+        self._done = 0
 
-    def run_one() -> float:
-        nonlocal done
+    def warm_up(self) -> None:
+        """Steps that are no samples, never for longer than the timed part takes."""
+        # The first step pays the connection set-up.
+        seconds = self._run_one()
+        while seconds < WARM_UP_S or (self._done < WARM_UP_STEPS and seconds < self._timed_part_s):
+            seconds += self._run_one()
+
+    def time(self, steps: int | None) -> Timing:
+        """Time `steps` steps, or, where that is None, as many as last `timed_part_s`."""
+        cpu_before = [time.clock_gettime(clock) for clock in self._clocks]
         start_ns = time.perf_counter_ns()
-        step()
+        step_s = [self._run_one()]
+        if steps is None:
+            while time.perf_counter_ns() - start_ns < self._timed_part_s * 1e9:
+                step_s.append(self._run_one())
+        else:
+            step_s += [self._run_one() for _ in range(steps - 1)]
+        wall_s = (time.perf_counter_ns() - start_ns) / 1e9
+        cpu_after = [time.clock_gettime(clock) for clock in self._clocks]
+        cpu_s = [after - before for before, after in zip(cpu_before, cpu_after, strict=True)]
+        return Timing(step_s, wall_s, cpu_s)
+
+    def _run_one(self) -> float:
+        start_ns = time.perf_counter_ns()
+        self._step()
         seconds = (time.perf_counter_ns() - start_ns) / 1e9
-        done += 1
-        on_step(done)
+        self._done += 1
+        self._on_step(self._done)
         return seconds
-
-    # The first step pays the connection set-up: warm-up, not a sample.
-    warm_up_s = run_one()
-    while warm_up_s < WARM_UP_S or (done < WARM_UP_STEPS and warm_up_s < timed_part_s):
-        warm_up_s += run_one()
-
-    clocks = tuple(cpu_clocks)
-    cpu_before = [time.clock_gettime(clock) for clock in clocks]
-    start_ns = time.perf_counter_ns()
-    step_s = [run_one()]
-    if steps is None:
-        while time.perf_counter_ns() - start_ns < timed_part_s * 1e9:
-            step_s.append(run_one())
-    else:
-        step_s += [run_one() for _ in range(steps - 1)]
-    wall_s = (time.perf_counter_ns() - start_ns) / 1e9
-    cpu_after = [time.clock_gettime(clock) for clock in clocks]
-    cpu_s = [after - before for before, after in zip(cpu_before, cpu_after, strict=True)]
-    return Timing(step_s, wall_s, cpu_s)

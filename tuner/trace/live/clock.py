@@ -1,0 +1,47 @@
+"""How far another process's clock is from ours, from small calls there and back."""
+
+from typing import NamedTuple
+
+
+class ClockSample(NamedTuple):
+    """One call: sent and answered by our clock, begun and ended by theirs. Unix nanoseconds."""
+
+    sent_ns: int
+    begun_ns: int
+    ended_ns: int
+    answered_ns: int
+
+
+class ClockOffset(NamedTuple):
+    """Their clock minus ours: true to within `error_ns` either way."""
+
+    offset_ns: int
+    error_ns: int
+
+
+SAME_CLOCK = ClockOffset(0, 0)
+
+
+def offset_bounds(samples: list[ClockSample]) -> tuple[int, int]:
+    """The least and the greatest offset that all samples allow.
+
+    A request cannot arrive before it was sent, so the offset is at most `begun - sent`; nor an
+    answer, so it is at least `ended - answered`.
+    """
+    return (
+        max(sample.ended_ns - sample.answered_ns for sample in samples),
+        min(sample.begun_ns - sample.sent_ns for sample in samples),
+    )
+
+
+def clock_offset(before: list[ClockSample], after: list[ClockSample]) -> ClockOffset:
+    """The offset from samples taken before and after a trace, and its bound.
+
+    Where the two do not agree the clocks have drifted apart meanwhile: then the bound holds all
+    that either of them allows.
+    """
+    bounds = [offset_bounds(before), offset_bounds(after)]
+    low, high = max(low for low, _ in bounds), min(high for _, high in bounds)
+    if low > high:
+        low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
+    return ClockOffset((low + high) // 2, (high - low + 1) // 2)

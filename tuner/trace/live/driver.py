@@ -1,0 +1,137 @@
+"""Traces all ranks from one of them: starts and ends in step, and gathers what each recorded.
+
+Everything travels by RPC itself, so a program needs nothing but the package in each process.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch.distributed.rpc as rpc
+
+from tuner.errors import TraceError
+from tuner.torch_private import all_workers
+from tuner.trace.live import process
+from tuner.trace.live.clock import SAME_CLOCK, ClockOffset, ClockSample, clock_offset
+from tuner.trace.live.recording import RankRecording
+
+# A request is answered in well under a millisecond; many, so that one of them met no delay.
+CLOCK_SAMPLES = 50
+_POLL_S = 0.002
+
+
+class TraceDriver:
+    """One trace of all ranks, from `start` to `stop`. Not for two threads at once."""
+
+    def __init__(self, *, operators: bool, drain_s: float) -> None:
+        self._operators = operators
+        self._drain_s = drain_s
+        try:
+            self._here = rpc.get_worker_info().name
+            self._names = [name for _, name in all_workers()]
+        except RuntimeError as error:
+            raise TraceError("RPC is not running in this process: trace after init_rpc") from error
+        self._clocks: dict[str, list[ClockSample]] = {}
+        self._started_ns = self._stopped_ns = 0
+
+    def start(self) -> None:
+        """Start recording in every process. TraceError, and nothing recorded, if one cannot."""
+        try:
+            boots = self._everywhere("start tracing in", process.listen, self._operators)
+            far = [name for name in self._names if boots[name] != boots[self._here]]
+            self._clocks = {name: _read_clock(name) for name in far}
+            self._everywhere("start tracing in", process.issue)
+        except BaseException:
+            self.abandon()
+            raise
+        self._started_ns = time.time_ns()
+
+    def stop(self) -> tuple[list[RankRecording], dict[str, ClockOffset], tuple[int, int]]:
+        """Stop in every process; gives the recordings, the clocks, and the window.
+
+        The recordings are in rank order. A clock is that of a process, by name, against this
+        one's; the window is the time from the end of `start` to the begin of `stop`, by this
+        process's clock, in Unix nanoseconds. Calls under way get `drain_s` seconds to end.
+        """
+        self._stopped_ns = time.time_ns()
+        try:
+            self._everywhere("stop tracing in", process.stop_issuing, here="first")
+            until = time.monotonic() + self._drain_s
+            while any(self._everywhere("ask", process.pending).values()):
+                if time.monotonic() >= until:
+                    break
+                time.sleep(_POLL_S)
+            clocks = {
+                name: clock_offset(before, _read_clock(name))
+                for name, before in self._clocks.items()
+            }
+            recordings = self._everywhere("collect the trace of", process.collect)
+        except BaseException:
+            self.abandon()
+            raise
+        offsets = {name: clocks.get(name, SAME_CLOCK) for name in self._names}
+        window_ns = (self._started_ns, self._stopped_ns)
+        return [recordings[name] for name in self._names], offsets, window_ns
+
+    def abandon(self) -> None:
+        """Stop in every process that can still be reached, and forget what it recorded."""
+        futures = [rpc.rpc_async(name, process.abandon) for name in self._others]
+        process.abandon()
+        for future in futures:
+            try:
+                future.wait()
+            except RuntimeError:
+                continue  # it is gone, or has no tuner to stop
+
+    @property
+    def _others(self) -> list[str]:
+        return [name for name in self._names if name != self._here]
+
+    def _everywhere(
+        self,
+        what: str,
+        request: Callable[..., Any],
+        *args: object,
+        here: Literal["first", "last"] = "last",
+    ) -> dict[str, Any]:
+        """The answer of each process, by name.
+
+        What starts the recording of calls comes last here, and what ends it first: the requests
+        themselves are no part of the program.
+        """
+        answers: dict[str, Any] = {}
+        problems: list[str] = []
+
+        def ask(name: str, answer: Callable[[], Any]) -> None:
+            try:
+                answers[name] = answer()
+            except Exception as error:
+                problems.append(f"cannot {what} {name}: {_reason(error)}")
+
+        if here == "first":
+            ask(self._here, lambda: request(*args))
+        futures = {name: rpc.rpc_async(name, request, args=args) for name in self._others}
+        for name, future in futures.items():
+            ask(name, future.wait)
+        if here == "last" and not problems:
+            ask(self._here, lambda: request(*args))
+        if problems:
+            raise TraceError("; ".join(problems))
+        return answers
+
+
+def _read_clock(name: str) -> list[ClockSample]:
+    samples = []
+    for _ in range(CLOCK_SAMPLES):
+        sent_ns = time.time_ns()
+        begun_ns, ended_ns = rpc.rpc_sync(name, process.read_clock)
+        samples.append(ClockSample(sent_ns, begun_ns, ended_ns, time.time_ns()))
+    return samples
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong over there, in one line: RPC sends its traceback along."""
+    lines = [line.strip() for line in str(error).split("\n") if line.strip()]
+    if any("No module named 'tuner" in line for line in lines):
+        return "rpc-tuner is not installed there"
+    return lines[-1] if lines else type(error).__name__
