@@ -29,7 +29,7 @@ CALL_COLUMNS: dict[str, str] = {
     "client": "category",  # RPC name
     "server": "category",  # RPC name
     "client_rank": "int64",
-    "server_rank": "int64",
+    "server_rank": "int64",  # -1 where a foreign trace names the server only
     "client_thread": "int64",  # the kernel's thread id
     "start_ns": "int64",  # the client begins the call
     "issued_ns": "Int64",  # the client has handed it to the transport
@@ -130,10 +130,10 @@ def _typed(columns: dict[str, object], declared: dict[str, str]) -> pd.DataFrame
 
 
 def _missing(rows: int, dtype: str) -> pd.Series:
-    """A column of nulls, or of empty text."""
+    """A column of nulls, or of empty text; of numbers that cannot be null, without rows."""
     if dtype == "Int64":
         empty = pd.arrays.IntegerArray(np.zeros(rows, np.int64), np.ones(rows, bool))
         return pd.Series(empty)
     if dtype == "category":
         return pd.Series(pd.Categorical.from_codes(np.zeros(rows, np.int64), pd.Index([""])))
-    return pd.Series([""] * rows, dtype="str")
+    return pd.Series([""] * rows if dtype == "str" else [], dtype=dtype)
