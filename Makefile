@@ -33,4 +33,4 @@ bench: $(READY)  ## Speed and memory, as ratios of things measured in the same r
 	$(PYTHON) -m tests.benchmarks
 
 clean:  ## Remove what the other goals made
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .bench-venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

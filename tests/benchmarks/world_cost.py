@@ -55,9 +55,9 @@ def measure(launcher: LocalLauncher, ranks: int) -> Comparison:
         name=f"cost of a world of {ranks} ranks",
         ours="local launcher",
         theirs="mp.spawn, as in the recipe",
-        ours_s=statistics.median(local),
-        theirs_s=statistics.median(spawn),
-        bars=(Bar(least_ratio=8.0, most_s=0.3),) if ranks == 2 else (),
+        ours_value=statistics.median(local),
+        theirs_value=statistics.median(spawn),
+        bars=(Bar(least_ratio=8.0, most=0.3),) if ranks == 2 else (),
     )
 
 

@@ -1,0 +1,60 @@
+"""One side of the benchmark of trace analysis, once: `analyse_once.py SIDE TRACE`.
+
+Prints as JSON the seconds it took, without imports, and the process's peak memory in MB. Each side
+imports its own packages only: they are not all installed in one environment.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+
+def ours(path: Path) -> Callable[[], object]:
+    """Read, build the frames, parallelism, tables."""
+    from tuner.trace.analysis import latency, recipe_table
+    from tuner.trace.events import read_traces
+    from tuner.trace.parallelism import parallelism
+
+    def analyse() -> object:
+        trace = read_traces([path])
+        concurrency = parallelism(trace, "operators")
+        assert concurrency["max"].tolist() == [8], concurrency
+        return concurrency, recipe_table(trace), latency(trace.calls)
+
+    return analyse
+
+
+def orjson(path: Path) -> Callable[[], object]:
+    """Parse the JSON."""
+    loads = import_module("orjson").loads
+    return lambda: loads(path.read_bytes())
+
+
+def hta(path: Path) -> Callable[[], object]:
+    """HolisticTraceAnalysis: parse, with its defaults, and without its pool of processes."""
+    parse = import_module("hta.common.trace_parser").parse_trace_dataframe
+    settings = import_module("hta.configs.parser_config").ParserConfig.get_default_cfg()
+    return lambda: parse(str(path), settings)
+
+
+def peak_memory_mb() -> float:
+    """The most memory this process ever held, without what its parent held before it started."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (peak_kb,) = (line.split()[1] for line in lines if line.startswith("VmHWM"))
+    return int(peak_kb) / 1e3
+
+
+def main(side: str, path: Path) -> None:
+    run = {"ours": ours, "orjson": orjson, "hta": hta}[side](path)
+    started_s = time.perf_counter()
+    found = run()
+    wall_s = time.perf_counter() - started_s
+    del found
+    print(json.dumps({"wall_s": wall_s, "peak_memory_mb": peak_memory_mb()}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

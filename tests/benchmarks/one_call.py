@@ -1,0 +1,41 @@
+"""Workloads for what tracing costs: one call of the recipe's function per step."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.distributed.rpc as rpc
+from torch.autograd.profiler_legacy import profile as legacy_profile
+
+from workloads import Rank, Workload, World
+from workloads.udf import Udf, num_workers_udf_with_ops
+
+
+class OneCall(Workload):
+    """worker0 calls the recipe's function on worker1, one call at a time."""
+
+    def ranks(self) -> Sequence[Rank]:
+        return [Rank("worker0", "caller"), Rank("worker1", "server")]
+
+    def step(self, world: World) -> None:
+        rpc.rpc_sync("worker1", num_workers_udf_with_ops, args=(100, 10, world.seed))
+
+
+class LegacyOneCall(OneCall):
+    """The same under PyTorch's legacy profiler, which is on for all steps."""
+
+    def setup(self, world: World) -> None:
+        if world.rank == 0:
+            legacy_profile().__enter__()  # type: ignore[no-untyped-call]
+
+    def teardown(self, world: World) -> None:
+        if world.rank == 0:
+            # What it would make of its records takes minutes.
+            torch.autograd._disable_profiler_legacy()  # type: ignore[attr-defined]
+
+
+class LegacyUdf(Udf):
+    """The recipe's step, with a legacy profiler around each."""
+
+    def step(self, world: World) -> None:
+        with legacy_profile():  # type: ignore[no-untyped-call]
+            super().step(world)

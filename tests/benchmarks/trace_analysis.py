@@ -1,0 +1,116 @@
+"""Analysing a Kineto trace of a million operators, beside what others need to parse it."""
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import venv
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.benchmarks.kineto_trace import write_trace
+from tests.benchmarks.report import Bar, Comparison
+
+OPERATORS = 1_000_000
+ROUNDS = 5
+ROOT = Path(__file__).parents[2]
+PINS = Path(__file__).with_name("hta-constraints.txt")
+# Its pandas is not ours, so it has an environment of its own, which Git does not see.
+HTA_VENV = ROOT / ".bench-venv"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one side took, as medians."""
+
+    wall_s: float
+    peak_memory_mb: float
+
+
+NOT_MEASURED = Cost(float("nan"), float("nan"))
+
+
+def hta_python() -> Path | None:
+    """The interpreter of HolisticTraceAnalysis, installed if need be; None if that fails."""
+    python = HTA_VENV / "bin" / "python"
+    installed = HTA_VENV / "installed.txt"
+    if installed.is_file() and installed.read_text() == PINS.read_text():
+        return python
+    try:
+        venv.create(HTA_VENV, clear=True, with_pip=True)
+        (HTA_VENV / ".gitignore").write_text("*\n")
+        subprocess.run(
+            [python, "-m", "pip", "install", "--quiet", "--no-deps", "--requirement", PINS],
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"HolisticTraceAnalysis could not be installed: {error}", file=sys.stderr)
+        return None
+    installed.write_text(PINS.read_text())
+    return python
+
+
+def measure(interpreters: dict[str, Path], trace: Path) -> dict[str, Cost]:
+    """Each side in a process of its own, in turn, ROUNDS times."""
+    found = defaultdict[str, list[Cost]](list)
+    for _ in range(ROUNDS):
+        for side, python in interpreters.items():
+            done = subprocess.run(
+                [python, "-m", "tests.benchmarks.analyse_once", side, trace],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                check=True,
+                cwd=ROOT,
+            )
+            found[side].append(Cost(**json.loads(done.stdout)))
+    return {
+        side: Cost(
+            statistics.median(cost.wall_s for cost in costs),
+            statistics.median(cost.peak_memory_mb for cost in costs),
+        )
+        for side, costs in found.items()
+    }
+
+
+def run() -> list[Comparison]:
+    """Time and memory; a side that could not be measured misses its bars."""
+    hta = hta_python()
+    interpreters = {"ours": Path(sys.executable), "orjson": Path(sys.executable)}
+    if hta:
+        interpreters["hta"] = hta
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "trace.json"
+        write_trace(trace, OPERATORS)
+        costs = measure(interpreters, trace)
+    ours, parsing = costs["ours"], costs.get("hta", NOT_MEASURED)
+    theirs = "HolisticTraceAnalysis parsing" if hta else "HolisticTraceAnalysis: NOT MEASURED"
+    name = "a Kineto trace of 1,000,000 operators"
+    return [
+        Comparison(
+            name=f"{name}: time",
+            ours="read and analyse",
+            theirs="orjson.loads",
+            ours_value=ours.wall_s,
+            theirs_value=costs["orjson"].wall_s,
+            bars=(Bar(least_ratio=0.5),),
+        ),
+        Comparison(
+            name=f"{name}: time",
+            ours="read and analyse",
+            theirs=theirs,
+            ours_value=ours.wall_s,
+            theirs_value=parsing.wall_s,
+            bars=(Bar(least_ratio=4.0),),
+        ),
+        Comparison(
+            name=f"{name}: peak memory",
+            ours="read and analyse",
+            theirs=theirs,
+            ours_value=ours.peak_memory_mb,
+            theirs_value=parsing.peak_memory_mb,
+            unit="MB",
+            bars=(Bar(least_ratio=1.0),),
+        ),
+    ]
