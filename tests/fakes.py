@@ -12,6 +12,11 @@ from tuner.errors import UsageError
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.settings import Settings
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
+from tuner.trace.document import Facts, RankFacts
+from tuner.trace.live.merge import MergedCall, MergedTrace, call_name
+from tuner.trace.live.recording import ClientSpan, ServerSpan
+from tuner.trace.perfetto import trace_document
+from tuner.trace.schema import FORMAT
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, FailureKind, Measurement, RankUsage
 
@@ -53,7 +58,9 @@ class FakeLauncher:
     """Standard deviation of log(step time) from world to world."""
     cpu_cores: Callable[[Settings], float] = lambda settings: 2.0
     fails: Callable[[Settings, int], FailureKind | None] = lambda settings, world: None
-    """The failure of a world, given how many worlds its settings have had before."""
+    """The failure of a world, given how many worlds its settings have had before, `looks` apart."""
+    trace_fails: Callable[[Settings], FailureKind | None] = lambda settings: None
+    observer_effect: float = 1.25
     overhead_s: float = 0.2
     failing_s: Callable[[Settings], float] = lambda settings: 0.2
     """How long a world takes that fails."""
@@ -63,7 +70,9 @@ class FakeLauncher:
     interrupt_after: int | None = None
     """Raise KeyboardInterrupt instead of the world with this number."""
     orders: list[WorldOrder] = field(default_factory=list)
-    """Every world that was run, in order."""
+    """Every world that was run to be timed, in order."""
+    looks: list[WorldOrder] = field(default_factory=list)
+    """Every world that was traced with its operators: no search times such a one."""
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -92,9 +101,7 @@ class FakeLauncher:
     def run(self, order: WorldOrder) -> Measurement | Failure:
         if self.interrupt_after is not None and len(self.orders) == self.interrupt_after:
             raise KeyboardInterrupt
-        before = sum(each.settings == order.settings for each in self.orders)
-        self.orders.append(order)
-        if (kind := self.fails(order.settings, before)) is not None:
+        if (kind := self._failure(order)) is not None:
             world_s = self.failing_s(order.settings)
             self.clock.advance(world_s)
             return Failure(failure=kind, message="worker1 failed first", world_s=world_s)
@@ -103,16 +110,62 @@ class FakeLauncher:
         wall_s = steps * step_s
         world_s = self.overhead_s + wall_s
         self.clock.advance(world_s)
+        if order.trace is not None:
+            order.trace.path.parent.mkdir(parents=True, exist_ok=True)
+            order.trace.path.write_bytes(fake_trace(order, step_s, steps))
         cpu_s = self.cpu_cores(order.settings) * wall_s / len(order.workload.ranks)
         return Measurement(
             step_s=(step_s,) * steps,
             wall_s=wall_s,
             world_s=world_s,
+            observer_effect=None if order.trace is None else self.observer_effect,
             ranks=tuple(
                 RankUsage(name=rank.name, cpu_s=cpu_s, peak_rss_mb=200.0, threads=20)
                 for rank in order.workload.ranks
             ),
         )
+
+    def _failure(self, order: WorldOrder) -> FailureKind | None:
+        """Note a world; how it fails, if it does."""
+        if order.trace is not None and order.trace.operators:
+            self.looks.append(order)
+            return self.trace_fails(order.settings)
+        before = sum(each.settings == order.settings for each in self.orders)
+        self.orders.append(order)
+        return self.fails(order.settings, before)
+
+
+def fake_trace(order: WorldOrder, step_s: float, steps: int) -> bytes:
+    """A trace of `steps` steps: in each, as many calls as the server has threads, four at most.
+
+    Every call is served all along its step, so the parallelism is their number.
+    """
+    threads = min(4, threads_of(order.settings))
+    step_ns = round(step_s * 1e9)
+    calls = [
+        _fake_call(number=step * threads + lane, lane=lane, start_ns=step * step_ns, ns=step_ns)
+        for step in range(steps)
+        for lane in range(threads)
+    ]
+    facts = Facts(
+        format=FORMAT,
+        base_time_ns=10**18,
+        window_ns=(0, steps * step_ns),
+        ranks=(
+            RankFacts(rank=0, name="worker0", num_worker_threads=threads_of(order.settings)),
+            RankFacts(rank=1, name="worker1", num_worker_threads=threads_of(order.settings)),
+        ),
+        steps=steps,
+        observer_effect=1.25,
+    )
+    return trace_document(MergedTrace(facts, calls, []))
+
+
+def _fake_call(*, number: int, lane: int, start_ns: int, ns: int) -> MergedCall:
+    span = ClientSpan(number, "rpc_async", "python", "udf", "worker1", 1, 100, None,
+                      start_ns, start_ns, start_ns + ns, "ok", "")  # fmt: skip
+    served = ServerSpan(number, 200 + lane, start_ns, start_ns + ns, ns, 0)
+    return MergedCall(call_name(span, "worker0"), "worker0", 0, span, served, None, "exact")
 
 
 def order(

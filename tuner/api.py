@@ -10,7 +10,8 @@ from tuner.decide.log import StudyLog
 from tuner.decide.progress import Observer, Silent
 from tuner.decide.records import CALIBRATION_BLOCK, Record
 from tuner.decide.result import StudyResult, study_result
-from tuner.decide.session import Budget, Runner, Session, check_budget
+from tuner.decide.runner import Runner, check_budget
+from tuner.decide.session import Budget, Session
 from tuner.decide.study import StudyAddress, StudyStore
 from tuner.errors import InterruptedSearchError, UsageError
 from tuner.plan.folder import StudyFolder
@@ -178,5 +179,6 @@ def _forget(folder: StudyFolder, before: float) -> None:
     for failure in folder.failures.glob("*"):
         if failure.stat().st_mtime < before:
             shutil.rmtree(failure)
+    shutil.rmtree(folder.traces, ignore_errors=True)
     for path in (folder.trials_csv, folder.recommended, *folder.figures):
         path.unlink(missing_ok=True)

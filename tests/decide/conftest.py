@@ -7,11 +7,30 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
+from tuner.world.measurement import TraceNumbers
+
+NUMBERS = TraceNumbers(
+    rpc_cpu_total_ms=8.0,
+    rpc_p99_ms=2.0,
+    parallelism_mean=3.5,
+    parallelism_max=4.0,
+    diagnosis="No clear limit.",
+)
+
 
 @pytest.fixture(autouse=True)
 def _without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     # A third of such a study's time; tests/present draws them.
     monkeypatch.setattr("tuner.api.write_step_time_figure", lambda result, paths: None)
+
+
+@pytest.fixture(autouse=True)
+def _without_reading_traces(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Another third; tests marked so read them.
+    if "reads_traces" not in request.keywords:
+        monkeypatch.setattr("tuner.decide.runner.numbers_of", lambda path: NUMBERS)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -118,7 +118,7 @@ def test_device_maps_are_no_role() -> None:
                                  "(3% is written 3% or 0.03)"),
         ({"objective": "step"}, "unknown objective 'step'; did you mean step_ms?"),
         ({"objective": "zzz"}, "unknown objective 'zzz'; known: step_ms, step_p99_ms, "
-                               "cpu_ms_per_step"),
+                               "cpu_ms_per_step, rpc_cpu_total_ms, rpc_p99_ms"),
         ({"max_blocks": 0},
          "max_blocks: input should be greater than or equal to 1, got 0"),
         ({"seed": -1}, "seed: input should be greater than or equal to 0, got -1"),

@@ -51,6 +51,11 @@ def measured(
         ci_high=ci[1],
         cpu_cores=1.75,
         peak_rss_mb=201.4,
+        rpc_cpu_total_ms=8.123,
+        parallelism_mean=3.52,
+        parallelism_max=4.0,
+        observer_effect=1.24,
+        diagnosis=f"What limits {settings}.",
         tied_with_best=tied,
     )
 

@@ -9,6 +9,7 @@ RACING = Snapshot(
     phase="race",
     block=7,
     worlds=48,
+    traced=6,
     settings=6,
     survivors=5,
     leader="transports=shm",

@@ -26,10 +26,11 @@ def test_the_summary_tells_everything_in_order(plan: StudyPlan) -> None:
     text = summary(result)
     expected = [
         "num_worker_",
-        "completed, best",
+        "best",
         "num_worker_threads=32: crashed: server failed first",
         verdict_sentence(result),
         tied_sentence(result) or "",
+        "What limits num_worker_threads=16.",
         "    import torch\n",
         "60 worlds, 12 blocks in 42s, on 2 cores (Abacus 9000), torch 2.13.0.",
     ]
@@ -104,6 +105,10 @@ def test_the_json_document_is_that_of_the_contract(
             "settings": {"*": {"num_worker_threads": 4}},
             "speedup": {"estimate": 1.5, "ci_low": 1.4, "ci_high": 1.62},
         },
+        "why": {
+            "baseline": "What limits num_worker_threads=16.",
+            "best": "What limits num_worker_threads=4.",
+        },
         "epsilon_achieved": 0.02,
         "blocks": 12,
         "worlds": 60,
@@ -119,9 +124,11 @@ def test_the_json_document_is_that_of_the_contract(
         "ci_high": 2.1,
         "cpu_cores": 1.75,
         "peak_rss_mb": 201.4,
-        "rpc_cpu_total_ms": None,
-        "parallelism_mean": None,
-        "parallelism_max": None,
+        "rpc_cpu_total_ms": 8.123,
+        "parallelism_mean": 3.52,
+        "parallelism_max": 4.0,
+        "observer_effect": 1.24,
+        "diagnosis": "What limits num_worker_threads=4.",
         "tied_with_best": True,
     }
     assert trials[-1]["outcome"] == "crashed"
@@ -142,7 +149,7 @@ def test_the_json_document_when_nothing_ran(
 def test_an_interruption_shows_the_table_as_far_as_it_goes(plan: StudyPlan) -> None:
     screen = Screen()
     print_interruption(study_result(plan, best=None, verdict=None), screen.console)
-    assert "completed, baseline" in screen.text
+    assert "baseline" in screen.text
     assert "best" not in screen.text
 
 

@@ -56,10 +56,10 @@ class StudyLog:
 
     @property
     def failures(self) -> dict[int, Failure]:
-        """The first failure of each trial that has one."""
+        """The first failure of each trial that has one; a trace that failed is none of these."""
         found: dict[int, Failure] = {}
         for record in self.records:
-            if isinstance(record.outcome, Failure):
+            if isinstance(record.outcome, Failure) and record.phase != "trace":
                 found.setdefault(record.trial, record.outcome)
         return found
 
@@ -87,13 +87,20 @@ class StudyLog:
                 return record.outcome if isinstance(record.outcome, Measurement) else None
         return None
 
+    def traced(self, trial: int) -> Measurement | Failure | None:
+        """What came of tracing a trial, if that has been tried."""
+        for record in self.records:
+            if record.trial == trial and record.phase == "trace":
+                return record.outcome
+        return None
+
     def samples(self, trial: int) -> list[Measurement]:
         """The worlds that count as observations of a trial, in the order of their blocks."""
         return [
             record.outcome
             for record in self.records
             if record.trial == trial
-            and record.phase != "calibration"
+            and record.phase in ("race", "confirmation")
             and isinstance(record.outcome, Measurement)
         ]
 
@@ -167,11 +174,25 @@ class StudyLog:
         """What a trial's worlds used, averaged, with the unit in each name."""
         measured = self.samples(trial)
         if not measured:
-            return {}
+            return self._trace_numbers(trial)
         count = len(measured)
         return {
             "samples": count,
             "cpu_cores": sum(each.cpu_cores for each in measured) / count,
             "cpu_ms_per_step": sum(map(cpu_ms_per_step, measured)) / count,
             "peak_rss_mb": max(each.peak_rss_mb for each in measured),
+            **self._trace_numbers(trial),
         }
+
+    def _trace_numbers(self, trial: int) -> dict[str, float]:
+        """What a trial's trace showed, as far as it could."""
+        traced = self.traced(trial)
+        if not isinstance(traced, Measurement) or traced.trace is None:
+            return {}
+        numbers = {
+            "rpc_cpu_total_ms": traced.trace.rpc_cpu_total_ms,
+            "parallelism_mean": traced.trace.parallelism_mean,
+            "parallelism_max": traced.trace.parallelism_max,
+            "observer_effect": traced.observer_effect,
+        }
+        return {name: value for name, value in numbers.items() if value is not None}

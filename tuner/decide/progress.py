@@ -15,6 +15,8 @@ class Snapshot:
     """Blocks begun."""
     worlds: int
     """Worlds run in all sessions, calibrations included."""
+    traced: int
+    """Settings that have been traced."""
     settings: int
     """Settings of the plan, the baseline included."""
     survivors: int

@@ -12,10 +12,11 @@ from pydantic import BaseModel, ConfigDict
 from tuner.plan.study_plan import ObjectiveName
 from tuner.world.measurement import Measurement, Outcome
 
-Phase = Literal["calibration", "race", "confirmation"]
+Phase = Literal["calibration", "trace", "race", "confirmation"]
 FloatArray = npt.NDArray[np.float64]
 
 CALIBRATION_BLOCK = -1
+TRACE_BLOCK = -2
 
 
 class Record(BaseModel):
@@ -25,7 +26,7 @@ class Record(BaseModel):
 
     trial: int
     block: int
-    """From 0; the calibrations, which are no samples, stand in block -1."""
+    """From 0; calibrations and traces are no samples, and stand in blocks -1 and -2."""
     phase: Phase
     outcome: Outcome
 
@@ -37,12 +38,20 @@ class Objective:
     name: ObjectiveName
     unit: str
     label: str
+    traced: bool = False
+    """Whether it is read from a trace, so that every world of a study is traced."""
 
 
 OBJECTIVES: dict[ObjectiveName, Objective] = {
     "step_ms": Objective("step_ms", "ms", "median step time"),
     "step_p99_ms": Objective("step_p99_ms", "ms", "99th percentile of the step time"),
     "cpu_ms_per_step": Objective("cpu_ms_per_step", "ms", "CPU time of all ranks per step"),
+    "rpc_cpu_total_ms": Objective(
+        "rpc_cpu_total_ms", "ms", "CPU total of the RPC calls per step", traced=True
+    ),
+    "rpc_p99_ms": Objective(
+        "rpc_p99_ms", "ms", "99th percentile of the latency of RPC calls", traced=True
+    ),
 }
 
 
@@ -55,6 +64,11 @@ def objective_value(objective: ObjectiveName, measurement: Measurement) -> float
             return measurement.p99_step_s * 1e3
         case "cpu_ms_per_step":
             return cpu_ms_per_step(measurement)
+        case "rpc_cpu_total_ms" | "rpc_p99_ms":
+            value = None if measurement.trace is None else getattr(measurement.trace, objective)
+            if value is None:
+                raise ValueError(f"a world without a trace has no {objective}")
+            return float(value)
 
 
 def cpu_ms_per_step(measurement: Measurement) -> float:

@@ -15,6 +15,7 @@ from tuner.decide.verdict import VerdictKind
 from tuner.plan.settings import Settings
 from tuner.plan.study_plan import StudyPlan
 from tuner.world.environment import Environment
+from tuner.world.measurement import Measurement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +40,15 @@ class TrialRow:
     """CPU seconds per wall second, all ranks."""
     peak_rss_mb: float
     rpc_cpu_total_ms: float = math.nan
-    """From a traced world, as are the next two; NaN where none was traced."""
+    """CPU total of the RPC calls per step. From a traced world, as is all that follows but the
+    last; NaN where none was traced."""
     parallelism_mean: float = math.nan
+    """Calls served at once while any was."""
     parallelism_max: float = math.nan
+    observer_effect: float = math.nan
+    """Traced over untraced step time."""
+    diagnosis: str | None = None
+    """What limits these settings."""
     tied_with_best: bool = False
 
 
@@ -76,6 +83,21 @@ class StudyResult:
         """The rows as a frame, one column per field of TrialRow."""
         return pd.DataFrame([asdict(row) for row in self.rows])
 
+    def row_of(self, settings: Settings | None) -> TrialRow | None:
+        """The row of these settings."""
+        return next((row for row in self.rows if row.label == str(settings)), None)
+
+    @property
+    def why(self) -> dict[str, TrialRow]:
+        """What was traced of the baseline and of the winner, or else of what it met, by role."""
+        chosen = {"baseline": self.baseline}
+        if self.best is not None and self.best != self.baseline:
+            chosen["best"] = self.best
+        elif self.challenger is not None:
+            chosen["challenger"] = self.challenger
+        rows = {role: self.row_of(settings) for role, settings in chosen.items()}
+        return {role: row for role, row in rows.items() if row is not None and row.diagnosis}
+
     @property
     def baseline_failed(self) -> bool:
         """Whether the baseline itself could not run."""
@@ -107,6 +129,7 @@ class StudyResult:
             "verdict": self.verdict,
             "speedup": interval_json(self.speedup),
             "challenger": self.challenger_json(),
+            "why": {role: row.diagnosis for role, row in self.why.items()},
             "epsilon_achieved": self.epsilon_achieved,
             "blocks": self.blocks,
             "worlds": self.worlds,
@@ -163,7 +186,7 @@ def _row(log: StudyLog, trial: int, tied: bool) -> TrialRow:
     values = log.values(trial)
     log_spread = interval(np.log(values), log.rules.confidence) if values else None
     spread = log_spread.exp() if log_spread else None
-    numbers = log.numbers(trial)
+    numbers, traced = log.numbers(trial), log.traced(trial)
     eliminated = trial in log.eliminated and trial != BASELINE
     return TrialRow(
         trial=trial,
@@ -177,6 +200,13 @@ def _row(log: StudyLog, trial: int, tied: bool) -> TrialRow:
         ci_high=spread.high if spread else math.nan,
         cpu_cores=numbers.get("cpu_cores", math.nan),
         peak_rss_mb=numbers.get("peak_rss_mb", math.nan),
+        rpc_cpu_total_ms=numbers.get("rpc_cpu_total_ms", math.nan),
+        parallelism_mean=numbers.get("parallelism_mean", math.nan),
+        parallelism_max=numbers.get("parallelism_max", math.nan),
+        observer_effect=numbers.get("observer_effect", math.nan),
+        diagnosis=traced.trace.diagnosis
+        if isinstance(traced, Measurement) and traced.trace
+        else None,
         tied_with_best=tied and failure is None,
     )
 

@@ -9,23 +9,16 @@ from tuner.decide.conclusion import Conclusion, compare_pairs, conclude, pick_ch
 from tuner.decide.log import BASELINE, Confirmation, StudyLog
 from tuner.decide.progress import Observer, Snapshot
 from tuner.decide.race import RACE_FROM_BLOCKS, Decision, certified, halve, look_alpha, race
-from tuner.decide.records import CALIBRATION_BLOCK, OBJECTIVES, Phase, Record
+from tuner.decide.records import CALIBRATION_BLOCK, OBJECTIVES, TRACE_BLOCK, Phase, Record
+from tuner.decide.runner import LEAST_PAIRS, Runner
 from tuner.decide.study import StudyStore
 from tuner.decide.verdict import may_stop
-from tuner.errors import UsageError
-from tuner.plan.folder import StudyFolder
-from tuner.plan.quantities import format_duration
-from tuner.plan.settings import Settings
-from tuner.plan.study_plan import StudyPlan
-from tuner.world.launcher import Launcher, WorldOrder
-from tuner.world.measurement import Failure, Measurement
+from tuner.world.measurement import Failure
 
 # The confirmation carries the claim, so it gets the larger part of the budget.
 RACE_SHARE = 0.4
 # A world's step count aims a little high: the next world may be faster than the calibrating one.
 STEPS_MARGIN = 1.2
-# What must fit into a budget besides one block: two pairs, the fewest that give an interval.
-LEAST_PAIRS = 2
 # Settings whose world takes this many times as long as the baseline's are hopeless, or stuck; but
 # a start may take its time, so never below LEAST_DEADLINE_S.
 HOPELESS_WORLD = 20
@@ -54,55 +47,6 @@ class Budget:
         return self.total_s - self.spent_s
 
 
-@dataclass(frozen=True)
-class Runner:
-    """Runs worlds of a plan."""
-
-    plan: StudyPlan
-    launcher: Launcher
-    folder: StudyFolder
-
-    def run(
-        self,
-        settings: Settings,
-        block: int,
-        steps: int | None,
-        deadline_s: float = math.inf,
-    ) -> Measurement | Failure:
-        """One world of these settings; `steps` is None for a calibration.
-
-        `deadline_s` can only shorten the plan's.
-        """
-        measuring = self.plan.measuring
-        return self.launcher.run(
-            WorldOrder(
-                workload=self.plan.workload,
-                settings=settings,
-                # All settings of a block get the same inputs, each block others.
-                seed=measuring.seed + max(0, block),
-                steps=steps,
-                timed_part_s=measuring.timed_part_s,
-                deadline_s=min(deadline_s, measuring.deadline_s),
-                failure_folder=self.folder.failure(settings, max(0, block)),
-            )
-        )
-
-
-def check_budget(plan: StudyPlan, first: Measurement | Failure, spent_s: float) -> None:
-    """UsageError unless the budget holds every calibration, one block, and two pairs.
-
-    `first` is the baseline's calibration, the best guess of what a world takes.
-    """
-    count = len(plan.candidates())
-    worlds = (count - 1) + count + (2 * LEAST_PAIRS if count > 1 else 0)
-    needed_s = spent_s + first.world_s * worlds
-    if isinstance(first, Measurement) and needed_s > plan.measuring.budget_s:
-        raise UsageError(
-            f"a budget of {format_duration(plan.measuring.budget_s)} is too short for one block of "
-            f"{count} settings; it needs about {format_duration(math.ceil(needed_s * 1.1))}"
-        )
-
-
 class Session:
     """Drives a study from where its store stands to its conclusion."""
 
@@ -127,6 +71,7 @@ class Session:
             return conclude(self.log)
         try:
             self._calibrate()
+            self._trace()
             if self.log.confirmation is None:
                 self._race()
             self._confirm()
@@ -142,7 +87,9 @@ class Session:
         self.log.records.append(record)
         if isinstance(record.outcome, Failure):
             failure = record.outcome
-            label = self.log.settings[record.trial]
+            label = str(self.log.settings[record.trial])
+            if record.phase == "trace":
+                label += ": no trace"
             self._observer.on_event(f"{label}: {failure.failure}: {failure.message}")
         self._observer.on_snapshot(self._snapshot())
 
@@ -158,6 +105,26 @@ class Session:
                 self._eliminate(trial, "not measured: the budget was spent before its turn")
             else:
                 self._measure(trial, CALIBRATION_BLOCK, None)
+
+    def _trace(self) -> None:
+        """Look inside each settings once, while there is time to decide as well."""
+        self._phase = "trace"
+        for trial in self.log.alive:
+            calibration = self.log.calibration(trial)
+            if calibration is None or self.log.traced(trial) is not None:
+                continue
+            least_s = self._block_s(self.log.racing) + LEAST_PAIRS * self._block_s(
+                [BASELINE, trial]
+            )
+            if self._budget.remaining_s < least_s:
+                self._observer.on_event(
+                    f"{self.log.settings[trial]}: not traced: the budget leaves no time for it"
+                )
+                continue
+            outcome = self._runner.trace(
+                self.log.settings[trial], calibration.median_step_s, self._deadline_s(trial)
+            )
+            self.add(Record(trial=trial, block=TRACE_BLOCK, phase="trace", outcome=outcome))
 
     def _race(self) -> None:
         self._phase = "race"
@@ -335,6 +302,7 @@ class Session:
             phase=self._phase,
             block=self.log.blocks("race") + self.log.blocks("confirmation"),
             worlds=len(self.log.records),
+            traced=sum(record.phase == "trace" for record in self.log.records),
             settings=len(self.log.settings),
             survivors=len(self.log.candidates),
             leader=None if leader is None else str(self.log.settings[leader]),

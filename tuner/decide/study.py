@@ -23,14 +23,14 @@ from optuna.distributions import (
 from optuna.trial import Trial, TrialState, create_trial
 from pydantic import ValidationError
 
-from tuner.decide.records import CALIBRATION_BLOCK, Record, objective_value
+from tuner.decide.records import Record, objective_value
 from tuner.errors import UsageError
 from tuner.plan.knobs import KNOBS, IntegerKnob, SecondsKnob
 from tuner.plan.settings import Dimension, Settings, default_value
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.world.environment import Environment
-from tuner.world.measurement import Failure
+from tuner.world.measurement import Failure, Measurement
 
 FORMAT = 1
 _RECORD_KEY = "rpc_tuner:record:"
@@ -239,12 +239,18 @@ class StudyStore:
     def _show(self, record: Record, plan: StudyPlan) -> None:
         """Put an outcome where Optuna's own tools look for it."""
         trial = self._trial(record.trial)
-        if isinstance(record.outcome, Failure):
+        if record.phase == "trace":
+            if isinstance(record.outcome, Failure):
+                trial.set_user_attr("trace_failure", record.outcome.message)
+            elif isinstance(record.outcome, Measurement) and record.outcome.trace is not None:
+                trial.set_user_attr("diagnosis", record.outcome.trace.diagnosis)
+        elif isinstance(record.outcome, Failure):
             trial.set_user_attr("failure", record.outcome.failure)
             trial.set_user_attr("failure_reason", record.outcome.message)
             self._study.tell(record.trial, state=TrialState.FAIL)
-        elif record.block != CALIBRATION_BLOCK:
-            trial.report(objective_value(plan.measuring.objective, record.outcome), record.block)
+        elif record.phase != "calibration":
+            value = objective_value(plan.measuring.objective, record.outcome)
+            trial.report(value, record.block)
 
     def eliminate(self, number: int, reason: str | None) -> None:
         """Note that a trial is out of the race, or (without a reason) that it is back in it.

@@ -47,6 +47,19 @@ class StudyFolder:
         """The folder of one failed world: what each rank printed, and its stacks."""
         return self.failures / f"{settings.slug}-block{block:04d}"
 
+    @property
+    def traces(self) -> Path:
+        """One trace per settings; ui.perfetto.dev opens them."""
+        return self.root / "traces"
+
+    def trace(self, settings: Settings) -> Path:
+        """The trace of these settings."""
+        return self.traces / f"{settings.slug}.json"
+
+    def trace_failure(self, settings: Settings) -> Path:
+        """The folder of a traced world that failed."""
+        return self.failures / f"{settings.slug}-trace"
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep a second search out of the folder: both would spoil each other's timings."""

@@ -19,7 +19,9 @@ from tuner.plan.workload_spec import WorkloadSpec
 FORMAT = 1
 DEFAULT_SPACE = {"num_worker_threads": "1..32"}
 
-ObjectiveName = Literal["step_ms", "step_p99_ms", "cpu_ms_per_step"]
+ObjectiveName = Literal[
+    "step_ms", "step_p99_ms", "cpu_ms_per_step", "rpc_cpu_total_ms", "rpc_p99_ms"
+]
 OptionValue = bool | int | float | str
 
 _STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

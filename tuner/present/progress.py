@@ -14,6 +14,7 @@ from tuner.present.numbers import three_digits
 
 _PHASES: dict[Phase, str] = {
     "calibration": "calibrating",
+    "trace": "tracing",
     "race": "racing",
     "confirmation": "confirming",
 }
@@ -24,6 +25,8 @@ def snapshot_line(snapshot: Snapshot) -> str:
     parts = [_PHASES[snapshot.phase]]
     if snapshot.phase == "calibration":
         parts.append(f"{snapshot.worlds} of {snapshot.settings} settings")
+    elif snapshot.phase == "trace":
+        parts.append(f"{snapshot.traced} of {snapshot.survivors} settings")
     else:
         parts.append(f"block {snapshot.block}")
         parts.append(f"{snapshot.survivors} of {snapshot.settings} settings left")

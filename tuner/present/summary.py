@@ -13,7 +13,7 @@ from tuner.decide.result import StudyResult
 from tuner.plan.folder import StudyFolder
 from tuner.plan.quantities import format_duration
 from tuner.present.config import init_rpc_lines
-from tuner.present.tables import failure_lines, trials_table
+from tuner.present.tables import failure_lines, trials_table, why_table
 from tuner.present.wording import tied_sentence, verdict_sentence
 
 
@@ -25,6 +25,9 @@ def print_summary(result: StudyResult, console: Console) -> None:
     console.print(Text(verdict_sentence(result), style="bold"), soft_wrap=True)
     if tied := tied_sentence(result):
         console.print(Text(tied), soft_wrap=True)
+    if why := why_table(result):
+        console.print()
+        console.print(why)
     if result.best is not None:
         code = init_rpc_lines(result.best, result.plan.workload)
         console.print()
@@ -55,7 +58,13 @@ def _measured(result: StudyResult) -> str:
     folder = StudyFolder(result.plan.out)
     names = ", ".join(
         path.name
-        for path in (folder.database, folder.trials_csv, folder.recommended, *folder.figures)
+        for path in (
+            folder.database,
+            folder.trials_csv,
+            folder.recommended,
+            *folder.figures,
+            folder.traces,
+        )
         if path.exists()
     )
     return (

@@ -1,6 +1,7 @@
 """The trials as a table: for a terminal, and as CSV."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import orjson
@@ -27,7 +28,11 @@ def write_trials_csv(trials: pd.DataFrame, path: Path) -> None:
 
 
 def trials_table(result: StudyResult) -> Table:
-    """The trials sorted by result: a column per tuned knob, the best and the baseline marked."""
+    """The trials sorted by result: a column per tuned knob, the best and the baseline marked.
+
+    `RPC` is the CPU total of the calls per step, `at once` how many a server ran, mean/max; both
+    are from the settings' traces.
+    """
     rows = [(Settings.from_json(row.settings), row) for row in result.rows]
     dimensions = list(dict.fromkeys(d for settings, _ in rows for d in settings.values))
     confidence = f"{result.plan.measuring.confidence * 100:g} %"
@@ -41,7 +46,8 @@ def trials_table(result: StudyResult) -> Table:
         (f"{confidence}\ninterval", 9),
         ("worlds", 6),
         ("CPU\ncores", 5),
-        ("RSS\n(MB)", 5),
+        ("RPC\n(ms)", 5),
+        ("at\nonce", 5),
     ):
         table.add_column(header, justify="right", no_wrap=True, min_width=min_width)
     table.add_column("outcome", min_width=12)
@@ -55,10 +61,30 @@ def trials_table(result: StudyResult) -> Table:
             else f"{three_digits(row.ci_low)}-{three_digits(row.ci_high)}",
             str(row.samples),
             three_digits(row.cpu_cores),
-            "" if math.isnan(row.peak_rss_mb) else f"{row.peak_rss_mb:.0f}",
+            three_digits(row.rpc_cpu_total_ms),
+            _at_once(row),
             _outcome(result, row, is_best),
             style="bold" if is_best else "red" if row.failure is not None else None,
         )
+    return table
+
+
+def why_table(result: StudyResult) -> Table | None:
+    """What was traced of the baseline and of the winner, side by side; None if nothing was."""
+    if not (rows := result.why):
+        return None
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Why", title_justify="left")
+    table.add_column("")
+    for role, row in rows.items():
+        table.add_column(f"{role}: {row.label}", ratio=1, overflow="fold")
+    facts: list[tuple[str, Callable[[TrialRow], str]]] = [
+        ("RPC CPU total, ms per step", lambda row: three_digits(row.rpc_cpu_total_ms)),
+        ("calls served at once, mean/max", _at_once),
+        ("traced / untraced step time", lambda row: three_digits(row.observer_effect)),
+        ("limit", lambda row: row.diagnosis or ""),
+    ]
+    for name, of in facts:
+        table.add_row(name, *(of(row) for row in rows.values()))
     return table
 
 
@@ -80,12 +106,21 @@ def _value(settings: Settings, dimension: Dimension) -> str:
     return KNOBS[dimension.knob].format(values[dimension])
 
 
+def _at_once(row: TrialRow) -> str:
+    """Calls served at once while any was: `3.9/4`."""
+    if math.isnan(row.parallelism_mean):
+        return ""
+    return f"{row.parallelism_mean:.1f}/{row.parallelism_max:.0f}"
+
+
 def _outcome(result: StudyResult, row: TrialRow, is_best: bool) -> str:
-    marks = [row.outcome]
+    marks = []
     if is_best:
         marks.append("best" if result.verdict in ("better", "tie") else "kept")
+    elif row.tied_with_best:
+        marks.append("tied")
+    if row.outcome != "completed" or not (marks or row.label == str(result.baseline)):
+        marks.insert(0, row.outcome)
     if row.label == str(result.baseline):
         marks.append("baseline")
-    if row.tied_with_best and not is_best:
-        marks.append("tied")
     return ", ".join(marks)
