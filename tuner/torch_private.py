@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol
 import torch
 import torch.distributed as dist
 import torch.distributed.rpc as rpc
-from torch._C._distributed_rpc import PyRRef
-from torch.distributed.rpc import api, internal
+from torch.distributed.rpc import api, internal, rref_proxy
+from torch.distributed.rpc.constants import UNSET_RPC_TIMEOUT
 from torch.futures import Future
 
 # The last Python before C++, by what runs on the server.
@@ -23,6 +23,13 @@ _SENDERS = {
     "_invoke_rpc_torchscript": "script",
     "_invoke_remote_torchscript": "script",
 }
+_PY_RREF: Any = api.PyRRef  # type: ignore[attr-defined]
+_local_invoke: Any = rref_proxy._local_invoke
+_local_invoke_async_execution: Any = rref_proxy._local_invoke_async_execution
+_find_builtin: Any = torch.jit._builtins._find_builtin
+_KINDS = {mode: f"rpc_{mode.value}" for mode in internal.RPCExecMode}
+_send_udf: Any = api._invoke_rpc_python_udf  # type: ignore[attr-defined]
+
 # How torch marks the error of a call that ran past its rpc_timeout.
 RPC_TIMEOUT_MARK = "RPCErr:1:"
 # Kineto's complaint, at any level, when it first starts in another thread than the one that
@@ -48,9 +55,12 @@ def missing_support() -> list[str]:
 def missing_tracing_support() -> list[str]:
     """What this torch lacks for tracing, each as a sentence."""
     needed = {
-        "rpc.api": (api, ["_enable_rpc_profiler", "PythonUDF", *_SENDERS]),
-        "rpc.internal": (internal, ["_internal_rpc_pickler", "PythonUDF"]),
-        "rpc.PyRRef": (PyRRef, ["_get_future", "_get_type", "to_here"]),
+        "rpc.api": (
+            api,
+            ["_invoke_rpc", "_enable_rpc_profiler", "_to_worker_info", "PythonUDF", *_SENDERS],
+        ),
+        "rpc.internal": (internal, ["_run_function", "PythonUDF", "RemoteException"]),
+        "rpc.PyRRef": (_PY_RREF, ["_get_future", "_get_type", "to_here"]),
         "_C._profiler": (torch._C._profiler, ["_ExperimentalConfig"]),
     }
     return [
@@ -88,33 +98,56 @@ class CallTarget(NamedTuple):
     """What a call is about to run, and where."""
 
     kind: str
-    """`rpc_sync`, `rpc_async` or `rpc_remote`."""
+    """`rpc_sync`, `rpc_async`, `rpc_remote` or `to_here`."""
     function: str
-    """As PyTorch's own profiling keys name it."""
+    """As PyTorch's own profiling keys name it; a proxy's as `Class.method`; empty for to_here."""
     server: str
     server_rank: int
+    worker: Any = None
+    """PyTorch's own WorkerInfo."""
+    timeout_s: float = 0.0
+    """0 for none; known where `call_python` is asked for the call."""
 
 
 class ClientHooks(Protocol):
     """What a tracer does at the client's end of a call; see `hooked_client`."""
 
+    def call_python(
+        self,
+        target: CallTarget,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Future[Any]:
+        """An `rpc_sync` or `rpc_async` of a plain Python function: make it, and give its future."""
+
     def opened(
         self, target: CallTarget, inner: AbstractContextManager[Any]
     ) -> AbstractContextManager[Any]:
-        """A call begins. The context is left when it is issued, or has failed to be.
+        """Any other call begins. The context is left when it is issued, or has failed to be.
 
         Gives what `inner`, PyTorch's own profiling context, gives.
         """
 
     def wrapped(
-        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        method: str | None,
     ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-        """What is to be sent instead of this Python function with its arguments."""
+        """What is to be sent instead of the Python function of the call that was opened last.
+
+        `method` is `Class.method` where a proxy calls.
+        """
 
     def sent(self, body: str, future: Future[Any]) -> None:
-        """The call that was opened last on this thread is on its way."""
+        """The call that was opened last on this thread is on its way.
 
-    def fetching(self, server: str, server_rank: int, fetch: Callable[[], Any]) -> Any:
+        `future` is complete once it is answered, or has failed.
+        """
+
+    def fetching(self, target: CallTarget, fetch: Callable[[], Any]) -> Any:
         """An RRef's value is to be fetched from its owner: do it, and give the value."""
 
 
@@ -122,28 +155,42 @@ class ClientHooks(Protocol):
 def hooked_client(hooks: ClientHooks) -> Iterator[None]:
     """Have each call that Python issues pass `hooks`, however the caller imported the API.
 
-    The hooks sit at names that `rpc.api` looks up anew in each call: its own profiling context,
-    the constructor of what it pickles, and the C++ functions that it ends in.
+    The hooks sit at names that `rpc.api` looks up anew in each call: what `rpc_sync` and
+    `rpc_async` share; and, for `remote` and for what does not run as plain Python, the profiling
+    context, the constructor of what is pickled, and the C++ functions that it all ends in.
     """
     private: Any = api
-    profiling, udf = private._enable_rpc_profiler, private.PythonUDF
-    to_here: Any = PyRRef.to_here
+    invoke_rpc, udf = private._invoke_rpc, private.PythonUDF
+    profiling, to_here = private._enable_rpc_profiler, _PY_RREF.to_here
+
+    def invoke(
+        to: Any, func: Any, mode: Any, args: Any = None, kwargs: Any = None, timeout: float = -1
+    ) -> Any:
+        if not _is_plain_python(func):
+            return invoke_rpc(to, func, mode, args, kwargs, timeout)
+        worker = private._to_worker_info(to)
+        args = args or ()
+        name = _method_of_proxy(args) if _is_proxy(func) else _function_name(func)
+        timeout_s = private.get_rpc_timeout() if timeout == UNSET_RPC_TIMEOUT else timeout
+        kind = _KINDS[mode]
+        target = CallTarget(kind, name, worker.name, worker.id, worker, timeout_s)
+        return hooks.call_python(target, func, args, kwargs or {})
 
     def enable(
-        should_profile: bool, qualified_name: str | None, func: Any, mode: Any, server: Any
+        should_profile: bool, qualified_name: str | None, func: Any, mode: Any, worker: Any
     ) -> AbstractContextManager[Any]:
-        inner = profiling(should_profile, qualified_name, func, mode, server)
-        function = qualified_name or _function_name(func)
-        target = CallTarget(f"rpc_{mode.value}", function, server.name, server.id)
-        return hooks.opened(target, inner)
+        inner = profiling(should_profile, qualified_name, func, mode, worker)
+        name = qualified_name or _function_name(func)
+        return hooks.opened(CallTarget(_KINDS[mode], name, worker.name, worker.id), inner)
 
     def make_udf(func: Any, args: Any, kwargs: Any) -> Any:
-        return udf(*hooks.wrapped(func, args, kwargs))
+        method = _method_of_proxy(args) if _is_proxy(func) else None
+        return udf(*hooks.wrapped(func, args, kwargs, method))
 
     def sending(send: Callable[..., Any], body: str) -> Callable[..., Any]:
         def send_and_tell(*args: Any, **kwargs: Any) -> Any:
             result = send(*args, **kwargs)
-            future: Any = result._get_future() if isinstance(result, PyRRef) else result
+            future: Any = result._get_future() if isinstance(result, _PY_RREF) else result
             hooks.sent(body, future)
             return result
 
@@ -153,12 +200,42 @@ def hooked_client(hooks: ClientHooks) -> Iterator[None]:
         if rref.is_owner():
             return to_here(rref, *args, **kwargs)
         owner = rref.owner()
-        return hooks.fetching(owner.name, owner.id, lambda: to_here(rref, *args, **kwargs))
+        target = CallTarget("to_here", "", owner.name, owner.id)
+        return hooks.fetching(target, lambda: to_here(rref, *args, **kwargs))
 
     senders = {name: sending(getattr(api, name), body) for name, body in _SENDERS.items()}
-    here = _replaced(api, _enable_rpc_profiler=enable, PythonUDF=make_udf, **senders)
-    with here, _replaced(PyRRef, to_here=fetch):
+    here = _replaced(
+        api, _invoke_rpc=invoke, _enable_rpc_profiler=enable, PythonUDF=make_udf, **senders
+    )
+    with here, _replaced(_PY_RREF, to_here=fetch):
         yield
+
+
+def send_python(target: CallTarget, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Send a Python function as `rpc_async` does; gives the future of its answer.
+
+    Past the hooks: nothing else is told of the call.
+    """
+    private: Any = api
+    pickled, tensors = private._default_pickler.serialize(internal.PythonUDF(func, args, {}))
+    return _send_udf(target.worker, pickled, tensors, target.timeout_s, False)
+
+
+def run_as_server(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What PyTorch would answer a call of this function.
+
+    An exception is an answer too: `error_of` tells. PyTorch prints its traceback here.
+    """
+    run: Any = internal._run_function
+    return run(internal.PythonUDF(func, args, kwargs))
+
+
+def error_of(answer: Any) -> str:
+    """The exception that an answer stands for, as one line; empty if it is a plain result."""
+    if type(answer) is not internal.RemoteException:
+        return ""
+    lines = str(answer.msg).split("\n")
+    return lines[1] if len(lines) > 1 else lines[0]
 
 
 @contextmanager
@@ -173,31 +250,23 @@ def _replaced(place: Any, **names: Any) -> Iterator[None]:
             setattr(place, name, value)
 
 
-@contextmanager
-def hooked_requests(
-    arrived: Callable[[Callable[..., Any], tuple[Any, ...]], None],
-) -> Iterator[None]:
-    """Have `arrived` hear of each Python function with its arguments that this process is sent."""
-    pickler: Any = internal._internal_rpc_pickler
-    deserialize = pickler.deserialize
-
-    def deserialize_and_tell(binary_data: bytes, tensor_table: Any) -> Any:
-        result = deserialize(binary_data, tensor_table)
-        if type(result) is internal.PythonUDF:
-            arrived(result.func, result.args)
-        return result
-
-    pickler.deserialize = deserialize_and_tell
-    try:
-        yield
-    finally:
-        del pickler.deserialize
+def _is_plain_python(func: Any) -> bool:
+    """Whether this runs as Python on the server, and answers when it returns."""
+    return (
+        callable(func)
+        and not hasattr(func, "_wrapped_async_rpc_function")
+        and not isinstance(func, torch.jit.ScriptFunction)
+        and _find_builtin(func) is None
+    )
 
 
-def method_of_proxy(func: Callable[..., Any], args: tuple[Any, ...]) -> str | None:
-    """`Class.method` if this is what `rref.rpc_sync()` and its like send, else None."""
-    if getattr(func, "__module__", None) != "torch.distributed.rpc.rref_proxy":
-        return None
+def _is_proxy(func: Any) -> bool:
+    """Whether this is what `rref.rpc_sync()` and its like send."""
+    return func is _local_invoke or func is _local_invoke_async_execution
+
+
+def _method_of_proxy(args: tuple[Any, ...]) -> str:
+    """`Class.method`, from what a proxy sends."""
     rref, method = args[0], args[1]
     with suppress(Exception):
         # The proxy has asked for the type already; the RRef keeps the answer.
@@ -229,7 +298,8 @@ class OperatorProfiler:
         # Kineto tells the terminal about each start and stop, unless it is told not to.
         os.environ.setdefault("KINETO_LOG_LEVEL", "99")
         self._profile = torch.autograd.profiler.profile(use_kineto=True, experimental_config=config)
-        self._profile.__enter__()  # type: ignore[no-untyped-call]
+        with _stderr_without(_KINETO_THREAD_COMPLAINT):
+            self._profile.__enter__()  # type: ignore[no-untyped-call]
 
     def stop(self) -> list[RecordedOperator]:
         """What was recorded, in no particular order; names that are equal are one object."""

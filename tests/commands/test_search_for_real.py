@@ -12,6 +12,8 @@ from pathlib import Path
 import optuna
 import pytest
 
+from tuner.trace.events import read_trace
+
 pytestmark = pytest.mark.world
 
 ROOT = Path(__file__).parents[2]
@@ -57,11 +59,17 @@ def test_a_search_answers_and_leaves_its_files(tmp_path: Path) -> None:
         assert set(trial) == {
             "settings", "outcome", "failure", "samples", "value", "ci_low", "ci_high",
             "cpu_cores", "peak_rss_mb", "rpc_cpu_total_ms", "parallelism_mean",
-            "parallelism_max", "tied_with_best",
+            "parallelism_max", "observer_effect", "diagnosis", "tied_with_best",
         }  # fmt: skip
         assert trial["value"] > 0
         assert 0 < trial["cpu_cores"] < 64
+        assert trial["rpc_cpu_total_ms"] > 0
+        assert 1 <= trial["parallelism_mean"] <= trial["parallelism_max"] <= 4
+        assert trial["observer_effect"] > 0.5
+        assert "worker1" in trial["diagnosis"]
+    assert trials[1]["parallelism_max"] == 1
     assert trials[16]["samples"] == 10
+    assert document["why"]["baseline"] == trials[16]["diagnosis"]
 
     folder = tmp_path / "studies" / "udf"
     study = optuna.load_study(study_name="udf", storage=f"sqlite:///{folder}/study.db")
@@ -70,6 +78,15 @@ def test_a_search_answers_and_leaves_its_files(tmp_path: Path) -> None:
     assert recommended["format"] == 1
     assert recommended["settings"] == document["best"]
     assert recommended["environment"]["options"] == {"calls": 4, "size": 100, "rounds": 10}
+    for number in trials:
+        trace = read_trace(folder / "traces" / f"num_worker_threads={number}.json")
+        assert trace.losses == ()
+        assert trace.observer_effect == trials[number]["observer_effect"]
+        assert trace.ranks[1].num_worker_threads == number
+        # The recipe's function: 1 + 10 * 4 operators called, and what these call.
+        assert len(trace.calls) == 4 * (trace.steps or 0)
+        counts = trace.operators["name"][trace.operators["call_id"].notna()].value_counts()
+        assert counts["aten::mul"] == counts["aten::sigmoid"] == 10 * len(trace.calls)
     with (folder / "trials.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {row["label"] for row in rows} == {f"num_worker_threads={n}" for n in (1, 2, 16)}
@@ -81,6 +98,16 @@ def test_a_search_answers_and_leaves_its_files(tmp_path: Path) -> None:
     assert (folder / "step_time.png").read_bytes().startswith(b"\x89PNG")
     leftovers = [path.name for path in folder.iterdir() if path.name.startswith(".")]
     assert leftovers == []
+
+
+def test_a_search_by_what_only_a_trace_tells(tmp_path: Path) -> None:
+    done = command(
+        *QUICK, "--objective", "rpc_p99_ms", "--max-blocks", "8", "--json", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["objective"], document["unit"]) == ("rpc_p99_ms", "ms")
+    assert all(trial["value"] > 0 for trial in document["trials"])
 
 
 def test_a_search_tells_a_person_what_to_do(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ class Facts(msgspec.Struct):
     base_time_ns: int
     window_ns: tuple[int, int]
     ranks: tuple[RankFacts, ...]
+    operators_recorded: bool = True
     steps: int | None = None
     clock_error_ns: int = 0
     observer_effect: float | None = None

@@ -65,6 +65,7 @@ def read_native(text: TraceText) -> Trace:
         source="rpc-tuner",
         base_time_ns=facts.base_time_ns,
         window_ns=facts.window_ns,
+        operators_recorded=facts.operators_recorded,
         steps=facts.steps,
         clock_error_ns=facts.clock_error_ns,
         observer_effect=facts.observer_effect,

@@ -72,7 +72,7 @@ class TraceRank:
     cpu_s: float | None = None
     """CPU seconds of the process over the window."""
     threads: tuple[tuple[int, str], ...] = ()
-    """Thread ids and what each is: `main`, `RPC worker`, or the kernel's name for it."""
+    """Thread ids and what each is: `main`, `RPC worker 1`, or the kernel's name for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +89,8 @@ class Trace:
     """Unix time of the frames' zero."""
     window_ns: tuple[int, int] = (0, 0)
     """From when to when the trace was taken."""
+    operators_recorded: bool = True
+    """Whether operators were asked for at all."""
     steps: int | None = None
     """Steps of the workload in the window, where it was a workload's."""
     clock_error_ns: int = 0

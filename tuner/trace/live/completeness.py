@@ -10,7 +10,7 @@ def missing_spans(recordings: Sequence[RankRecording]) -> list[str]:
     """What the spans lack, each as a sentence; empty for a complete trace.
 
     Both ends count apart from the tracing: the client where Python hands a call to C++, the
-    server where a request is unpickled.
+    server as a request arrives.
     """
     problems = []
     served = {span.call_id for each in recordings for span in each.server_spans}

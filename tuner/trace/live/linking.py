@@ -6,8 +6,7 @@ call that the name and the times fit. Where several fit, any assignment that the
 good as another; the link says `inferred`.
 """
 
-import heapq
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -108,18 +107,18 @@ def _slot(operators: Sequence[OperatorSpan], thread: int, inside: list[int]) -> 
 def _matched(
     slots: Sequence[_Slot], calls: Sequence[ClientSpan]
 ) -> Iterator[tuple[_Slot, ClientSpan]]:
-    """Slots with the calls that may have run them, each at most once.
+    """Slots with the calls that may have run them, each at most once, as many as there can be.
 
-    Of the calls under way around a slot the one that ends first gets it: the others can wait.
+    Of the calls under way all around a slot, the one that ends first gets it: those that end
+    later may fit other slots, too.
     """
     waiting = sorted(calls, key=lambda call: call.start_ns, reverse=True)
-    under_way: list[tuple[float, int, ClientSpan]] = []
+    begun: list[tuple[float, int, ClientSpan]] = []
     for slot in sorted(slots, key=lambda slot: slot.start_ns):
         while waiting and waiting[-1].start_ns <= slot.start_ns:
             call = waiting.pop()
             end_ns = float("inf") if call.end_ns is None else call.end_ns
-            heapq.heappush(under_way, (end_ns, call.call_id, call))
-        while under_way and under_way[0][0] < slot.end_ns:
-            heapq.heappop(under_way)
-        if under_way:
-            yield slot, heapq.heappop(under_way)[2]
+            insort(begun, (end_ns, call.call_id, call))
+        position = bisect_left(begun, (slot.end_ns,))
+        if position < len(begun):
+            yield slot, begun.pop(position)[2]

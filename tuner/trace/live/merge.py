@@ -98,6 +98,7 @@ def merge(
         base_time_ns=base_ns,
         window_ns=(window_ns[0] - base_ns, window_ns[1] - base_ns),
         ranks=tuple(map(_rank_facts, recordings)),
+        operators_recorded=all(each.operators is not None for each in recordings),
         steps=steps,
         clock_error_ns=_clock_error_ns(clocks),
         observer_effect=observer_effect,

@@ -81,7 +81,7 @@ class Profile:
         """One row per call key: where the time of a call goes, means in us."""
         from tuner.trace.analysis import breakdown
 
-        return breakdown(self.trace.calls, self.trace.clock_error_ns)
+        return breakdown(self.trace.calls)
 
     def parallelism(self, source: Literal["calls", "operators"] = "calls") -> "pd.DataFrame":
         """One row per server: how many of its calls, or threads in operators, ran at once."""

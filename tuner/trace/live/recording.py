@@ -78,4 +78,4 @@ class RankRecording:
     issued: dict[tuple[str, str], int]
     """Calls issued, by server and body, counted where Python hands them to C++."""
     arrived: dict[int, int]
-    """Requests unpickled, by the client's rank, counted before anything runs."""
+    """Requests that arrived, by the client's rank, counted before anything runs."""

@@ -1,15 +1,14 @@
 """Spans of calls, taken in Python at both ends of each; runs in every process while it is traced.
 
-Light on imports: a process that is sent its first traced call imports this module then.
+Light on imports: a process that is sent its first traced call imports this module then. Short on
+work: what can wait until the trace has ended does.
 """
 
-import ctypes
 import itertools
-import os
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 from typing import Any
 
@@ -18,38 +17,13 @@ from torch.futures import Future
 from tuner.torch_private import (
     RPC_TIMEOUT_MARK,
     CallTarget,
+    error_of,
     hooked_client,
-    hooked_requests,
-    method_of_proxy,
+    run_as_server,
+    send_python,
 )
 from tuner.trace.live.recording import CALLS_PER_RANK, ClientSpan, ServerSpan
-
-# PyDLL keeps the GIL: a reading that gave it up would change the very thing it measures.
-_pread = ctypes.PyDLL(None).pread
-_pread.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_long)
-_pread.restype = ctypes.c_ssize_t
-_STATISTICS_BYTES = 64
-
-
-class RunQueueClock:
-    """How long one thread has been runnable and waited for a core; belongs to that thread."""
-
-    def __init__(self) -> None:
-        try:
-            self._file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            self._file = -1
-        self._buffer = ctypes.create_string_buffer(_STATISTICS_BYTES)
-        self._address = ctypes.addressof(self._buffer)
-
-    def read_ns(self) -> int | None:
-        """Nanoseconds since the thread began; None where the kernel does not keep it."""
-        length = _pread(self._file, self._address, _STATISTICS_BYTES, 0)
-        return int(self._buffer.raw[:length].split()[1]) if length > 0 else None
-
-    def __del__(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
+from tuner.trace.live.run_queue import RunQueueClock
 
 
 class _Thread:
@@ -87,65 +61,41 @@ class _OpenCall:
     __slots__ = (
         "body",
         "call_id",
-        "function",
-        "inner",
+        "future",
         "issued_ns",
-        "outer",
         "parent",
-        "recorder",
         "start_ns",
         "target",
         "thread",
     )
 
-    def __init__(
-        self, recorder: "SpanRecorder", target: CallTarget, inner: AbstractContextManager[Any]
-    ) -> None:
-        self.recorder = recorder
+    def __init__(self, call_id: int, target: CallTarget, body: str) -> None:
+        thread = _this_thread()
+        self.call_id = call_id
         self.target = target
-        self.function = target.function
-        self.inner = inner
-        self.body = ""
+        self.body = body
+        self.thread = thread.id
+        self.parent = thread.serving
+        self.future: Future[Any] | None = None
         self.issued_ns = 0
-        self.thread = _this_thread()
-        self.parent = self.thread.serving
-        self.call_id = recorder.new_call_id()
         self.start_ns = time.time_ns()
 
-    def __enter__(self) -> Any:
-        self.outer, self.thread.opened = self.thread.opened, self
-        return self.inner.__enter__()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        # What raised before it was sent, say while it was pickled, was never a call.
-        self.thread.opened = self.outer
-        return self.inner.__exit__(kind, error, trace)
-
-    def ended(self, future: Future[Any]) -> None:
-        """The client's future is complete: on an RPC thread, or at once where it was already."""
-        end_ns = time.time_ns()
-        try:
-            future.value()
-        except Exception as error:
-            self.recorder.close_call(self, end_ns, _status(error), _one_line(error))
-        else:
-            self.recorder.close_call(self, end_ns, "ok", "")
+    @property
+    def is_pending(self) -> bool:
+        """Whether the call is still under way."""
+        return self.future is None or not self.future.done()
 
     def span(self, end_ns: int | None, status: str, error: str) -> ClientSpan:
         """What is kept of it."""
+        target = self.target
         return ClientSpan(
             self.call_id,
-            self.target.kind,
+            target.kind,
             self.body,
-            self.function,
-            self.target.server,
-            self.target.server_rank,
-            self.thread.id,
+            target.function,
+            target.server,
+            target.server_rank,
+            self.thread,
             self.parent,
             self.start_ns,
             self.issued_ns,
@@ -153,6 +103,17 @@ class _OpenCall:
             status,
             error,
         )
+
+    def unanswered(self) -> ClientSpan:
+        """What is known of a call of which no answer has told: it is under way, or has failed.
+
+        PyTorch fails it when its time limit has passed; of other failures the time is unknown.
+        """
+        if self.future is None or self.is_pending:
+            return self.span(None, "unfinished", "")
+        status, problem = _outcome(self.future)
+        limit_ns = self.issued_ns + round(self.target.timeout_s * 1e9)
+        return self.span(limit_ns if status == "timed-out" else None, status, problem)
 
 
 class SpanRecorder:
@@ -162,59 +123,54 @@ class SpanRecorder:
 
     def __init__(self, rank: int) -> None:
         self._numbers = itertools.count(rank * CALLS_PER_RANK)
-        self._closed_calls: list[ClientSpan] = []
-        self._open_calls: dict[int, _OpenCall] = {}
-        self._served: list[ServerSpan] = []
+        self._ended: list[tuple[_OpenCall, int, str, str]] = []
+        self._open: dict[int, _OpenCall] = {}
+        self._served: list[tuple[int, int, int, int, int, int | None]] = []
         self._serving: dict[int, tuple[int, int]] = {}
         self._done_ns: dict[int, int] = {}
         # itertools.count: next() on one is atomic, += on a number is not.
         self._issued: dict[tuple[str, str], itertools.count[int]] = {}
         self._arrived: dict[int, itertools.count[int]] = {}
-        self._client_hooks, self._server_hooks = ExitStack(), ExitStack()
+        self._hooks = ExitStack()
 
     def listen(self) -> None:
         """Record the calls that this process serves."""
         if SpanRecorder.current is not None:
             raise RuntimeError("this process is being traced already")
         SpanRecorder.current = self
-        self._server_hooks.enter_context(hooked_requests(self._request_arrived))
 
     def issue(self) -> None:
         """Record the calls that this process issues. Only once all ranks listen."""
-        self._client_hooks.enter_context(hooked_client(self))
+        self._hooks.enter_context(hooked_client(self))
 
     def stop_issuing(self) -> None:
         """Record no new calls; those under way go on."""
-        self._client_hooks.close()
+        self._hooks.close()
 
     def stop_listening(self) -> None:
         """Record nothing any more."""
         self.stop_issuing()
-        self._server_hooks.close()
         SpanRecorder.current = None
         _threads.clear()  # threads come and go between traces, and their files with them
 
     @property
     def pending(self) -> int:
         """Calls under way, issued or served here."""
-        return len(self._open_calls) + len(self._serving)
+        calls = list(self._open.values())
+        return sum(call.is_pending for call in calls) + len(self._serving)
 
     def client_spans(self) -> list[ClientSpan]:
-        """All calls issued; those under way come last, without an end."""
-        return [
-            *self._closed_calls,
-            *(call.span(None, "unfinished", "") for call in list(self._open_calls.values())),
-        ]
+        """All calls issued; those that no answer has told of come last."""
+        ended = [call.span(end_ns, status, error) for call, end_ns, status, error in self._ended]
+        return ended + [call.unanswered() for call in list(self._open.values())]
 
     def server_spans(self) -> list[ServerSpan]:
         """All calls served; those under way come last, without an end."""
+        served = [ServerSpan(*span) for span in self._served]
         running = list(self._serving.items())
-        return [
-            *self._served,
-            *(
-                ServerSpan(call, thread, start, None, None, None)
-                for call, (thread, start) in running
-            ),
+        return served + [
+            ServerSpan(call_id, thread, start_ns, None, None, None)
+            for call_id, (thread, start_ns) in running
         ]
 
     def done_ns(self) -> dict[int, int]:
@@ -226,26 +182,50 @@ class SpanRecorder:
         issued = {key: next(count) for key, count in self._issued.items()}
         return issued, {rank: next(count) for rank, count in self._arrived.items()}
 
-    def new_call_id(self) -> int:
-        """An id that no other call of any rank has."""
-        return next(self._numbers)
-
     # The client's end: tuner.torch_private.ClientHooks.
+
+    def call_python(
+        self,
+        target: CallTarget,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Future[Any]:
+        """See `ClientHooks.call_python`: the answer tells of the call's end; see `answer`."""
+        call_id = next(self._numbers)
+        call = _OpenCall(call_id, target, "python")
+        # The answer may be here before the next line is.
+        self._open[call_id] = call
+        try:
+            future: Future[Any] = send_python(target, answer, (call_id, func, args, kwargs))
+        except BaseException:
+            del self._open[call_id]  # it could not be pickled, say, and was never a call
+            raise
+        call.issued_ns = time.time_ns()
+        self._count_issued(target.server, "python")
+        if call_id in self._open:
+            call.future = future
+        return future
 
     def opened(
         self, target: CallTarget, inner: AbstractContextManager[Any]
     ) -> AbstractContextManager[Any]:
         """See `ClientHooks.opened`."""
-        return _OpenCall(self, target, inner)
+        return _Issuing(_OpenCall(next(self._numbers), target, ""), inner)
 
     def wrapped(
-        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        method: str | None,
     ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-        """See `ClientHooks.wrapped`: the function goes inside of `served`, with the call's id."""
+        """See `ClientHooks.wrapped`: the function travels inside of ours, with the call's id."""
         call = _this_thread().opened
         if call is None:
             return func, args, kwargs
-        call.function = method_of_proxy(func, args) or call.function
+        if method is not None:
+            call.target = call.target._replace(function=method)
         return served, (call.call_id, func, args, kwargs), {}
 
     def sent(self, body: str, future: Future[Any]) -> None:
@@ -255,16 +235,21 @@ class SpanRecorder:
             return
         call.body = body
         call.issued_ns = time.time_ns()
-        self._open_calls[call.call_id] = call
         self._count_issued(call.target.server, body)
-        future.add_done_callback(call.ended)
+        call.future = future
+        self._open[call.call_id] = call
 
-    def fetching(self, server: str, server_rank: int, fetch: Callable[[], Any]) -> Any:
+        def ended(future: Future[Any]) -> None:
+            self.ended(call.call_id, time.time_ns(), *_outcome(future))
+
+        future.add_done_callback(ended)
+
+    def fetching(self, target: CallTarget, fetch: Callable[[], Any]) -> Any:
         """See `ClientHooks.fetching`."""
-        call = _OpenCall(self, CallTarget("to_here", "", server, server_rank), _NOTHING)
-        call.body, call.issued_ns = "fetch", call.start_ns
-        self._open_calls[call.call_id] = call
-        self._count_issued(server, "fetch")
+        call = _OpenCall(next(self._numbers), target, "fetch")
+        call.issued_ns = call.start_ns
+        self._count_issued(target.server, "fetch")
+        self._open[call.call_id] = call
         status, problem = "ok", ""
         try:
             return fetch()
@@ -272,26 +257,24 @@ class SpanRecorder:
             status, problem = _status(error), _one_line(error)
             raise
         finally:
-            self.close_call(call, time.time_ns(), status, problem)
+            self.ended(call.call_id, time.time_ns(), status, problem)
 
-    def close_call(self, call: _OpenCall, end_ns: int, status: str, error: str) -> None:
+    def ended(self, call_id: int, end_ns: int, status: str, error: str) -> None:
         """A call has ended."""
-        self._closed_calls.append(call.span(end_ns, status, error))
-        del self._open_calls[call.call_id]
+        if (call := self._open.pop(call_id, None)) is not None:
+            call.future = None  # and what it holds
+            self._ended.append((call, end_ns, status, error))
 
     def _count_issued(self, server: str, body: str) -> None:
-        next(self._issued.setdefault((server, body), itertools.count()))
+        _count(self._issued, (server, body))
 
     # The server's end.
-
-    def _request_arrived(self, func: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        if func is served:
-            next(self._arrived.setdefault(args[0] // CALLS_PER_RANK, itertools.count()))
 
     def serve(
         self, call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Run a function that this process was sent."""
+        _count(self._arrived, call_id // CALLS_PER_RANK)
         thread = _this_thread()
         outer, thread.serving = thread.serving, call_id
         waited_ns = thread.run_queue.read_ns()
@@ -305,26 +288,104 @@ class SpanRecorder:
             end_ns = time.time_ns()
             if waited_ns is not None and (now_ns := thread.run_queue.read_ns()) is not None:
                 waited_ns = now_ns - waited_ns
-            self._served.append(ServerSpan(call_id, thread.id, start_ns, end_ns, cpu_ns, waited_ns))
+            self._served.append((call_id, thread.id, start_ns, end_ns, cpu_ns, waited_ns))
             del self._serving[call_id]
             thread.serving = outer
-        if isinstance(result, Future):
-            # An async_execution function: its answer comes later, from whichever thread.
-            result.add_done_callback(lambda _: self._done_ns.__setitem__(call_id, time.time_ns()))
         return result
+
+    def done(self, call_id: int) -> None:
+        """The future of a served `async_execution` call is complete."""
+        self._done_ns[call_id] = time.time_ns()
+
+
+def _count(counts: dict[Any, "itertools.count[int]"], key: object) -> None:
+    """Count one more; safe in any number of threads."""
+    try:
+        next(counts[key])
+    except KeyError:
+        next(counts.setdefault(key, itertools.count()))
+
+
+class _Issuing:
+    """The context in which a call is issued: PyTorch's own, with the call at hand in it."""
+
+    def __init__(self, call: _OpenCall, inner: AbstractContextManager[Any]) -> None:
+        self._call = call
+        self._inner = inner
+
+    def __enter__(self) -> Any:
+        thread = _this_thread()
+        self._outer, thread.opened = thread.opened, self._call
+        return self._inner.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        # What raised before it was sent, say while it was pickled, was never a call.
+        _this_thread().opened = self._outer
+        return self._inner.__exit__(kind, error, trace)
 
 
 def served(
     call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """What a traced client sends in place of `func`."""
+    """What a traced client sends in place of `func` where the answer must be `func`'s own.
+
+    An RRef keeps it, or it is a future of an `async_execution` function.
+    """
     recorder = SpanRecorder.current
     if recorder is None:  # the trace has ended meanwhile
         return func(*args, **kwargs)
-    return recorder.serve(call_id, func, args, kwargs)
+    result = recorder.serve(call_id, func, args, kwargs)
+    if isinstance(result, Future):
+        result.add_done_callback(lambda _: recorder.done(call_id))
+    return result
 
 
-_NOTHING = nullcontext()
+def answer(
+    call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """What a traced client sends in place of any other `func`.
+
+    The answer tells the client of the call's end as it is unpickled. A callback on the client's
+    future would do, too, but costs two more turns of the GIL on a thread that has no state yet.
+    """
+    recorder = SpanRecorder.current
+    if recorder is None:
+        return func(*args, **kwargs)
+    return _Answer(call_id, recorder.serve(call_id, run_as_server, (func, args, kwargs), {}))
+
+
+class _Answer:
+    """An answer that is unpickled as the plain value, and tells the recorder of it."""
+
+    __slots__ = ("call_id", "value")
+
+    def __init__(self, call_id: int, value: object) -> None:
+        self.call_id = call_id
+        self.value = value
+
+    def __reduce__(self) -> tuple[Callable[[int, Any], Any], tuple[int, Any]]:
+        return _answered, (self.call_id, self.value)
+
+
+def _answered(call_id: int, value: Any) -> Any:
+    if (recorder := SpanRecorder.current) is not None:
+        error = error_of(value)
+        recorder.ended(call_id, time.time_ns(), "raised" if error else "ok", error)
+    return value
+
+
+def _outcome(future: Future[Any]) -> tuple[str, str]:
+    """The status of a call whose future is complete, and its error in one line."""
+    try:
+        future.value()
+    except Exception as error:
+        return _status(error), _one_line(error)
+    return "ok", ""
 
 
 def _status(error: BaseException) -> str:

@@ -1,0 +1,306 @@
+"""Small traces with a known cause: rows by hand, or the events of a simulated server."""
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Literal
+
+from tuner.trace.schema import Trace, TraceRank, make_calls, make_operators
+
+MS = 1_000_000
+"""Nanoseconds in a millisecond."""
+ISSUE_MS = 0.001
+"""How long a simulated caller takes to issue a call."""
+
+
+def ns(ms: float) -> int:
+    """Milliseconds as whole nanoseconds."""
+    return round(ms * MS)
+
+
+def call(
+    call_id: int,
+    start_ms: float,
+    end_ms: float | None,
+    *,
+    served_ms: tuple[float, float | None] | None = None,
+    thread: int | None = 11,
+    cpu_ms: float | None = None,
+    run_queue_ms: float | None = None,
+    **columns: Any,
+) -> dict[str, Any]:
+    """A row of the calls frame: of worker0 to worker1, unless other columns are given."""
+    function = columns.get("function", "udf")
+    kind = columns.get("kind", "rpc_async")
+    client, server = columns.get("client_rank", 0), columns.get("server_rank", 1)
+    began, left = served_ms or (None, None)
+    row = {
+        "call_id": call_id,
+        "name": f"{kind}#{function}(worker{client} -> worker{server})",
+        "kind": kind,
+        "body": "python",
+        "function": function,
+        "client": f"worker{client}",
+        "server": f"worker{server}",
+        "client_rank": client,
+        "server_rank": server,
+        "client_thread": 1,
+        "start_ns": ns(start_ms),
+        "issued_ns": ns(start_ms),
+        "end_ns": None if end_ms is None else ns(end_ms),
+        "status": "unfinished" if end_ms is None else "ok",
+        "error": "",
+        "parent_call": None,
+        "link": "" if served_ms is None else "exact",
+        "server_thread": None if served_ms is None else thread,
+        "server_start_ns": None if began is None else ns(began),
+        "server_end_ns": None if left is None else ns(left),
+        "done_ns": None,
+        "cpu_ns": None if cpu_ms is None else ns(cpu_ms),
+        "run_queue_ns": None if run_queue_ms is None else ns(run_queue_ms),
+    }
+    return row | columns
+
+
+def operator(
+    name: str,
+    start_ms: float,
+    end_ms: float,
+    *,
+    of: dict[str, Any] | None = None,
+    rank: int = 1,
+    thread: int = 11,
+) -> dict[str, Any]:
+    """A row of the operators frame; `of` is the row of the call that ran it."""
+    return {
+        "rank": rank,
+        "thread": thread,
+        "name": name,
+        "start_ns": ns(start_ms),
+        "end_ns": ns(end_ms),
+        "call_id": of["call_id"] if of else None,
+        "call_name": of["name"] if of else "",
+        "link": "exact" if of else "",
+    }
+
+
+def ranks(
+    size: int = 2,
+    *,
+    threads: int | None = 4,
+    cpu_count: int | None = None,
+    cpu_s: float | None = None,
+) -> tuple[TraceRank, ...]:
+    """worker0, worker1 and so on, of one machine and alike."""
+    return tuple(
+        TraceRank(
+            rank=rank,
+            name=f"worker{rank}",
+            num_worker_threads=threads,
+            cpu_count=cpu_count,
+            cpu_s=cpu_s,
+        )
+        for rank in range(size)
+    )
+
+
+def trace(
+    calls: Sequence[dict[str, Any]] = (),
+    operators: Sequence[dict[str, Any]] = (),
+    *,
+    processes: tuple[TraceRank, ...] | None = None,
+    window_ms: tuple[float, float] = (0, 0),
+    **facts: Any,
+) -> Trace:
+    """A trace of the rows; without any operator, one that did not record them."""
+    facts.setdefault("operators_recorded", bool(operators))
+    return Trace(
+        calls=make_calls(_columns(calls)),
+        operators=make_operators(_columns(operators)),
+        ranks=ranks() if processes is None else processes,
+        source="rpc-tuner",
+        window_ns=(ns(window_ms[0]), ns(window_ms[1])),
+        **facts,
+    )
+
+
+def _columns(rows: Sequence[dict[str, Any]]) -> dict[str, object]:
+    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a served function does for so many milliseconds."""
+
+    kind: Literal["cpu", "gil", "operator", "lock", "sleep", "call"]
+    """On the CPU without the GIL, or with it; in an operator, which releases it; asleep with a lock
+    that all calls share, or without; waiting for a call of its own."""
+    ms: float
+
+
+def simulate(
+    service: Sequence[Part] | Callable[[int], Sequence[Part]],
+    *,
+    threads: int,
+    at_once: int,
+    steps: int = 10,
+    callers: int = 1,
+    think_ms: float = 0.0,
+    way_ms: float = 0.1,
+    cores: int = 64,
+    gil_throughout: bool = False,
+    **facts: Any,
+) -> Trace:
+    """A trace of worker1, which serves in order on so many threads and cores, to the nanosecond.
+
+    Each caller does its steps one after another: `at_once` calls, their answers, and `think_ms` of
+    its own work. `service` is what a call does, or gives it for the call's id. With
+    `gil_throughout` its thread takes the GIL before the function begins, and keeps it to the end.
+    """
+    server = _Server(threads, cores, way_ms, gil_throughout)
+    parts_of = service if callable(service) else lambda _: service
+    for caller in range(callers):
+        first = caller * steps * at_once
+        server.start(server.drive(parts_of, first, steps, at_once, think_ms))
+    server.run()
+    processes = ranks(threads=threads, cpu_count=cores)
+    facts.setdefault("window_ms", (0, server.now_ms))
+    return trace(server.calls, server.operators, **({"processes": processes} | facts))
+
+
+class _Resource:
+    """A thing of which there are so many; who waits for one gets it in order."""
+
+    def __init__(self, items: Sequence[int] = ()) -> None:
+        self.free = deque(items)
+        self.waiting: deque[_Process] = deque()
+
+
+_Process = Generator[_Resource | float, Any, None]
+"""Asks for a resource, and is sent the one it gets; or for milliseconds to pass."""
+
+
+class _Server:
+    """A simulated server and its callers."""
+
+    def __init__(self, threads: int, cores: int, way_ms: float, gil_throughout: bool) -> None:
+        self.threads = _Resource(range(11, 11 + threads))
+        self.cores = _Resource(range(cores))
+        self.gil = _Resource([0])
+        self.lock = _Resource([0])
+        self.way_ms = way_ms
+        self.gil_throughout = gil_throughout
+        self.now_ms = 0.0
+        self.calls: list[dict[str, Any]] = []
+        self.operators: list[dict[str, Any]] = []
+        self._agenda: list[tuple[float, int, _Process, int | None]] = []
+        self._order = count()
+
+    def start(self, process: _Process, item: int | None = None) -> None:
+        """Let a process begin, or go on with the item it waited for, now."""
+        self._later(0.0, process, item)
+
+    def run(self) -> None:
+        while self._agenda:
+            self.now_ms, _, process, item = heapq.heappop(self._agenda)
+            try:
+                self._answer(process, process.send(item))
+            except StopIteration:
+                continue
+
+    def drive(
+        self,
+        parts_of: Callable[[int], Sequence[Part]],
+        first: int,
+        steps: int,
+        at_once: int,
+        think_ms: float,
+    ) -> _Process:
+        """A caller."""
+        for step in range(steps):
+            answers = _Resource()
+            for call_id in range(first + step * at_once, first + (step + 1) * at_once):
+                self.start(self._call(call_id, parts_of(call_id), answers))
+                yield ISSUE_MS
+            for _ in range(at_once):
+                yield answers
+            yield think_ms
+
+    def give(self, resource: _Resource, item: int) -> None:
+        """Hand an item back, or on to who waits for it."""
+        if resource.waiting:
+            self.start(resource.waiting.popleft(), item)
+        else:
+            resource.free.append(item)
+
+    def _answer(self, process: _Process, wish: _Resource | float) -> None:
+        if not isinstance(wish, _Resource):
+            self._later(wish, process, None)
+        elif wish.free:
+            self.start(process, wish.free.popleft())
+        else:
+            wish.waiting.append(process)
+
+    def _later(self, ms: float, process: _Process, item: int | None) -> None:
+        heapq.heappush(self._agenda, (self.now_ms + ms, next(self._order), process, item))
+
+    def _call(self, call_id: int, parts: Sequence[Part], answers: _Resource) -> _Process:
+        start_ms = self.now_ms
+        yield self.way_ms
+        thread = yield self.threads
+        if self.gil_throughout:
+            yield self.gil
+        began_ms = self.now_ms
+        spent = {"cpu": 0.0, "run_queue": 0.0}
+        for part in parts:
+            yield from self._do(part, call_id, thread, spent)
+        served_ms = (began_ms, self.now_ms)
+        if self.gil_throughout:
+            self.give(self.gil, 0)
+        self.give(self.threads, thread)
+        yield self.way_ms
+        self.calls.append(
+            call(
+                call_id,
+                start_ms,
+                self.now_ms,
+                served_ms=served_ms,
+                thread=thread,
+                cpu_ms=spent["cpu"],
+                run_queue_ms=spent["run_queue"],
+            )
+        )
+        self.give(answers, 0)
+
+    def _do(self, part: Part, call_id: int, thread: int, spent: dict[str, float]) -> _Process:
+        shared = {"gil": self.gil, "lock": self.lock}.get(part.kind)
+        if shared:
+            yield shared
+        if part.kind in ("cpu", "gil", "operator"):
+            ready_ms = self.now_ms
+            core = yield self.cores
+            spent["run_queue"] += self.now_ms - ready_ms
+            spent["cpu"] += part.ms
+        began_ms = self.now_ms
+        yield part.ms
+        if part.kind in ("cpu", "gil", "operator"):
+            self.give(self.cores, core)
+        if shared:
+            self.give(shared, 0)
+        if part.kind == "operator":
+            ran_by = call(call_id, 0, 0)
+            self.operators.append(
+                operator("aten::mm", began_ms, self.now_ms, of=ran_by, thread=thread)
+            )
+        if part.kind == "call":
+            inner: dict[str, Any] = {
+                "parent_call": call_id,
+                "client_rank": 1,
+                "server_rank": 2,
+                "client_thread": thread,
+            }
+            self.calls.append(
+                call(1_000_000 + len(self.calls), began_ms, self.now_ms, function="inner", **inner)
+            )

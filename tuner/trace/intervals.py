@@ -1,0 +1,138 @@
+"""Arithmetic on many spans of time at once, in groups: a thread's, a call's, a server's.
+
+Nothing here loops over spans; `parents` loops over groups.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+class Spans(NamedTuple):
+    """Half-open spans `[start, end)` of whole nanoseconds, each in the group of its code."""
+
+    group: IntArray
+    start: IntArray
+    end: IntArray
+
+    def take(self, where: NDArray[np.bool_] | NDArray[np.intp]) -> "Spans":
+        """The spans that a mask or an array of positions picks."""
+        return Spans(self.group[where], self.start[where], self.end[where])
+
+
+class Steps(NamedTuple):
+    """How many spans are open over time: `level[i]` of them from `time[i]` to `time[i + 1]`."""
+
+    time: IntArray
+    level: IntArray
+
+    def time_at_level(self) -> FloatArray:
+        """Nanoseconds at each level, from 0 to the highest."""
+        if not len(self.time):
+            return np.zeros(1)
+        return summed(self.level[:-1], np.diff(self.time))
+
+    def level_at(self, time: IntArray) -> IntArray:
+        """The level from each time on."""
+        levels = np.concatenate((np.zeros(1, np.int64), self.level))
+        return levels[np.searchsorted(self.time, time, side="right")]
+
+    def mean_level(self, start: IntArray, end: IntArray) -> FloatArray:
+        """The time-weighted mean level over each span; NaN for a span without length."""
+        if not len(self.time):
+            return np.zeros(len(start))
+        area = np.concatenate(([0.0], np.cumsum(self.level[:-1] * np.diff(self.time))))
+        inside = np.interp(end, self.time, area) - np.interp(start, self.time, area)
+        length = np.where(end > start, end - start, np.nan)
+        mean: FloatArray = inside / length
+        return mean
+
+
+def group_codes(keys: Sequence[IntArray]) -> IntArray:
+    """One code per distinct combination of the keys, ascending as the combinations do."""
+    codes = np.zeros(len(keys[0]), np.int64)
+    for key in keys:
+        code, distinct = pd.factorize(key, sort=True)
+        codes = codes * len(distinct) + code
+    return codes
+
+
+def summed(code: IntArray, values: IntArray | FloatArray, count: int = 0) -> FloatArray:
+    """The sum of the values of each code, from code 0 to the highest, or to `count - 1`."""
+    sums: FloatArray = np.bincount(code, weights=values, minlength=count).astype(np.float64)
+    return sums
+
+
+def united(spans: Spans) -> Spans:
+    """Each group's spans merged where they overlap or touch; by group and start."""
+    if not len(spans.start):
+        return spans
+    spans = spans.take(_outer_first(spans))
+    reach = pd.Series(spans.end).groupby(spans.group).cummax().to_numpy()
+    opens = np.ones(len(reach), bool)
+    opens[1:] = (spans.group[1:] != spans.group[:-1]) | (spans.start[1:] > reach[:-1])
+    first = np.flatnonzero(opens)
+    last = np.append(first[1:], len(reach)) - 1
+    return Spans(spans.group[first], spans.start[first], reach[last])
+
+
+def parents(spans: Spans) -> IntArray:
+    """The position of the span of the same group that directly contains each one; -1 for none.
+
+    Of spans that begin together the longer contains the shorter, and of equal ones the first. The
+    spans of a group are meant to nest; where two cross, a parent is at least open at the start.
+    """
+    order = _outer_first(spans)
+    ordered = spans.take(order)
+    depth = _depths(ordered)
+    count = len(depth)
+    # The parent is the nearest span before, in this order, that is one level further out. Sorted by
+    # level and place, that is the last key below (level - 1, own place).
+    by_level = np.argsort(depth, kind="stable")
+    keys = depth[by_level] * count + by_level
+    inner = by_level[depth[by_level] > 0]
+    above = np.searchsorted(keys, (depth[inner] - 1) * count + inner) - 1
+    found = np.full(count, -1, np.int64)
+    found[order[inner]] = order[by_level[above]]
+    # Among spans that cross, the nearest one a level further out may be over.
+    found[(found >= 0) & (spans.end[found] <= spans.start) & (spans.end > spans.start)] = -1
+    return found
+
+
+def open_over_time(start: IntArray, end: IntArray) -> Steps:
+    """How many of the spans are open over time. One that ends where another starts is closed."""
+    lasting = end > start
+    starts, ends = np.sort(start[lasting]), np.sort(end[lasting])
+    time = np.concatenate((ends, starts))
+    # Two sorted runs, ends first: a stable sort merges them, and closes before it opens.
+    order = np.argsort(time, kind="stable")
+    change = np.where(order < len(ends), -1, 1)
+    return Steps(time[order], np.cumsum(change))
+
+
+def _outer_first(spans: Spans) -> NDArray[np.intp]:
+    """The order by group, by start, and the longer first; cheap where it is so already."""
+    group, start, end = (np.diff(values) for values in spans)
+    follows = (group > 0) | ((group == 0) & ((start > 0) | ((start == 0) & (end <= 0))))
+    if follows.all():
+        return np.arange(len(spans.start))
+    return np.lexsort((-spans.end, spans.start, spans.group))
+
+
+def _depths(spans: Spans) -> IntArray:
+    """How many spans of its group are open where each begins, of spans sorted outer first."""
+    # A span without length still has to be open at its own start.
+    end = np.maximum(spans.end, spans.start + 1)
+    depth = np.empty(len(end), np.int64)
+    bounds = np.flatnonzero(np.diff(spans.group, prepend=-1, append=-1))
+    for low, high in pairwise(bounds):
+        closed = np.searchsorted(np.sort(end[low:high]), spans.start[low:high], side="right")
+        depth[low:high] = np.arange(high - low) - closed
+    return depth
