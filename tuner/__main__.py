@@ -5,6 +5,7 @@ import sys
 
 COMMANDS = {
     "search": "find the best RPC settings for a workload",
+    "analyze": "tables, a diagnosis and a timeline of existing traces",
 }
 
 

@@ -8,3 +8,8 @@ def three_digits(value: float) -> str:
     if math.isnan(value):
         return ""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 thread`, `2 threads`, `12,000 threads`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,31 +1,20 @@
-"""Figures: first a value with the data, then a drawing of it. The only importer of matplotlib."""
+"""The figure of a study: the objective against a knob."""
 
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
 from tuner.decide.result import StudyResult
-from tuner.files import written_atomically
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.settings import Settings
+from tuner.present.figures.canvas import canvas
 
 # Readable in grey: the series differ in marker and line, not only in colour.
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-_STYLE: dict[Any, Any] = {
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.3,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "rpc-tuner",
-}
 
 
 class CurvePoint(NamedTuple):
@@ -150,10 +139,5 @@ def draw_scaling_curve(curve: ScalingCurve, axes: Axes) -> None:
 def write_step_time_figure(result: StudyResult, paths: tuple[Path, ...]) -> None:
     """Draw the scaling curve to each path, in the format of its suffix (`.svg`, `.png`)."""
     curve = scaling_curve(result)
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(7, 4.2), layout="constrained")
+    with canvas((7, 4.2), paths) as figure:
         draw_scaling_curve(curve, figure.add_subplot())
-        for path in paths:
-            key = "Description" if path.suffix == ".svg" else "Software"
-            with written_atomically(path) as partial:
-                figure.savefig(partial, dpi=150, metadata={key: "rpc-tuner figure, format 1"})

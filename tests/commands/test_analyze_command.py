@@ -1,0 +1,242 @@
+"""The analyze command, from its flags to its exit code."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tuner.__main__
+from tests.fakes import UDF, fake_trace, order
+from tests.trace.files import KINETO, LEGACY, NATIVE
+from tuner import analyze
+
+ROOT = Path(__file__).parents[2]
+PNG = b"\x89PNG"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The command writes where it is started."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def ours(folder: Path) -> Path:
+    """A trace of ours: 3 steps of 2 calls on 2 threads."""
+    path = folder / "ours.json"
+    path.write_bytes(fake_trace(order(UDF, threads=2), step_s=0.002, steps=3))
+    return path
+
+
+def document(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """The JSON on stdout; NaN is no JSON."""
+    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_help_and_bad_usage_import_none_of_the_slow_packages() -> None:
+    script = (
+        "import sys; from tuner.analyze import main\n"
+        "assert main(['--help']) == 0 and main(['x', '--timeline', 'x.pdf']) == 2\n"
+        "print('MODULES', *sorted(sys.modules))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    modules = set(done.stdout.rpartition("MODULES")[2].split())
+    assert "typer" in modules
+    assert modules.isdisjoint({"torch", "matplotlib", "pandas", "numpy", "orjson"})
+
+
+def test_without_a_picture_neither_torch_nor_matplotlib_is_imported(ours: Path) -> None:
+    script = (
+        "import sys; from tuner.analyze import main\n"
+        f"assert main([{str(ours)!r}, '--no-timeline']) == 0\n"
+        "assert not {'torch', 'matplotlib', 'optuna'} & {*sys.modules}\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT, capture_output=True)
+
+
+def test_the_tables_are_printed_and_the_picture_is_drawn_here(
+    ours: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert analyze.main([str(ours)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("Recorded by rpc-tuner: 2 ranks (worker0, worker1) for 6 ms")
+    assert "rpc_async#udf(worker0 -> worker1)" in captured.out
+    assert captured.out.endswith("\nTimeline: ours.timeline.png\n")
+    assert captured.err == ""
+    assert (folder / "ours.timeline.png").read_bytes().startswith(PNG)
+
+
+def test_the_picture_goes_where_it_is_asked_to(ours: Path, folder: Path) -> None:
+    assert analyze.main([str(ours), "--timeline", "new/picture.svg"]) == 0
+    assert ">ours.json<" in (folder / "new" / "picture.svg").read_text()
+    assert not (folder / "ours.timeline.png").exists()
+
+
+def test_no_picture_is_drawn_where_none_is_wanted(
+    ours: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert analyze.main([str(ours), "--no-timeline"]) == 0
+    assert "Timeline" not in capsys.readouterr().out
+    assert list(folder.iterdir()) == [ours]
+
+
+def test_a_compressed_trace_names_its_picture_without_its_endings(ours: Path, folder: Path) -> None:
+    packed = folder / "packed.json.gz"
+    packed.write_bytes(gzip.compress(ours.read_bytes()))
+    assert analyze.main([str(packed)]) == 0
+    assert (folder / "packed.timeline.png").exists()
+
+
+def test_ranks_of_one_run_are_one_trace(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert analyze.main([str(path) for path in KINETO] + ["--timeline", "both.svg"]) == 0
+    assert "Recorded by torch.profiler (Kineto): 2 ranks" in capsys.readouterr().out
+    assert ">kineto_rank0.json and 1 more<" in (folder / "both.svg").read_text()
+
+
+@pytest.mark.parametrize("path", [LEGACY, NATIVE, KINETO[0]])
+def test_every_kind_of_trace_is_told_and_drawn(
+    path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert analyze.main([str(path)]) == 0
+    assert "Time by call and by operator" in capsys.readouterr().out
+    assert (folder / f"{path.stem}.timeline.png").read_bytes().startswith(PNG)
+
+
+def test_the_json_document_holds_everything(ours: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert analyze.main([str(ours), "--json", "--row-limit", "1"]) == 0
+    found = document(capsys)
+    assert {key: found[key] for key in ("format", "source", "steps", "call_count", "timeline")} == {
+        "format": 1,
+        "source": "rpc-tuner",
+        "steps": 3,
+        "call_count": 6,
+        "timeline": "ours.timeline.png",
+    }
+    assert [rank["name"] for rank in found["ranks"]] == ["worker0", "worker1"]
+    assert found["window_ns"] == [0, 6_000_000]
+    (row,) = found["recipe_table"]
+    assert row["Name"] == "rpc_async#udf(worker0 -> worker1)"
+    assert (row["# of Calls"], row["CPU total"], row["Node ID"]) == (6, 12_000, 0)
+    assert found["latency"][0]["name"] == row["Name"]
+    assert found["latency"][0]["p50_us"] == 2000
+    assert found["breakdown"][0]["served_us"] == 2000
+    assert found["parallelism"] == [
+        {
+            "source": "calls", "server": "worker1", "rank": 1, "threads": 2, "mean": 2.0,
+            "busy_fraction": 1.0, "mean_while_busy": 2.0, "max": 2, "efficiency": 1.0, "calls": 6,
+        }
+    ]  # fmt: skip
+    assert [level["share"] for level in found["levels"]] == [0.0, 0.0, 1.0]
+    assert [use["calls"] for use in found["thread_use"]] == [3, 3]
+    assert set(found["diagnosis"]) == {"rule", "sentences"}
+    assert found["losses"] == []
+
+
+def test_what_is_unknown_is_null_in_the_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert analyze.main([str(LEGACY), "--json", "--no-timeline"]) == 0
+    found = document(capsys)
+    assert found["timeline"] is None
+    assert {row["threads"] for row in found["parallelism"]} == {None}
+    assert {row["efficiency"] for row in found["parallelism"]} == {None}
+    assert found["breakdown"] == []
+    assert any("legacy profiler" in loss for loss in found["losses"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["absent.json"], "absent.json: there is no such file"),
+        (["ours.json", "--timeline", "picture.pdf"],
+         "--timeline takes a file that ends in .png or .svg, got picture.pdf"),
+        (["ours.json", "--timeline", "picture.svg", "--no-timeline"],
+         "--timeline and --no-timeline exclude each other"),
+    ],
+)  # fmt: skip
+def test_bad_usage_is_one_sentence_and_exit_code_2(
+    arguments: list[str], message: str, ours: Path, folder: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    assert analyze.main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.err == f"rpc-tuner: {message}\n"
+    assert captured.out == ""
+    assert list(folder.iterdir()) == [ours]
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"traceEvents": []}', "[1, 2]", "text"])
+def test_a_file_that_is_no_trace_is_bad_input(
+    content: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "bad.json").write_text(content)
+    assert analyze.main(["bad.json"]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("rpc-tuner: bad.json: ")
+    assert captured.out == ""
+
+
+def test_nothing_named_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert analyze.main([]) == 2
+    assert "Missing argument 'TRACE'" in capsys.readouterr().err
+
+
+def test_negative_rows_are_bad_usage(ours: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert analyze.main([str(ours), "--row-limit", "-1"]) == 2
+    assert "--row-limit" in capsys.readouterr().err
+
+
+def test_a_picture_that_cannot_be_written_is_said_after_the_tables(
+    ours: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert analyze.main([str(ours), "--timeline", str(ours / "picture.png")]) == 2
+    captured = capsys.readouterr()
+    assert "rpc_async#udf(worker0 -> worker1)" in captured.out
+    assert "Timeline:" not in captured.out
+    assert captured.err.startswith(f"rpc-tuner: cannot write the timeline {ours / 'picture.png'}: ")
+    assert list(folder.iterdir()) == [ours]
+
+
+def test_a_picture_that_nobody_asked_for_is_no_reason_to_fail(
+    ours: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "ours.timeline.png").mkdir()
+    assert analyze.main([str(ours)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith("note: cannot write the timeline ours.timeline.png: ")
+    assert captured.out.startswith("Recorded by rpc-tuner")
+
+
+def test_a_trace_without_anything_to_draw_is_told_all_the_same(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "idle.json").write_bytes(fake_trace(order(UDF), step_s=0.002, steps=0))
+    assert analyze.main(["idle.json"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == (
+        "note: there is no timeline to draw: no served calls and no operators\n"
+    )
+    assert "Latency of calls: none, for the trace holds no calls." in captured.out
+    assert analyze.main(["idle.json", "--timeline", "idle.png"]) == 2
+
+
+@pytest.mark.parametrize(("limit", "cut"), [("3", True), ("0", False), ("5", False)])
+def test_tables_have_as_many_rows_as_allowed(
+    limit: str, cut: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert analyze.main([str(KINETO[0]), "--no-timeline", "--row-limit", limit]) == 0
+    text = capsys.readouterr().out
+    assert ("3 of 5 rows; --row-limit shows more" in text) == cut
+    assert ("to_here#(trainer)->(ps) " in text.partition("Latency")[0]) != cut
+
+
+def test_rpc_tuner_knows_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tuner.__main__.main(["analyze", "--help"]) == 0
+    assert "Usage: rpc-tuner analyze" in capsys.readouterr().out

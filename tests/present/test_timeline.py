@@ -1,0 +1,359 @@
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+
+from tests.trace.synthetic import Part, call, operator, simulate, trace
+from tuner.errors import UsageError
+from tuner.present.figures import (
+    Bar,
+    Lane,
+    Timeline,
+    draw_timeline,
+    timeline,
+    timeline_drawing,
+    write_timeline_figure,
+    write_timelines_figure,
+)
+from tuner.present.figures.timeline import (
+    EXCERPT_CALLS,
+    EXCERPT_STRETCHES,
+    MOST_CALLS,
+    MOST_LANES,
+    MOST_STRETCHES,
+)
+from tuner.trace.schema import Trace, TraceRank
+
+SERVER = TraceRank(
+    rank=1, name="worker1", num_worker_threads=4, threads=((11, "RPC worker 1"), (12, "main"))
+)
+
+
+def stepped(steps: int, at_once: int = 4, threads: int = 2) -> Trace:
+    """Steps of so many calls that take a millisecond each, of which each thread serves one."""
+    made = simulate([Part("cpu", 1.0)], threads=threads, at_once=at_once, steps=steps)
+    return replace(made, steps=steps)
+
+
+def bars_of(found: Timeline) -> list[list[Bar]]:
+    return [list(lane.bars) for server in found.servers for lane in server.lanes]
+
+
+def test_a_lane_shows_what_its_thread_served_and_when() -> None:
+    calls = [
+        call(1, 10, 14, served_ms=(11, 13), thread=11),
+        call(2, 10.5, 17, served_ms=(13.5, 16), thread=11),
+        call(3, 11, 16, served_ms=(12, 15.5), thread=12),
+    ]
+    found = timeline(trace(calls, processes=(SERVER,), window_ms=(4, 20)), "three")
+    (server,) = found.servers
+    assert server.lanes == (
+        Lane(label="RPC worker 1", bars=(Bar(1, 3, "udf", "exact"), Bar(3.5, 6, "udf", "exact"))),
+        Lane(label="main", bars=(Bar(2, 5.5, "udf", "exact"),)),
+    )
+    assert server.label == "worker1: 2 of its 4 threads served calls"
+    assert (found.title, found.note) == ("three", "all 3 served calls")
+    assert (found.start_ms, found.length_ms) == (6, 7)
+
+
+def test_calls_under_way_are_counted_for_the_server_they_go_to() -> None:
+    calls = [
+        call(1, 0, 4, served_ms=(1, 3)),
+        call(2, 2, 6, served_ms=(3, 5)),
+        call(3, 1, 9, served_ms=(1, 8), server_rank=2),
+    ]
+    first, second = timeline(trace(calls)).servers
+    assert first.in_flight == ((0, 1), (2, 2), (4, 1), (6, 0))
+    assert second.in_flight == ((0, 0), (1, 1), (9, 0))
+    assert second.label == "rank 2"
+
+
+def test_a_server_whose_threads_all_serve_says_only_how_many_they_are() -> None:
+    calls = [call(n, n, n + 2, served_ms=(n, n + 1), thread=n) for n in range(4)]
+    assert timeline(trace(calls)).servers[0].label == "worker1: 4 threads"
+
+
+def test_a_bar_tells_how_its_span_is_known() -> None:
+    calls = [
+        call(1, 0, 4, served_ms=(1, 3), thread=11, function="aten::add", link="inferred"),
+        call(2, 1, None, served_ms=(2, None), thread=12),
+        call(3, 1, 4, served_ms=(2, 3), thread=None, function="", kind="to_here"),
+    ]
+    found = timeline(trace(calls, window_ms=(0, 8)))
+    assert bars_of(found) == [
+        [Bar(2, 3, "to_here", "exact")],
+        [Bar(1, 3, "aten::add", "inferred")],
+        [Bar(2, 8, "udf", "unfinished")],
+    ]
+    assert [lane.label for lane in found.servers[0].lanes] == [
+        "thread not known", "thread 11", "thread 12",
+    ]  # fmt: skip
+
+
+def test_the_function_with_the_most_time_comes_first() -> None:
+    calls = [
+        call(1, 0, 2, served_ms=(0, 1), function="often"),
+        call(2, 2, 5, served_ms=(2, 4), function="long"),
+        call(3, 5, 7, served_ms=(5, 6.5), function="often"),
+    ]
+    assert timeline(trace(calls)).functions == ("often", "long")
+
+
+def test_operators_of_a_lane_are_united_and_those_of_other_threads_left_out() -> None:
+    served = call(1, 0, 100, served_ms=(10, 90))
+    operators = [
+        operator("aten::linear", 20, 40, of=served),
+        operator("aten::addmm", 25, 30, of=served),
+        operator("aten::relu", 40.001, 50, of=served),  # a gap too small to be seen
+        operator("aten::add", 60, 70, of=served),
+        operator("aten::copy_", 0, 5, rank=0, thread=1),
+    ]
+    (server,) = timeline(trace([served], operators)).servers
+    assert server.lanes[0].operators == ((20, 50), (60, 70))
+
+
+def test_all_of_a_short_trace_is_shown() -> None:
+    found = timeline(stepped(MOST_CALLS // 4))
+    assert found.note == "all 37 steps, 148 calls"
+    assert found.steps == 37
+    assert sum(map(len, bars_of(found))) == 148
+
+
+def test_of_a_long_trace_whole_steps_from_the_middle_are_shown() -> None:
+    whole = stepped(100)
+    found = timeline(whole)
+    assert found.note == "steps 43 to 57 of 100, 60 calls"
+    assert found.steps == 15
+    assert sum(map(len, bars_of(found))) == EXCERPT_CALLS
+    first, after = (int(whole.calls["start_ns"].iloc[step * 4]) for step in (42, 57))
+    assert found.start_ms == pytest.approx(first / 1e6)
+    assert found.length_ms == pytest.approx((after - first) / 1e6)
+    assert min(bar.start_ms for lane in bars_of(found) for bar in lane) > 0
+
+
+def test_fewer_steps_can_be_asked_for() -> None:
+    found = timeline(stepped(10), steps=3)
+    assert found.note == "steps 4 to 6 of 10, 12 calls"
+    assert timeline(stepped(10), steps=1).note == "step 5 of 10, 4 calls"
+    assert timeline(stepped(2), steps=3).note == "all 2 steps, 8 calls"
+
+
+def test_calls_that_are_not_the_same_in_every_step_are_counted_by_themselves() -> None:
+    whole = stepped(100)
+    found = timeline(replace(whole, steps=99))
+    assert found.note == "served calls 171 to 230 of 400"
+    assert found.steps is None
+    assert sum(map(len, bars_of(found))) >= EXCERPT_CALLS
+
+
+def test_a_step_of_very_many_calls_is_not_shown_whole() -> None:
+    found = timeline(stepped(2, at_once=MOST_CALLS + 10))
+    assert found.note == "served calls 131 to 190 of 320"
+
+
+def test_what_began_before_the_excerpt_reaches_into_it() -> None:
+    long = call(999, 0, 500, served_ms=(0, 499), thread=77)
+    short = [call(n, n, n + 1, served_ms=(n + 0.1, n + 0.9)) for n in range(1, 300)]
+    found = timeline(trace([long, *short]))
+    assert found.length_ms == 60
+    assert found.servers[0].in_flight[0][1] > 0
+    assert bars_of(found)[1] == [Bar(-found.start_ms, 499 - found.start_ms, "udf", "exact")]
+
+
+def test_of_very_many_threads_the_busiest_are_shown() -> None:
+    calls = [
+        call(n, 0, n + 1, served_ms=(0, n + 0.5), thread=1000 - n) for n in range(1, MOST_LANES + 6)
+    ]
+    found = timeline(trace(calls))
+    assert found.note == f"all 69 served calls, the busiest {MOST_LANES} of 69 threads"
+    labels = [lane.label for lane in found.servers[0].lanes]
+    assert labels == [f"thread {number}" for number in range(1000 - 69, 1000 - 5)]
+
+
+def kineto(operators: Sequence[dict[str, Any]], threads: Sequence[tuple[int, str]]) -> Trace:
+    rank = TraceRank(rank=1, name="rank 1", threads=tuple(threads))
+    return replace(trace((), operators, processes=(rank,)), source="kineto")
+
+
+def test_without_calls_the_bars_are_the_stretches_in_operators() -> None:
+    operators = [
+        operator("aten::linear", 10, 20, thread=5),
+        operator("aten::addmm", 12, 18, thread=5),
+        operator("aten::relu", 22, 24, thread=5),
+        operator("aten::add", 11, 15, thread=6),
+    ]
+    found = timeline(kineto(operators, [(5, "python"), (6, "python")]))
+    (server,) = found.servers
+    assert server.label == "rank 1"
+    assert server.in_flight == ()
+    assert server.lanes == (
+        Lane(
+            label="python 5",
+            bars=(
+                Bar(0, 10, "in operators", "operators"),
+                Bar(12, 14, "in operators", "operators"),
+            ),
+        ),
+        Lane(label="python 6", bars=(Bar(1, 5, "in operators", "operators"),)),
+    )
+    assert found.note == "all operators"
+    assert found.functions == ("in operators",)
+
+
+def test_of_very_many_operators_the_middle_is_shown() -> None:
+    operators = [operator("aten::add", n, n + 0.5) for n in range(MOST_STRETCHES + 100)]
+    found = timeline(kineto(operators, []))
+    assert found.note == "600 ms in the middle of 1600 ms"
+    assert found.start_ms == 500
+    assert len(bars_of(found)[0]) == EXCERPT_STRETCHES
+
+
+def test_calls_of_which_only_the_client_is_known_are_under_way_above_the_operators() -> None:
+    made = call(1, 0, 10)
+    operators = [operator("aten::add", 2, 3, of=made), operator("aten::ones", 1, 2, rank=0)]
+    caller, server = timeline(trace([made], operators)).servers
+    assert caller.in_flight == ()
+    assert server.in_flight[0] == (0, 1)
+    assert [len(lane.bars) for lane in (*caller.lanes, *server.lanes)] == [1, 1]
+    assert server.label == "worker1: 4 threads"
+
+
+def test_a_trace_of_nothing_has_no_servers(tmp_path: Path) -> None:
+    found = timeline(trace(), "nothing")
+    assert (found.servers, found.note) == ((), "no served calls and no operators")
+    with pytest.raises(UsageError, match="no timeline to draw: no served calls and no operators"):
+        write_timeline_figure(trace(), tmp_path / "none.png")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_single_operator_without_length_can_be_drawn(tmp_path: Path) -> None:
+    write_timeline_figure(kineto([operator("aten::add", 1, 1)], []), tmp_path / "one.png")
+    assert (tmp_path / "one.png").exists()
+
+
+def many_kinds() -> Trace:
+    """Eight functions, one of them inferred, one call that never ended, operators."""
+    calls = [
+        call(n, n, n + 3, served_ms=(n, n + 3 - n / 10), thread=11 + n % 4, function=f"f{n}")
+        for n in range(8)
+    ]
+    calls[1]["link"] = "inferred"
+    calls[7]["server_end_ns"] = None
+    return trace(calls, [operator("aten::mul", 4.1, 4.2, of=calls[4])], window_ms=(0, 12))
+
+
+def test_a_drawing_has_a_labelled_row_per_thread_below_each_server() -> None:
+    axes = Figure().add_subplot()
+    draw_timeline(timeline(many_kinds(), "kinds"), axes)
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "up to 3 calls under way", "thread 11", "thread 12", "thread 13", "thread 14",
+    ]  # fmt: skip
+    ticks = axes.get_yticks()
+    assert list(ticks) == sorted(ticks)
+    bottom, top = axes.get_ylim()
+    assert top == 0 < ticks[0] < ticks[-1] < bottom
+    assert axes.get_title(loc="left") == "kinds"
+    assert {"worker1: 4 threads", "all 8 served calls"} <= {text.get_text() for text in axes.texts}
+    hatches = [c.get_hatch() for c in axes.collections if isinstance(c, PolyCollection)]
+    assert sorted(hatch for hatch in hatches if hatch) == ["////", "xxxx"]
+
+
+def test_the_legend_names_six_functions_and_what_else_is_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "kinds.svg"
+    write_timeline_figure(many_kinds(), path, "kinds")
+    text = path.read_text()
+    named = [f"f{n}" for n in range(8) if f">f{n}<" in text]
+    assert named == ["f0", "f1", "f2", "f3", "f4", "f7"]
+    for entry in (
+        "other functions", "inside operators", "never ended",
+        "served without Python; known by its operators",
+    ):  # fmt: skip
+        assert f">{entry}<" in text
+
+
+def test_the_legend_names_nothing_that_is_not_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "plain.svg"
+    write_timeline_figure(stepped(3), path)
+    text = path.read_text()
+    assert ">udf<" in text
+    assert "other functions" not in text
+    assert "never ended" not in text
+    assert "inside operators" not in text
+
+
+def test_the_legend_names_no_function_outside_the_excerpt(tmp_path: Path) -> None:
+    calls = [
+        call(n, n, n + 1, served_ms=(n, n + 0.5), function="first" if n == 0 else "rest")
+        for n in range(MOST_CALLS + 1)
+    ]
+    path = tmp_path / "excerpt.svg"
+    write_timeline_figure(trace(calls), path)
+    assert ">rest<" in path.read_text()
+    assert ">first<" not in path.read_text()
+
+
+@pytest.fixture
+def figure(monkeypatch: pytest.MonkeyPatch) -> Figure:
+    """The figure that a function draws, instead of a file."""
+    drawn = Figure(layout="constrained")
+
+    @contextmanager
+    def kept(size: object, paths: object) -> Iterator[Figure]:
+        del size, paths
+        yield drawn
+
+    monkeypatch.setattr(timeline_drawing, "canvas", kept)
+    return drawn
+
+
+def test_side_by_side_the_scales_are_of_one_length_and_the_lanes_of_one_height(
+    figure: Figure,
+) -> None:
+    slow, fast = stepped(6, threads=1), stepped(6, threads=4)
+    write_timelines_figure([("1", slow), ("4", fast)], Path("unused.png"))
+    left, right = figure.axes
+    assert (left.get_xlim(), left.get_ylim()) == (right.get_xlim(), right.get_ylim())
+    assert left.get_xlim()[1] >= timeline(slow).length_ms > timeline(fast).length_ms
+    assert [axes.get_title(loc="left") for axes in (left, right)] == ["1", "4"]
+
+
+def test_side_by_side_as_many_steps_of_each_are_shown(figure: Figure) -> None:
+    write_timelines_figure([("a", stepped(3)), ("b", stepped(100))], Path("unused.png"))
+    notes = [axes.texts[-1].get_text() for axes in figure.axes]
+    assert notes == ["all 3 steps, 12 calls", "steps 49 to 51 of 100, 12 calls"]
+
+
+def test_side_by_side_a_function_has_one_colour(figure: Figure) -> None:
+    def one(function: str, other: str) -> Trace:
+        return trace([call(1, 0, 9, served_ms=(0, 8), function=function),
+                      call(2, 9, 12, served_ms=(9, 10), function=other)])  # fmt: skip
+
+    write_timelines_figure([("a", one("f", "g")), ("b", one("g", "f"))], Path("unused.png"))
+
+    def colours(axes: Any) -> list[tuple[float, ...]]:
+        bars = [c for c in axes.collections if c.get_zorder() == 2 and len(c.get_paths())]
+        return [tuple(bar.get_facecolor()[0]) for bar in bars]
+
+    left, right = map(colours, figure.axes)
+    assert left == right[::-1]
+    assert len(set(left)) == 2
+
+
+def test_an_empty_trace_can_stand_beside_another(figure: Figure) -> None:
+    write_timelines_figure([("a", stepped(2)), ("b", trace())], Path("unused.png"))
+    assert figure.axes[1].texts[-1].get_text() == "no served calls and no operators"
+
+
+def test_the_figure_is_written_in_the_format_of_its_suffix(tmp_path: Path) -> None:
+    png, svg = tmp_path / "new" / "one.png", tmp_path / "one.svg"
+    for path in (png, svg):
+        write_timelines_figure([("one", stepped(2)), ("two", stepped(2))], path)
+        assert b"rpc-tuner figure, format 1" in path.read_bytes()
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert ">two<" in svg.read_text()
+    assert [path.name for path in png.parent.iterdir()] == ["one.png"]

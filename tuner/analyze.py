@@ -1,0 +1,112 @@
+"""`python -m tuner.analyze`: tables, a diagnosis and a timeline of existing traces."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.errors import TunerError, UsageError
+
+if TYPE_CHECKING:
+    from tuner.trace.schema import Trace
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+EPILOG = (
+    "Reads the traces of rpc-tuner, of torch.profiler (Kineto) and of the legacy profiler, "
+    "compressed with gzip or not. Exit codes: 0 answered, 1 internal error, 2 bad usage or bad "
+    "input."
+)
+
+
+@app.command(epilog=EPILOG)
+def analyze(
+    traces: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="TRACE",
+            show_default=False,
+            help="A trace; of torch.profiler one for each rank of a run.",
+        ),
+    ],
+    timeline: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The picture, .png or .svg. Default: TRACE.timeline.png, here."
+        ),
+    ] = None,
+    no_timeline: Annotated[bool, typer.Option("--no-timeline", help="Draw no picture.")] = False,
+    row_limit: Annotated[
+        int, typer.Option(min=0, metavar="N", help="The most rows of a table; 0 for all.")
+    ] = 30,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON document on stdout, with every row.")
+    ] = False,
+) -> None:
+    """Show what happened in the calls of a trace: tables, a diagnosis, and a timeline."""
+    if timeline is not None and no_timeline:
+        raise UsageError("--timeline and --no-timeline exclude each other")
+    if timeline is not None and timeline.suffix not in (".png", ".svg"):
+        raise UsageError(f"--timeline takes a file that ends in .png or .svg, got {timeline}")
+    _analyze(traces, timeline, no_timeline, row_limit, as_json)
+
+
+def _analyze(
+    traces: list[Path], timeline: Path | None, no_timeline: bool, row_limit: int, as_json: bool
+) -> None:
+    # Late: --help and a mistyped flag must not wait for pandas.
+    from rich.console import Console
+
+    from tuner.present.analysis import Analysis, print_analysis, print_json
+    from tuner.trace.events import read_traces
+
+    analysis = Analysis.of(read_traces(traces))
+    picture, problem = None, None
+    if not no_timeline:
+        try:
+            picture = _draw(analysis.trace, traces, timeline)
+        except UsageError as error:
+            problem = error
+    if as_json:
+        print_json(analysis, picture)
+    else:
+        # What is piped goes to a file or a pager: no screen to fit into.
+        console = Console() if sys.stdout.isatty() else Console(width=200)
+        print_analysis(analysis, console, row_limit or None, picture)
+    if problem is not None:
+        # The tables stand all the same; a picture that nobody asked for is no reason to fail.
+        if timeline is not None:
+            raise problem
+        print(f"note: {problem}", file=sys.stderr)  # noqa: T201 - this is the terminal
+
+
+def _draw(trace: "Trace", traces: list[Path], timeline: Path | None) -> Path:
+    """Draw the timeline and return its path; UsageError if there is none, or no place for it."""
+    # Late: whoever wants no picture need not wait for matplotlib.
+    from tuner.present.figures import write_timeline_figure
+
+    name = traces[0].name.removesuffix(".gz").removesuffix(".json")
+    path = Path(f"{name}.timeline.png") if timeline is None else timeline
+    more = f" and {len(traces) - 1} more" if len(traces) > 1 else ""
+    try:
+        write_timeline_figure(trace, path, title=f"{traces[0].name}{more}")
+    except OSError as error:
+        raise UsageError(f"cannot write the timeline {path}: {error.strerror}") from None
+    return path
+
+
+def main(arguments: list[str] | None = None, program: str = "python -m tuner.analyze") -> int:
+    """Run the command; returns the exit code and prints errors to stderr."""
+    try:
+        app(args=arguments, prog_name=program, standalone_mode=True)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    except TunerError as error:
+        print(f"rpc-tuner: {error}", file=sys.stderr)  # noqa: T201 - this is the terminal
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,272 @@
+"""What `analyze` tells of a trace: everything as one value, as text and as JSON."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+import pandas as pd
+from rich.console import Console
+from rich.text import Text
+
+from tuner.present.named_rows import Column, decimal, named_rows, percent, time_columns
+from tuner.present.numbers import counted, three_digits
+from tuner.trace.analysis import breakdown, latency, recipe_table
+from tuner.trace.diagnosis import Diagnosis, diagnose
+from tuner.trace.parallelism import Source, levels, parallelism, thread_use
+from tuner.trace.schema import Trace
+
+FORMAT = 1
+SOURCES: dict[Source, str] = {"calls": "serving calls", "operators": "inside operators"}
+ORIGINS = {
+    "rpc-tuner": "rpc-tuner",
+    "kineto": "torch.profiler (Kineto)",
+    "legacy": "the legacy profiler",
+}
+MOST_LISTED = 12
+"""Levels, and threads, that are told one by one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """A trace, and the tables of `tuner.trace` of it; times in microseconds."""
+
+    trace: Trace
+    recipe_table: pd.DataFrame
+    latency: pd.DataFrame
+    breakdown: pd.DataFrame
+    parallelism: pd.DataFrame
+    """Of both sources, one below the other: the column `source` says which."""
+    levels: pd.DataFrame
+    thread_use: pd.DataFrame
+    diagnosis: Diagnosis
+
+    @classmethod
+    def of(cls, trace: Trace) -> "Analysis":
+        """Everything that is known of a trace."""
+        return cls(
+            trace=trace,
+            recipe_table=recipe_table(trace),
+            latency=latency(trace.calls),
+            breakdown=breakdown(trace.calls),
+            parallelism=_of_both_sources(trace, parallelism),
+            levels=_of_both_sources(trace, levels),
+            thread_use=_of_both_sources(trace, thread_use),
+            diagnosis=diagnose(trace),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The document, the frames as lists of records, null where a number is unknown."""
+        trace = self.trace
+        return {
+            "format": FORMAT,
+            "source": trace.source,
+            "ranks": trace.ranks,
+            "base_time_ns": trace.base_time_ns,
+            "window_ns": trace.window_ns,
+            "steps": trace.steps,
+            "call_count": len(trace.calls),
+            "operator_count": len(trace.operators),
+            "clock_error_ns": trace.clock_error_ns,
+            "observer_effect": trace.observer_effect,
+            "losses": trace.losses,
+            "recipe_table": _records(self.recipe_table),
+            "latency": _records(self.latency.reset_index()),
+            "breakdown": _records(self.breakdown.reset_index()),
+            "parallelism": _records(self.parallelism),
+            "levels": _records(self.levels),
+            "thread_use": _records(self.thread_use),
+            "diagnosis": {
+                "rule": self.diagnosis.rule,
+                "sentences": self.diagnosis.sentences,
+            },
+        }
+
+
+def print_json(analysis: Analysis, picture: Path | None) -> None:
+    """The JSON document on stdout, with the path of the timeline that was drawn."""
+    document = {**analysis.to_json(), "timeline": None if picture is None else str(picture)}
+    option = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
+    sys.stdout.buffer.write(orjson.dumps(document, option=option) + b"\n")
+    sys.stdout.flush()
+
+
+def print_analysis(
+    analysis: Analysis, console: Console, row_limit: int | None, picture: Path | None
+) -> None:
+    """What the trace is, its tables with so many rows at most, and what follows from them."""
+    for fact in _facts(analysis.trace):
+        _print_prose(Text(fact), console)
+    for loss in analysis.trace.losses:
+        _print_prose(Text(f"note: {loss}", style="yellow"), console)
+    for section in _sections(analysis, console.width, row_limit):
+        console.print()
+        if section.lines:
+            console.print(Text(section.title, style="bold"))
+            # Lines are as long as they have to be: numbers must not be folded.
+            console.print(Text("\n".join(section.lines)), soft_wrap=True)
+        else:
+            _print_prose(Text(f"{section.title}: none, for {section.missing}.", "dim"), console)
+    console.print()
+    _print_prose(Text(analysis.diagnosis.text, style="bold"), console)
+    if picture is not None:
+        console.print()
+        _print_prose(Text(f"Timeline: {picture}"), console)
+
+
+def _print_prose(text: Text, console: Console) -> None:
+    console.print(text, soft_wrap=not console.is_terminal)
+
+
+class _Section(NamedTuple):
+    title: str
+    lines: list[str]
+    missing: str
+    """Why there are no lines, if there are none."""
+
+
+def _facts(trace: Trace) -> Iterator[str]:
+    opened, closed = trace.window_ns
+    held = [counted(len(trace.calls), "call"), counted(len(trace.operators), "operator")]
+    if trace.steps is not None:
+        held.insert(0, counted(trace.steps, "step"))
+    ranks = _listed([rank.name for rank in trace.ranks])
+    yield (
+        f"Recorded by {ORIGINS[trace.source]}: {counted(len(trace.ranks), 'rank')} ({ranks}) for "
+        f"{three_digits((closed - opened) / 1e6)} ms; {', '.join(held)}."
+    )
+    if trace.observer_effect is not None:
+        yield f"A traced step took {trace.observer_effect:.2f} times as long as an untraced one."
+    if trace.clock_error_ns:
+        error_us = three_digits(trace.clock_error_ns / 1e3)
+        yield f"Times of different ranks are comparable to within {error_us} us."
+
+
+def _sections(analysis: Analysis, width: int, row_limit: int | None) -> Iterator[_Section]:
+    no_calls = "the trace holds no calls" if analysis.trace.calls.empty else ""
+    for title, table, lines_of, missing in (
+        (
+            "Time by call and by operator",
+            analysis.recipe_table,
+            _recipe_lines,
+            "the trace holds no operators, and no call that ended",
+        ),
+        ("Latency of calls", analysis.latency, _latency_lines, no_calls),
+        (
+            "Where the time of a call goes, on average",
+            analysis.breakdown,
+            _breakdown_lines,
+            no_calls or "no call is known from its client's side and its server's",
+        ),
+    ):
+        lines = [] if table.empty else lines_of(table.head(row_limit or len(table)), width)
+        if row_limit and len(table) > row_limit:
+            lines.append(f"{row_limit} of {len(table)} rows; --row-limit shows more")
+        yield _Section(title, lines, missing)
+    yield _Section(
+        "Threads of each server at work at once",
+        [] if analysis.parallelism.empty else _parallelism_lines(analysis, width),
+        "the trace does not show any thread at work",
+    )
+
+
+def _recipe_lines(table: pd.DataFrame, width: int) -> list[str]:
+    columns = [
+        _column("Self\nCPU %", table["Self CPU %"] / 100, percent),
+        *time_columns(table, {"Self CPU": "Self\nCPU"}),
+        _column("CPU\ntotal %", table["CPU total %"] / 100, percent),
+        *time_columns(table, {"CPU total": "CPU\ntotal"}),
+        *time_columns(table, {"CPU time avg": "CPU time\navg"}),
+        _column("# of\nCalls", table["# of Calls"]),
+        _column("Node\nID", table["Node ID"]),
+    ]
+    return named_rows("Name", table["Name"].tolist(), columns, width)
+
+
+def _latency_lines(table: pd.DataFrame, width: int) -> list[str]:
+    headings = {"p50_us": "p50", "p90_us": "p90", "p99_us": "p99", "max_us": "max"}
+    columns = [_column("calls", table["calls"]), *time_columns(table, headings)]
+    columns += time_columns(table, {"total_us": "total"})
+    columns += [
+        _column(name, table[name]) for name in ("failed", "unfinished") if table[name].any()
+    ]
+    return named_rows("call", table.index.tolist(), columns, width)
+
+
+def _breakdown_lines(table: pd.DataFrame, width: int) -> list[str]:
+    headings = {
+        "latency_us": "latency",
+        "transport_us": "transport",
+        "queue_us": "queue",
+        "served_us": "served",
+        "on_cpu_us": "on\nCPU",
+        "run_queue_us": "run\nqueue",
+        "off_cpu_us": "off\nCPU",
+    }
+    sums = "latency = transport + queue (an estimate) + served"
+    if table["pending_us"].any():
+        headings["pending_us"] = "pending"
+        sums += " + pending"
+    if table["on_cpu_us"].notna().any():
+        sums += "; served = on CPU + run queue + off CPU"
+    columns = [_column("calls", table["calls"]), *time_columns(table, headings)]
+    return [*named_rows("call", table.index.tolist(), columns, width), sums]
+
+
+def _parallelism_lines(analysis: Analysis, width: int) -> list[str]:
+    table = analysis.parallelism
+    columns = [
+        _column("threads", table["threads"]),
+        _column("mean", table["mean"], decimal),
+        _column("busy", table["busy_fraction"], percent),
+        _column("while\nbusy", table["mean_while_busy"], decimal),
+        _column("max", table["max"]),
+        _column("efficiency", table["efficiency"], percent),
+        _column("calls", table["calls"].where(table["calls"] > 0)),
+    ]
+    keys = list(zip(table["source"], table["server"], strict=True))
+    names = [f"{server}, {SOURCES[source]}" for source, server in keys]
+    lines = named_rows("server", names, columns, width)
+    for key, name in zip(keys, names, strict=True):
+        at_level, use = _rows(analysis.levels, key), _rows(analysis.thread_use, key)
+        shares = zip(at_level["level"], at_level["share"], strict=True)
+        busiest = use["busy_fraction"].sort_values(ascending=False)
+        lines += [
+            name,
+            f"  time by threads at work: {_listed([f'{n}: {percent(s)}' for n, s in shares])}",
+            f"  time at work by thread: {_listed([percent(share) for share in busiest])}",
+        ]
+    return lines
+
+
+def _column(heading: str, values: pd.Series, form: Callable[[Any], str] = "{:,}".format) -> Column:
+    """A column of numbers in that form; empty where they are unknown."""
+    return Column(heading, ["" if pd.isna(value) else form(value) for value in values])
+
+
+def _rows(frame: pd.DataFrame, key: tuple[str, str]) -> pd.DataFrame:
+    """The rows of a source and a server."""
+    source, server = key
+    return frame[(frame["source"] == source) & (frame["server"] == server)]
+
+
+def _listed(items: Sequence[str]) -> str:
+    """The items; of many the first ones, and how many more there are."""
+    more = [f"{len(items) - MOST_LISTED} more"] if len(items) > MOST_LISTED else []
+    return ", ".join([*items[:MOST_LISTED], *more])
+
+
+def _of_both_sources(trace: Trace, table: Callable[[Trace, Source], pd.DataFrame]) -> pd.DataFrame:
+    parts = []
+    for source in SOURCES:
+        part = table(trace, source)
+        part.insert(0, "source", source)
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    rows = frame.astype(object).where(frame.notna(), None).itertuples(index=False, name=None)
+    return [dict(zip(frame.columns, row, strict=True)) for row in rows]
