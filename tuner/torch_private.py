@@ -112,6 +112,12 @@ class CallTarget(NamedTuple):
 class ClientHooks(Protocol):
     """What a tracer does at the client's end of a call; see `hooked_client`."""
 
+    is_issuing: bool
+    """Whether calls that begin now are to be seen; one that has begun is seen to its end."""
+
+    def counted(self, server: str, body: str, by: int) -> None:
+        """One more call (1) goes out; or one that was counted does not go out after all (-1)."""
+
     def call_python(
         self,
         target: CallTarget,
@@ -141,6 +147,9 @@ class ClientHooks(Protocol):
         `method` is `Class.method` where a proxy calls.
         """
 
+    def issuing_to(self) -> str | None:
+        """The server of the call that was opened last on this thread; None if none was."""
+
     def sent(self, body: str, future: Future[Any]) -> None:
         """The call that was opened last on this thread is on its way.
 
@@ -166,7 +175,9 @@ def hooked_client(hooks: ClientHooks) -> Iterator[None]:
     def invoke(
         to: Any, func: Any, mode: Any, args: Any = None, kwargs: Any = None, timeout: float = -1
     ) -> Any:
-        if not _is_plain_python(func):
+        # The legacy profiler has to see what it is told to.
+        plain = _is_plain_python(func) and not private._get_should_profile()
+        if not (plain and hooks.is_issuing):
             return invoke_rpc(to, func, mode, args, kwargs, timeout)
         worker = private._to_worker_info(to)
         args = args or ()
@@ -174,12 +185,19 @@ def hooked_client(hooks: ClientHooks) -> Iterator[None]:
         timeout_s = private.get_rpc_timeout() if timeout == UNSET_RPC_TIMEOUT else timeout
         kind = _KINDS[mode]
         target = CallTarget(kind, name, worker.name, worker.id, worker, timeout_s)
-        return hooks.call_python(target, func, args, kwargs or {})
+        hooks.counted(worker.name, "python", 1)
+        try:
+            return hooks.call_python(target, func, args, kwargs or {})
+        except BaseException:
+            hooks.counted(worker.name, "python", -1)
+            raise
 
     def enable(
         should_profile: bool, qualified_name: str | None, func: Any, mode: Any, worker: Any
     ) -> AbstractContextManager[Any]:
         inner = profiling(should_profile, qualified_name, func, mode, worker)
+        if not hooks.is_issuing:
+            return inner  # type: ignore[no-any-return]
         name = qualified_name or _function_name(func)
         return hooks.opened(CallTarget(_KINDS[mode], name, worker.name, worker.id), inner)
 
@@ -189,7 +207,14 @@ def hooked_client(hooks: ClientHooks) -> Iterator[None]:
 
     def sending(send: Callable[..., Any], body: str) -> Callable[..., Any]:
         def send_and_tell(*args: Any, **kwargs: Any) -> Any:
-            result = send(*args, **kwargs)
+            if (server := hooks.issuing_to()) is None:
+                return send(*args, **kwargs)
+            hooks.counted(server, body, 1)
+            try:
+                result = send(*args, **kwargs)
+            except BaseException:
+                hooks.counted(server, body, -1)
+                raise
             future: Any = result._get_future() if isinstance(result, _PY_RREF) else result
             hooks.sent(body, future)
             return result
@@ -197,9 +222,10 @@ def hooked_client(hooks: ClientHooks) -> Iterator[None]:
         return send_and_tell
 
     def fetch(rref: Any, *args: Any, **kwargs: Any) -> Any:
-        if rref.is_owner():
+        if rref.is_owner() or not hooks.is_issuing:
             return to_here(rref, *args, **kwargs)
         owner = rref.owner()
+        hooks.counted(owner.name, "fetch", 1)
         target = CallTarget("to_here", "", owner.name, owner.id)
         return hooks.fetching(target, lambda: to_here(rref, *args, **kwargs))
 
@@ -221,21 +247,43 @@ def send_python(target: CallTarget, func: Callable[..., Any], args: tuple[Any, .
     return _send_udf(target.worker, pickled, tensors, target.timeout_s, False)
 
 
-def run_as_server(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def run_as_server(func: Callable[..., Any], *args: Any) -> Any:
     """What PyTorch would answer a call of this function.
 
     An exception is an answer too: `error_of` tells. PyTorch prints its traceback here.
     """
     run: Any = internal._run_function
-    return run(internal.PythonUDF(func, args, kwargs))
+    return run(internal.PythonUDF(func, args, {}))
 
 
 def error_of(answer: Any) -> str:
     """The exception that an answer stands for, as one line; empty if it is a plain result."""
     if type(answer) is not internal.RemoteException:
         return ""
-    lines = str(answer.msg).split("\n")
-    return lines[1] if len(lines) > 1 else lines[0]
+    return _remote_line(str(answer.msg)) or type(answer).__name__
+
+
+def error_line(error: BaseException) -> str:
+    """An exception in one line; one from a server as the server saw it, without its traceback."""
+    message = str(error).strip()
+    first = message.split("\n")[0]
+    return _remote_line(message) or f"{type(error).__name__}: {first}".removesuffix(": ")
+
+
+def _remote_line(message: str) -> str:
+    """What went wrong on a server, from what PyTorch sends of it; empty if it is no such text."""
+    where, _, what = message.partition("\n")
+    return what.split("\n")[0] if "On WorkerInfo(" in where else ""
+
+
+def is_future(value: Any) -> bool:
+    """Whether this is a future, of Python's making or of C++'s."""
+    return isinstance(value, torch._C.Future)
+
+
+def can_be_wrapped(value: Any) -> bool:
+    """Whether an answer may travel inside another object: PyTorch pickles scripts by themselves."""
+    return not isinstance(value, torch.jit.ScriptModule)
 
 
 @contextmanager
@@ -294,6 +342,8 @@ class OperatorProfiler:
     _SCRIPT = 2
 
     def __init__(self) -> None:
+        if self._some_profiler_runs():
+            raise RuntimeError("another profiler is running in this process")
         config = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
         # Kineto tells the terminal about each start and stop, unless it is told not to.
         os.environ.setdefault("KINETO_LOG_LEVEL", "99")
@@ -301,8 +351,16 @@ class OperatorProfiler:
         with _stderr_without(_KINETO_THREAD_COMPLAINT):
             self._profile.__enter__()  # type: ignore[no-untyped-call]
 
-    def stop(self) -> list[RecordedOperator]:
-        """What was recorded, in no particular order; names that are equal are one object."""
+    @staticmethod
+    def _some_profiler_runs() -> bool:
+        return bool(torch.autograd.profiler._is_profiler_enabled)
+
+    def stop(self) -> tuple[list[RecordedOperator], bool]:
+        """What was recorded, in no order, and whether another profiler ended it early.
+
+        Names that are equal are one object.
+        """
+        disturbed = not self._some_profiler_runs()
         self._profile.__exit__(None, None, None)  # type: ignore[no-untyped-call]
         results = self._profile.kineto_results
         names: dict[str, str] = {}
@@ -320,7 +378,7 @@ class OperatorProfiler:
                         scope != self._SCRIPT,
                     )
                 )
-        return recorded
+        return recorded, disturbed
 
 
 @contextmanager

@@ -37,11 +37,8 @@ def offset_bounds(samples: list[ClockSample]) -> tuple[int, int]:
 def clock_offset(before: list[ClockSample], after: list[ClockSample]) -> ClockOffset:
     """The offset from samples taken before and after a trace, and its bound.
 
-    Where the two do not agree the clocks have drifted apart meanwhile: then the bound holds all
-    that either of them allows.
+    The clocks may drift apart meanwhile: the bound holds all that either set of samples allows.
     """
-    bounds = [offset_bounds(before), offset_bounds(after)]
-    low, high = max(low for low, _ in bounds), min(high for _, high in bounds)
-    if low > high:
-        low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
+    limits = [limit for samples in (before, after) for limit in offset_bounds(samples)]
+    low, high = min(limits), max(limits)
     return ClockOffset((low + high) // 2, (high - low + 1) // 2)

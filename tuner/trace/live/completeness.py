@@ -55,6 +55,10 @@ def losses(recordings: Sequence[RankRecording]) -> list[str]:
     """What a complete trace still cannot show, each as a sentence."""
     found = []
     for each in recordings:
+        if each.disturbed:
+            found.append(
+                f"another profiler ran in {each.name} meanwhile: operators may be missing there"
+            )
         if count := sum(span.end_ns is None for span in each.client_spans):
             found.append(f"{count} calls of {each.name} had no answer when the trace ended")
         if count := sum(span.end_ns is None for span in each.server_spans):

@@ -4,13 +4,16 @@ Everything travels by RPC itself, so a program needs nothing but the package in 
 """
 
 import time
+import uuid
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any, Literal
 
 import torch.distributed.rpc as rpc
 
 from tuner.errors import TraceError
-from tuner.torch_private import all_workers
+from tuner.torch_private import all_workers, error_line
 from tuner.trace.live import process
 from tuner.trace.live.clock import SAME_CLOCK, ClockOffset, ClockSample, clock_offset
 from tuner.trace.live.recording import RankRecording
@@ -24,21 +27,26 @@ class TraceDriver:
     """One trace of all ranks, from `start` to `stop`. Not for two threads at once."""
 
     def __init__(self, *, operators: bool, drain_s: float) -> None:
+        self._trace = uuid.uuid4().hex
         self._operators = operators
         self._drain_s = drain_s
         try:
             self._here = rpc.get_worker_info().name
-            self._names = [name for _, name in all_workers()]
+            workers = all_workers()
         except RuntimeError as error:
             raise TraceError("RPC is not running in this process: trace after init_rpc") from error
+        self._ranks = {name: rank for rank, name in workers}
         self._clocks: dict[str, list[ClockSample]] = {}
+        self._first_calls: dict[int, int] = {}
         self._started_ns = self._stopped_ns = 0
 
     def start(self) -> None:
         """Start recording in every process. TraceError, and nothing recorded, if one cannot."""
         try:
-            boots = self._everywhere("start tracing in", process.listen, self._operators)
-            far = [name for name in self._names if boots[name] != boots[self._here]]
+            ready = self._everywhere("start tracing in", process.listen, self._operators)
+            self._first_calls = {self._ranks[name]: ready[name].first_call for name in ready}
+            here = ready[self._here].boot_id
+            far = [name for name in self._ranks if ready[name].boot_id != here]
             self._clocks = {name: _read_clock(name) for name in far}
             self._everywhere("start tracing in", process.issue)
         except BaseException:
@@ -65,27 +73,31 @@ class TraceDriver:
                 name: clock_offset(before, _read_clock(name))
                 for name, before in self._clocks.items()
             }
-            recordings = self._everywhere("collect the trace of", process.collect)
+            recordings = self._everywhere(
+                "collect the trace of", process.collect, self._first_calls
+            )
         except BaseException:
             self.abandon()
             raise
-        offsets = {name: clocks.get(name, SAME_CLOCK) for name in self._names}
+        offsets = {name: clocks.get(name, SAME_CLOCK) for name in self._ranks}
         window_ns = (self._started_ns, self._stopped_ns)
-        return [recordings[name] for name in self._names], offsets, window_ns
+        return [recordings[name] for name in self._ranks], offsets, window_ns
 
     def abandon(self) -> None:
         """Stop in every process that can still be reached, and forget what it recorded."""
-        futures = [rpc.rpc_async(name, process.abandon) for name in self._others]
-        process.abandon()
-        for future in futures:
-            try:
-                future.wait()
-            except RuntimeError:
-                continue  # it is gone, or has no tuner to stop
+        process.abandon(self._trace)
+        # One that is gone, or has no tuner, has nothing to abandon.
+        with suppress(Exception):
+            futures = [
+                rpc.rpc_async(name, process.abandon, args=(self._trace,)) for name in self._others
+            ]
+            for future in futures:
+                with suppress(Exception):
+                    future.wait()
 
     @property
     def _others(self) -> list[str]:
-        return [name for name in self._names if name != self._here]
+        return [name for name in self._ranks if name != self._here]
 
     def _everywhere(
         self,
@@ -99,22 +111,27 @@ class TraceDriver:
         What starts the recording of calls comes last here, and what ends it first: the requests
         themselves are no part of the program.
         """
-        answers: dict[str, Any] = {}
         problems: list[str] = []
 
-        def ask(name: str, answer: Callable[[], Any]) -> None:
+        def attempt(name: str, action: Callable[[], Any]) -> Any:
             try:
-                answers[name] = answer()
+                return action()
             except Exception as error:
                 problems.append(f"cannot {what} {name}: {_reason(error)}")
 
+        arguments = (self._trace, *args)
+        answers: dict[str, Any] = {}
         if here == "first":
-            ask(self._here, lambda: request(*args))
-        futures = {name: rpc.rpc_async(name, request, args=args) for name in self._others}
+            answers[self._here] = attempt(self._here, partial(request, *arguments))
+        futures = {
+            name: attempt(name, partial(rpc.rpc_async, name, request, args=arguments))
+            for name in self._others
+        }
         for name, future in futures.items():
-            ask(name, future.wait)
+            if future is not None:
+                answers[name] = attempt(name, future.wait)
         if here == "last" and not problems:
-            ask(self._here, lambda: request(*args))
+            answers[self._here] = attempt(self._here, partial(request, *arguments))
         if problems:
             raise TraceError("; ".join(problems))
         return answers
@@ -130,8 +147,6 @@ def _read_clock(name: str) -> list[ClockSample]:
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong over there, in one line: RPC sends its traceback along."""
-    lines = [line.strip() for line in str(error).split("\n") if line.strip()]
-    if any("No module named 'tuner" in line for line in lines):
+    if "No module named 'tuner" in str(error):
         return "rpc-tuner is not installed there"
-    return lines[-1] if lines else type(error).__name__
+    return error_line(error)

@@ -1,36 +1,60 @@
-"""What the driver of a trace asks of each process, by RPC: one function per request."""
+"""What the driver of a trace asks of each process, by RPC: one function per request.
+
+Every request names the trace, so that one which was refused does another no harm.
+"""
 
 import os
 import platform
 import threading
 import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch.distributed.rpc as rpc
 
 from tuner.torch_private import OperatorProfiler, agent_gauges, missing_tracing_support
-from tuner.trace.live.recording import OperatorSpan, RankRecording
+from tuner.trace.live.recording import CALLS_PER_RANK, OperatorSpan, RankRecording
 from tuner.trace.live.spans import SpanRecorder
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Listening(NamedTuple):
+    """A process that is ready to be traced."""
+
+    boot_id: str
+    first_call: int
+    """The ids of its calls begin here."""
 
 
 @dataclass
 class _Tracing:
     """A trace under way in this process."""
 
+    name: str
     spans: SpanRecorder
     operators: OperatorProfiler | None
     cpu_started_s: float
     cpu_s: float = 0.0
 
+    def end(self) -> tuple[list[OperatorSpan] | None, bool]:
+        """Record nothing any more; the operators, and whether they were disturbed."""
+        self.spans.stop_listening()
+        if self.operators is None:
+            return None, False
+        operators, disturbed = self.operators.stop()
+        return [OperatorSpan(*each) for each in operators], disturbed
+
 
 _tracing: _Tracing | None = None
 
 
-def listen(operators: bool) -> str:
-    """Record what this process serves, and its operators; gives the id of its boot.
+def listen(trace: str, operators: bool) -> Listening:
+    """Record what this process serves, and its operators.
 
     RuntimeError if it is being traced or profiled already, or its torch cannot be traced.
     """
@@ -44,41 +68,46 @@ def listen(operators: bool) -> str:
     except BaseException:
         recorder.stop_listening()
         raise
-    _tracing = _Tracing(recorder, profiler, time.process_time())
-    return boot_id()
+    _tracing = _Tracing(trace, recorder, profiler, time.process_time())
+    return Listening(boot_id(), recorder.first_call)
 
 
-def issue() -> None:
+def issue(trace: str) -> None:
     """Record what this process issues; all processes listen by now."""
-    _here().spans.issue()
+    _here(trace).spans.issue()
 
 
-def stop_issuing() -> None:
+def stop_issuing(trace: str) -> None:
     """Record no new calls of this process."""
-    tracing = _here()
+    tracing = _here(trace)
     tracing.spans.stop_issuing()
     tracing.cpu_s = time.process_time() - tracing.cpu_started_s
 
 
-def pending() -> int:
+def pending(trace: str) -> int:
     """Recorded calls that are under way in this process."""
-    return _here().spans.pending
+    return _here(trace).spans.pending
 
 
-def collect() -> RankRecording:
-    """End the trace in this process, and give everything recorded."""
+def collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
+    """End the trace in this process, and give everything recorded.
+
+    `first_calls` tells, by rank, where the ids of this trace's calls begin.
+    """
     global _tracing
-    tracing = _here()
+    tracing = _here(trace)
     _tracing = None
-    operators = None
-    if tracing.operators is not None:
-        operators = [OperatorSpan(*each) for each in tracing.operators.stop()]
+    operators, disturbed = tracing.end()
     spans = tracing.spans
-    spans.stop_listening()
-    issued, arrived = spans.counts()
-    server_spans = spans.server_spans()
+
+    def is_ours(call_id: int) -> bool:
+        return call_id >= first_calls[call_id // CALLS_PER_RANK]
+
+    client_spans = spans.client_spans()
+    server_spans = [span for span in spans.server_spans() if is_ours(span.call_id)]
+    arrived = Counter(each // CALLS_PER_RANK for each in spans.arrived() if is_ours(each))
     worker = rpc.get_worker_info()
-    threads = agent_gauges().get("agent.thread_pool_size", "")
+    pool_size = agent_gauges().get("agent.thread_pool_size", "")
     return RankRecording(
         rank=worker.id,
         name=worker.name,
@@ -86,22 +115,28 @@ def collect() -> RankRecording:
         boot_id=boot_id(),
         pid=os.getpid(),
         cpu_count=len(os.sched_getaffinity(0)),
-        num_worker_threads=int(threads) if threads.isdecimal() else None,
+        num_worker_threads=int(pool_size) if pool_size.isdecimal() else None,
         cpu_s=tracing.cpu_s,
-        threads=_threads({span.thread for span in server_spans}),
-        client_spans=spans.client_spans(),
+        threads=_thread_names(
+            serving={span.thread for span in server_spans},
+            others={span.thread for span in (*client_spans, *(operators or ()))},
+        ),
+        client_spans=client_spans,
         server_spans=server_spans,
-        done_ns=spans.done_ns(),
+        done_ns={call: done for call, done in spans.done_ns().items() if is_ours(call)},
         operators=operators,
-        issued=issued,
-        arrived=arrived,
+        disturbed=disturbed,
+        issued=spans.issued(),
+        arrived=dict(arrived),
     )
 
 
-def abandon() -> None:
-    """End the trace in this process, if there is one, and forget what it recorded."""
-    if _tracing is not None:
-        collect()
+def abandon(trace: str) -> None:
+    """End this trace in this process, if it is under way here, and forget what it recorded."""
+    global _tracing
+    if _tracing is not None and _tracing.name == trace:
+        tracing, _tracing = _tracing, None
+        tracing.end()
 
 
 def read_clock() -> tuple[int, int]:
@@ -117,16 +152,22 @@ def boot_id() -> str:
         return platform.node()
 
 
-def _here() -> _Tracing:
-    if _tracing is None:
-        raise RuntimeError("this process is not being traced")
+def _here(trace: str) -> _Tracing:
+    if _tracing is None or _tracing.name != trace:
+        raise RuntimeError("this process is not being traced any more")
     return _tracing
 
 
-def _threads(serving: set[int]) -> dict[int, str]:
-    """Thread ids and what they are; a thread that has ended has no name any more."""
-    named = {thread.native_id: thread.name for thread in threading.enumerate() if thread.native_id}
-    workers = {
-        thread: f"RPC worker {number}" for number, thread in enumerate(sorted(serving), start=1)
-    }
-    return {**named, **workers, os.getpid(): "main"}
+def _thread_names(serving: Iterable[int], others: Iterable[int]) -> dict[int, str]:
+    """A name for each thread: what it does, what the program calls it, or what the kernel does."""
+    names = {thread: f"thread {thread}" for thread in others}
+    for thread in names:
+        with suppress(OSError):  # it has ended meanwhile
+            command = Path(f"/proc/self/task/{thread}/comm").read_text().strip()
+            names[thread] = f"{command} {thread}"
+    for known in threading.enumerate():
+        if known.native_id in names and not known.name.startswith("Dummy-"):
+            names[known.native_id] = known.name
+    numbered = enumerate(sorted(set(serving)), start=1)
+    names.update((thread, f"RPC worker {number}") for number, thread in numbered)
+    return {**names, os.getpid(): "main"}

@@ -75,6 +75,8 @@ class RankRecording:
     """When the future of each `async_execution` call was complete."""
     operators: list[OperatorSpan] | None
     """None where they were not asked for."""
+    disturbed: bool
+    """Whether another profiler ended the recording of operators early."""
     issued: dict[tuple[str, str], int]
     """Calls issued, by server and body, counted where Python hands them to C++."""
     arrived: dict[int, int]

@@ -7,6 +7,7 @@ work: what can wait until the trace has ended does.
 import itertools
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
@@ -17,13 +18,21 @@ from torch.futures import Future
 from tuner.torch_private import (
     RPC_TIMEOUT_MARK,
     CallTarget,
+    can_be_wrapped,
+    error_line,
     error_of,
     hooked_client,
+    is_future,
     run_as_server,
     send_python,
 )
 from tuner.trace.live.recording import CALLS_PER_RANK, ClientSpan, ServerSpan
-from tuner.trace.live.run_queue import RunQueueClock
+from tuner.trace.live.run_queue import RunQueueClock, waited_ns
+
+# How often calls are looked through for such as have ended without telling.
+WATCH_S = 0.02
+# Never started anew: an answer to a call of an earlier trace must end none of a later one.
+_numbers = itertools.count()
 
 
 class _Thread:
@@ -33,7 +42,8 @@ class _Thread:
 
     def __init__(self, native_id: int) -> None:
         self.id = native_id
-        self.run_queue = RunQueueClock()
+        self.run_queue: RunQueueClock | None = None
+        """Made when the thread first serves a call."""
         self.opened: _OpenCall | None = None
         """The call that is being issued."""
         self.serving: int | None = None
@@ -104,17 +114,6 @@ class _OpenCall:
             error,
         )
 
-    def unanswered(self) -> ClientSpan:
-        """What is known of a call of which no answer has told: it is under way, or has failed.
-
-        PyTorch fails it when its time limit has passed; of other failures the time is unknown.
-        """
-        if self.future is None or self.is_pending:
-            return self.span(None, "unfinished", "")
-        status, problem = _outcome(self.future)
-        limit_ns = self.issued_ns + round(self.target.timeout_s * 1e9)
-        return self.span(limit_ns if status == "timed-out" else None, status, problem)
-
 
 class SpanRecorder:
     """Both ends of the calls of one process. At most one at a time; see `current`."""
@@ -122,16 +121,20 @@ class SpanRecorder:
     current: "SpanRecorder | None" = None
 
     def __init__(self, rank: int) -> None:
-        self._numbers = itertools.count(rank * CALLS_PER_RANK)
+        self._rank = rank
+        self.first_call = self._new_call_id()
+        """No call of this recorder has a smaller id."""
         self._ended: list[tuple[_OpenCall, int, str, str]] = []
         self._open: dict[int, _OpenCall] = {}
-        self._served: list[tuple[int, int, int, int, int, int | None]] = []
+        self.is_issuing = False
+        self._served: list[tuple[int, int, int, int, int, bytes, bytes]] = []
         self._serving: dict[int, tuple[int, int]] = {}
         self._done_ns: dict[int, int] = {}
-        # itertools.count: next() on one is atomic, += on a number is not.
-        self._issued: dict[tuple[str, str], itertools.count[int]] = {}
-        self._arrived: dict[int, itertools.count[int]] = {}
+        # Lists, since they can be added to from any thread without a lock; counted at the end.
+        self._counts: list[tuple[str, str, int]] = []
+        self._arrived: list[int] = []
         self._hooks = ExitStack()
+        self._is_over = threading.Event()
 
     def listen(self) -> None:
         """Record the calls that this process serves."""
@@ -142,14 +145,18 @@ class SpanRecorder:
     def issue(self) -> None:
         """Record the calls that this process issues. Only once all ranks listen."""
         self._hooks.enter_context(hooked_client(self))
+        self.is_issuing = True
+        threading.Thread(target=self._watch, name="rpc-tuner watch", daemon=True).start()
 
     def stop_issuing(self) -> None:
         """Record no new calls; those under way go on."""
-        self._hooks.close()
+        self.is_issuing = False
 
     def stop_listening(self) -> None:
         """Record nothing any more."""
         self.stop_issuing()
+        self._hooks.close()
+        self._is_over.set()
         SpanRecorder.current = None
         _threads.clear()  # threads come and go between traces, and their files with them
 
@@ -160,14 +167,27 @@ class SpanRecorder:
         return sum(call.is_pending for call in calls) + len(self._serving)
 
     def client_spans(self) -> list[ClientSpan]:
-        """All calls issued; those that no answer has told of come last."""
+        """All calls issued; those under way come last, without an end."""
+        self._end_silent_calls()
+        under_way = list(self._open.values())
         ended = [call.span(end_ns, status, error) for call, end_ns, status, error in self._ended]
-        return ended + [call.unanswered() for call in list(self._open.values())]
+        return ended + [call.span(None, "unfinished", "") for call in under_way]
 
     def server_spans(self) -> list[ServerSpan]:
-        """All calls served; those under way come last, without an end."""
-        served = [ServerSpan(*span) for span in self._served]
+        """All calls served, such of an earlier trace too; those under way come last, unended."""
         running = list(self._serving.items())
+        served = [
+            ServerSpan(
+                call_id,
+                thread,
+                start_ns,
+                end_ns,
+                cpu_ns,
+                # The readings lie just outside the span, and so may what they tell.
+                waited_ns(before, after, at_most_ns=end_ns - start_ns - cpu_ns),
+            )
+            for call_id, thread, start_ns, end_ns, cpu_ns, before, after in self._served
+        ]
         return served + [
             ServerSpan(call_id, thread, start_ns, None, None, None)
             for call_id, (thread, start_ns) in running
@@ -177,12 +197,25 @@ class SpanRecorder:
         """When the future of each served `async_execution` call was complete."""
         return dict(self._done_ns)
 
-    def counts(self) -> tuple[dict[tuple[str, str], int], dict[int, int]]:
-        """Calls issued by server and body, and requests arrived by rank; read once, at the end."""
-        issued = {key: next(count) for key, count in self._issued.items()}
-        return issued, {rank: next(count) for rank, count in self._arrived.items()}
+    def issued(self) -> dict[tuple[str, str], int]:
+        """The number of calls issued, by server and body."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for server, body, by in self._counts:
+            counts[server, body] += by
+        return dict(counts)
+
+    def arrived(self) -> list[int]:
+        """The id of each request that arrived, such of an earlier trace too."""
+        return list(self._arrived)
+
+    def _new_call_id(self) -> int:
+        return self._rank * CALLS_PER_RANK + next(_numbers)
 
     # The client's end: tuner.torch_private.ClientHooks.
+
+    def counted(self, server: str, body: str, by: int) -> None:
+        """See `ClientHooks.counted`."""
+        self._counts.append((server, body, by))
 
     def call_python(
         self,
@@ -192,7 +225,7 @@ class SpanRecorder:
         kwargs: dict[str, Any],
     ) -> Future[Any]:
         """See `ClientHooks.call_python`: the answer tells of the call's end; see `answer`."""
-        call_id = next(self._numbers)
+        call_id = self._new_call_id()
         call = _OpenCall(call_id, target, "python")
         # The answer may be here before the next line is.
         self._open[call_id] = call
@@ -202,7 +235,6 @@ class SpanRecorder:
             del self._open[call_id]  # it could not be pickled, say, and was never a call
             raise
         call.issued_ns = time.time_ns()
-        self._count_issued(target.server, "python")
         if call_id in self._open:
             call.future = future
         return future
@@ -211,7 +243,9 @@ class SpanRecorder:
         self, target: CallTarget, inner: AbstractContextManager[Any]
     ) -> AbstractContextManager[Any]:
         """See `ClientHooks.opened`."""
-        return _Issuing(_OpenCall(next(self._numbers), target, ""), inner)
+        call = _OpenCall(self._new_call_id(), target, "")
+        self._open[call.call_id] = call
+        return _Issuing(call, inner, self._open)
 
     def wrapped(
         self,
@@ -228,16 +262,18 @@ class SpanRecorder:
             call.target = call.target._replace(function=method)
         return served, (call.call_id, func, args, kwargs), {}
 
+    def issuing_to(self) -> str | None:
+        """See `ClientHooks.issuing_to`."""
+        call = _this_thread().opened
+        return None if call is None else call.target.server
+
     def sent(self, body: str, future: Future[Any]) -> None:
         """See `ClientHooks.sent`."""
         call = _this_thread().opened
-        if call is None:
-            return
+        assert call is not None
         call.body = body
         call.issued_ns = time.time_ns()
-        self._count_issued(call.target.server, body)
         call.future = future
-        self._open[call.call_id] = call
 
         def ended(future: Future[Any]) -> None:
             self.ended(call.call_id, time.time_ns(), *_outcome(future))
@@ -246,15 +282,14 @@ class SpanRecorder:
 
     def fetching(self, target: CallTarget, fetch: Callable[[], Any]) -> Any:
         """See `ClientHooks.fetching`."""
-        call = _OpenCall(next(self._numbers), target, "fetch")
+        call = _OpenCall(self._new_call_id(), target, "fetch")
         call.issued_ns = call.start_ns
-        self._count_issued(target.server, "fetch")
         self._open[call.call_id] = call
         status, problem = "ok", ""
         try:
             return fetch()
         except BaseException as error:
-            status, problem = _status(error), _one_line(error)
+            status, problem = _status(error), error_line(error)
             raise
         finally:
             self.ended(call.call_id, time.time_ns(), status, problem)
@@ -265,53 +300,70 @@ class SpanRecorder:
             call.future = None  # and what it holds
             self._ended.append((call, end_ns, status, error))
 
-    def _count_issued(self, server: str, body: str) -> None:
-        _count(self._issued, (server, body))
+    def _watch(self) -> None:
+        while not self._is_over.wait(WATCH_S):
+            self._end_silent_calls()
+
+    def _end_silent_calls(self) -> None:
+        """Note the end of calls whose answer did not tell of it: most of them have failed.
+
+        One that timed out ended at its time limit; of others the time is known to within WATCH_S.
+        """
+        for call in list(self._open.values()):
+            if call.target.worker is not None and (future := call.future) and future.done():
+                end_ns = time.time_ns()
+                status, problem = _outcome(future)
+                limit_ns = call.issued_ns + round(call.target.timeout_s * 1e9)
+                # With all its threads blocked a client notices later that the time is over.
+                if status == "timed-out" and end_ns - limit_ns < 2e9 * WATCH_S:
+                    end_ns = limit_ns
+                self.ended(call.call_id, end_ns, status, problem)
 
     # The server's end.
 
     def serve(
         self, call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Run a function that this process was sent."""
-        _count(self._arrived, call_id // CALLS_PER_RANK)
+        """Run a function that this process was sent.
+
+        On a server that is short of the GIL every line of this is paid for by all threads.
+        """
         thread = _this_thread()
         outer, thread.serving = thread.serving, call_id
-        waited_ns = thread.run_queue.read_ns()
+        if (run_queue := thread.run_queue) is None:
+            run_queue = thread.run_queue = RunQueueClock()
+        before = run_queue.read()
         start_ns = time.time_ns()
         self._serving[call_id] = (thread.id, start_ns)
         cpu_ns = time.thread_time_ns()
         try:
-            result = func(*args, **kwargs)
+            return func(*args, **kwargs)
         finally:
             cpu_ns = time.thread_time_ns() - cpu_ns
             end_ns = time.time_ns()
-            if waited_ns is not None and (now_ns := thread.run_queue.read_ns()) is not None:
-                waited_ns = now_ns - waited_ns
-            self._served.append((call_id, thread.id, start_ns, end_ns, cpu_ns, waited_ns))
+            after = run_queue.read()
+            self._served.append((call_id, thread.id, start_ns, end_ns, cpu_ns, before, after))
             del self._serving[call_id]
             thread.serving = outer
-        return result
+
+    def arrive(self, call_id: int) -> None:
+        """Count a request."""
+        self._arrived.append(call_id)
 
     def done(self, call_id: int) -> None:
         """The future of a served `async_execution` call is complete."""
         self._done_ns[call_id] = time.time_ns()
 
 
-def _count(counts: dict[Any, "itertools.count[int]"], key: object) -> None:
-    """Count one more; safe in any number of threads."""
-    try:
-        next(counts[key])
-    except KeyError:
-        next(counts.setdefault(key, itertools.count()))
-
-
 class _Issuing:
     """The context in which a call is issued: PyTorch's own, with the call at hand in it."""
 
-    def __init__(self, call: _OpenCall, inner: AbstractContextManager[Any]) -> None:
+    def __init__(
+        self, call: _OpenCall, inner: AbstractContextManager[Any], open_calls: dict[int, _OpenCall]
+    ) -> None:
         self._call = call
         self._inner = inner
+        self._open_calls = open_calls
 
     def __enter__(self) -> Any:
         thread = _this_thread()
@@ -324,8 +376,10 @@ class _Issuing:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool | None:
-        # What raised before it was sent, say while it was pickled, was never a call.
         _this_thread().opened = self._outer
+        if not self._call.body:
+            # It raised before it was sent, say while it was pickled, and was never a call.
+            del self._open_calls[self._call.call_id]
         return self._inner.__exit__(kind, error, trace)
 
 
@@ -339,8 +393,9 @@ def served(
     recorder = SpanRecorder.current
     if recorder is None:  # the trace has ended meanwhile
         return func(*args, **kwargs)
+    recorder.arrive(call_id)
     result = recorder.serve(call_id, func, args, kwargs)
-    if isinstance(result, Future):
+    if is_future(result):
         result.add_done_callback(lambda _: recorder.done(call_id))
     return result
 
@@ -356,7 +411,9 @@ def answer(
     recorder = SpanRecorder.current
     if recorder is None:
         return func(*args, **kwargs)
-    return _Answer(call_id, recorder.serve(call_id, run_as_server, (func, args, kwargs), {}))
+    recorder.arrive(call_id)
+    value = run_as_server(recorder.serve, call_id, func, args, kwargs)
+    return _Answer(call_id, value) if can_be_wrapped(value) else value
 
 
 class _Answer:
@@ -368,7 +425,7 @@ class _Answer:
         self.call_id = call_id
         self.value = value
 
-    def __reduce__(self) -> tuple[Callable[[int, Any], Any], tuple[int, Any]]:
+    def __reduce_ex__(self, protocol: Any) -> tuple[Callable[[int, Any], Any], tuple[int, Any]]:
         return _answered, (self.call_id, self.value)
 
 
@@ -384,16 +441,9 @@ def _outcome(future: Future[Any]) -> tuple[str, str]:
     try:
         future.value()
     except Exception as error:
-        return _status(error), _one_line(error)
+        return _status(error), error_line(error)
     return "ok", ""
 
 
 def _status(error: BaseException) -> str:
     return "timed-out" if RPC_TIMEOUT_MARK in str(error) else "raised"
-
-
-def _one_line(error: BaseException) -> str:
-    lines = str(error).strip().split("\n")
-    if "On WorkerInfo" in lines[0] and len(lines) > 1:
-        return lines[1]  # the error as the server saw it; its traceback follows
-    return f"{type(error).__name__}: {lines[0]}" if lines[0] else type(error).__name__
