@@ -247,13 +247,14 @@ def send_python(target: CallTarget, func: Callable[..., Any], args: tuple[Any, .
     return _send_udf(target.worker, pickled, tensors, target.timeout_s, False)
 
 
-def run_as_server(func: Callable[..., Any], *args: Any) -> Any:
-    """What PyTorch would answer a call of this function.
-
-    An exception is an answer too: `error_of` tells. PyTorch prints its traceback here.
-    """
+def answer_of(error: Exception) -> Any:
+    """What PyTorch answers a call whose function raised this; it prints the traceback here, too."""
     run: Any = internal._run_function
-    return run(internal.PythonUDF(func, args, {}))
+    return run(internal.PythonUDF(_raise, (error,), {}))
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def error_of(answer: Any) -> str:

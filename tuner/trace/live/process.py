@@ -17,8 +17,11 @@ from typing import NamedTuple
 import torch.distributed.rpc as rpc
 
 from tuner.torch_private import OperatorProfiler, agent_gauges, missing_tracing_support
+from tuner.trace.live.calling import Client
 from tuner.trace.live.recording import CALLS_PER_RANK, OperatorSpan, RankRecording
-from tuner.trace.live.spans import SpanRecorder
+from tuner.trace.live.serving import Server
+from tuner.trace.live.threads import forget_threads
+from tuner.trace.live.wire import Ends
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -36,14 +39,16 @@ class _Tracing:
     """A trace under way in this process."""
 
     name: str
-    spans: SpanRecorder
+    client: Client
+    server: Server
     operators: OperatorProfiler | None
     cpu_started_s: float
     cpu_s: float = 0.0
 
     def end(self) -> tuple[list[OperatorSpan] | None, bool]:
         """Record nothing any more; the operators, and whether they were disturbed."""
-        self.spans.stop_listening()
+        self.client.stop()
+        Ends.client = Ends.server = None
         if self.operators is None:
             return None, False
         operators, disturbed = self.operators.stop()
@@ -61,32 +66,31 @@ def listen(trace: str, operators: bool) -> Listening:
     global _tracing
     if missing := missing_tracing_support():
         raise RuntimeError("; ".join(missing))
-    recorder = SpanRecorder(rpc.get_worker_info().id)
-    recorder.listen()
-    try:
-        profiler = OperatorProfiler() if operators else None
-    except BaseException:
-        recorder.stop_listening()
-        raise
-    _tracing = _Tracing(trace, recorder, profiler, time.process_time())
-    return Listening(boot_id(), recorder.first_call)
+    if _tracing is not None:
+        raise RuntimeError("this process is being traced already")
+    profiler = OperatorProfiler() if operators else None
+    client, server = Client(rpc.get_worker_info().id), Server()
+    _tracing = _Tracing(trace, client, server, profiler, time.process_time())
+    Ends.client, Ends.server = client, server
+    return Listening(boot_id(), client.first_call)
 
 
 def issue(trace: str) -> None:
     """Record what this process issues; all processes listen by now."""
-    _here(trace).spans.issue()
+    _here(trace).client.start()
 
 
 def stop_issuing(trace: str) -> None:
     """Record no new calls of this process."""
     tracing = _here(trace)
-    tracing.spans.stop_issuing()
+    tracing.client.is_issuing = False
     tracing.cpu_s = time.process_time() - tracing.cpu_started_s
 
 
 def pending(trace: str) -> int:
     """Recorded calls that are under way in this process."""
-    return _here(trace).spans.pending
+    tracing = _here(trace)
+    return tracing.client.pending + tracing.server.pending
 
 
 def collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
@@ -98,14 +102,15 @@ def collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
     tracing = _here(trace)
     _tracing = None
     operators, disturbed = tracing.end()
-    spans = tracing.spans
+    client, server = tracing.client, tracing.server
 
     def is_ours(call_id: int) -> bool:
         return call_id >= first_calls[call_id // CALLS_PER_RANK]
 
-    client_spans = spans.client_spans()
-    server_spans = [span for span in spans.server_spans() if is_ours(span.call_id)]
-    arrived = Counter(each // CALLS_PER_RANK for each in spans.arrived() if is_ours(each))
+    client_spans = client.spans()
+    server_spans = [span for span in server.spans() if is_ours(span.call_id)]
+    arrived = Counter(each // CALLS_PER_RANK for each in server.arrived if is_ours(each))
+    forget_threads()
     worker = rpc.get_worker_info()
     pool_size = agent_gauges().get("agent.thread_pool_size", "")
     return RankRecording(
@@ -123,10 +128,10 @@ def collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         ),
         client_spans=client_spans,
         server_spans=server_spans,
-        done_ns={call: done for call, done in spans.done_ns().items() if is_ours(call)},
+        done_ns={call: done for call, done in server.done_ns.items() if is_ours(call)},
         operators=operators,
         disturbed=disturbed,
-        issued=spans.issued(),
+        issued=client.issued,
         arrived=dict(arrived),
     )
 
@@ -137,6 +142,7 @@ def abandon(trace: str) -> None:
     if _tracing is not None and _tracing.name == trace:
         tracing, _tracing = _tracing, None
         tracing.end()
+        forget_threads()
 
 
 def read_clock() -> tuple[int, int]:

@@ -1,8 +1,4 @@
-"""Spans of calls, taken in Python at both ends of each; runs in every process while it is traced.
-
-Light on imports: a process that is sent its first traced call imports this module then. Short on
-work: what can wait until the trace has ended does.
-"""
+"""The client's end of the calls of one process."""
 
 import itertools
 import threading
@@ -18,16 +14,13 @@ from torch.futures import Future
 from tuner.torch_private import (
     RPC_TIMEOUT_MARK,
     CallTarget,
-    can_be_wrapped,
     error_line,
-    error_of,
     hooked_client,
-    is_future,
-    run_as_server,
     send_python,
 )
-from tuner.trace.live.recording import CALLS_PER_RANK, ClientSpan, ServerSpan
-from tuner.trace.live.run_queue import RunQueueClock, waited_ns
+from tuner.trace.live.recording import CALLS_PER_RANK, ClientSpan
+from tuner.trace.live.threads import this_thread
+from tuner.trace.live.wire import answer, served
 
 # How often calls are looked through for such as have ended without telling.
 WATCH_S = 0.02
@@ -35,38 +28,8 @@ WATCH_S = 0.02
 _numbers = itertools.count()
 
 
-class _Thread:
-    """What the tracer knows of one thread."""
-
-    __slots__ = ("id", "opened", "run_queue", "serving")
-
-    def __init__(self, native_id: int) -> None:
-        self.id = native_id
-        self.run_queue: RunQueueClock | None = None
-        """Made when the thread first serves a call."""
-        self.opened: _OpenCall | None = None
-        """The call that is being issued."""
-        self.serving: int | None = None
-        """The id of the call that is being served."""
-
-
-_threads: dict[int, _Thread] = {}
-
-
-def _this_thread() -> _Thread:
-    """The same object for as long as the thread lives.
-
-    Not a threading.local: to Python, an RPC thread is another thread in every call that it runs.
-    """
-    native_id = threading.get_native_id()
-    thread = _threads.get(native_id)
-    if thread is None:
-        thread = _threads[native_id] = _Thread(native_id)
-    return thread
-
-
 class _OpenCall:
-    """A call from its begin to its end, on the client."""
+    """A call from its begin to its end."""
 
     __slots__ = (
         "body",
@@ -80,12 +43,12 @@ class _OpenCall:
     )
 
     def __init__(self, call_id: int, target: CallTarget, body: str) -> None:
-        thread = _this_thread()
+        thread = this_thread()
         self.call_id = call_id
         self.target = target
         self.body = body
         self.thread = thread.id
-        self.parent = thread.serving
+        self.parent = None if thread.serving is None else thread.serving.call_id
         self.future: Future[Any] | None = None
         self.issued_ns = 0
         self.start_ns = time.time_ns()
@@ -115,103 +78,53 @@ class _OpenCall:
         )
 
 
-class SpanRecorder:
-    """Both ends of the calls of one process. At most one at a time; see `current`."""
-
-    current: "SpanRecorder | None" = None
+class Client:
+    """Records the calls that this process issues: `tuner.torch_private.ClientHooks`."""
 
     def __init__(self, rank: int) -> None:
         self._rank = rank
         self.first_call = self._new_call_id()
-        """No call of this recorder has a smaller id."""
-        self._ended: list[tuple[_OpenCall, int, str, str]] = []
-        self._open: dict[int, _OpenCall] = {}
+        """No call of this client has a smaller id."""
         self.is_issuing = False
-        self._served: list[tuple[int, int, int, int, int, bytes, bytes]] = []
-        self._serving: dict[int, tuple[int, int]] = {}
-        self._done_ns: dict[int, int] = {}
-        # Lists, since they can be added to from any thread without a lock; counted at the end.
+        """See `ClientHooks.is_issuing`."""
+        self._open: dict[int, _OpenCall] = {}
+        # Lists, since they can be added to from any thread without a lock.
+        self._ended: list[tuple[_OpenCall, int, str, str]] = []
         self._counts: list[tuple[str, str, int]] = []
-        self._arrived: list[int] = []
         self._hooks = ExitStack()
         self._is_over = threading.Event()
 
-    def listen(self) -> None:
-        """Record the calls that this process serves."""
-        if SpanRecorder.current is not None:
-            raise RuntimeError("this process is being traced already")
-        SpanRecorder.current = self
-
-    def issue(self) -> None:
+    def start(self) -> None:
         """Record the calls that this process issues. Only once all ranks listen."""
         self._hooks.enter_context(hooked_client(self))
         self.is_issuing = True
         threading.Thread(target=self._watch, name="rpc-tuner watch", daemon=True).start()
 
-    def stop_issuing(self) -> None:
-        """Record no new calls; those under way go on."""
+    def stop(self) -> None:
+        """Record no call for which `is_issuing` was not set, and no end of any."""
         self.is_issuing = False
-
-    def stop_listening(self) -> None:
-        """Record nothing any more."""
-        self.stop_issuing()
         self._hooks.close()
         self._is_over.set()
-        SpanRecorder.current = None
-        _threads.clear()  # threads come and go between traces, and their files with them
 
     @property
     def pending(self) -> int:
-        """Calls under way, issued or served here."""
-        calls = list(self._open.values())
-        return sum(call.is_pending for call in calls) + len(self._serving)
+        """Calls under way."""
+        return sum(call.is_pending for call in list(self._open.values()))
 
-    def client_spans(self) -> list[ClientSpan]:
+    def spans(self) -> list[ClientSpan]:
         """All calls issued; those under way come last, without an end."""
         self._end_silent_calls()
         under_way = list(self._open.values())
         ended = [call.span(end_ns, status, error) for call, end_ns, status, error in self._ended]
         return ended + [call.span(None, "unfinished", "") for call in under_way]
 
-    def server_spans(self) -> list[ServerSpan]:
-        """All calls served, such of an earlier trace too; those under way come last, unended."""
-        running = list(self._serving.items())
-        served = [
-            ServerSpan(
-                call_id,
-                thread,
-                start_ns,
-                end_ns,
-                cpu_ns,
-                # The readings lie just outside the span, and so may what they tell.
-                waited_ns(before, after, at_most_ns=end_ns - start_ns - cpu_ns),
-            )
-            for call_id, thread, start_ns, end_ns, cpu_ns, before, after in self._served
-        ]
-        return served + [
-            ServerSpan(call_id, thread, start_ns, None, None, None)
-            for call_id, (thread, start_ns) in running
-        ]
-
-    def done_ns(self) -> dict[int, int]:
-        """When the future of each served `async_execution` call was complete."""
-        return dict(self._done_ns)
-
+    @property
     def issued(self) -> dict[tuple[str, str], int]:
         """The number of calls issued, by server and body."""
         counts: Counter[tuple[str, str]] = Counter()
         for server, body, by in self._counts:
             counts[server, body] += by
         return dict(counts)
-
-    def arrived(self) -> list[int]:
-        """The id of each request that arrived, such of an earlier trace too."""
-        return list(self._arrived)
-
-    def _new_call_id(self) -> int:
-        return self._rank * CALLS_PER_RANK + next(_numbers)
-
-    # The client's end: tuner.torch_private.ClientHooks.
 
     def counted(self, server: str, body: str, by: int) -> None:
         """See `ClientHooks.counted`."""
@@ -224,7 +137,7 @@ class SpanRecorder:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Future[Any]:
-        """See `ClientHooks.call_python`: the answer tells of the call's end; see `answer`."""
+        """See `ClientHooks.call_python`: the answer tells of the call's end; see `wire.answer`."""
         call_id = self._new_call_id()
         call = _OpenCall(call_id, target, "python")
         # The answer may be here before the next line is.
@@ -255,7 +168,7 @@ class SpanRecorder:
         method: str | None,
     ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
         """See `ClientHooks.wrapped`: the function travels inside of ours, with the call's id."""
-        call = _this_thread().opened
+        call = self._issuing()
         if call is None:
             return func, args, kwargs
         if method is not None:
@@ -264,12 +177,17 @@ class SpanRecorder:
 
     def issuing_to(self) -> str | None:
         """See `ClientHooks.issuing_to`."""
-        call = _this_thread().opened
+        call = self._issuing()
         return None if call is None else call.target.server
+
+    @staticmethod
+    def _issuing() -> "_OpenCall | None":
+        call = this_thread().issuing_to
+        return call if isinstance(call, _OpenCall) else None
 
     def sent(self, body: str, future: Future[Any]) -> None:
         """See `ClientHooks.sent`."""
-        call = _this_thread().opened
+        call = self._issuing()
         assert call is not None
         call.body = body
         call.issued_ns = time.time_ns()
@@ -293,6 +211,10 @@ class SpanRecorder:
             raise
         finally:
             self.ended(call.call_id, time.time_ns(), status, problem)
+
+    def answered(self, call_id: int, error: str) -> None:
+        """See `wire.ClientEnd.answered`."""
+        self.ended(call_id, time.time_ns(), "raised" if error else "ok", error)
 
     def ended(self, call_id: int, end_ns: int, status: str, error: str) -> None:
         """A call has ended."""
@@ -319,40 +241,8 @@ class SpanRecorder:
                     end_ns = limit_ns
                 self.ended(call.call_id, end_ns, status, problem)
 
-    # The server's end.
-
-    def serve(
-        self, call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """Run a function that this process was sent.
-
-        On a server that is short of the GIL every line of this is paid for by all threads.
-        """
-        thread = _this_thread()
-        outer, thread.serving = thread.serving, call_id
-        if (run_queue := thread.run_queue) is None:
-            run_queue = thread.run_queue = RunQueueClock()
-        before = run_queue.read()
-        start_ns = time.time_ns()
-        self._serving[call_id] = (thread.id, start_ns)
-        cpu_ns = time.thread_time_ns()
-        try:
-            return func(*args, **kwargs)
-        finally:
-            cpu_ns = time.thread_time_ns() - cpu_ns
-            end_ns = time.time_ns()
-            after = run_queue.read()
-            self._served.append((call_id, thread.id, start_ns, end_ns, cpu_ns, before, after))
-            del self._serving[call_id]
-            thread.serving = outer
-
-    def arrive(self, call_id: int) -> None:
-        """Count a request."""
-        self._arrived.append(call_id)
-
-    def done(self, call_id: int) -> None:
-        """The future of a served `async_execution` call is complete."""
-        self._done_ns[call_id] = time.time_ns()
+    def _new_call_id(self) -> int:
+        return self._rank * CALLS_PER_RANK + next(_numbers)
 
 
 class _Issuing:
@@ -366,8 +256,8 @@ class _Issuing:
         self._open_calls = open_calls
 
     def __enter__(self) -> Any:
-        thread = _this_thread()
-        self._outer, thread.opened = thread.opened, self._call
+        thread = this_thread()
+        self._outer, thread.issuing_to = thread.issuing_to, self._call
         return self._inner.__enter__()
 
     def __exit__(
@@ -376,64 +266,11 @@ class _Issuing:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool | None:
-        _this_thread().opened = self._outer
+        this_thread().issuing_to = self._outer
         if not self._call.body:
             # It raised before it was sent, say while it was pickled, and was never a call.
             del self._open_calls[self._call.call_id]
         return self._inner.__exit__(kind, error, trace)
-
-
-def served(
-    call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """What a traced client sends in place of `func` where the answer must be `func`'s own.
-
-    An RRef keeps it, or it is a future of an `async_execution` function.
-    """
-    recorder = SpanRecorder.current
-    if recorder is None:  # the trace has ended meanwhile
-        return func(*args, **kwargs)
-    recorder.arrive(call_id)
-    result = recorder.serve(call_id, func, args, kwargs)
-    if is_future(result):
-        result.add_done_callback(lambda _: recorder.done(call_id))
-    return result
-
-
-def answer(
-    call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """What a traced client sends in place of any other `func`.
-
-    The answer tells the client of the call's end as it is unpickled. A callback on the client's
-    future would do, too, but costs two more turns of the GIL on a thread that has no state yet.
-    """
-    recorder = SpanRecorder.current
-    if recorder is None:
-        return func(*args, **kwargs)
-    recorder.arrive(call_id)
-    value = run_as_server(recorder.serve, call_id, func, args, kwargs)
-    return _Answer(call_id, value) if can_be_wrapped(value) else value
-
-
-class _Answer:
-    """An answer that is unpickled as the plain value, and tells the recorder of it."""
-
-    __slots__ = ("call_id", "value")
-
-    def __init__(self, call_id: int, value: object) -> None:
-        self.call_id = call_id
-        self.value = value
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Callable[[int, Any], Any], tuple[int, Any]]:
-        return _answered, (self.call_id, self.value)
-
-
-def _answered(call_id: int, value: Any) -> Any:
-    if (recorder := SpanRecorder.current) is not None:
-        error = error_of(value)
-        recorder.ended(call_id, time.time_ns(), "raised" if error else "ok", error)
-    return value
 
 
 def _outcome(future: Future[Any]) -> tuple[str, str]:
