@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from types import FunctionType
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -27,6 +28,7 @@ _PY_RREF: Any = api.PyRRef  # type: ignore[attr-defined]
 _local_invoke: Any = rref_proxy._local_invoke
 _local_invoke_async_execution: Any = rref_proxy._local_invoke_async_execution
 _find_builtin: Any = torch.jit._builtins._find_builtin
+_profiler_enabled: Any = torch.autograd._profiler_enabled  # type: ignore[attr-defined]
 _KINDS = {mode: f"rpc_{mode.value}" for mode in internal.RPCExecMode}
 _send_udf: Any = api._invoke_rpc_python_udf  # type: ignore[attr-defined]
 
@@ -171,25 +173,28 @@ def hooked_client(hooks: ClientHooks) -> Iterator[None]:
     private: Any = api
     invoke_rpc, udf = private._invoke_rpc, private.PythonUDF
     profiling, to_here = private._enable_rpc_profiler, _PY_RREF.to_here
+    # Most programs make few kinds of calls again and again.
+    known: dict[tuple[Any, str, Any, float], CallTarget] = {}
 
     def invoke(
         to: Any, func: Any, mode: Any, args: Any = None, kwargs: Any = None, timeout: float = -1
     ) -> Any:
+        target = known.get((func, to, mode, timeout)) if type(func) is FunctionType else None
+        if target is None:
+            if not _is_plain_python(func):
+                return invoke_rpc(to, func, mode, args, kwargs, timeout)
+            target = _python_target(to, func, mode, args, timeout)
+            if type(func) is FunctionType and type(to) is str and not _is_proxy(func):
+                known[func, to, mode, timeout] = target
         # The legacy profiler has to see what it is told to.
-        plain = _is_plain_python(func) and not private._get_should_profile()
-        if not (plain and hooks.is_issuing):
+        legacy = _profiler_enabled() and private._get_should_profile()
+        if legacy or not hooks.is_issuing:
             return invoke_rpc(to, func, mode, args, kwargs, timeout)
-        worker = private._to_worker_info(to)
-        args = args or ()
-        name = _method_of_proxy(args) if _is_proxy(func) else _function_name(func)
-        timeout_s = private.get_rpc_timeout() if timeout == UNSET_RPC_TIMEOUT else timeout
-        kind = _KINDS[mode]
-        target = CallTarget(kind, name, worker.name, worker.id, worker, timeout_s)
-        hooks.counted(worker.name, "python", 1)
+        hooks.counted(target.server, "python", 1)
         try:
-            return hooks.call_python(target, func, args, kwargs or {})
+            return hooks.call_python(target, func, args or (), kwargs or {})
         except BaseException:
-            hooks.counted(worker.name, "python", -1)
+            hooks.counted(target.server, "python", -1)
             raise
 
     def enable(
@@ -237,14 +242,28 @@ def hooked_client(hooks: ClientHooks) -> Iterator[None]:
         yield
 
 
-def send_python(target: CallTarget, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Send a Python function as `rpc_async` does; gives the future of its answer.
+def send_python(target: CallTarget, request: object) -> Any:
+    """Send what is unpickled as a `python_request`, as `rpc_async` does; the future of its answer.
 
     Past the hooks: nothing else is told of the call.
     """
-    private: Any = api
-    pickled, tensors = private._default_pickler.serialize(internal.PythonUDF(func, args, {}))
+    pickler: Any = api._default_pickler
+    pickled, tensors = pickler.serialize(request)
     return _send_udf(target.worker, pickled, tensors, target.timeout_s, False)
+
+
+def python_request(func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """What a server unpickles to run this function."""
+    return internal.PythonUDF(func, args, {})
+
+
+def _python_target(to: Any, func: Any, mode: Any, args: Any, timeout: float) -> CallTarget:
+    """The target of a call of a plain Python function."""
+    private: Any = api
+    worker = private._to_worker_info(to)
+    name = _method_of_proxy(args) if _is_proxy(func) else _function_name(func)
+    timeout_s = private.get_rpc_timeout() if timeout == UNSET_RPC_TIMEOUT else timeout
+    return CallTarget(_KINDS[mode], name, worker.name, worker.id, worker, timeout_s)
 
 
 def answer_of(error: Exception) -> Any:

@@ -2,10 +2,10 @@
 
 import itertools
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
+from time import time_ns
 from types import TracebackType
 from typing import Any
 
@@ -20,10 +20,10 @@ from tuner.torch_private import (
 )
 from tuner.trace.live.recording import CALLS_PER_RANK, ClientSpan
 from tuner.trace.live.threads import this_thread
-from tuner.trace.live.wire import answer, served
+from tuner.trace.live.wire import Request, served
 
 # How often calls are looked through for such as have ended without telling.
-WATCH_S = 0.02
+WATCH_S = 0.05
 # Never started anew: an answer to a call of an earlier trace must end none of a later one.
 _numbers = itertools.count()
 
@@ -48,10 +48,10 @@ class _OpenCall:
         self.target = target
         self.body = body
         self.thread = thread.id
-        self.parent = None if thread.serving is None else thread.serving.call_id
+        self.parent = None if thread.serving is None else thread.serving[0]
         self.future: Future[Any] | None = None
         self.issued_ns = 0
-        self.start_ns = time.time_ns()
+        self.start_ns = time_ns()
 
     @property
     def is_pending(self) -> bool:
@@ -137,17 +137,17 @@ class Client:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Future[Any]:
-        """See `ClientHooks.call_python`: the answer tells of the call's end; see `wire.answer`."""
+        """See `ClientHooks.call_python`: the answer tells of the call's end; see `wire.Request`."""
         call_id = self._new_call_id()
         call = _OpenCall(call_id, target, "python")
         # The answer may be here before the next line is.
         self._open[call_id] = call
         try:
-            future: Future[Any] = send_python(target, answer, (call_id, func, args, kwargs))
+            future: Future[Any] = send_python(target, Request(call_id, func, args, kwargs))
         except BaseException:
             del self._open[call_id]  # it could not be pickled, say, and was never a call
             raise
-        call.issued_ns = time.time_ns()
+        call.issued_ns = time_ns()
         if call_id in self._open:
             call.future = future
         return future
@@ -190,11 +190,11 @@ class Client:
         call = self._issuing()
         assert call is not None
         call.body = body
-        call.issued_ns = time.time_ns()
+        call.issued_ns = time_ns()
         call.future = future
 
         def ended(future: Future[Any]) -> None:
-            self.ended(call.call_id, time.time_ns(), *_outcome(future))
+            self.ended(call.call_id, time_ns(), *_outcome(future))
 
         future.add_done_callback(ended)
 
@@ -210,11 +210,14 @@ class Client:
             status, problem = _status(error), error_line(error)
             raise
         finally:
-            self.ended(call.call_id, time.time_ns(), status, problem)
+            self.ended(call.call_id, time_ns(), status, problem)
 
     def answered(self, call_id: int, error: str) -> None:
         """See `wire.ClientEnd.answered`."""
-        self.ended(call_id, time.time_ns(), "raised" if error else "ok", error)
+        end_ns = time_ns()
+        if (call := self._open.pop(call_id, None)) is not None:
+            call.future = None  # and what it holds
+            self._ended.append((call, end_ns, "raised" if error else "ok", error))
 
     def ended(self, call_id: int, end_ns: int, status: str, error: str) -> None:
         """A call has ended."""
@@ -233,7 +236,7 @@ class Client:
         """
         for call in list(self._open.values()):
             if call.target.worker is not None and (future := call.future) and future.done():
-                end_ns = time.time_ns()
+                end_ns = time_ns()
                 status, problem = _outcome(future)
                 limit_ns = call.issued_ns + round(call.target.timeout_s * 1e9)
                 # With all its threads blocked a client notices later that the time is over.

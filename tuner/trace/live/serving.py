@@ -1,11 +1,12 @@
 """The server's end of the calls of one process."""
 
-import time
 from collections.abc import Callable
+from os import pread
+from time import thread_time_ns, time_ns
 from typing import Any
 
 from tuner.trace.live.recording import ServerSpan
-from tuner.trace.live.threads import Service, serving_threads, this_thread, waited_ns
+from tuner.trace.live.threads import SCHEDULE_BYTES, serving_threads, this_thread, waited_ns
 
 
 class Server:
@@ -27,22 +28,23 @@ class Server:
         self._arrived.append(call_id)
         thread = this_thread()
         outer = thread.serving
-        before = thread.read_run_queue()
-        start_ns = time.time_ns()
-        thread.serving = Service(call_id, start_ns)
-        cpu_ns = time.thread_time_ns()
+        schedule = thread.schedule or thread.open_schedule()
+        before = pread(schedule, SCHEDULE_BYTES, 0)
+        start_ns = time_ns()
+        thread.serving = (call_id, start_ns)
+        cpu_ns = thread_time_ns()
         try:
             return func(*args, **kwargs)
         finally:
-            cpu_ns = time.thread_time_ns() - cpu_ns
-            end_ns = time.time_ns()
-            after = thread.read_run_queue()
+            cpu_ns = thread_time_ns() - cpu_ns
+            end_ns = time_ns()
+            after = pread(schedule, SCHEDULE_BYTES, 0)
             self._ended.append((call_id, thread.id, start_ns, end_ns, cpu_ns, before, after))
             thread.serving = outer
 
     def done(self, call_id: int) -> None:
         """See `wire.ServerEnd.done`."""
-        self._done_ns[call_id] = time.time_ns()
+        self._done_ns[call_id] = time_ns()
 
     @property
     def pending(self) -> int:
@@ -64,9 +66,9 @@ class Server:
         running = [(thread.id, thread.serving) for thread in serving_threads()]
         ended = [_span(*span) for span in self._ended]
         return ended + [
-            ServerSpan(service.call_id, thread, service.start_ns, None, None, None)
-            for thread, service in running
-            if service is not None
+            ServerSpan(serving[0], thread, serving[1], None, None, None)
+            for thread, serving in running
+            if serving is not None
         ]
 
 

@@ -1,48 +1,38 @@
 """What the tracer knows of each thread of its process."""
 
 import os
-import threading
-from typing import NamedTuple
+from threading import get_native_id
 
-_STATISTICS_BYTES = 64
-
-
-class Service(NamedTuple):
-    """A call that a thread is serving."""
-
-    call_id: int
-    start_ns: int
-    """Unix nanoseconds."""
+# As much of a `schedule` as there ever is.
+SCHEDULE_BYTES = 64
 
 
 class Thread:
     """One thread; all but `serving` is for itself alone."""
 
-    __slots__ = ("_schedule", "id", "issuing_to", "serving")
+    __slots__ = ("id", "issuing_to", "schedule", "serving")
 
     def __init__(self, native_id: int) -> None:
         self.id = native_id
-        self.serving: Service | None = None
+        self.serving: tuple[int, int] | None = None
+        """The id of the call that is being served, and its start in Unix nanoseconds."""
         self.issuing_to: object = None
         """The call that is being issued."""
-        self._schedule: int | None = None
+        self.schedule: int | None = None
+        """A file that tells how long the thread was ready to run and had no core: `waited_ns`."""
 
-    def read_run_queue(self) -> bytes:
-        """How long this thread was ready to run and had no core: a reading, for `waited_ns`.
-
-        Empty where the kernel does not keep it.
-        """
+    def open_schedule(self) -> int:
+        """Open `schedule`, which stays empty where the kernel does not keep it."""
         try:
-            return os.pread(self._schedule, _STATISTICS_BYTES, 0)  # type: ignore[arg-type]
-        except TypeError:
-            self._schedule = _open_schedule()
-            return self.read_run_queue()
+            path = f"/proc/self/task/{self.id}/schedstat"
+            self.schedule = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            return b""
+            self.schedule = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        return self.schedule
 
     def __del__(self) -> None:
-        if self._schedule is not None and self._schedule >= 0:
-            os.close(self._schedule)
+        if self.schedule is not None:
+            os.close(self.schedule)
 
 
 _threads: dict[int, Thread] = {}
@@ -53,7 +43,7 @@ def this_thread() -> Thread:
 
     Not a threading.local: to Python, an RPC thread is another thread in every call that it runs.
     """
-    native_id = threading.get_native_id()
+    native_id = get_native_id()
     try:
         return _threads[native_id]
     except KeyError:
@@ -71,16 +61,9 @@ def forget_threads() -> None:
 
 
 def waited_ns(before: bytes, after: bytes, *, at_most_ns: int) -> int | None:
-    """Nanoseconds on the run queue between two readings; None if one of them is empty."""
+    """Nanoseconds on the run queue between two readings of a `schedule`; None if one is empty."""
     if not before or not after:
         return None
     # CPU time, time on the run queue, time slices.
     waited = int(after.split()[1]) - int(before.split()[1])
     return max(0, min(waited, at_most_ns))
-
-
-def _open_schedule() -> int:
-    try:
-        return os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return -1

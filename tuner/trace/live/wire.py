@@ -7,7 +7,13 @@ person's own as an argument. Where no trace is running they do nothing but call 
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from tuner.torch_private import answer_of, can_be_wrapped, error_of, is_future
+from tuner.torch_private import (
+    answer_of,
+    can_be_wrapped,
+    error_of,
+    is_future,
+    python_request,
+)
 
 
 class ServerEnd(Protocol):
@@ -36,10 +42,31 @@ class Ends:
     client: ClientEnd | None = None
 
 
-def answer(
+class Request:
+    """A call of a plain Python function as it travels; its server unpickles a call of `answer`.
+
+    It is as cheap to pickle as what PyTorch sends: a tuple of a function and its arguments.
+    """
+
+    __slots__ = ("_contents",)
+
+    def __init__(
+        self, call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self._contents = (call_id, func, args, kwargs)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return _requested, self._contents
+
+
+def _requested(*contents: Any) -> Any:
+    return python_request(_answer, contents)
+
+
+def _answer(
     call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Stands for a plain Python function.
+    """Runs a plain Python function.
 
     The answer tells the client of the call's end as it is unpickled. A callback on the client's
     future would do, too, but costs two more turns of the GIL on a thread that has no state yet.
