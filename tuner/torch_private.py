@@ -27,6 +27,7 @@ _SENDERS = {
 _PY_RREF: Any = api.PyRRef  # type: ignore[attr-defined]
 _local_invoke: Any = rref_proxy._local_invoke
 _local_invoke_async_execution: Any = rref_proxy._local_invoke_async_execution
+_RemoteException: Any = internal.RemoteException
 _find_builtin: Any = torch.jit._builtins._find_builtin
 _profiler_enabled: Any = torch.autograd._profiler_enabled  # type: ignore[attr-defined]
 _KINDS = {mode: f"rpc_{mode.value}" for mode in internal.RPCExecMode}
@@ -278,7 +279,7 @@ def _raise(error: Exception) -> None:
 
 def error_of(answer: Any) -> str:
     """The exception that an answer stands for, as one line; empty if it is a plain result."""
-    if type(answer) is not internal.RemoteException:
+    if type(answer) is not _RemoteException:
         return ""
     return _remote_line(str(answer.msg)) or type(answer).__name__
 
@@ -301,9 +302,9 @@ def is_future(value: Any) -> bool:
     return isinstance(value, torch._C.Future)
 
 
-def can_be_wrapped(value: Any) -> bool:
-    """Whether an answer may travel inside another object: PyTorch pickles scripts by themselves."""
-    return not isinstance(value, torch.jit.ScriptModule)
+def is_script(value: Any) -> bool:
+    """Whether this is a TorchScript module."""
+    return isinstance(value, torch.jit.ScriptModule)
 
 
 @contextmanager

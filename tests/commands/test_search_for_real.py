@@ -101,9 +101,7 @@ def test_a_search_answers_and_leaves_its_files(tmp_path: Path) -> None:
 
 
 def test_a_search_by_what_only_a_trace_tells(tmp_path: Path) -> None:
-    done = command(
-        *QUICK, "--objective", "rpc_p99_ms", "--max-blocks", "8", "--json", cwd=tmp_path
-    )
+    done = command(*QUICK, "--objective", "rpc_p99_ms", "--max-blocks", "8", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["objective"], document["unit"]) == ("rpc_p99_ms", "ms")

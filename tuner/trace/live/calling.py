@@ -15,6 +15,7 @@ from tuner.torch_private import (
     RPC_TIMEOUT_MARK,
     CallTarget,
     error_line,
+    error_of,
     hooked_client,
     send_python,
 )
@@ -212,9 +213,10 @@ class Client:
         finally:
             self.ended(call.call_id, time_ns(), status, problem)
 
-    def answered(self, call_id: int, error: str) -> None:
+    def answered(self, call_id: int, value: object) -> None:
         """See `wire.ClientEnd.answered`."""
         end_ns = time_ns()
+        error = error_of(value)
         if (call := self._open.pop(call_id, None)) is not None:
             call.future = None  # and what it holds
             self._ended.append((call, end_ns, "raised" if error else "ok", error))

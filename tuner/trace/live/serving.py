@@ -5,8 +5,13 @@ from os import pread
 from time import thread_time_ns, time_ns
 from typing import Any
 
+from tuner.torch_private import answer_of, is_script
 from tuner.trace.live.recording import ServerSpan
 from tuner.trace.live.threads import SCHEDULE_BYTES, serving_threads, this_thread, waited_ns
+from tuner.trace.live.wire import Answer
+
+# Of so short a time off the CPU it is not asked whether it was spent in the run queue.
+NEGLIGIBLE_NS = 20_000
 
 
 class Server:
@@ -38,9 +43,21 @@ class Server:
         finally:
             cpu_ns = thread_time_ns() - cpu_ns
             end_ns = time_ns()
-            after = pread(schedule, SCHEDULE_BYTES, 0)
+            off_cpu = end_ns - start_ns - cpu_ns > NEGLIGIBLE_NS
+            after = pread(schedule, SCHEDULE_BYTES, 0) if off_cpu else before
             self._ended.append((call_id, thread.id, start_ns, end_ns, cpu_ns, before, after))
             thread.serving = outer
+
+    def answer(
+        self, call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """See `wire.ServerEnd.answer`."""
+        try:
+            value = self.serve(call_id, func, args, kwargs)
+        except Exception as error:
+            value = answer_of(error)
+        # PyTorch pickles scripts by themselves only.
+        return value if is_script(value) else Answer(call_id, value)
 
     def done(self, call_id: int) -> None:
         """See `wire.ServerEnd.done`."""

@@ -7,13 +7,7 @@ person's own as an argument. Where no trace is running they do nothing but call 
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from tuner.torch_private import (
-    answer_of,
-    can_be_wrapped,
-    error_of,
-    is_future,
-    python_request,
-)
+from tuner.torch_private import is_future, python_request
 
 
 class ServerEnd(Protocol):
@@ -24,6 +18,11 @@ class ServerEnd(Protocol):
     ) -> Any:
         """Run a function that this process was sent; gives or raises what it does."""
 
+    def answer(
+        self, call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Run a plain Python function; its answer, as an `Answer` if that can be."""
+
     def done(self, call_id: int) -> None:
         """The future of a served `async_execution` call is complete."""
 
@@ -31,8 +30,8 @@ class ServerEnd(Protocol):
 class ClientEnd(Protocol):
     """Records what this process calls."""
 
-    def answered(self, call_id: int, error: str) -> None:
-        """The answer to a call is here; `error` is empty if it is a plain result."""
+    def answered(self, call_id: int, value: object) -> None:
+        """The answer to a call is here; `torch_private.error_of` tells if it is an exception."""
 
 
 class Ends:
@@ -43,7 +42,7 @@ class Ends:
 
 
 class Request:
-    """A call of a plain Python function as it travels; its server unpickles a call of `answer`.
+    """A call of a plain Python function as it travels; unpickled, it is for `ServerEnd.answer`.
 
     It is as cheap to pickle as what PyTorch sends: a tuple of a function and its arguments.
     """
@@ -60,25 +59,16 @@ class Request:
 
 
 def _requested(*contents: Any) -> Any:
-    return python_request(_answer, contents)
+    server = Ends.server
+    return python_request(_unrecorded if server is None else server.answer, contents)
 
 
-def _answer(
+def _unrecorded(
     call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Runs a plain Python function.
-
-    The answer tells the client of the call's end as it is unpickled. A callback on the client's
-    future would do, too, but costs two more turns of the GIL on a thread that has no state yet.
-    """
-    server = Ends.server
-    if server is None:  # the trace has ended meanwhile
-        return func(*args, **kwargs)
-    try:
-        value = server.serve(call_id, func, args, kwargs)
-    except Exception as error:
-        value = answer_of(error)
-    return _Answer(call_id, value) if can_be_wrapped(value) else value
+    """Runs a function that was sent by a trace which has ended meanwhile."""
+    del call_id
+    return func(*args, **kwargs)
 
 
 def served(
@@ -97,20 +87,23 @@ def served(
     return result
 
 
-class _Answer:
-    """An answer that is unpickled as the plain value, and tells the client's end of it."""
+class Answer:
+    """An answer that is unpickled as the plain value, and tells the client's end of it.
 
-    __slots__ = ("call_id", "value")
+    A callback on the client's future would tell, too, but costs two more turns of the GIL, on a
+    thread that has no state yet.
+    """
+
+    __slots__ = ("_contents",)
 
     def __init__(self, call_id: int, value: object) -> None:
-        self.call_id = call_id
-        self.value = value
+        self._contents = (call_id, value)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[[int, Any], Any], tuple[int, Any]]:
-        return _answered, (self.call_id, self.value)
+        return _answered, self._contents
 
 
 def _answered(call_id: int, value: Any) -> Any:
     if (client := Ends.client) is not None:
-        client.answered(call_id, error_of(value))
+        client.answered(call_id, value)
     return value
