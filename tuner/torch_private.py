@@ -24,14 +24,15 @@ _SENDERS = {
     "_invoke_rpc_torchscript": "script",
     "_invoke_remote_torchscript": "script",
 }
-_PY_RREF: Any = api.PyRRef  # type: ignore[attr-defined]
-_local_invoke: Any = rref_proxy._local_invoke
-_local_invoke_async_execution: Any = rref_proxy._local_invoke_async_execution
-_RemoteException: Any = internal.RemoteException
-_find_builtin: Any = torch.jit._builtins._find_builtin
-_profiler_enabled: Any = torch.autograd._profiler_enabled  # type: ignore[attr-defined]
+# Looked up here, for speed; `missing_tracing_support` tells what is not there.
+_PY_RREF: Any = getattr(api, "PyRRef", None)
+_local_invoke: Any = getattr(rref_proxy, "_local_invoke", None)
+_local_invoke_async_execution: Any = getattr(rref_proxy, "_local_invoke_async_execution", None)
+_RemoteException: Any = getattr(internal, "RemoteException", None)
+_find_builtin: Any = getattr(torch.jit._builtins, "_find_builtin", None)
+_profiler_enabled: Any = getattr(torch.autograd, "_profiler_enabled", None)
+_send_udf: Any = getattr(api, "_invoke_rpc_python_udf", None)
 _KINDS = {mode: f"rpc_{mode.value}" for mode in internal.RPCExecMode}
-_send_udf: Any = api._invoke_rpc_python_udf  # type: ignore[attr-defined]
 
 # How torch marks the error of a call that ran past its rpc_timeout.
 RPC_TIMEOUT_MARK = "RPCErr:1:"
@@ -60,11 +61,24 @@ def missing_tracing_support() -> list[str]:
     needed = {
         "rpc.api": (
             api,
-            ["_invoke_rpc", "_enable_rpc_profiler", "_to_worker_info", "PythonUDF", *_SENDERS],
+            [
+                "_invoke_rpc",
+                "_enable_rpc_profiler",
+                "_get_should_profile",
+                "_to_worker_info",
+                "_default_pickler",
+                "get_rpc_timeout",
+                "PythonUDF",
+                *_SENDERS,
+            ],
         ),
         "rpc.internal": (internal, ["_run_function", "PythonUDF", "RemoteException"]),
         "rpc.PyRRef": (_PY_RREF, ["_get_future", "_get_type", "to_here"]),
+        "rpc.rref_proxy": (rref_proxy, ["_local_invoke", "_local_invoke_async_execution"]),
         "_C._profiler": (torch._C._profiler, ["_ExperimentalConfig"]),
+        "autograd.profiler": (torch.autograd.profiler, ["_is_profiler_enabled"]),
+        "autograd": (torch.autograd, ["_profiler_enabled"]),
+        "jit._builtins": (torch.jit._builtins, ["_find_builtin"]),
     }
     return [
         f"torch {torch.__version__} has no {where}.{name}, which tracing needs"
@@ -108,8 +122,8 @@ class CallTarget(NamedTuple):
     server_rank: int
     worker: Any = None
     """PyTorch's own WorkerInfo."""
-    timeout_s: float = 0.0
-    """0 for none; known where `call_python` is asked for the call."""
+    timeout_s: float = UNSET_RPC_TIMEOUT
+    """As it was given; known where `call_python` is asked for the call."""
 
 
 class ClientHooks(Protocol):
@@ -263,8 +277,14 @@ def _python_target(to: Any, func: Any, mode: Any, args: Any, timeout: float) -> 
     private: Any = api
     worker = private._to_worker_info(to)
     name = _method_of_proxy(args) if _is_proxy(func) else _function_name(func)
-    timeout_s = private.get_rpc_timeout() if timeout == UNSET_RPC_TIMEOUT else timeout
-    return CallTarget(_KINDS[mode], name, worker.name, worker.id, worker, timeout_s)
+    return CallTarget(_KINDS[mode], name, worker.name, worker.id, worker, timeout)
+
+
+def time_limit_s(target: CallTarget) -> float:
+    """After how long PyTorch fails a call, in seconds; 0 for never."""
+    private: Any = api
+    unset = target.timeout_s == UNSET_RPC_TIMEOUT
+    return float(private.get_rpc_timeout()) if unset else target.timeout_s
 
 
 def answer_of(error: Exception) -> Any:

@@ -112,9 +112,9 @@ def test_settings_that_cannot_be_traced_are_measured_all_the_same(tmp_path: Path
     assert row.outcome == "completed"
     assert result.best == threads(4)
     assert math.isnan(row.parallelism_mean)
-    assert row.diagnosis is None
+    assert row.diagnosis == "No trace: worker1 failed first."
     assert "num_worker_threads=4: no trace: crashed: worker1 failed first" in events.messages
-    assert list(result.why) == ["baseline"]
+    assert list(result.why) == ["baseline", "best"]
 
 
 def test_a_resumed_study_traces_nothing_twice(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tuner.decide.verdict import VerdictKind
 from tuner.plan.settings import Settings
 from tuner.plan.study_plan import StudyPlan
 from tuner.world.environment import Environment
-from tuner.world.measurement import Measurement
+from tuner.world.measurement import Failure, Measurement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,11 +204,18 @@ def _row(log: StudyLog, trial: int, tied: bool) -> TrialRow:
         parallelism_mean=numbers.get("parallelism_mean", math.nan),
         parallelism_max=numbers.get("parallelism_max", math.nan),
         observer_effect=numbers.get("observer_effect", math.nan),
-        diagnosis=traced.trace.diagnosis
-        if isinstance(traced, Measurement) and traced.trace
-        else None,
+        diagnosis=_diagnosis(traced),
         tied_with_best=tied and failure is None,
     )
+
+
+def _diagnosis(traced: Measurement | Failure | None) -> str | None:
+    """What a trace showed, with what it lacks; or why there is none."""
+    if isinstance(traced, Failure):
+        return f"No trace: {traced.message}."
+    if traced is None or traced.trace is None:
+        return None
+    return " ".join([traced.trace.diagnosis, *(f"Note: {loss}." for loss in traced.trace.losses)])
 
 
 def _plain_row(row: TrialRow) -> dict[str, Any]:

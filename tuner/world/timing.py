@@ -45,7 +45,7 @@ class StepTimer:
         self._done = 0
 
     def warm_up(self) -> None:
-        """Steps that are no samples, never for longer than the timed part takes."""
+        """Steps that are no samples: WARM_UP_S, and more for WARM_UP_STEPS if the timed part is."""
         # The first step pays the connection set-up.
         seconds = self._run_one()
         while seconds < WARM_UP_S or (self._done < WARM_UP_STEPS and seconds < self._timed_part_s):

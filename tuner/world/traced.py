@@ -32,7 +32,11 @@ def time_traced_steps(timer: StepTimer, steps: int, order: TraceOrder) -> Traced
     untraced = timer.time(math.ceil(steps / 2)).step_s
     driver = TraceDriver(operators=order.operators, drain_s=DRAIN_S)
     driver.start()
-    traced = timer.time(steps)
+    try:
+        traced = timer.time(steps)
+    except BaseException:
+        driver.abandon()
+        raise
     recordings, clocks, window_ns = driver.stop()
     untraced += timer.time(math.ceil(steps / 2)).step_s
     effect = statistics.median(traced.step_s) / statistics.median(untraced)

@@ -18,6 +18,7 @@ from tuner.torch_private import (
     error_of,
     hooked_client,
     send_python,
+    time_limit_s,
 )
 from tuner.trace.live.recording import CALLS_PER_RANK, ClientSpan
 from tuner.trace.live.threads import this_thread
@@ -35,6 +36,7 @@ class _OpenCall:
     __slots__ = (
         "body",
         "call_id",
+        "end",
         "future",
         "issued_ns",
         "parent",
@@ -51,17 +53,21 @@ class _OpenCall:
         self.thread = thread.id
         self.parent = None if thread.serving is None else thread.serving[0]
         self.future: Future[Any] | None = None
+        self.end: tuple[int | None, str, str] = (None, "unfinished", "")
+        """The time, the status, and the error in one line."""
         self.issued_ns = 0
         self.start_ns = time_ns()
 
     @property
     def is_pending(self) -> bool:
-        """Whether the call is still under way."""
-        return self.future is None or not self.future.done()
+        """Whether the call is still under way, or its end has still to be noted."""
+        told = self.target.worker is None
+        return told or self.future is None or not self.future.done()
 
-    def span(self, end_ns: int | None, status: str, error: str) -> ClientSpan:
+    @property
+    def span(self) -> ClientSpan:
         """What is kept of it."""
-        target = self.target
+        target, (end_ns, status, error) = self.target, self.end
         return ClientSpan(
             self.call_id,
             target.kind,
@@ -90,7 +96,7 @@ class Client:
         """See `ClientHooks.is_issuing`."""
         self._open: dict[int, _OpenCall] = {}
         # Lists, since they can be added to from any thread without a lock.
-        self._ended: list[tuple[_OpenCall, int, str, str]] = []
+        self._sent: list[_OpenCall] = []
         self._counts: list[tuple[str, str, int]] = []
         self._hooks = ExitStack()
         self._is_over = threading.Event()
@@ -113,11 +119,9 @@ class Client:
         return sum(call.is_pending for call in list(self._open.values()))
 
     def spans(self) -> list[ClientSpan]:
-        """All calls issued; those under way come last, without an end."""
+        """All calls issued; those under way have no end."""
         self._end_silent_calls()
-        under_way = list(self._open.values())
-        ended = [call.span(end_ns, status, error) for call, end_ns, status, error in self._ended]
-        return ended + [call.span(None, "unfinished", "") for call in under_way]
+        return [call.span for call in list(self._sent)]
 
     @property
     def issued(self) -> dict[tuple[str, str], int]:
@@ -143,14 +147,18 @@ class Client:
         call = _OpenCall(call_id, target, "python")
         # The answer may be here before the next line is.
         self._open[call_id] = call
+        self._sent.append(call)
         try:
             future: Future[Any] = send_python(target, Request(call_id, func, args, kwargs))
         except BaseException:
-            del self._open[call_id]  # it could not be pickled, say, and was never a call
+            # It could not be pickled, say, and was never a call.
+            del self._open[call_id]
+            self._sent.remove(call)
             raise
         call.issued_ns = time_ns()
-        if call_id in self._open:
-            call.future = future
+        call.future = future
+        if call_id not in self._open:
+            call.future = None  # it has been answered, and what it holds is the program's
         return future
 
     def opened(
@@ -193,6 +201,7 @@ class Client:
         call.body = body
         call.issued_ns = time_ns()
         call.future = future
+        self._sent.append(call)
 
         def ended(future: Future[Any]) -> None:
             self.ended(call.call_id, time_ns(), *_outcome(future))
@@ -204,6 +213,7 @@ class Client:
         call = _OpenCall(self._new_call_id(), target, "fetch")
         call.issued_ns = call.start_ns
         self._open[call.call_id] = call
+        self._sent.append(call)
         status, problem = "ok", ""
         try:
             return fetch()
@@ -218,21 +228,21 @@ class Client:
         end_ns = time_ns()
         error = error_of(value)
         if (call := self._open.pop(call_id, None)) is not None:
+            call.end = (end_ns, "raised" if error else "ok", error)
             call.future = None  # and what it holds
-            self._ended.append((call, end_ns, "raised" if error else "ok", error))
 
     def ended(self, call_id: int, end_ns: int, status: str, error: str) -> None:
         """A call has ended."""
         if (call := self._open.pop(call_id, None)) is not None:
+            call.end = (end_ns, status, error)
             call.future = None  # and what it holds
-            self._ended.append((call, end_ns, status, error))
 
     def _watch(self) -> None:
         while not self._is_over.wait(WATCH_S):
             self._end_silent_calls()
 
     def _end_silent_calls(self) -> None:
-        """Note the end of calls whose answer did not tell of it: most of them have failed.
+        """Note the end of calls whose answer did not tell of it: they failed, or gave a script.
 
         One that timed out ended at its time limit; of others the time is known to within WATCH_S.
         """
@@ -240,7 +250,7 @@ class Client:
             if call.target.worker is not None and (future := call.future) and future.done():
                 end_ns = time_ns()
                 status, problem = _outcome(future)
-                limit_ns = call.issued_ns + round(call.target.timeout_s * 1e9)
+                limit_ns = call.issued_ns + round(time_limit_s(call.target) * 1e9)
                 # With all its threads blocked a client notices later that the time is over.
                 if status == "timed-out" and end_ns - limit_ns < 2e9 * WATCH_S:
                     end_ns = limit_ns

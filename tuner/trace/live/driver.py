@@ -141,7 +141,10 @@ def _read_clock(name: str) -> list[ClockSample]:
     samples = []
     for _ in range(CLOCK_SAMPLES):
         sent_ns = time.time_ns()
-        begun_ns, ended_ns = rpc.rpc_sync(name, process.read_clock)
+        try:
+            begun_ns, ended_ns = rpc.rpc_sync(name, process.read_clock)
+        except Exception as error:
+            raise TraceError(f"cannot read the clock of {name}: {_reason(error)}") from error
         samples.append(ClockSample(sent_ns, begun_ns, ended_ns, time.time_ns()))
     return samples
 

@@ -42,7 +42,7 @@ class _Tracing:
     client: Client
     server: Server
     operators: OperatorProfiler | None
-    cpu_started_s: float
+    cpu_started_s: float = 0.0
     cpu_s: float = 0.0
 
     def end(self) -> tuple[list[OperatorSpan] | None, bool]:
@@ -56,6 +56,8 @@ class _Tracing:
 
 
 _tracing: _Tracing | None = None
+# Two ranks may ask at the same time.
+_listening = threading.Lock()
 
 
 def listen(trace: str, operators: bool) -> Listening:
@@ -66,18 +68,21 @@ def listen(trace: str, operators: bool) -> Listening:
     global _tracing
     if missing := missing_tracing_support():
         raise RuntimeError("; ".join(missing))
-    if _tracing is not None:
-        raise RuntimeError("this process is being traced already")
-    profiler = OperatorProfiler() if operators else None
     client, server = Client(rpc.get_worker_info().id), Server()
-    _tracing = _Tracing(trace, client, server, profiler, time.process_time())
-    Ends.client, Ends.server = client, server
+    with _listening:
+        if _tracing is not None:
+            raise RuntimeError("this process is being traced already")
+        profiler = OperatorProfiler() if operators else None
+        _tracing = _Tracing(trace, client, server, profiler)
+        Ends.client, Ends.server = client, server
     return Listening(boot_id(), client.first_call)
 
 
 def issue(trace: str) -> None:
     """Record what this process issues; all processes listen by now."""
-    _here(trace).client.start()
+    tracing = _here(trace)
+    tracing.cpu_started_s = time.process_time()
+    tracing.client.start()
 
 
 def stop_issuing(trace: str) -> None:

@@ -24,6 +24,7 @@ class Profile:
     def __init__(self, *, operators: bool = True, drain_s: float = 5.0) -> None:
         self._driver = TraceDriver(operators=operators, drain_s=drain_s)
         self._document: bytes | None = None
+        self._why_not = "the profile is read once its with block has ended"
 
     def __enter__(self) -> Self:
         self._driver.start()
@@ -37,7 +38,8 @@ class Profile:
     ) -> None:
         try:
             self._document = trace_document(merge(*self._driver.stop()))
-        except TraceError:
+        except TraceError as problem:
+            self._why_not = str(problem)
             # What ended the block matters more, and may be why the trace has holes.
             if error is None:
                 raise
@@ -103,7 +105,7 @@ class Profile:
     @property
     def _finished(self) -> bytes:
         if self._document is None:
-            raise TraceError("the profile is read once its with block has ended")
+            raise TraceError(self._why_not)
         return self._document
 
 

@@ -19,7 +19,8 @@ class Server:
 
     def __init__(self) -> None:
         # Lists, since they can be added to from any thread without a lock.
-        self._arrived: list[int] = []
+        self.arrived: list[int] = []
+        """The id of each request, from when it was unpickled: see `wire`."""
         self._ended: list[tuple[int, int, int, int, int, bytes, bytes]] = []
         self._done_ns: dict[int, int] = {}
 
@@ -30,7 +31,6 @@ class Server:
 
         On a server that is short of the GIL every line of this is paid for by all threads.
         """
-        self._arrived.append(call_id)
         thread = this_thread()
         outer = thread.serving
         schedule = thread.schedule or thread.open_schedule()
@@ -69,11 +69,6 @@ class Server:
         return len(serving_threads())
 
     @property
-    def arrived(self) -> list[int]:
-        """The id of each request that arrived, counted before anything of it ran."""
-        return list(self._arrived)
-
-    @property
     def done_ns(self) -> dict[int, int]:
         """When the future of each served `async_execution` call was complete."""
         return dict(self._done_ns)
@@ -81,11 +76,12 @@ class Server:
     def spans(self) -> list[ServerSpan]:
         """All calls served; those under way come last, without an end."""
         running = [(thread.id, thread.serving) for thread in serving_threads()]
-        ended = [_span(*span) for span in self._ended]
+        ended = [_span(*span) for span in list(self._ended)]
+        over = {span.call_id for span in ended}  # some have ended meanwhile
         return ended + [
             ServerSpan(serving[0], thread, serving[1], None, None, None)
             for thread, serving in running
-            if serving is not None
+            if serving is not None and serving[0] not in over
         ]
 
 

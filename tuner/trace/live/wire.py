@@ -13,6 +13,9 @@ from tuner.torch_private import is_future, python_request
 class ServerEnd(Protocol):
     """Records what this process serves."""
 
+    arrived: list[int]
+    """The ids of the calls that were sent here; counted apart from what is recorded of them."""
+
     def serve(
         self, call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
@@ -60,7 +63,10 @@ class Request:
 
 def _requested(*contents: Any) -> Any:
     server = Ends.server
-    return python_request(_unrecorded if server is None else server.answer, contents)
+    if server is None:
+        return python_request(_unrecorded, contents)
+    server.arrived.append(contents[0])
+    return python_request(server.answer, contents)
 
 
 def _unrecorded(
@@ -81,6 +87,7 @@ def served(
     server = Ends.server
     if server is None:
         return func(*args, **kwargs)
+    server.arrived.append(call_id)
     result = server.serve(call_id, func, args, kwargs)
     if is_future(result):
         result.add_done_callback(lambda _: server.done(call_id))
