@@ -12,11 +12,10 @@ from tuner.errors import UsageError
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.settings import Settings
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
-from tuner.trace.document import Facts, RankFacts
+from tuner.trace.document import FORMAT, Facts, RankFacts
 from tuner.trace.live.merge import MergedCall, MergedTrace, call_name
 from tuner.trace.live.recording import ClientSpan, ServerSpan
 from tuner.trace.perfetto import trace_document
-from tuner.trace.schema import FORMAT
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, FailureKind, Measurement, RankUsage
 

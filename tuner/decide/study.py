@@ -30,7 +30,7 @@ from tuner.plan.settings import Dimension, Settings, default_value
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.world.environment import Environment
-from tuner.world.measurement import Failure, Measurement
+from tuner.world.measurement import Failure
 
 FORMAT = 1
 _RECORD_KEY = "rpc_tuner:record:"
@@ -242,7 +242,7 @@ class StudyStore:
         if record.phase == "trace":
             if isinstance(record.outcome, Failure):
                 trial.set_user_attr("trace_failure", record.outcome.message)
-            elif isinstance(record.outcome, Measurement) and record.outcome.trace is not None:
+            elif record.outcome.trace is not None:
                 trial.set_user_attr("diagnosis", record.outcome.trace.diagnosis)
         elif isinstance(record.outcome, Failure):
             trial.set_user_attr("failure", record.outcome.failure)

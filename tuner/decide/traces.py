@@ -19,7 +19,7 @@ def numbers_of(path: Path) -> TraceNumbers:
         rpc_p99_ms=_known(rpc_p99_ms(trace)),
         parallelism_mean=_known(mean),
         parallelism_max=_known(most),
-        diagnosis=" ".join(diagnose(trace).sentences),
+        diagnosis=diagnose(trace).text,
         losses=trace.losses,
     )
 

@@ -1,8 +1,22 @@
-"""The JSON of our own trace files: the Chrome trace event format, which Perfetto opens."""
+"""The JSON of our own trace files: the Chrome trace event format, which Perfetto opens.
+
+What records a trace imports this, in every process: no pandas here. `FORMAT` changes with anything
+that a reader of an older version would get wrong.
+"""
 
 from typing import Literal
 
 import msgspec
+
+FORMAT = 1
+
+CallKind = Literal["rpc_sync", "rpc_async", "rpc_remote", "to_here"]
+"""What the client called. A proxy's call is the `rpc_*` that it makes."""
+CallBody = Literal["python", "builtin", "script", "fetch"]
+"""What runs on the server: Python, an operator, TorchScript; or an RRef's value is fetched."""
+CallStatus = Literal["ok", "raised", "timed-out", "unfinished"]
+Link = Literal["exact", "inferred", ""]
+"""How the server's side is known: by the call's id, by time and name, or not at all."""
 
 
 class Args(msgspec.Struct, gc=False):

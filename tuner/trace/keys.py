@@ -10,7 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tuner.trace.chrome import Ids
-from tuner.trace.schema import CallBody, CallKind, make_calls
+from tuner.trace.document import CallBody, CallKind
+from tuner.trace.schema import make_calls
 
 REMOTE_OPERATOR = "#remote_op: "
 """Stands between a call's name and the operator that it ran."""

@@ -9,8 +9,8 @@ import pandas as pd
 
 from tuner.errors import UsageError
 from tuner.trace.chrome import Ids, categorical
-from tuner.trace.document import CALL, OPERATOR, SERVED, Args, Document, Event
-from tuner.trace.schema import FORMAT, Trace, TraceRank, make_calls, make_operators
+from tuner.trace.document import CALL, FORMAT, OPERATOR, SERVED, Args, Document, Event
+from tuner.trace.schema import Trace, TraceRank, make_calls, make_operators
 from tuner.trace.text import TraceText, several
 
 _Groups = defaultdict[tuple[str, str], list[Event]]

@@ -1,7 +1,7 @@
 """What a trace is: two frames and the facts about its ranks. The one place that declares it.
 
-Times are int64 nanoseconds since the trace's base, on one clock for all ranks. `FORMAT` changes
-with anything that a reader of an older version would get wrong.
+Times are int64 nanoseconds since the trace's base, on one clock for all ranks. The words in the
+columns are declared with the file's, in `tuner.trace.document`.
 """
 
 from dataclasses import dataclass
@@ -9,16 +9,6 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-
-FORMAT = 1
-
-CallKind = Literal["rpc_sync", "rpc_async", "rpc_remote", "to_here"]
-"""What the client called. A proxy's call is the `rpc_*` that it makes."""
-CallBody = Literal["python", "builtin", "script", "fetch"]
-"""What runs on the server: Python, an operator, TorchScript; or an RRef's value is fetched."""
-CallStatus = Literal["ok", "raised", "timed-out", "unfinished"]
-Link = Literal["exact", "inferred", ""]
-"""How the server's side is known: by the call's id, by time and name, or not at all."""
 
 CALL_COLUMNS: dict[str, str] = {
     "call_id": "int64",  # unique in the trace

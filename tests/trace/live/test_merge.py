@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from tests.trace.live.recordings import MAIN, client_span, operator, pair, recording, server_span
 from tuner.errors import TraceError
+from tuner.trace.document import FORMAT
 from tuner.trace.live.clock import SAME_CLOCK, ClockOffset
 from tuner.trace.live.merge import MergedTrace, call_name, merge
 from tuner.trace.live.recording import RankRecording
-from tuner.trace.schema import FORMAT
 
 ONE_CLOCK = {"worker0": SAME_CLOCK, "worker1": SAME_CLOCK, "worker2": SAME_CLOCK}
 T0 = 1_700_000_000_000_000_000

@@ -227,9 +227,7 @@ class Client:
         """See `wire.ClientEnd.answered`."""
         end_ns = time_ns()
         error = error_of(value)
-        if (call := self._open.pop(call_id, None)) is not None:
-            call.end = (end_ns, "raised" if error else "ok", error)
-            call.future = None  # and what it holds
+        self.ended(call_id, end_ns, "raised" if error else "ok", error)
 
     def ended(self, call_id: int, end_ns: int, status: str, error: str) -> None:
         """A call has ended."""

@@ -4,12 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.errors import TraceError
-from tuner.trace.document import Facts, RankFacts
+from tuner.trace.document import FORMAT, Facts, Link, RankFacts
 from tuner.trace.live.clock import ClockOffset
 from tuner.trace.live.completeness import losses, missing_spans
 from tuner.trace.live.linking import link
 from tuner.trace.live.recording import ClientSpan, OperatorSpan, RankRecording, ServerSpan
-from tuner.trace.schema import FORMAT, Link
 
 
 @dataclass(frozen=True)
