@@ -12,7 +12,7 @@ from tuner.errors import UsageError
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.settings import Settings
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
-from tuner.trace.document import FORMAT, Facts, RankFacts
+from tuner.trace.document import FORMAT, Facts, TraceRank
 from tuner.trace.live.merge import MergedCall, MergedTrace, call_name
 from tuner.trace.live.recording import ClientSpan, ServerSpan
 from tuner.trace.perfetto import trace_document
@@ -151,8 +151,8 @@ def fake_trace(order: WorldOrder, step_s: float, steps: int) -> bytes:
         base_time_ns=10**18,
         window_ns=(0, steps * step_ns),
         ranks=(
-            RankFacts(rank=0, name="worker0", num_worker_threads=threads_of(order.settings)),
-            RankFacts(rank=1, name="worker1", num_worker_threads=threads_of(order.settings)),
+            TraceRank(rank=0, name="worker0", num_worker_threads=threads_of(order.settings)),
+            TraceRank(rank=1, name="worker1", num_worker_threads=threads_of(order.settings)),
         ),
         steps=steps,
         observer_effect=1.25,

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.errors import TunerError, UsageError
+from tuner.command_line import print_json, run
+from tuner.errors import UsageError
 
 if TYPE_CHECKING:
     from tuner.trace.schema import Trace
@@ -58,7 +59,7 @@ def _analyze(
     # Late: --help and a mistyped flag must not wait for pandas.
     from rich.console import Console
 
-    from tuner.present.analysis import Analysis, print_analysis, print_json
+    from tuner.present.analysis import Analysis, print_analysis
     from tuner.trace.events import read_traces
 
     analysis = Analysis.of(read_traces(traces))
@@ -69,7 +70,7 @@ def _analyze(
         except UsageError as error:
             problem = error
     if as_json:
-        print_json(analysis, picture)
+        print_json({**analysis.to_json(), "timeline": None if picture is None else str(picture)})
     else:
         # What is piped goes to a file or a pager: no screen to fit into.
         console = Console() if sys.stdout.isatty() else Console(width=200)
@@ -98,14 +99,7 @@ def _draw(trace: "Trace", traces: list[Path], timeline: Path | None) -> Path:
 
 def main(arguments: list[str] | None = None, program: str = "python -m tuner.analyze") -> int:
     """Run the command; returns the exit code and prints errors to stderr."""
-    try:
-        app(args=arguments, prog_name=program, standalone_mode=True)
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 1
-    except TunerError as error:
-        print(f"rpc-tuner: {error}", file=sys.stderr)  # noqa: T201 - this is the terminal
-        return error.exit_code
-    return 0
+    return run(app, arguments, program)
 
 
 if __name__ == "__main__":

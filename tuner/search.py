@@ -1,14 +1,16 @@
 """`python -m tuner.search`: find the best RPC settings for a workload."""
 
-import signal
 import sys
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.errors import InterruptedSearchError, NothingRanError, TunerError, UsageError
+from tuner.command_line import Interruption, print_json, run
+from tuner.errors import InterruptedSearchError, NothingRanError, UsageError
+
+if TYPE_CHECKING:
+    from tuner.decide.progress import Observer, Snapshot
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -114,9 +116,9 @@ def _search(
 
     from tuner.api import SearchInterrupted, tune
     from tuner.present.progress import progress_for
-    from tuner.present.summary import print_interruption, print_json, print_summary
+    from tuner.present.summary import print_interruption, print_summary
 
-    signal.signal(signal.SIGTERM, _interrupt)
+    interruption = Interruption()
     try:
         with progress_for(Console(stderr=True)) as progress:
             result = tune(
@@ -124,7 +126,7 @@ def _search(
                 plan=plan,
                 resume=resume,
                 overwrite=overwrite,
-                observer=progress,
+                observer=_Interruptible(progress, interruption),
                 **changes,
             )
     except SearchInterrupted as interruption:
@@ -133,12 +135,27 @@ def _search(
     except KeyboardInterrupt:
         raise InterruptedSearchError("interrupted before anything was measured") from None
     if as_json:
-        print_json(result)
+        print_json(result.to_json())
     else:
         # What is piped goes to a file or a pager: no screen to fit into.
         print_summary(result, Console() if sys.stdout.isatty() else Console(width=140))
     if result.best is None:
         raise NothingRanError("no settings of the search space could run the workload")
+
+
+class _Interruptible:
+    """An observer that passes everything on, and ends the search if it was to be interrupted."""
+
+    def __init__(self, observer: "Observer", interruption: Interruption) -> None:
+        self._observer = observer
+        self._interruption = interruption
+
+    def on_snapshot(self, snapshot: "Snapshot") -> None:
+        self._interruption.check()
+        self._observer.on_snapshot(snapshot)
+
+    def on_event(self, message: str) -> None:
+        self._observer.on_event(message)
 
 
 def _pairs(flag: str, entries: list[str]) -> list[tuple[str, str]]:
@@ -156,21 +173,9 @@ def _settings_of_options(entries: list[str]) -> dict[str, str]:
     return dict(pairs)
 
 
-def _interrupt(signal_number: int, frame: FrameType | None) -> None:
-    del signal_number, frame
-    raise KeyboardInterrupt
-
-
 def main(arguments: list[str] | None = None, program: str = "python -m tuner.search") -> int:
     """Run the command; returns the exit code and prints errors to stderr."""
-    try:
-        app(args=arguments, prog_name=program, standalone_mode=True)
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 1
-    except TunerError as error:
-        print(f"rpc-tuner: {error}", file=sys.stderr)  # noqa: T201 - this is the terminal
-        return error.exit_code
-    return 0
+    return run(app, arguments, program)
 
 
 if __name__ == "__main__":

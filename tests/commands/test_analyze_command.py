@@ -51,7 +51,7 @@ def test_help_and_bad_usage_import_none_of_the_slow_packages() -> None:
     )
     modules = set(done.stdout.rpartition("MODULES")[2].split())
     assert "typer" in modules
-    assert modules.isdisjoint({"torch", "matplotlib", "pandas", "numpy", "orjson"})
+    assert modules.isdisjoint({"torch", "matplotlib", "pandas", "numpy"})
 
 
 def test_without_a_picture_neither_torch_nor_matplotlib_is_imported(ours: Path) -> None:

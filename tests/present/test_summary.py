@@ -7,11 +7,12 @@ import pytest
 from tests.plan.specs import threads
 from tests.present.results import ROWS, nothing_ran, study_plan, study_result
 from tests.present.screen import Screen
+from tuner.command_line import print_json
 from tuner.decide.result import StudyResult
 from tuner.plan.folder import StudyFolder
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.config import init_rpc_lines
-from tuner.present.summary import print_interruption, print_json, print_summary
+from tuner.present.summary import print_interruption, print_summary
 from tuner.present.wording import tied_sentence, verdict_sentence
 
 
@@ -79,7 +80,7 @@ def test_the_files_that_are_there_are_named(
 
 
 def json_document(result: StudyResult, captured: pytest.CaptureFixture[bytes]) -> dict[str, Any]:
-    print_json(result)
+    print_json(result.to_json())
     output = captured.readouterr().out
     assert output.endswith(b"}\n")
     document: dict[str, Any] = json.loads(output)

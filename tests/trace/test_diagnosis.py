@@ -6,8 +6,9 @@ import pytest
 
 from tests.trace.synthetic import Part, call, ranks, simulate, trace
 from tuner.trace.diagnosis import Rule, diagnose, judge
+from tuner.trace.document import TraceRank
 from tuner.trace.evidence import Cpu, Evidence, Means, Use
-from tuner.trace.schema import Trace, TraceRank
+from tuner.trace.schema import Trace
 
 COMPUTE = [Part("cpu", 5)]
 SLEEP = [Part("sleep", 5)]

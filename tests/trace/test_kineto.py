@@ -9,9 +9,9 @@ import pytest
 from tests.trace.files import KINETO, Events, operator, rows, write_kineto
 from tuner.errors import UsageError
 from tuner.trace.chrome import CLOCKS
+from tuner.trace.document import TraceRank
 from tuner.trace.events import read_trace, read_traces
 from tuner.trace.join import CLIENTS_ONLY, NO_CALLS
-from tuner.trace.schema import TraceRank
 
 SPAN = ("rank", "thread", "name", "start_ns", "end_ns")
 

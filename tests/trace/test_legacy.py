@@ -10,9 +10,9 @@ import pytest
 from tests.trace.files import LEGACY, rows
 from tuner.errors import UsageError
 from tuner.trace.chrome import CLOCKS
+from tuner.trace.document import TraceRank
 from tuner.trace.events import read_trace
 from tuner.trace.legacy import KNOWN_LOSS
-from tuner.trace.schema import TraceRank
 
 KEY = "rpc_sync#f(one -> two)"
 

@@ -5,10 +5,9 @@ import pytest
 
 from tests.trace.files import NATIVE, rows
 from tuner.errors import UsageError
-from tuner.trace.document import FORMAT
+from tuner.trace.document import FORMAT, TraceRank
 from tuner.trace.events import read_trace
 from tuner.trace.native import trace_of
-from tuner.trace.schema import TraceRank
 
 GOLDEN: dict[str, Any] = json.loads(NATIVE.read_text())
 WORK = "rpc_async#work(caller -> server)"

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.trace.synthetic import Part, call, ns, operator, ranks, simulate, trace
+from tuner.trace.document import TraceRank
 from tuner.trace.parallelism import (
     LEVEL_COLUMNS,
     PARALLELISM_COLUMNS,
@@ -18,7 +19,7 @@ from tuner.trace.parallelism import (
     threads_at_work,
     window,
 )
-from tuner.trace.schema import Trace, TraceRank
+from tuner.trace.schema import Trace
 
 
 def one(table: pd.DataFrame) -> dict[str, Any]:

@@ -1,12 +1,10 @@
 """What `analyze` tells of a trace: everything as one value, as text and as JSON."""
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import orjson
 import pandas as pd
 from rich.console import Console
 from rich.text import Text
@@ -83,14 +81,6 @@ class Analysis:
                 "sentences": self.diagnosis.sentences,
             },
         }
-
-
-def print_json(analysis: Analysis, picture: Path | None) -> None:
-    """The JSON document on stdout, with the path of the timeline that was drawn."""
-    document = {**analysis.to_json(), "timeline": None if picture is None else str(picture)}
-    option = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
-    sys.stdout.buffer.write(orjson.dumps(document, option=option) + b"\n")
-    sys.stdout.flush()
 
 
 def print_analysis(

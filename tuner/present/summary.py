@@ -1,9 +1,7 @@
 """What a search prints at its end."""
 
 import os
-import sys
 
-import orjson
 from rich.console import Console
 from rich.padding import Padding
 from rich.syntax import Syntax
@@ -40,12 +38,6 @@ def print_summary(result: StudyResult, console: Console) -> None:
             )
         console.print()
     console.print(Text(_measured(result)), soft_wrap=True)
-
-
-def print_json(result: StudyResult) -> None:
-    """The contract's JSON document on stdout."""
-    sys.stdout.buffer.write(orjson.dumps(result.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
-    sys.stdout.flush()
 
 
 def print_interruption(result: StudyResult, console: Console) -> None:

@@ -4,6 +4,7 @@ What records a trace imports this, in every process: no pandas here. `FORMAT` ch
 that a reader of an older version would get wrong.
 """
 
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -58,17 +59,21 @@ class Event(msgspec.Struct, gc=False):
     args: Args | None = None
 
 
-class RankFacts(msgspec.Struct):
-    """One process of our own traces; the fields of `schema.TraceRank`."""
+@dataclass(frozen=True, kw_only=True)
+class TraceRank:
+    """One process of a trace."""
 
     rank: int
     name: str
+    """Its RPC name; `rank N` where the trace does not tell."""
     num_worker_threads: int | None = None
     host: str = ""
     pid: int | None = None
     cpu_count: int | None = None
     cpu_s: float | None = None
+    """CPU seconds of the process over the window."""
     threads: tuple[tuple[int, str], ...] = ()
+    """Thread ids and what each is: `main`, `RPC worker 1`, or the kernel's name for it."""
 
 
 class Facts(msgspec.Struct):
@@ -77,7 +82,7 @@ class Facts(msgspec.Struct):
     format: int
     base_time_ns: int
     window_ns: tuple[int, int]
-    ranks: tuple[RankFacts, ...]
+    ranks: tuple[TraceRank, ...]
     operators_recorded: bool = True
     steps: int | None = None
     clock_error_ns: int = 0

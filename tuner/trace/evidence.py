@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 
 from tuner.trace.analysis import call_times
+from tuner.trace.document import TraceRank
 from tuner.trace.intervals import Spans, Steps, group_codes, united
 from tuner.trace.parallelism import parallelism, server_name, threads_at_work, window
-from tuner.trace.schema import Trace, TraceRank
+from tuner.trace.schema import Trace
 
 LONG_OPERATOR_NS = 30_000
 """An operator releases the GIL while it runs, but a shorter one has ended before another thread has

@@ -11,9 +11,10 @@ from pandas.api.types import union_categoricals
 
 from tuner.errors import UsageError
 from tuner.trace.chrome import CLOCKS, Ids, Spans
+from tuner.trace.document import TraceRank
 from tuner.trace.keys import calls_by_name
 from tuner.trace.kineto import KinetoFile, Process
-from tuner.trace.schema import Trace, TraceRank, make_operators
+from tuner.trace.schema import Trace, make_operators
 
 NO_CALLS = (
     "Kineto records operators, not calls: how long calls took, and which call ran an operator, "

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 from tuner.trace.chrome import CLOCKS, Event, EventId, events_in, spans_of, thread_numbers
+from tuner.trace.document import TraceRank
 from tuner.trace.keys import REMOTE_OPERATOR, UNKNOWN_RANK, calls_by_name, read_key
-from tuner.trace.schema import Trace, TraceRank, make_operators
+from tuner.trace.schema import Trace, make_operators
 from tuner.trace.text import TraceText, several
 
 PROCESS = "CPU functions"

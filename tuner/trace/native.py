@@ -10,7 +10,7 @@ import pandas as pd
 from tuner.errors import UsageError
 from tuner.trace.chrome import Ids, categorical
 from tuner.trace.document import CALL, FORMAT, OPERATOR, SERVED, Args, Document, Event
-from tuner.trace.schema import Trace, TraceRank, make_calls, make_operators
+from tuner.trace.schema import Trace, make_calls, make_operators
 from tuner.trace.text import TraceText, several
 
 _Groups = defaultdict[tuple[str, str], list[Event]]
@@ -61,7 +61,7 @@ def read_native(text: TraceText) -> Trace:
     return Trace(
         calls=calls,
         operators=operators,
-        ranks=tuple(TraceRank(**msgspec.structs.asdict(rank)) for rank in facts.ranks),
+        ranks=facts.ranks,
         source="rpc-tuner",
         base_time_ns=facts.base_time_ns,
         window_ns=facts.window_ns,

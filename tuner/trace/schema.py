@@ -10,6 +10,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from tuner.trace.document import TraceRank
+
 CALL_COLUMNS: dict[str, str] = {
     "call_id": "int64",  # unique in the trace
     "name": "category",  # PyTorch's key: rpc_async#function(client -> server)
@@ -46,23 +48,6 @@ OPERATOR_COLUMNS: dict[str, str] = {
     "call_name": "category",  # that call's name; empty for an operator that no call ran
     "link": "category",  # Link
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class TraceRank:
-    """One process of a trace."""
-
-    rank: int
-    name: str
-    """Its RPC name; `rank N` where the trace does not tell."""
-    num_worker_threads: int | None = None
-    host: str = ""
-    pid: int | None = None
-    cpu_count: int | None = None
-    cpu_s: float | None = None
-    """CPU seconds of the process over the window."""
-    threads: tuple[tuple[int, str], ...] = ()
-    """Thread ids and what each is: `main`, `RPC worker 1`, or the kernel's name for it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 
 from tuner.present.numbers import counted, three_digits
+from tuner.trace.document import TraceRank
 from tuner.trace.intervals import Spans, group_codes, open_over_time, united
 from tuner.trace.parallelism import server_name, window
-from tuner.trace.schema import Trace, TraceRank
+from tuner.trace.schema import Trace
 
 MOST_CALLS = 150
 """More served calls than this are too many to tell apart: then an excerpt is shown."""

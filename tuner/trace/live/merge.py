@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.errors import TraceError
-from tuner.trace.document import FORMAT, Facts, Link, RankFacts
+from tuner.trace.document import FORMAT, Facts, Link, TraceRank
 from tuner.trace.live.clock import ClockOffset
 from tuner.trace.live.completeness import losses, missing_spans
 from tuner.trace.live.linking import link
@@ -156,8 +156,8 @@ def _operator_span(span: OperatorSpan, zero_ns: int) -> OperatorSpan:
     return span._replace(start_ns=span.start_ns - zero_ns, end_ns=span.end_ns - zero_ns)
 
 
-def _rank_facts(each: RankRecording) -> RankFacts:
-    return RankFacts(
+def _rank_facts(each: RankRecording) -> TraceRank:
+    return TraceRank(
         rank=each.rank,
         name=each.name,
         num_worker_threads=each.num_worker_threads,

@@ -1,0 +1,56 @@
+"""What all commands share: how they end, how they are interrupted, how they write JSON."""
+
+import signal
+import sys
+from types import FrameType
+from typing import Any
+
+import orjson
+import typer
+
+from tuner.errors import TunerError
+
+
+def run(app: typer.Typer, arguments: list[str] | None, program: str) -> int:
+    """Run a command; returns the exit code and prints errors to stderr.
+
+    `arguments` are those of this process if None; `program` is what `--help` calls it.
+    """
+    try:
+        app(args=arguments, prog_name=program, standalone_mode=True)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    except TunerError as error:
+        print(f"rpc-tuner: {error}", file=sys.stderr)  # noqa: T201 - this is the terminal
+        return error.exit_code
+    return 0
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """One JSON document on stdout; numpy's numbers and arrays too."""
+    option = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
+    sys.stdout.buffer.write(orjson.dumps(document, option=option) + b"\n")
+    sys.stdout.flush()
+
+
+class Interruption:
+    """Ctrl-C and SIGTERM, each of which raises KeyboardInterrupt, and is remembered besides.
+
+    Python drops the exception where it happens to be running a destructor or a callback of the
+    garbage collector, and a search would go on.
+    """
+
+    def __init__(self) -> None:
+        self._is_asked_for = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._ask)
+
+    def check(self) -> None:
+        """KeyboardInterrupt if a signal has come."""
+        if self._is_asked_for:
+            raise KeyboardInterrupt
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self._is_asked_for = True
+        raise KeyboardInterrupt
