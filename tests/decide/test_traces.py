@@ -15,6 +15,7 @@ from tuner.errors import UsageError
 from tuner.plan.folder import StudyFolder
 from tuner.plan.settings import Settings
 from tuner.trace.events import read_trace
+from tuner.world.measurement import FailureKind
 
 pytestmark = pytest.mark.reads_traces
 
@@ -115,6 +116,35 @@ def test_settings_that_cannot_be_traced_are_measured_all_the_same(tmp_path: Path
     assert row.diagnosis == "No trace: worker1 failed first."
     assert "num_worker_threads=4: no trace: crashed: worker1 failed first" in events.messages
     assert list(result.why) == ["baseline", "best"]
+
+
+def test_a_trace_that_is_incomplete_is_taken_again(tmp_path: Path) -> None:
+    failures: list[FailureKind] = ["trace-failed", "trace-failed"]
+    launcher = FakeLauncher(trace_fails=lambda s: failures.pop() if failures else None)
+    result = search(launcher, tmp_path)
+    assert not any(math.isnan(row.parallelism_mean) for row in result.rows)
+    assert len(launcher.looks) == len(result.rows) + 2
+
+
+def test_a_trace_that_stays_incomplete_is_given_up(tmp_path: Path) -> None:
+    launcher = FakeLauncher(trace_fails=lambda s: "trace-failed" if threads_of(s) == 1 else None)
+    result = search(launcher, tmp_path)
+    row = result.row_of(threads(1))
+    assert row is not None
+    assert row.outcome == "completed"
+    assert row.diagnosis == "No trace: worker1 failed first."
+    assert sum(order.settings == threads(1) for order in launcher.looks) == 3
+
+
+def test_an_incomplete_trace_eliminates_no_settings(tmp_path: Path) -> None:
+    """With an objective that only a trace tells, every world can have one."""
+    launcher = FakeLauncher(
+        step_ms=lambda s: 2.0 if threads_of(s) < 4 else 4.0,
+        fails=lambda s, world: "trace-failed" if world % 3 == 1 else None,
+    )
+    result = search(launcher, tmp_path, objective="rpc_p99_ms", baseline={"num_worker_threads": 4})
+    assert [row.outcome for row in result.rows] == ["completed", "completed"]
+    assert result.best == threads(1)
 
 
 def test_a_resumed_study_traces_nothing_twice(tmp_path: Path) -> None:

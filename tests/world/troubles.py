@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import torch
 import torch.distributed.rpc as rpc
 
+from tuner.trace.live.driver import TraceDriver
 from workloads import Rank, Workload, World
 
 
@@ -146,3 +147,11 @@ class Untyped(Pair):
 class NobodyThere(Pair):
     def ranks(self) -> Sequence[Rank]:
         return []
+
+
+class TracesItself(Pair):
+    """Cannot be traced from outside, since it is already."""
+
+    def setup(self, world: World) -> None:
+        if world.rank == 0:
+            TraceDriver(operators=False, drain_s=1.0).start()

@@ -20,6 +20,8 @@ LEAST_PAIRS = 2
 # Enough calls for a p99 of sorts, and a file that a browser opens at once.
 TRACED_PART_S = 0.2
 MOST_TRACED_STEPS = 50
+# That a trace is incomplete tells of the tracer, not of the settings: another world may do better.
+TRACE_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -73,18 +75,21 @@ class Runner:
         trace: TraceOrder | None = None,
     ) -> Measurement | Failure:
         measuring = self.plan.measuring
-        outcome = self.launcher.run(
-            WorldOrder(
-                workload=self.plan.workload,
-                settings=settings,
-                seed=seed,
-                steps=steps,
-                timed_part_s=measuring.timed_part_s,
-                deadline_s=min(deadline_s, measuring.deadline_s),
-                trace=trace,
-                failure_folder=failure_folder,
-            )
+        order = WorldOrder(
+            workload=self.plan.workload,
+            settings=settings,
+            seed=seed,
+            steps=steps,
+            timed_part_s=measuring.timed_part_s,
+            deadline_s=min(deadline_s, measuring.deadline_s),
+            trace=trace,
+            failure_folder=failure_folder,
         )
+        outcome = self.launcher.run(order)
+        for _ in range(1, TRACE_ATTEMPTS):
+            if isinstance(outcome, Measurement) or outcome.failure != "trace-failed":
+                break
+            outcome = self.launcher.run(order)
         if trace is None or isinstance(outcome, Failure):
             return outcome
         return outcome.model_copy(update={"trace": numbers_of(trace.path)})

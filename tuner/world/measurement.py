@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-FailureKind = Literal["deadlocked", "timed-out", "crashed", "init-failed", "wrong-answer"]
+FailureKind = Literal[
+    "deadlocked", "timed-out", "crashed", "init-failed", "wrong-answer", "trace-failed"
+]
 
 
 class RankUsage(BaseModel):

@@ -20,6 +20,7 @@ import orjson
 import torch
 import torch.distributed.rpc as rpc
 
+from tuner.errors import TraceError
 from tuner.plan.knobs import DeviceMaps, Value
 from tuner.torch_private import RPC_TIMEOUT_MARK, tensorpipe_options
 from tuner.world import probe
@@ -204,6 +205,8 @@ def _failure_kind(phase: str, error: BaseException) -> str:
         return "init-failed"
     if phase == "check":
         return "wrong-answer"
+    if isinstance(error, TraceError):
+        return "trace-failed"
     if RPC_TIMEOUT_MARK in str(error):
         return "timed-out"
     return "crashed"

@@ -157,12 +157,17 @@ def test_spans_alone_over_sockets(launcher: LocalLauncher, tmp_path: Path) -> No
     assert broken_rules(trace.document) == []
 
 
-def test_no_trace_is_written_of_a_world_that_fails(launcher: LocalLauncher, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("trouble", "failure"), [("Exits", "crashed"), ("TracesItself", "trace-failed")]
+)
+def test_no_trace_is_written_of_a_world_that_fails(
+    launcher: LocalLauncher, tmp_path: Path, trouble: str, failure: str
+) -> None:
     path = tmp_path / "trace.json"
     troubles = Path(__file__).parents[2] / "world" / "troubles.py"
-    outcome = run_traced(launcher, path, workload=f"{troubles}:Exits", threads=2, steps=5)
+    outcome = run_traced(launcher, path, workload=f"{troubles}:{trouble}", threads=2, steps=5)
     assert isinstance(outcome, Failure)
-    assert outcome.failure == "crashed"
+    assert outcome.failure == failure
     assert not path.exists()
 
 
