@@ -1,4 +1,4 @@
-"""Runs in rank 0 of a traced world: steps under the tracer, between steps without it."""
+"""Runs in rank 0 of a traced world: how much the tracer slows the steps, then their trace."""
 
 import math
 import statistics
@@ -13,6 +13,8 @@ from tuner.world.timing import StepTimer, Timing
 
 # Between steps nothing is under way, unless the workload calls in the background.
 DRAIN_S = 2.0
+# Steps are traced or not in turns of so many: speed drifts less from turn to turn than over all.
+TURN_STEPS = 5
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,11 @@ class TracedTiming:
 
 
 def time_traced_steps(timer: StepTimer, steps: int, order: TraceOrder) -> TracedTiming:
-    """Trace `steps` steps, with half as many untraced before and after; write the trace.
+    """Measure the observer effect, then trace `steps` steps at a stretch and write the trace.
 
-    TraceError if it is incomplete; then no file is written.
+    Before the trace as many steps are run as in it, half of them traced, half not. TraceError if it is incomplete; then no file is written.
     """
-    untraced = timer.time(math.ceil(steps / 2)).step_s
+    effect = observer_effect(timer, math.ceil(steps / 2), operators=order.operators)
     driver = TraceDriver(operators=order.operators, drain_s=DRAIN_S)
     driver.start()
     try:
@@ -38,9 +40,33 @@ def time_traced_steps(timer: StepTimer, steps: int, order: TraceOrder) -> Traced
         driver.abandon()
         raise
     recordings, clocks, window_ns = driver.stop()
-    untraced += timer.time(math.ceil(steps / 2)).step_s
-    effect = statistics.median(traced.step_s) / statistics.median(untraced)
     merged = merge(recordings, clocks, window_ns, steps=steps, observer_effect=effect)
     with written_atomically(order.path) as partial:
         partial.write_bytes(trace_document(merged))
     return TracedTiming(traced, effect)
+
+
+def observer_effect(timer: StepTimer, steps: int, *, operators: bool) -> float:
+    """Median traced step over median untraced step, `steps` of each at least.
+
+    The turns go untraced, traced, traced, untraced, and so on: a steady drift cancels out.
+    """
+    turn = min(steps, TURN_STEPS)
+    untraced = timer.time(turn).step_s
+    traced: list[float] = []
+    driver = TraceDriver(operators=operators, drain_s=DRAIN_S)
+    driver.start()
+    try:
+        traced += timer.time(turn).step_s
+        for number in range(1, math.ceil(steps / turn)):
+            if number % 2:
+                traced += timer.time(turn).step_s
+                driver.pause()
+                untraced += timer.time(turn).step_s
+            else:
+                untraced += timer.time(turn).step_s
+                driver.resume()
+                traced += timer.time(turn).step_s
+    finally:
+        driver.abandon()
+    return statistics.median(traced) / statistics.median(untraced)

@@ -105,6 +105,33 @@ def profilers_in_the_block() -> Facts:
     return facts
 
 
+def a_pause() -> Facts:
+    """A trace that pauses: what is there meanwhile of the tracer, and what is recorded of it."""
+    from tuner.trace.live.driver import TraceDriver
+
+    def calls(number: int) -> None:
+        rpc_sync("worker1", served.scale, args=(number, 1))
+        rpc_sync("worker1", served.nested, args=("worker2", torch.ones(4)))
+
+    driver = TraceDriver(operators=True, drain_s=1.0)
+    driver.start()
+    calls(1)
+    driver.pause()
+    paused = everywhere(served.left_behind)
+    calls(2)
+    driver.resume()
+    calls(3)
+    recordings, _, _ = driver.stop()
+    return {
+        "paused": paused,
+        "issued": [sorted(span.function for span in each.client_spans) for each in recordings],
+        "served": [len(each.server_spans) for each in recordings],
+        "operators": [
+            sum(span.name == "aten::mul" for span in each.operators or ()) for each in recordings
+        ],
+    }
+
+
 def blocks_that_raise() -> Facts:
     """What ends the block is what the person sees."""
     from tuner.trace.live.profile import profile

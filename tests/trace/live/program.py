@@ -28,6 +28,7 @@ SCENARIOS = (
     calling.places_of_calls,
     edges.calls_at_the_edges,
     edges.profiles_in_profiles,
+    edges.a_pause,
     edges.profiler_of_a_person,
     edges.profilers_in_the_block,
     calling.gradients_through_rpc,

@@ -77,6 +77,16 @@ def test_a_profile_in_a_profile_is_refused_and_does_no_harm(ran: Ran) -> None:
     assert len(ran.trace("outer").named("rpc_sync#scale(worker0 -> worker1)")) == 3
 
 
+def test_in_a_pause_nothing_is_recorded_and_no_hook_is_left(ran: Ran) -> None:
+    facts = ran.facts["a_pause"]
+    left = {each for rank in facts["paused"].values() for each in rank}
+    # The files that tell of its threads stay open: they do nothing.
+    assert [each for each in left if not each.startswith("open: ")] == []
+    assert facts["issued"] == [["nested", "nested", "scale", "scale"], ["work", "work"], []]
+    assert facts["served"] == [0, 4, 2]
+    assert facts["operators"] == [0, 0, 1]  # those before the pause are lost
+
+
 def test_what_ends_the_block_is_what_the_person_sees(ran: Ran) -> None:
     facts = ran.facts["blocks_that_raise"]
     assert facts["raised"] == ["LookupError", "of the person's own"]

@@ -103,14 +103,22 @@ class Client:
 
     def start(self) -> None:
         """Record the calls that this process issues. Only once all ranks listen."""
+        self.resume()
+        threading.Thread(target=self._watch, name="rpc-tuner watch", daemon=True).start()
+
+    def pause(self) -> None:
+        """Record no call that begins now, and stand in the way of none."""
+        self.is_issuing = False
+        self._hooks.close()
+
+    def resume(self) -> None:
+        """Record the calls that begin now."""
         self._hooks.enter_context(hooked_client(self))
         self.is_issuing = True
-        threading.Thread(target=self._watch, name="rpc-tuner watch", daemon=True).start()
 
     def stop(self) -> None:
         """Record no call for which `is_issuing` was not set, and no end of any."""
-        self.is_issuing = False
-        self._hooks.close()
+        self.pause()
         self._is_over.set()
 
     @property

@@ -83,6 +83,18 @@ class TraceDriver:
         window_ns = (self._started_ns, self._stopped_ns)
         return [recordings[name] for name in self._ranks], offsets, window_ns
 
+    def pause(self) -> None:
+        """Leave all processes as if they were not traced, until `resume`.
+
+        A trace with a pause in it is for timing steps with and without it, and to be abandoned:
+        its window has a hole, and its operators before the pause are gone.
+        """
+        self._everywhere("pause tracing in", process.pause, here="first")
+
+    def resume(self) -> None:
+        """Go on after a `pause`."""
+        self._everywhere("resume tracing in", process.resume)
+
     def abandon(self) -> None:
         """Stop in every process that can still be reached, and forget what it recorded."""
         process.abandon(self._trace)

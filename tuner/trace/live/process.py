@@ -41,6 +41,7 @@ class _Tracing:
     name: str
     client: Client
     server: Server
+    with_operators: bool
     operators: OperatorProfiler | None
     cpu_started_s: float = 0.0
     cpu_s: float = 0.0
@@ -73,7 +74,7 @@ def listen(trace: str, operators: bool) -> Listening:
         if _tracing is not None:
             raise RuntimeError("this process is being traced already")
         profiler = OperatorProfiler() if operators else None
-        _tracing = _Tracing(trace, client, server, profiler)
+        _tracing = _Tracing(trace, client, server, operators, profiler)
         Ends.client, Ends.server = client, server
     return Listening(boot_id(), client.first_call)
 
@@ -83,6 +84,23 @@ def issue(trace: str) -> None:
     tracing = _here(trace)
     tracing.cpu_started_s = time.process_time()
     tracing.client.start()
+
+
+def pause(trace: str) -> None:
+    """Record nothing until `resume`; the operators recorded so far are lost."""
+    tracing = _here(trace)
+    tracing.client.pause()
+    if tracing.operators is not None:
+        tracing.operators.stop()
+        tracing.operators = None
+
+
+def resume(trace: str) -> None:
+    """Record again, as after `issue`."""
+    tracing = _here(trace)
+    if tracing.with_operators:
+        tracing.operators = OperatorProfiler()
+    tracing.client.resume()
 
 
 def stop_issuing(trace: str) -> None:
