@@ -29,7 +29,8 @@ class TracedTiming:
 def time_traced_steps(timer: StepTimer, steps: int, order: TraceOrder) -> TracedTiming:
     """Measure the observer effect, then trace `steps` steps at a stretch and write the trace.
 
-    Before the trace as many steps are run as in it, half of them traced, half not. TraceError if it is incomplete; then no file is written.
+    Before the trace as many steps are run as in it, half of them traced, half not. TraceError if
+    the trace is incomplete; then no file is written.
     """
     effect = observer_effect(timer, math.ceil(steps / 2), operators=order.operators)
     driver = TraceDriver(operators=order.operators, drain_s=DRAIN_S)
