@@ -5,7 +5,7 @@ import torch.distributed.rpc as rpc
 from torch.distributed.rpc import constants
 
 from tuner.plan.knobs import CHANNELS, NUM_WORKER_THREADS, RPC_TIMEOUT, TRANSPORTS, Value
-from tuner.torch_private import missing_support
+from tuner.torch_private.support import missing_support
 from tuner.world.rank import backend_options
 
 

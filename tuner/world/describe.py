@@ -10,7 +10,7 @@ import orjson
 import torch
 
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
-from tuner.torch_private import missing_support
+from tuner.torch_private.support import missing_support
 from workloads import Rank, Workload, WorkloadError
 from workloads.options import options_of
 from workloads.registry import load_workload

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from types import FrameType
 from typing import Any
 
-from tuner.torch_private import agent_gauges
+from tuner.torch_private.agent import agent_gauges
 
 # Where a thread of Python sits while it waits for the answer to a call of its own.
 _WAITING_FILES = ("torch/distributed/rpc/api.py", "torch/futures/__init__.py")

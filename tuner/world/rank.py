@@ -22,7 +22,8 @@ import torch.distributed.rpc as rpc
 
 from tuner.errors import TraceError
 from tuner.plan.knobs import DeviceMaps, Value
-from tuner.torch_private import RPC_TIMEOUT_MARK, tensorpipe_options
+from tuner.torch_private.agent import tensorpipe_options
+from tuner.torch_private.answers import RPC_TIMEOUT_MARK
 from tuner.world import probe
 from tuner.world.rank_task import RankTask
 from tuner.world.timing import StepTimer, process_cpu_clock

@@ -13,8 +13,10 @@ from tuner.world.timing import StepTimer, Timing
 
 # Between steps nothing is under way, unless the workload calls in the background.
 DRAIN_S = 2.0
-# Steps are traced or not in turns of so many: speed drifts less from turn to turn than over all.
-TURN_STEPS = 5
+# Steps are traced or not in turns of so many at most: speed drifts less from turn to turn than over
+# all. The first step of a turn finds its caches cold.
+TURN_STEPS = 10
+LEAST_TURNS = 4
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def observer_effect(timer: StepTimer, steps: int, *, operators: bool) -> float:
 
     The turns go untraced, traced, traced, untraced, and so on: a steady drift cancels out.
     """
-    turn = min(steps, TURN_STEPS)
+    turn = min(TURN_STEPS, math.ceil(steps / LEAST_TURNS))
     untraced = timer.time(turn).step_s
     traced: list[float] = []
     driver = TraceDriver(operators=operators, drain_s=DRAIN_S)

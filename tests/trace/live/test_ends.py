@@ -5,7 +5,7 @@ import pickle
 import pytest
 from torch.distributed.rpc import api
 
-from tuner.torch_private import CallTarget, time_limit_s
+from tuner.torch_private.calls import CallTarget, time_limit_s
 from tuner.trace.live import serving
 from tuner.trace.live.serving import Server
 from tuner.trace.live.threads import Thread, forget_threads, serving_threads, this_thread

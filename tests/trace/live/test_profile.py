@@ -145,7 +145,7 @@ def test_the_legacy_profiler_works_in_the_block(ran: Ran) -> None:
 
 TWO_PROFILERS = """
 import threading, torch
-from tuner.torch_private import OperatorProfiler
+from tuner.torch_private.operators import OperatorProfiler
 
 def ours():
     try:

@@ -11,15 +11,8 @@ from typing import Any
 
 from torch.futures import Future
 
-from tuner.torch_private import (
-    RPC_TIMEOUT_MARK,
-    CallTarget,
-    error_line,
-    error_of,
-    hooked_client,
-    send_python,
-    time_limit_s,
-)
+from tuner.torch_private.answers import RPC_TIMEOUT_MARK, error_line, error_of
+from tuner.torch_private.calls import CallTarget, hooked_client, send_python, time_limit_s
 from tuner.trace.live.recording import CALLS_PER_RANK, ClientSpan
 from tuner.trace.live.threads import this_thread
 from tuner.trace.live.wire import Request, served
@@ -86,7 +79,7 @@ class _OpenCall:
 
 
 class Client:
-    """Records the calls that this process issues: `tuner.torch_private.ClientHooks`."""
+    """Records the calls that this process issues: `tuner.torch_private.calls.ClientHooks`."""
 
     def __init__(self, rank: int) -> None:
         self._rank = rank

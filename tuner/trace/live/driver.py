@@ -13,7 +13,8 @@ from typing import Any, Literal
 import torch.distributed.rpc as rpc
 
 from tuner.errors import TraceError
-from tuner.torch_private import all_workers, error_line
+from tuner.torch_private.agent import all_workers
+from tuner.torch_private.answers import error_line
 from tuner.trace.live import process
 from tuner.trace.live.clock import SAME_CLOCK, ClockOffset, ClockSample, clock_offset
 from tuner.trace.live.recording import RankRecording

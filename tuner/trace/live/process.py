@@ -16,7 +16,9 @@ from typing import NamedTuple
 
 import torch.distributed.rpc as rpc
 
-from tuner.torch_private import OperatorProfiler, agent_gauges, missing_tracing_support
+from tuner.torch_private.agent import agent_gauges
+from tuner.torch_private.operators import OperatorProfiler
+from tuner.torch_private.support import missing_tracing_support
 from tuner.trace.live.calling import Client
 from tuner.trace.live.recording import CALLS_PER_RANK, OperatorSpan, RankRecording
 from tuner.trace.live.serving import Server

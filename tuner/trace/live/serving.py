@@ -5,7 +5,7 @@ from os import pread
 from time import thread_time_ns, time_ns
 from typing import Any
 
-from tuner.torch_private import answer_of, is_script
+from tuner.torch_private.answers import answer_of, is_script
 from tuner.trace.live.recording import ServerSpan
 from tuner.trace.live.threads import SCHEDULE_BYTES, serving_threads, this_thread, waited_ns
 from tuner.trace.live.wire import Answer

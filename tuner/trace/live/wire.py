@@ -8,7 +8,8 @@ import copyreg
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from tuner.torch_private import is_future, python_request
+from tuner.torch_private.answers import is_future
+from tuner.torch_private.calls import python_request
 
 
 class ServerEnd(Protocol):
@@ -35,7 +36,7 @@ class ClientEnd(Protocol):
     """Records what this process calls."""
 
     def answered(self, call_id: int, value: object) -> None:
-        """The answer to a call is here; `torch_private.error_of` tells if it is an exception."""
+        """The answer to a call is here; `answers.error_of` tells if it is an exception."""
 
 
 class Ends:

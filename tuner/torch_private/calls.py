@@ -1,22 +1,17 @@
-"""Every private name of PyTorch that the tuner touches, checked before use."""
+"""The client's end of calls: hooks into `rpc.api`, and requests past them."""
 
-import inspect
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from types import FunctionType
 from typing import Any, NamedTuple, Protocol
 
 import torch
-import torch.distributed as dist
-import torch.distributed.rpc as rpc
 from torch.distributed.rpc import api, internal, rref_proxy
 from torch.distributed.rpc.constants import UNSET_RPC_TIMEOUT
 from torch.futures import Future
 
 # The last Python before C++, by what runs on the server.
-_SENDERS = {
+SENDERS = {
     "_invoke_rpc_python_udf": "python",
     "_invoke_remote_python_udf": "python",
     "_invoke_rpc_builtin": "builtin",
@@ -24,91 +19,14 @@ _SENDERS = {
     "_invoke_rpc_torchscript": "script",
     "_invoke_remote_torchscript": "script",
 }
-# Looked up here, for speed; `missing_tracing_support` tells what is not there.
-_PY_RREF: Any = getattr(api, "PyRRef", None)
+# Looked up here, for speed; `support` tells what is not there.
+PY_RREF: Any = getattr(api, "PyRRef", None)
 _local_invoke: Any = getattr(rref_proxy, "_local_invoke", None)
 _local_invoke_async_execution: Any = getattr(rref_proxy, "_local_invoke_async_execution", None)
-_RemoteException: Any = getattr(internal, "RemoteException", None)
 _find_builtin: Any = getattr(torch.jit._builtins, "_find_builtin", None)
 _profiler_enabled: Any = getattr(torch.autograd, "_profiler_enabled", None)
 _send_udf: Any = getattr(api, "_invoke_rpc_python_udf", None)
 _KINDS = {mode: f"rpc_{mode.value}" for mode in internal.RPCExecMode}
-
-# How torch marks the error of a call that ran past its rpc_timeout.
-RPC_TIMEOUT_MARK = "RPCErr:1:"
-# Kineto's complaint, at any level, when it first starts in another thread than the one that
-# imported torch. It records all the same.
-_KINETO_THREAD_COMPLAINT = b"External init callback must run in same thread"
-
-
-def missing_support() -> list[str]:
-    """What this torch lacks, each as a sentence; empty when the tuner can work with it."""
-    if not dist.is_available() or not hasattr(rpc, "TensorPipeRpcBackendOptions"):
-        return [f"torch {torch.__version__} is built without the TensorPipe RPC backend"]
-    parameters = inspect.signature(rpc.TensorPipeRpcBackendOptions.__init__).parameters
-    missing = [
-        f"torch {torch.__version__} has no {name} in TensorPipeRpcBackendOptions"
-        for name in ("_transports", "_channels")
-        if name not in parameters
-    ]
-    if not hasattr(api, "_get_current_rpc_agent"):
-        missing.append(f"torch {torch.__version__} has no rpc.api._get_current_rpc_agent")
-    return missing + missing_tracing_support()
-
-
-def missing_tracing_support() -> list[str]:
-    """What this torch lacks for tracing, each as a sentence."""
-    needed = {
-        "rpc.api": (
-            api,
-            [
-                "_invoke_rpc",
-                "_enable_rpc_profiler",
-                "_get_should_profile",
-                "_to_worker_info",
-                "_default_pickler",
-                "get_rpc_timeout",
-                "PythonUDF",
-                *_SENDERS,
-            ],
-        ),
-        "rpc.internal": (internal, ["_run_function", "PythonUDF", "RemoteException"]),
-        "rpc.PyRRef": (_PY_RREF, ["_get_future", "_get_type", "to_here"]),
-        "rpc.rref_proxy": (rref_proxy, ["_local_invoke", "_local_invoke_async_execution"]),
-        "_C._profiler": (torch._C._profiler, ["_ExperimentalConfig"]),
-        "autograd.profiler": (torch.autograd.profiler, ["_is_profiler_enabled"]),
-        "autograd": (torch.autograd, ["_profiler_enabled"]),
-        "jit._builtins": (torch.jit._builtins, ["_find_builtin"]),
-    }
-    return [
-        f"torch {torch.__version__} has no {where}.{name}, which tracing needs"
-        for where, (place, names) in needed.items()
-        for name in names
-        if not hasattr(place, name)
-    ]
-
-
-def tensorpipe_options(
-    transports: list[str] | None, channels: list[str] | None, **public: Any
-) -> rpc.TensorPipeRpcBackendOptions:
-    """The options object with the transports and channels chosen, or left to PyTorch if None."""
-    return rpc.TensorPipeRpcBackendOptions(**public, _transports=transports, _channels=channels)
-
-
-def agent_gauges() -> dict[str, str]:
-    """The running agent's own gauges, such as `agent.num_idle_threads`; empty before init_rpc."""
-    try:
-        agent = api._get_current_rpc_agent()  # type: ignore[attr-defined]
-    except RuntimeError:
-        return {}
-    gauges: dict[str, str] = agent.get_debug_info()
-    return gauges
-
-
-def all_workers() -> list[tuple[int, str]]:
-    """Rank and RPC name of every process of the running agent. RuntimeError before init_rpc."""
-    agent = api._get_current_rpc_agent()  # type: ignore[attr-defined]
-    return sorted((info.id, info.name) for info in agent.get_worker_infos())
 
 
 class CallTarget(NamedTuple):
@@ -187,7 +105,7 @@ def hooked_client(hooks: ClientHooks) -> Iterator[None]:
     """
     private: Any = api
     invoke_rpc, udf = private._invoke_rpc, private.PythonUDF
-    profiling, to_here = private._enable_rpc_profiler, _PY_RREF.to_here
+    profiling, to_here = private._enable_rpc_profiler, PY_RREF.to_here
     # Most programs make few kinds of calls again and again.
     known: dict[tuple[Any, str, Any, float], CallTarget] = {}
 
@@ -235,7 +153,7 @@ def hooked_client(hooks: ClientHooks) -> Iterator[None]:
             except BaseException:
                 hooks.counted(server, body, -1)
                 raise
-            future: Any = result._get_future() if isinstance(result, _PY_RREF) else result
+            future: Any = result._get_future() if isinstance(result, PY_RREF) else result
             hooks.sent(body, future)
             return result
 
@@ -249,11 +167,11 @@ def hooked_client(hooks: ClientHooks) -> Iterator[None]:
         target = CallTarget("to_here", "", owner.name, owner.id)
         return hooks.fetching(target, lambda: to_here(rref, *args, **kwargs))
 
-    senders = {name: sending(getattr(api, name), body) for name, body in _SENDERS.items()}
+    senders = {name: sending(getattr(api, name), body) for name, body in SENDERS.items()}
     here = _replaced(
         api, _invoke_rpc=invoke, _enable_rpc_profiler=enable, PythonUDF=make_udf, **senders
     )
-    with here, _replaced(_PY_RREF, to_here=fetch):
+    with here, _replaced(PY_RREF, to_here=fetch):
         yield
 
 
@@ -285,46 +203,6 @@ def time_limit_s(target: CallTarget) -> float:
     private: Any = api
     unset = target.timeout_s == UNSET_RPC_TIMEOUT
     return float(private.get_rpc_timeout()) if unset else target.timeout_s
-
-
-def answer_of(error: Exception) -> Any:
-    """What PyTorch answers a call whose function raised this; it prints the traceback here, too."""
-    run: Any = internal._run_function
-    return run(internal.PythonUDF(_raise, (error,), {}))
-
-
-def _raise(error: Exception) -> None:
-    raise error
-
-
-def error_of(answer: Any) -> str:
-    """The exception that an answer stands for, as one line; empty if it is a plain result."""
-    if type(answer) is not _RemoteException:
-        return ""
-    return _remote_line(str(answer.msg)) or type(answer).__name__
-
-
-def error_line(error: BaseException) -> str:
-    """An exception in one line; one from a server as the server saw it, without its traceback."""
-    message = str(error).strip()
-    first = message.split("\n")[0]
-    return _remote_line(message) or f"{type(error).__name__}: {first}".removesuffix(": ")
-
-
-def _remote_line(message: str) -> str:
-    """What went wrong on a server, from what PyTorch sends of it; empty if it is no such text."""
-    where, _, what = message.partition("\n")
-    return what.split("\n")[0] if "On WorkerInfo(" in where else ""
-
-
-def is_future(value: Any) -> bool:
-    """Whether this is a future, of Python's making or of C++'s."""
-    return isinstance(value, torch._C.Future)
-
-
-def is_script(value: Any) -> bool:
-    """Whether this is a TorchScript module."""
-    return isinstance(value, torch.jit.ScriptModule)
 
 
 @contextmanager
@@ -361,86 +239,6 @@ def _method_of_proxy(args: tuple[Any, ...]) -> str:
         # The proxy has asked for the type already; the RRef keeps the answer.
         return f"{rref._get_type(blocking=False).value().__qualname__}.{method}"
     return str(method)
-
-
-class RecordedOperator(NamedTuple):
-    """One event of Kineto: an ATen operator, or a TorchScript function."""
-
-    name: str
-    thread: int
-    """The kernel's thread id."""
-    start_ns: int
-    """Unix time, as `time.time_ns()` tells it."""
-    end_ns: int
-    is_operator: bool
-
-
-class OperatorProfiler:
-    """Kineto over all threads of this process, whichever thread starts or stops it."""
-
-    # RecordScope in ATen: forward and backward functions, and TorchScript's.
-    _OPERATORS = (0, 1)
-    _SCRIPT = 2
-
-    def __init__(self) -> None:
-        if self._some_profiler_runs():
-            raise RuntimeError("another profiler is running in this process")
-        config = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
-        # Kineto tells the terminal about each start and stop, unless it is told not to.
-        os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-        self._profile = torch.autograd.profiler.profile(use_kineto=True, experimental_config=config)
-        with _stderr_without(_KINETO_THREAD_COMPLAINT):
-            self._profile.__enter__()  # type: ignore[no-untyped-call]
-
-    @staticmethod
-    def _some_profiler_runs() -> bool:
-        return bool(torch.autograd.profiler._is_profiler_enabled)
-
-    def stop(self) -> tuple[list[RecordedOperator], bool]:
-        """What was recorded, in no order, and whether another profiler ended it early.
-
-        Names that are equal are one object.
-        """
-        disturbed = not self._some_profiler_runs()
-        self._profile.__exit__(None, None, None)  # type: ignore[no-untyped-call]
-        results = self._profile.kineto_results
-        names: dict[str, str] = {}
-        recorded = []
-        for event in results.events() if results is not None else ():
-            scope = event.scope()
-            if scope in self._OPERATORS or scope == self._SCRIPT:
-                name = event.name()
-                recorded.append(
-                    RecordedOperator(
-                        names.setdefault(name, name),
-                        event.device_resource_id(),
-                        start_ns := event.start_ns(),
-                        start_ns + event.duration_ns(),
-                        scope != self._SCRIPT,
-                    )
-                )
-        return recorded, disturbed
-
-
-@contextmanager
-def _stderr_without(unwanted: bytes) -> Iterator[None]:
-    """Hold back what C++ writes to stderr meanwhile, and pass on all but the unwanted lines."""
-    try:
-        terminal = os.dup(2)
-    except OSError:  # this process has no stderr
-        yield
-        return
-    with tempfile.TemporaryFile() as held:
-        os.dup2(held.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(terminal, 2)
-            held.seek(0)
-            lines = [line for line in held if unwanted not in line]
-            with suppress(OSError):
-                os.write(terminal, b"".join(lines))
-            os.close(terminal)
 
 
 def _function_name(func: Any) -> str:

@@ -1,0 +1,1 @@
+"""Every private name of PyTorch that the tuner touches, checked before use."""

@@ -1,0 +1,29 @@
+"""The options of the RPC agent, and what the running one tells."""
+
+from typing import Any
+
+import torch.distributed.rpc as rpc
+from torch.distributed.rpc import api
+
+
+def tensorpipe_options(
+    transports: list[str] | None, channels: list[str] | None, **public: Any
+) -> rpc.TensorPipeRpcBackendOptions:
+    """The options object with the transports and channels chosen, or left to PyTorch if None."""
+    return rpc.TensorPipeRpcBackendOptions(**public, _transports=transports, _channels=channels)
+
+
+def agent_gauges() -> dict[str, str]:
+    """The running agent's own gauges, such as `agent.num_idle_threads`; empty before init_rpc."""
+    try:
+        agent = api._get_current_rpc_agent()  # type: ignore[attr-defined]
+    except RuntimeError:
+        return {}
+    gauges: dict[str, str] = agent.get_debug_info()
+    return gauges
+
+
+def all_workers() -> list[tuple[int, str]]:
+    """Rank and RPC name of every process of the running agent. RuntimeError before init_rpc."""
+    agent = api._get_current_rpc_agent()  # type: ignore[attr-defined]
+    return sorted((info.id, info.name) for info in agent.get_worker_infos())

@@ -1,0 +1,57 @@
+"""Whether this torch has what the tuner needs of it."""
+
+import inspect
+
+import torch
+import torch.distributed as dist
+import torch.distributed.rpc as rpc
+from torch.distributed.rpc import api, internal, rref_proxy
+
+from tuner.torch_private.calls import PY_RREF, SENDERS
+
+
+def missing_support() -> list[str]:
+    """What this torch lacks, each as a sentence; empty when the tuner can work with it."""
+    if not dist.is_available() or not hasattr(rpc, "TensorPipeRpcBackendOptions"):
+        return [f"torch {torch.__version__} is built without the TensorPipe RPC backend"]
+    parameters = inspect.signature(rpc.TensorPipeRpcBackendOptions.__init__).parameters
+    missing = [
+        f"torch {torch.__version__} has no {name} in TensorPipeRpcBackendOptions"
+        for name in ("_transports", "_channels")
+        if name not in parameters
+    ]
+    if not hasattr(api, "_get_current_rpc_agent"):
+        missing.append(f"torch {torch.__version__} has no rpc.api._get_current_rpc_agent")
+    return missing + missing_tracing_support()
+
+
+def missing_tracing_support() -> list[str]:
+    """What this torch lacks for tracing, each as a sentence."""
+    needed = {
+        "rpc.api": (
+            api,
+            [
+                "_invoke_rpc",
+                "_enable_rpc_profiler",
+                "_get_should_profile",
+                "_to_worker_info",
+                "_default_pickler",
+                "get_rpc_timeout",
+                "PythonUDF",
+                *SENDERS,
+            ],
+        ),
+        "rpc.internal": (internal, ["_run_function", "PythonUDF", "RemoteException"]),
+        "rpc.PyRRef": (PY_RREF, ["_get_future", "_get_type", "to_here"]),
+        "rpc.rref_proxy": (rref_proxy, ["_local_invoke", "_local_invoke_async_execution"]),
+        "_C._profiler": (torch._C._profiler, ["_ExperimentalConfig"]),
+        "autograd.profiler": (torch.autograd.profiler, ["_is_profiler_enabled"]),
+        "autograd": (torch.autograd, ["_profiler_enabled"]),
+        "jit._builtins": (torch.jit._builtins, ["_find_builtin"]),
+    }
+    return [
+        f"torch {torch.__version__} has no {where}.{name}, which tracing needs"
+        for where, (place, names) in needed.items()
+        for name in names
+        if not hasattr(place, name)
+    ]
