@@ -62,6 +62,15 @@ class Workload(ABC):
             raise WorkloadError(problems)
         for name, value in values.items():
             setattr(self, name, value)
+        if problems := self.problems():
+            raise WorkloadError(problems)
+
+    def problems(self) -> Sequence[str]:
+        """What is wrong with the options taken together, or cannot be had here; empty if nothing.
+
+        Asked before any process of a world starts.
+        """
+        return ()
 
     @abstractmethod
     def ranks(self) -> Sequence[Rank]:

@@ -6,12 +6,21 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, get_origin, get_type_hints
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 OPTION_TYPES = (bool, int, float, str)
+# JSON Schema's words for what limits a value.
+_LIMITS = {
+    "minimum": "at least {}",
+    "exclusiveMinimum": "above {}",
+    "maximum": "at most {}",
+    "exclusiveMaximum": "below {}",
+    "minLength": "at least {} characters long",
+    "pattern": "text that matches {}",
+}
 
 
 @dataclass(frozen=True)
@@ -22,6 +31,10 @@ class Option:
     kind: type
     default: bool | int | float | str
     summary: str
+    limits: str = ""
+    """What a value must be, besides of its kind: `at least 1`; empty if nothing."""
+    annotation: Any = field(default=None, compare=False, repr=False)
+    """What pydantic validates values by."""
 
 
 def options_of(workload: type) -> tuple[dict[str, Option], list[str]]:
@@ -47,13 +60,16 @@ def options_of(workload: type) -> tuple[dict[str, Option], list[str]]:
             for name in unannotated
         ]
     for name, (base, annotation) in _annotations(workload).items():
-        kind, unknown = _evaluated(annotation, base)
+        full, unknown = _evaluated(annotation, base)
+        kind = _kind(full)
         if unknown:
             problems.append(f"{workload.__name__}.{name} has a type that is not there: {unknown}")
         elif kind is ClassVar or get_origin(kind) is ClassVar:
             continue
         elif kind not in OPTION_TYPES:
-            problems.append(f"{workload.__name__}.{name} must be bool, int, float or str")
+            problems.append(
+                f"{workload.__name__}.{name} must be bool, int, float, str or a Literal of str"
+            )
         elif not hasattr(workload, name):
             problems.append(f"{workload.__name__}.{name} has no default")
         elif type(default := getattr(workload, name)) is not kind and not (
@@ -61,8 +77,40 @@ def options_of(workload: type) -> tuple[dict[str, Option], list[str]]:
         ):
             problems.append(f"{workload.__name__}.{name} is {kind.__name__}, got {default!r}")
         else:
-            options[name] = Option(name, kind, kind(default), summaries.get(name, ""))
+            option = Option(
+                name, kind, kind(default), summaries.get(name, ""), _limits(full), annotation=full
+            )
+            options[name] = option
+            if not _is_within(option, option.default):
+                problems.append(
+                    f"{workload.__name__}.{name} must be {option.limits}, got {default!r}"
+                )
     return options, problems
+
+
+def _kind(annotation: Any) -> Any:
+    """The plain type of an annotation, without its limits; itself if it has none."""
+    if get_origin(annotation) is Annotated:
+        return _kind(get_args(annotation)[0])
+    if get_origin(annotation) is Literal:
+        kinds = {type(value) for value in get_args(annotation)}
+        return str if kinds == {str} else annotation
+    return annotation
+
+
+def _limits(annotation: Any) -> str:
+    schema = TypeAdapter(annotation).json_schema()
+    limits = [text.format(schema[word]) for word, text in _LIMITS.items() if word in schema]
+    values = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
+    return " and ".join(limits) or " or ".join(map(str, values))
+
+
+def _is_within(option: Option, value: object) -> bool:
+    try:
+        TypeAdapter(option.annotation).validate_python(value)
+    except ValidationError:
+        return False
+    return True
 
 
 def _annotations(workload: type) -> dict[str, tuple[type, Any]]:
@@ -81,7 +129,9 @@ def _evaluated(annotation: Any, base: type) -> tuple[Any, str | None]:
         return annotation, None
     holder = type("Holder", (), {"__annotations__": {"it": annotation}})
     try:
-        return get_type_hints(holder, vars(sys.modules[base.__module__]), {})["it"], None
+        return get_type_hints(holder, vars(sys.modules[base.__module__]), {}, include_extras=True)[
+            "it"
+        ], None
     except NameError as error:
         return None, error.name
 
@@ -97,9 +147,14 @@ def read_options(
             problems.append(_unknown(name, options))
             continue
         try:
-            values[name] = TypeAdapter(options[name].kind).validate_python(raw)
+            value = TypeAdapter(options[name].kind).validate_python(raw)
         except ValidationError:
             problems.append(f"option {name} must be {options[name].kind.__name__}, got {raw!r}")
+            continue
+        if _is_within(options[name], value):
+            values[name] = value
+        else:
+            problems.append(f"option {name} must be {options[name].limits}, got {raw!r}")
     return values, problems
 
 

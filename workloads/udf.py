@@ -1,12 +1,14 @@
 """The CPU-heavy UDF of PyTorch's RPC profiling recipe, called concurrently."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import torch
 import torch.distributed.rpc as rpc
+from pydantic import Field
 from torch import Tensor
 
-from workloads.contract import Rank, Workload, WorkloadError, World
+from workloads.contract import Rank, Workload, World
 
 
 def num_workers_udf_with_ops(size: int, rounds: int, seed: int) -> Tensor:
@@ -28,26 +30,14 @@ def num_workers_udf_with_ops(size: int, rounds: int, seed: int) -> Tensor:
 class Udf(Workload):
     """The recipe's CPU-heavy function: worker0 calls it on worker1, all calls in flight at once."""
 
-    calls: int = 4
+    calls: Annotated[int, Field(ge=1)] = 4
     """Calls in flight in each step."""
-    size: int = 100
+    size: Annotated[int, Field(ge=1)] = 100
     """Rows and columns of the tensor."""
-    rounds: int = 10
+    rounds: Annotated[int, Field(ge=0)] = 10
     """Rounds of mul, add, relu, sigmoid in each call."""
 
     _results: list[Tensor]
-
-    def __init__(self, /, **options: object) -> None:
-        """See Workload; refuses numbers that make an empty step."""
-        super().__init__(**options)
-        least = {"calls": 1, "size": 1, "rounds": 0}
-        problems = [
-            f"option {name} must be at least {bound}, got {getattr(self, name)}"
-            for name, bound in least.items()
-            if getattr(self, name) < bound
-        ]
-        if problems:
-            raise WorkloadError(problems)
 
     def ranks(self) -> Sequence[Rank]:
         """One caller, one server."""

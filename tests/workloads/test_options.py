@@ -1,6 +1,7 @@
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import pytest
+from pydantic import Field
 
 from workloads.options import Option, options_of, read_options
 
@@ -61,6 +62,49 @@ def test_a_default_of_a_second_base_may_be_changed() -> None:
     assert options["size"].default == 500
 
 
+class Limited:
+    calls: Annotated[int, Field(ge=1)] = 4
+    rate: Annotated[float, Field(gt=0, le=1)] = 1
+    device: Literal["cpu", "cuda"] = "cpu"
+    only: Literal["this"] = "this"
+
+
+def test_limits_are_told_and_kept() -> None:
+    options, problems = options_of(Limited)
+    assert problems == []
+    assert {name: (option.kind, option.limits) for name, option in options.items()} == {
+        "calls": (int, "at least 1"),
+        "rate": (float, "above 0 and at most 1"),
+        "device": (str, "cpu or cuda"),
+        "only": (str, "this"),
+    }
+    assert read_options(Limited, {"calls": "1", "rate": "0.5", "device": "cuda"}) == (
+        {"calls": 1, "rate": 0.5, "device": "cuda", "only": "this"},
+        [],
+    )
+    given = {"calls": "0", "rate": 2, "device": "tpu", "only": 3}
+    assert read_options(Limited, given)[1] == [
+        "option calls must be at least 1, got '0'",
+        "option rate must be above 0 and at most 1, got 2",
+        "option device must be cpu or cuda, got 'tpu'",
+        "option only must be str, got 3",
+    ]
+
+
+def test_limits_written_as_text_are_found() -> None:
+    class Postponed:
+        calls: "Annotated[int, Field(ge=1)]" = 4
+
+    assert options_of(Postponed)[0]["calls"].limits == "at least 1"
+
+
+def test_a_default_outside_its_limits_is_a_mistake() -> None:
+    class Zero:
+        calls: Annotated[int, Field(ge=1)] = 0
+
+    assert options_of(Zero)[1] == ["Zero.calls must be at least 1, got 0"]
+
+
 class Plain:
     calls = 4
     _hidden = 5
@@ -87,7 +131,7 @@ class BoolForInt:
     [
         (Plain, "Plain.calls has no type; write `calls: int = 4`"),
         (NoDefault, "NoDefault.calls has no default"),
-        (WrongType, "WrongType.sizes must be bool, int, float or str"),
+        (WrongType, "WrongType.sizes must be bool, int, float, str or a Literal of str"),
         (WrongDefault, "WrongDefault.calls is int, got 'four'"),
         (BoolForInt, "BoolForInt.calls is int, got True"),
     ],

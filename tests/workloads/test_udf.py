@@ -21,7 +21,7 @@ class OneCallOff(Udf):
 class TestUdf(WorkloadContract):
     reference = "udf"
     options: ClassVar[dict[str, object]] = {"calls": 2, "size": 20, "rounds": 3}
-    faulty = "tests.workloads.test_udf:OneCallOff"
+    faulty = ("tests.workloads.test_udf:OneCallOff",)
 
 
 WORLD = World(rank=0, ranks=(Rank("worker0", "caller"), Rank("worker1", "server")), seed=3)
