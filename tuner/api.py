@@ -16,6 +16,7 @@ from tuner.decide.study import StudyAddress, StudyStore
 from tuner.errors import InterruptedSearchError, UsageError
 from tuner.plan.folder import StudyFolder
 from tuner.plan.study_plan import StudyPlan, draft_plan, read_plan_file, shipped_plan_path
+from tuner.plan.workload_spec import CatalogueEntry
 from tuner.present.config import recommended_for, write_recommended
 from tuner.present.figures import write_step_time_figure
 from tuner.present.tables import write_trials_csv
@@ -87,6 +88,12 @@ def tune(
         return _search(
             study_plan, running, resume, overwrite, observer or Silent(), started_s, clock
         )
+
+
+def shipped_workloads() -> list[CatalogueEntry]:
+    """The workloads that come with this package, with their roles and options."""
+    with LocalLauncher() as launcher:
+        return launcher.catalogue()
 
 
 def _with_more(error: UsageError, problems: tuple[str, ...]) -> UsageError:

@@ -77,11 +77,18 @@ def search(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Delete a study of this name first.")
     ] = False,
+    list_workloads: Annotated[
+        bool,
+        typer.Option("--list-workloads", help="Show the shipped workloads, roles and options."),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON document on stdout, progress on stderr.")
     ] = False,
 ) -> None:
     """Find the best torch.distributed.rpc settings for a workload, on this machine."""
+    if list_workloads:
+        _list_workloads(as_json)
+        return
     changes: dict[str, Any] = {
         "options": _settings_of_options(options) if options else None,
         "space": _pairs("--space", space) if space else None,
@@ -141,6 +148,19 @@ def _search(
         print_summary(result, Console() if sys.stdout.isatty() else Console(width=140))
     if result.best is None:
         raise NothingRanError("no settings of the search space could run the workload")
+
+
+def _list_workloads(as_json: bool) -> None:
+    from rich.console import Console
+
+    from tuner.api import shipped_workloads
+    from tuner.present.catalogue import print_catalogue
+
+    entries = shipped_workloads()
+    if as_json:
+        print_json({"workloads": [entry.model_dump() for entry in entries]})
+    else:
+        print_catalogue(entries, Console() if sys.stdout.isatty() else Console(width=100))
 
 
 class _Interruptible:

@@ -57,9 +57,9 @@ class Workload(ABC):
 
     def __init__(self, /, **options: object) -> None:
         """Set the given options. Raises WorkloadError naming every unknown or bad one."""
-        values, problems = read_options(type(self), options)
-        if problems:
-            raise WorkloadError(problems)
+        values, mistakes = read_options(type(self), options)
+        if mistakes:
+            raise WorkloadError(mistakes)
         for name, value in values.items():
             setattr(self, name, value)
         if problems := self.problems():

@@ -147,7 +147,7 @@ def read_options(
             problems.append(_unknown(name, options))
             continue
         try:
-            value = TypeAdapter(options[name].kind).validate_python(raw)
+            value: Any = TypeAdapter(options[name].kind).validate_python(raw)
         except ValidationError:
             problems.append(f"option {name} must be {options[name].kind.__name__}, got {raw!r}")
             continue

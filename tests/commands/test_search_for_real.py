@@ -13,6 +13,7 @@ import optuna
 import pytest
 
 from tuner.trace.events import read_trace
+from workloads.registry import SHIPPED
 
 pytestmark = pytest.mark.world
 
@@ -98,6 +99,21 @@ def test_a_search_answers_and_leaves_its_files(tmp_path: Path) -> None:
     assert (folder / "step_time.png").read_bytes().startswith(b"\x89PNG")
     leftovers = [path.name for path in folder.iterdir() if path.name.startswith(".")]
     assert leftovers == []
+
+
+def test_the_shipped_workloads_are_listed(tmp_path: Path) -> None:
+    done = command("--list-workloads", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    entries = {entry["name"]: entry for entry in json.loads(done.stdout)["workloads"]}
+    assert list(entries) == list(SHIPPED)
+    for entry in entries.values():
+        assert entry["problems"] == []
+        assert entry["summary"].endswith(".")
+        assert entry["roles"]
+        for option in entry["options"]:
+            assert option["summary"].endswith("."), option
+    assert entries["udf"]["roles"] == {"caller": 1, "server": 1}
+    assert command("--list-workloads", cwd=tmp_path).stdout.startswith(next(iter(entries)))
 
 
 def test_a_search_by_what_only_a_trace_tells(tmp_path: Path) -> None:

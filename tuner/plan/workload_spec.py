@@ -12,6 +12,33 @@ class RankSpec(BaseModel):
     role: str
 
 
+class OptionSpec(BaseModel):
+    """One option of a workload, as a person sets it with `--set name=value`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    kind: str
+    default: bool | int | float | str
+    limits: str
+    """What a value must be, besides of its kind; empty if nothing."""
+    summary: str
+
+
+class CatalogueEntry(BaseModel):
+    """A shipped workload: what it is, and what can be set."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    summary: str
+    roles: dict[str, int]
+    """How many ranks of each role, with the default options; empty where there is a problem."""
+    options: tuple[OptionSpec, ...]
+    problems: tuple[str, ...] = ()
+    """Why it cannot run here; empty if it can."""
+
+
 class WorkloadSpec(BaseModel):
     """A workload with its options filled in, as described by a process that imported it."""
 

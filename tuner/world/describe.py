@@ -1,19 +1,19 @@
-"""Runs in a process of its own: import a workload and say what it is, or what is wrong with it."""
+"""Runs in a process of its own: import workloads and say what they are, or what is wrong."""
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
 import orjson
 import torch
 
-from tuner.plan.workload_spec import RankSpec, WorkloadSpec
+from tuner.plan.workload_spec import CatalogueEntry, OptionSpec, RankSpec, WorkloadSpec
 from tuner.torch_private.support import missing_support
 from workloads import Rank, Workload, WorkloadError
 from workloads.options import options_of
-from workloads.registry import load_workload
+from workloads.registry import SHIPPED, load_workload
 
 _RPC_NAME = re.compile(r"[A-Za-z0-9_:\-]{1,127}")
 
@@ -31,6 +31,42 @@ def describe(reference: str, options: Mapping[str, object], answer: Connection) 
     answer.send_bytes(orjson.dumps(document))
 
 
+def list_shipped(answer: Connection) -> None:
+    """Send a JSON list of `CatalogueEntry`, one for each shipped workload."""
+    answer.send_bytes(orjson.dumps([_entry(name).model_dump(mode="json") for name in SHIPPED]))
+
+
+def _entry(name: str) -> CatalogueEntry:
+    workload_class = load_workload(name)
+    options = [
+        OptionSpec(
+            name=option.name,
+            kind=option.kind.__name__,
+            default=option.default,
+            limits=option.limits,
+            summary=option.summary.split("\n")[0],
+        )
+        for option in options_of(workload_class)[0].values()
+    ]
+    roles: dict[str, int] = {}
+    problems: Sequence[str] = ()
+    try:
+        roles = dict(Counter(rank.role for rank in workload_class().ranks()))
+    except WorkloadError as error:
+        problems = error.problems
+    return CatalogueEntry(
+        name=name,
+        summary=_summary(workload_class),
+        roles=roles,
+        options=tuple(options),
+        problems=tuple(problems),
+    )
+
+
+def _summary(workload_class: type[Workload]) -> str:
+    return (workload_class.__doc__ or "").strip().split("\n")[0]
+
+
 def _spec(reference: str, options: Mapping[str, object]) -> WorkloadSpec:
     workload_class = load_workload(reference)
     if missing := sorted(workload_class.__abstractmethods__):
@@ -45,7 +81,7 @@ def _spec(reference: str, options: Mapping[str, object]) -> WorkloadSpec:
     ranks = _ranks(reference, workload)
     return WorkloadSpec(
         reference=reference,
-        summary=(workload_class.__doc__ or "").strip().split("\n")[0],
+        summary=_summary(workload_class),
         options={name: getattr(workload, name) for name in options_of(workload_class)[0]},
         ranks=tuple(RankSpec(name=rank.name, role=rank.role) for rank in ranks),
         intra_op_threads=workload.intra_op_threads,

@@ -37,10 +37,23 @@ def start_rank(task: RankTask, connection: Connection) -> None:
 
 
 def start_describing(reference: str, options: Mapping[str, object], answer: Connection) -> None:
-    """Describe a workload; what its module prints goes to stderr."""
-    leave_with_parent()
-    os.dup2(2, 1)
-    sys.stdout = sys.stderr
+    """Describe a workload."""
+    _keep_to_stderr()
     from tuner.world.describe import describe
 
     describe(reference, options, answer)
+
+
+def start_listing(answer: Connection) -> None:
+    """Describe all shipped workloads."""
+    _keep_to_stderr()
+    from tuner.world.describe import list_shipped
+
+    list_shipped(answer)
+
+
+def _keep_to_stderr() -> None:
+    """What a workload's module prints must not mix with the command's answer."""
+    leave_with_parent()
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr

@@ -17,8 +17,8 @@ import orjson
 
 from tuner.errors import LauncherError, UsageError
 from tuner.plan.knobs import INTRA_OP_THREADS
-from tuner.plan.workload_spec import WorkloadSpec
-from tuner.world.entry import PRELOADED, start_describing, start_rank
+from tuner.plan.workload_spec import CatalogueEntry, WorkloadSpec
+from tuner.world.entry import PRELOADED, start_describing, start_listing, start_rank
 from tuner.world.launcher import WorldOrder
 from tuner.world.live import LiveRank, LiveWorld, end_process
 from tuner.world.measurement import Failure, Measurement
@@ -52,27 +52,43 @@ class LocalLauncher:
 
     def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
         """See `Launcher.describe`."""
-        ours, theirs = self._context.Pipe(duplex=False)
-        process = self._start(start_describing, (reference, dict(options), theirs))
-        theirs.close()
-        try:
-            answered = ours.poll(DESCRIBE_DEADLINE_S)
-            document: dict[str, Any] = orjson.loads(ours.recv_bytes()) if answered else {}
-        except EOFError:
-            document = {}
-        finally:
-            ours.close()
-            end_process(process)
+        document, exit_code = self._ask(start_describing, reference, dict(options))
+        if document is None:
+            raise UsageError(
+                f"workload {reference}: the process that imports it ended without an answer "
+                f"(exit code {exit_code}); what it printed stands above"
+            )
         if "spec" in document:
             return WorkloadSpec.model_validate(document["spec"])
         if "problems" in document:
             raise UsageError.about(f"workload {reference}", document["problems"])
-        if "unsupported" in document:
-            raise LauncherError("; ".join(document["unsupported"]))
-        raise UsageError(
-            f"workload {reference}: the process that imports it ended without an answer "
-            f"(exit code {process.exitcode}); what it printed stands above"
-        )
+        raise LauncherError("; ".join(document["unsupported"]))
+
+    def catalogue(self) -> list[CatalogueEntry]:
+        """The shipped workloads, as a process that imported them says."""
+        entries, exit_code = self._ask(start_listing)
+        if entries is None:
+            raise LauncherError(
+                f"the process that imports the workloads ended without an answer "
+                f"(exit code {exit_code}); what it printed stands above"
+            )
+        return [CatalogueEntry.model_validate(entry) for entry in entries]
+
+    def _ask(self, target: Any, *arguments: object) -> tuple[Any, int | None]:
+        """What a process of its own answers, as JSON; None, and its exit code, if it does not."""
+        ours, theirs = self._context.Pipe(duplex=False)
+        process = self._start(target, (*arguments, theirs))
+        theirs.close()
+        answer = None
+        try:
+            if ours.poll(DESCRIBE_DEADLINE_S):
+                answer = orjson.loads(ours.recv_bytes())
+        except EOFError:
+            pass
+        finally:
+            ours.close()
+            end_process(process)
+        return answer, process.exitcode
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         """See `Launcher.run`."""

@@ -1,0 +1,43 @@
+import io
+
+from rich.console import Console
+
+from tuner.plan.workload_spec import CatalogueEntry, OptionSpec
+from tuner.present.catalogue import print_catalogue
+
+
+def printed(*entries: CatalogueEntry) -> str:
+    console = Console(file=io.StringIO(), width=90)
+    print_catalogue(entries, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+OPTIONS = (
+    OptionSpec(name="calls", kind="int", default=4, limits="at least 1", summary="Calls at once."),
+    OptionSpec(name="batch", kind="bool", default=True, limits="", summary="All in one."),
+)
+
+
+def test_a_workload_comes_with_its_roles_and_options() -> None:
+    text = printed(
+        CatalogueEntry(
+            name="echo", summary="Sends it back.", roles={"agent": 1, "peer": 4}, options=OPTIONS
+        )
+    )
+    lines = [line.rstrip() for line in text.splitlines()]
+    assert lines[0] == "echo  Sends it back."
+    assert lines[1] == "  ranks: 1 agent, 4 peer"
+    assert "  calls   int    4         Calls at once; at least 1" in lines
+    assert "  batch   bool   true      All in one" in lines
+    assert "--workload path/to/file.py:Class" in lines[-2] + lines[-1]
+
+
+def test_what_cannot_run_here_says_why() -> None:
+    text = printed(
+        CatalogueEntry(
+            name="echo", summary="Sends it.", roles={}, options=(), problems=("no gymnasium",)
+        )
+    )
+    assert "cannot run here: no gymnasium" in text
+    assert "ranks:" not in text
