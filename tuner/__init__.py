@@ -1,27 +1,32 @@
 """rpc-tuner finds the best `torch.distributed.rpc` settings for a program.
 
-`tune` is the search, `profile` what happens on all ranks of a program; the commands are
-`python -m tuner.search` and `python -m tuner.analyze`, or `rpc-tuner search` and so on.
+`tune` is the search, `sweep` measures a workload over its own options, `profile` shows what happens
+on all ranks of a program, `read_trace` reads a trace; the commands are `python -m tuner.search` and
+`python -m tuner.analyze`, or `rpc-tuner search` and so on.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tuner.api import tune
+    from tuner.sweep import sweep
+    from tuner.trace.events import read_trace
     from tuner.trace.live.profile import profile
 
-__all__ = ["profile", "tune"]
+__all__ = ["profile", "read_trace", "sweep", "tune"]
 __version__ = "0.1.0"
+
+_MODULES = {
+    "profile": "tuner.trace.live.profile",
+    "read_trace": "tuner.trace.events",
+    "sweep": "tuner.sweep",
+    "tune": "tuner.api",
+}
 
 
 def __getattr__(name: str) -> Any:
     # Late: a command's --help does not wait for Optuna, nor a rank's first traced call for either.
-    if name == "tune":
-        from tuner.api import tune
-
-        return tune
-    if name == "profile":
-        from tuner.trace.live.profile import profile
-
-        return profile
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
