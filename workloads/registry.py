@@ -8,7 +8,12 @@ from pathlib import Path
 from workloads.contract import Workload, WorkloadError
 
 SHIPPED = {
+    "builtin": "workloads.builtin:Builtin",
     "udf": "workloads.udf:Udf",
+    "udf_sleep": "workloads.udf_sleep:UdfSleep",
+    "light": "workloads.light:Light",
+    "payload": "workloads.payload:Payload",
+    "nested": "workloads.nested:Nested",
 }
 
 

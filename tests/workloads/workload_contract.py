@@ -32,7 +32,7 @@ class WorkloadContract:
     def test_gives_a_right_answer(self, launcher: LocalLauncher, threads: int) -> None:
         spec = launcher.describe(self.reference, self.options)
         if threads == 1 and self.deadlocks_with_one_thread:
-            outcome = launcher.run(order(spec, threads=1, deadline_s=3.0))
+            outcome = launcher.run(order(spec, threads=1, deadline_s=8.0))
             assert isinstance(outcome, Failure), outcome
             assert outcome.failure == "deadlocked"
             return

@@ -1,0 +1,225 @@
+import itertools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import ClassVar
+
+import pytest
+import torch.distributed.rpc as rpc
+from torch.futures import Future
+
+from tests.workloads.workload_contract import WorkloadContract, launcher
+from workloads import Rank, WorkloadError, World, light
+from workloads.light import Light, answers, no_op
+
+__all__ = ["launcher"]
+
+
+def lost_now_and_then(caller: int, number: int) -> int:
+    """Serves most calls."""
+    return no_op(caller, number) if number % 10 else number
+
+
+def twice_now_and_then(caller: int, number: int) -> int:
+    """Serves some calls twice."""
+    return no_op(caller, number) if number % 10 else no_op(caller, no_op(caller, number))
+
+
+def with_neighbours_answer(caller: int, number: int) -> int:
+    """The answers of calls 0 and 1 are swapped, those of 2 and 3, ..."""
+    return no_op(caller, number) ^ 1
+
+
+class LostCalls(Light):
+    def setup(self, world: World) -> None:
+        super().setup(world)
+        light.no_op = lost_now_and_then
+
+
+class CallsServedTwice(Light):
+    def setup(self, world: World) -> None:
+        super().setup(world)
+        light.no_op = twice_now_and_then
+
+
+class AnswersSwapped(Light):
+    def setup(self, world: World) -> None:
+        super().setup(world)
+        light.no_op = with_neighbours_answer
+
+
+class OneSilent(Light):
+    """The last process calls nobody."""
+
+    def setup(self, world: World) -> None:
+        super().setup(world)
+        if world.rank == len(world.ranks) - 1:
+            light._peer.calls = 0
+
+
+class OneCallsOneOnly(Light):
+    """The last process makes as many calls as it should, all to one other."""
+
+    def setup(self, world: World) -> None:
+        super().setup(world)
+        if world.rank == len(world.ranks) - 1:
+            light._peer.others = ("worker0",) * 2
+
+
+class TestLight(WorkloadContract):
+    reference = "light"
+    options: ClassVar[dict[str, object]] = {"calls": 20, "world_size": 3, "in_flight": 4}
+    faulty = (
+        "tests.workloads.test_light:LostCalls",
+        "tests.workloads.test_light:CallsServedTwice",
+        "tests.workloads.test_light:AnswersSwapped",
+        "tests.workloads.test_light:OneSilent",
+        "tests.workloads.test_light:OneCallsOneOnly",
+    )
+
+
+class FakeCalls:
+    """Futures that are answered when they are awaited, and who has been in flight meanwhile."""
+
+    def __init__(self, numbers: int) -> None:
+        self.numbers = numbers
+        self.in_flight = 0
+        self.most_in_flight = 0
+
+    def __iter__(self) -> Iterator[tuple[int, Future[int]]]:
+        for number in range(self.numbers):
+            self.in_flight += 1
+            self.most_in_flight = max(self.in_flight, self.most_in_flight)
+            yield number, FakeFuture(number, self)
+
+
+class FakeFuture(Future[int]):
+    def __new__(cls, *_: object) -> "FakeFuture":
+        return super().__new__(cls)
+
+    def __init__(self, number: int, calls: FakeCalls) -> None:
+        super().__init__()
+        self.number = number
+        self.calls = calls
+
+    def wait(self) -> int:
+        self.calls.in_flight -= 1
+        return 2 * self.number
+
+
+@pytest.mark.parametrize(("numbers", "at_once"), [(10, 1), (10, 3), (10, 10), (2, 10), (0, 1)])
+def test_as_many_calls_are_in_flight_as_may_be(numbers: int, at_once: int) -> None:
+    calls = FakeCalls(numbers)
+    assert list(answers(calls, at_once)) == [(number, 2 * number) for number in range(numbers)]
+    assert calls.most_in_flight == min(numbers, at_once)
+    assert calls.in_flight == 0
+
+
+@pytest.fixture
+def peer() -> Iterator[light.Peer]:
+    """Rank 1 of three, outside of any world."""
+    workload, world = Light(calls=4, in_flight=2), world_of(3, rank=1)
+    workload.setup(world)
+    yield light._peer
+    workload.teardown(world)
+
+
+def world_of(size: int, rank: int = 0) -> World:
+    return World(rank, tuple(Rank(f"worker{n}", "peer") for n in range(size)), seed=3)
+
+
+def at_once(count: int, func: Callable[[], None]) -> None:
+    """Run it in so many threads, which the interpreter switches as often as it can."""
+    threads = [threading.Thread(target=func) for _ in range(count)]
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval_s)
+
+
+def test_no_call_is_lost_that_many_threads_count_at_once(peer: light.Peer) -> None:
+    def serve() -> None:
+        for number in range(1000):
+            no_op(0, number)
+            no_op(2, number)
+
+    at_once(16, serve)
+    assert peer.take_counts() == [16000, 0, 16000]
+
+
+def test_counts_start_anew_once_taken(peer: light.Peer) -> None:
+    no_op(2, 0)
+    assert light.take_counts() == [0, 0, 1]
+    assert peer.take_counts() == [0, 0, 0]
+
+
+def test_a_process_calls_the_others_in_turn(
+    peer: light.Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    issued: list[tuple[object, ...]] = []
+
+    def rpc_async(to: str, func: object, args: tuple[int, int]) -> Future[int]:
+        issued.append((to, func, *args))
+        future: Future[int] = Future()
+        future.set_result(args[1])
+        return future
+
+    monkeypatch.setattr(rpc, "rpc_async", rpc_async)
+    assert peer.call_others() == 0
+    assert issued == [
+        (name, no_op, 1, number) for number, name in enumerate(["worker0", "worker2"] * 4)
+    ]
+
+
+def test_answers_of_other_calls_are_counted(
+    peer: light.Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = itertools.chain([1, 0], itertools.count(2))
+
+    def rpc_async(*_: object, **__: object) -> Future[int]:
+        future: Future[int] = Future()
+        future.set_result(next(numbers))
+        return future
+
+    monkeypatch.setattr(rpc, "rpc_async", rpc_async)
+    assert peer.call_others() == 2
+
+
+def served(monkeypatch: pytest.MonkeyPatch, counts: dict[str, list[int]]) -> Light:
+    """A workload after two steps, with what the servers say that they have served."""
+    monkeypatch.setattr(rpc, "rpc_sync", lambda name, func: counts[name])
+    workload = Light(calls=4, world_size=2)
+    workload._steps = 2
+    return workload
+
+
+def test_right_counts_pass_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    served(monkeypatch, {"worker0": [0, 8], "worker1": [8, 0]}).check(world_of(2))
+
+
+def test_a_count_that_is_off_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    workload = served(monkeypatch, {"worker0": [0, 8], "worker1": [7, 0]})
+    with pytest.raises(AssertionError, match="worker1 served 7 calls of worker0, which made 8"):
+        workload.check(world_of(2))
+
+
+def test_a_stray_answer_of_any_step_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    workload = served(monkeypatch, {"worker0": [0, 8], "worker1": [8, 0]})
+    workload._strays = 2
+    with pytest.raises(AssertionError, match="2 calls got the answer of another call"):
+        workload.check(world_of(2))
+
+
+def test_bad_options_are_refused_together() -> None:
+    with pytest.raises(WorkloadError) as raised:
+        Light(calls=0, world_size=1, in_flight=0)
+    assert raised.value.problems == (
+        "option calls must be at least 1, got 0",
+        "option world_size must be at least 2 and at most 64, got 1",
+        "option in_flight must be at least 1, got 0",
+    )
