@@ -23,13 +23,15 @@ class OwnThread:
         self._thread.start()
 
     def submit(self, func: Callable[..., Any], *args: Any) -> Future[Any]:
-        """Run it after what was submitted before; the future of what it gives or raises.
+        """Run it after what was submitted before; the future of what it gives.
 
+        Where it raises, the future raises RuntimeError, with the traceback as its message.
         As an `async_execution` function's answer the future answers the call.
         """
         future: Future[Any] = Future()
         self._work.put((future, func, args))
-        return future
+        # RPC answers what `set_exception` has set as a result; what a callback raises, as an error.
+        return future.then(Future.wait)
 
     def close(self) -> None:
         """End the thread, once it has done what was submitted."""

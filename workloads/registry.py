@@ -14,6 +14,7 @@ SHIPPED = {
     "light": "workloads.light:Light",
     "payload": "workloads.payload:Payload",
     "nested": "workloads.nested:Nested",
+    "parameter_server": "workloads.parameter_server:ParameterServer",
 }
 
 

@@ -15,6 +15,7 @@ from tuner.plan.study_plan import (
     shipped_plan_path,
 )
 from tuner.plan.workload_spec import WorkloadSpec
+from workloads.registry import SHIPPED
 
 
 def finished(spec: WorkloadSpec | None = None, **keys: Any) -> StudyPlan:
@@ -292,6 +293,15 @@ def test_the_shipped_plans_are_free_of_mistakes() -> None:
     plan = draft.finish(workload_spec())
     assert plan.name == "udf"
     assert plan.baseline == threads(16)
+
+
+@pytest.mark.parametrize("workload", SHIPPED)
+def test_every_shipped_plan_is_read_without_a_mistake(workload: str) -> None:
+    path = shipped_plan_path(workload)
+    assert path is not None
+    draft = draft_plan(read_plan_file(path))
+    assert draft.problems == ()
+    assert draft.workload == workload
 
 
 @pytest.mark.parametrize("workload", ["nothing", "../pyproject", "udf/../udf", "x.py:Echo"])

@@ -1,0 +1,141 @@
+import sys
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+import pytest
+import torch
+from torch import nn
+
+from workloads.models import CLASSES, ResidualBlock, make_batches, make_model, missing_library
+
+
+@pytest.fixture(autouse=True)
+def one_intra_op_thread() -> Iterator[None]:
+    """As in a world: two would wait for each other wherever the cores are busy."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def torchvision(monkeypatch: pytest.MonkeyPatch, resnet50: type[nn.Module]) -> None:
+    """As if torchvision were installed, with this for a resnet50."""
+    fake = ModuleType("torchvision")
+    fake.models = ModuleType("torchvision.models")  # type: ignore[attr-defined]
+    fake.models.resnet50 = resnet50
+    monkeypatch.setitem(sys.modules, "torchvision", fake)
+
+
+class OneLayer(nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(3, 1000)
+
+
+def test_a_seed_makes_one_model_and_leaves_torchs_generator_alone() -> None:
+    before = torch.random.get_rng_state()
+    first, second, third = (make_model("small", seed).state_dict() for seed in (5, 5, 6))
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert not torch.equal(first["classifier.weight"], third["classifier.weight"])
+
+
+@pytest.mark.parametrize("size", [8, 9, 32])
+def test_the_small_model_sees_each_image_alone(size: int) -> None:
+    model = make_model("small", 1)
+    images = torch.randn(3, 3, size, size, generator=torch.Generator().manual_seed(2))
+    together = model(images)
+    assert together.shape == (3, CLASSES)
+    for image, logits in zip(images, together, strict=True):
+        assert torch.allclose(model(image[None])[0], logits, atol=1e-6)
+
+
+def test_the_small_model_is_as_large_as_it_says() -> None:
+    model = make_model("small", 1)
+    assert round(sum(parameter.numel() for parameter in model.parameters()), -3) == 78_000
+    assert not list(model.buffers())
+
+
+def test_a_block_without_its_residual_part_is_its_shortcut() -> None:
+    block = ResidualBlock(8, 8)
+    nn.init.zeros_(block.get_parameter("residual.4.weight"))
+    images = torch.rand(2, 8, 4, 4)
+    assert torch.equal(block(images), images)
+
+
+def test_a_stride_halves_rows_and_columns() -> None:
+    assert ResidualBlock(8, 16, stride=2)(torch.rand(2, 8, 9, 9)).shape == (2, 16, 5, 5)
+
+
+def test_batches_depend_on_seed_and_trainer() -> None:
+    first, same, other, elsewhere = (
+        make_batches(2, 4, 8, seed=seed, trainer=trainer)
+        for seed, trainer in ((3, 1), (3, 1), (3, 2), (4, 1))
+    )
+    assert [batch.images.shape for batch in first] == [(4, 3, 8, 8)] * 2
+    for batch, again in zip(first, same, strict=True):
+        assert torch.equal(batch.images, again.images)
+        assert torch.equal(batch.labels, again.labels)
+    assert not torch.equal(first[0].images, other[0].images)
+    assert not torch.equal(first[0].images, elsewhere[0].images)
+
+
+def test_one_label_in_four_is_wrong_each_time_another() -> None:
+    labels = torch.stack([batch.labels for batch in make_batches(8, 12, 8, seed=3, trainer=1)])
+    true_labels = labels.mode(dim=0).values
+    wrong = labels != true_labels
+    assert wrong.sum(dim=1).tolist() == [3] * 8
+    assert wrong.sum(dim=0).tolist() == [2] * 12
+    assert 0 <= int(labels.min()) < int(labels.max()) < CLASSES
+
+
+def test_the_small_model_learns_the_images() -> None:
+    model = make_model("small", 1)
+    batches = make_batches(4, 8, 8, seed=1, trainer=1)
+    losses = []
+    for update in range(60):
+        loss = batches[update % 4].loss(model)
+        gradients = torch.autograd.grad(loss, list(model.parameters()))
+        with torch.no_grad():
+            for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+                parameter.sub_(gradient, alpha=0.05)
+        losses.append(float(loss.detach()))
+    assert sum(losses[-4:]) < 0.7 * sum(losses[:4])
+
+
+def test_torchvisions_resnet50_is_made_from_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    torchvision(monkeypatch, OneLayer)
+    assert missing_library("resnet50") == ()
+    first, second = make_model("resnet50", 5), make_model("resnet50", 5)
+    assert isinstance(first, OneLayer)
+    assert isinstance(second, OneLayer)
+    assert torch.equal(first.weight, second.weight)
+
+
+def test_a_torchvision_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    assert missing_library("small") == ()
+    assert missing_library("resnet50") == (
+        "option model is resnet50, which needs torchvision, and that is not installed",
+    )
+
+
+class ForAnotherPyTorch:
+    """Finds a torchvision whose import fails as that of a build for another PyTorch does."""
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        return ModuleSpec(name, self) if name == "torchvision" else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> None: ...
+
+    def exec_module(self, module: ModuleType) -> None:
+        raise RuntimeError("operator torchvision::nms does not exist")
+
+
+def test_a_torchvision_for_another_pytorch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torchvision", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [ForAnotherPyTorch(), *sys.meta_path])
+    assert missing_library("resnet50") == (
+        "option model is resnet50, which needs torchvision, and that cannot be imported: "
+        "RuntimeError: operator torchvision::nms does not exist",
+    )
