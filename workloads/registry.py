@@ -15,6 +15,7 @@ SHIPPED = {
     "payload": "workloads.payload:Payload",
     "nested": "workloads.nested:Nested",
     "parameter_server": "workloads.parameter_server:ParameterServer",
+    "cartpole": "workloads.cartpole:CartPole",
 }
 
 

@@ -1,0 +1,242 @@
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from torch import Tensor
+
+from workloads.cartpole_agent import (
+    Adam,
+    Agent,
+    Noise,
+    Played,
+    Policy,
+    discounted_returns,
+    log_probs_of,
+    mean_reward,
+    sample_actions,
+    standardised,
+)
+
+CPU = torch.device("cpu")
+HIDDEN = 8
+
+
+def an_agent(observers: int = 3, steps: int = 5) -> Agent:
+    agent = Agent(Policy(HIDDEN, seed=1), observers=observers, learning_rate=0.01, gamma=0.9)
+    agent.begin_episode(Noise.draw((observers, steps), HIDDEN, seed=2, device=CPU))
+    return agent
+
+
+def states_of(observers: int, steps: int) -> list[list[list[float]]]:
+    """[step][observer]: a state."""
+    generator = torch.Generator().manual_seed(3)
+    states: list[list[list[float]]] = torch.randn(steps, observers, 4, generator=generator).tolist()
+    return states
+
+
+def played_for(steps: int, *ends: int) -> Played:
+    """A reward of 1 in every step, and a pole that falls in the steps `ends`."""
+    return Played([1.0] * steps, [step in ends for step in range(steps)])
+
+
+# The policy.
+
+
+def test_the_policy_is_two_layers_with_dropout_between() -> None:
+    policy = Policy(HIDDEN, seed=5)
+    state, mask = torch.tensor([0.1, -0.2, 0.3, 0.4]), torch.tensor([0.0, 2.5] * 4)
+    hidden = (policy.hidden.weight @ state + policy.hidden.bias).clamp(min=0) * mask
+    probabilities = (policy.output.weight @ hidden + policy.output.bias).softmax(0)
+    assert torch.allclose(policy(state, mask).exp(), probabilities)
+
+
+def test_a_policy_is_drawn_from_its_seed_alone() -> None:
+    torch.manual_seed(0)
+    first = Policy(HIDDEN, seed=5)
+    after = torch.rand(1)
+    torch.manual_seed(0)
+    assert torch.equal(after, torch.rand(1))
+    again, other = Policy(HIDDEN, seed=5), Policy(HIDDEN, seed=6)
+    assert torch.equal(first.hidden.weight, again.hidden.weight)
+    assert not torch.equal(first.hidden.weight, other.hidden.weight)
+
+
+def test_noise_drops_out_six_of_ten_units_and_scales_the_rest() -> None:
+    noise = Noise.draw((3, 200), 100, seed=4, device=CPU)
+    assert noise.masks.shape == (3, 200, 100)
+    assert noise.uniforms.shape == (3, 200)
+    assert sorted(set(noise.masks.flatten().tolist())) == pytest.approx([0, 2.5])
+    assert noise.masks.mean().item() == pytest.approx(1, abs=0.03)
+    assert 0 <= noise.uniforms.min().item() < noise.uniforms.max().item() < 1
+
+
+def test_noise_is_that_of_its_seed() -> None:
+    first, again, other = (Noise.draw((2, 3), HIDDEN, seed, CPU) for seed in (4, 4, 5))
+    assert torch.equal(first.masks, again.masks)
+    assert torch.equal(first.uniforms, again.uniforms)
+    assert not torch.equal(first.uniforms, other.uniforms)
+
+
+def test_actions_come_as_often_as_they_are_probable() -> None:
+    policy, rows = Policy(HIDDEN, seed=5), 20_000
+    state = [0.1, -0.2, 0.3, 0.4]
+    probability = policy(torch.tensor(state), torch.ones(HIDDEN))[1].exp().item()
+    uniforms = torch.rand(rows, generator=torch.Generator().manual_seed(6))
+    actions = sample_actions(policy, [state] * rows, torch.ones(rows, HIDDEN), uniforms)
+    assert set(actions) == {0, 1}
+    assert sum(actions) / rows == pytest.approx(probability, abs=0.02)
+
+
+# What the agent learns from.
+
+
+def test_log_probs_of_actions() -> None:
+    both = torch.tensor([[[-1.0, -2.0], [-3.0, -4.0]]])
+    assert log_probs_of(torch.tensor([[1, 0]]), both).tolist() == [[-2, -3]]
+
+
+def test_returns_are_discounted() -> None:
+    assert discounted_returns(Played([1, 2, 4], [False] * 3), 0.5) == [3, 4, 4]
+
+
+def test_returns_do_not_flow_back_over_an_end() -> None:
+    assert discounted_returns(played_for(5, 1), 0.5) == [1.5, 1, 1.75, 1.5, 1]
+    assert discounted_returns(played_for(2, 0, 1), 0.5) == [1, 1]
+
+
+def test_standardised() -> None:
+    values = standardised(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    assert values.mean().item() == pytest.approx(0, abs=1e-6)
+    assert values.std().item() == pytest.approx(1)
+    assert standardised(torch.ones(2, 2)).tolist() == [[0, 0], [0, 0]]
+
+
+def test_mean_reward_counts_the_poles_that_still_stand() -> None:
+    assert mean_reward([played_for(6, 1), played_for(6, 2, 5)]) == 12 / 4
+    assert mean_reward([played_for(6)]) == 6
+
+
+def test_adam_is_that_of_torch() -> None:
+    ours, theirs = (torch.linspace(-1, 1, 6).view(2, 3).requires_grad_() for _ in range(2))
+    adam, reference = Adam([ours], 0.02), torch.optim.Adam([theirs], lr=0.02)
+    for _ in range(5):
+        adam.step(torch.autograd.grad((ours**3).sum(), [ours]))
+        reference.zero_grad()
+        (theirs**3).sum().backward()  # type: ignore[no-untyped-call]
+        reference.step()
+    assert torch.equal(ours, theirs)
+
+
+# The agent.
+
+
+def actions_of(agent: Agent, asked: Callable[[Agent, int, list[float]], int]) -> list[list[int]]:
+    """[step][observer]: what the agent answers, when they ask in turn."""
+    return [
+        [asked(agent, observer, state) for observer, state in enumerate(states)]
+        for states in states_of(3, 5)
+    ]
+
+
+def test_a_batch_is_answered_once_all_have_asked() -> None:
+    agent, (states, *_) = an_agent(), states_of(3, 5)
+    answers = [agent.select_action_batch(each, states[each]) for each in (2, 0)]
+    assert not any(answer.done() for answer in answers)
+    answers.append(agent.select_action_batch(1, states[1]))
+    assert all(answer.done() for answer in answers)
+
+
+def test_a_batch_gives_what_single_requests_give() -> None:
+    single = actions_of(an_agent(), Agent.select_action)
+    agent, batched = an_agent(), []
+    for states in states_of(3, 5):
+        futures = [agent.select_action_batch(each, state) for each, state in enumerate(states)]
+        batched.append([future.wait() for future in futures])
+    assert batched == single
+    assert {action for step in single for action in step} == {0, 1}
+
+
+def test_actions_do_not_depend_on_who_asks_first() -> None:
+    expected = actions_of(an_agent(), Agent.select_action)
+    agent, shuffled = an_agent(), random.Random(7)
+    for states, actions in zip(states_of(3, 5), expected, strict=True):
+        order = shuffled.sample(range(3), 3)
+        futures = {each: agent.select_action_batch(each, states[each]) for each in order}
+        assert [futures[each].wait() for each in range(3)] == actions
+
+
+def test_a_batch_is_safe_with_a_thread_per_observer() -> None:
+    observers, steps = 8, 50
+    states = states_of(observers, steps)
+
+    def ask(agent: Agent, observer: int) -> list[int]:
+        return [
+            agent.select_action_batch(observer, states[step][observer]).wait()
+            for step in range(steps)
+        ]
+
+    alone, shared = an_agent(observers, steps), an_agent(observers, steps)
+    expected = [
+        [alone.select_action(observer, states[step][observer]) for step in range(steps)]
+        for observer in range(observers)
+    ]
+    with ThreadPoolExecutor(observers) as pool:
+        assert list(pool.map(ask, [shared] * observers, range(observers))) == expected
+
+
+def test_a_failure_is_told_to_all_who_wait() -> None:
+    agent = an_agent(observers=2)
+    first = agent.select_action_batch(0, [0.0] * 4)
+    second = agent.select_action_batch(1, [0.0] * 5)
+    for answer in (first, second):
+        with pytest.raises(ValueError, match="expected sequence of length 4"):
+            answer.wait()
+
+
+def test_an_update_makes_good_actions_more_probable() -> None:
+    agent = an_agent(observers=2, steps=40)
+    for states in states_of(2, 40):
+        for observer, state in enumerate(states):
+            agent.select_action(observer, state)
+    rewards = [[float(action) for action in actions] for actions in agent._actions]
+    every_step = [Played(each, [True] * 40) for each in rewards]
+    before = probability_of_1(agent.policy)
+    for _ in range(10):
+        agent.learn(every_step)
+    assert probability_of_1(agent.policy) > before + 0.05
+
+
+def probability_of_1(policy: Policy) -> float:
+    states = torch.randn(100, 4, generator=torch.Generator().manual_seed(8))
+    probability: Tensor = policy(states, torch.ones(100, HIDDEN))[:, 1].exp().mean()
+    return probability.item()
+
+
+def test_an_update_is_one_step_of_reinforce() -> None:
+    agent, noise = an_agent(), Noise.draw((3, 5), HIDDEN, seed=2, device=CPU)
+    actions = torch.tensor(actions_of(agent, Agent.select_action)).T
+    states = torch.tensor(states_of(3, 5)).transpose(0, 1)
+    played = [played_for(5, end) for end in (1, 3, 4)]
+    expected = Policy(HIDDEN, seed=1)
+    optimizer = torch.optim.Adam(expected.parameters(), lr=0.01)
+    log_probs = torch.stack(
+        [
+            expected(states[observer, step], noise.masks[observer, step])[actions[observer, step]]
+            for observer in range(3)
+            for step in range(5)
+        ]
+    )
+    returns = torch.tensor([each for one in played for each in discounted_returns(one, 0.9)])
+    advantages = (returns - returns.mean()) / returns.std()
+    (-log_probs * advantages).mean().backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+
+    episode = agent.learn(played)
+
+    assert torch.allclose(episode.log_probs.flatten(), log_probs)
+    for ours, theirs in zip(agent.policy.parameters(), expected.parameters(), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-5)
+    before = dict(Policy(HIDDEN, seed=1).named_parameters())
+    assert all(torch.equal(episode.parameters_before[name], before[name]) for name in before)
