@@ -8,7 +8,7 @@ import pytest
 from tests.fakes import FakeLauncher, threads_of
 from tuner.errors import UsageError
 from tuner.plan.settings import Settings
-from tuner.sweep import sweep
+from tuner.sweeping import sweep
 
 TWO = {"*": {"num_worker_threads": 2}}
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tuner.api import tune
-    from tuner.sweep import sweep
+    from tuner.sweeping import sweep
     from tuner.trace.events import read_trace
     from tuner.trace.live.profile import profile
 
@@ -20,7 +20,7 @@ __version__ = "0.1.0"
 _MODULES = {
     "profile": "tuner.trace.live.profile",
     "read_trace": "tuner.trace.events",
-    "sweep": "tuner.sweep",
+    "sweep": "tuner.sweeping",
     "tune": "tuner.api",
 }
 

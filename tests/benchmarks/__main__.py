@@ -2,13 +2,18 @@
 
 import sys
 
-from tests.benchmarks import observer_effect, trace_analysis, world_cost
+from tests.benchmarks import observer_effect, trace_analysis, tuned_workloads, world_cost
 from tests.benchmarks.report import print_comparisons
 
 
 def main() -> int:
     """Run all; 1 if a bar is missed."""
-    comparisons = [*world_cost.run(), *observer_effect.run(), *trace_analysis.run()]
+    comparisons = [
+        *world_cost.run(),
+        *observer_effect.run(),
+        *trace_analysis.run(),
+        *tuned_workloads.run(),
+    ]
     print_comparisons(comparisons)
     return 0 if all(each.reached for each in comparisons) else 1
 

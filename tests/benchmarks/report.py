@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
+from tuner.decide.statistics import Interval
+
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
@@ -13,6 +15,8 @@ class Bar:
     least_ratio: float | None = None
     most: float | None = None
     """In the comparison's unit."""
+    not_worse: bool = False
+    """The interval of the ratio must reach 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,10 +30,14 @@ class Comparison:
     theirs_value: float
     unit: str = "s"
     bars: tuple[Bar, ...] = ()
+    interval: Interval | None = None
+    """Of the ratio, where it was measured in pairs."""
 
     @property
     def ratio(self) -> float:
         """How many times less ours is."""
+        if self.interval is not None:
+            return self.interval.estimate
         return self.theirs_value / self.ours_value
 
     @property
@@ -38,6 +46,7 @@ class Comparison:
         return all(
             (bar.least_ratio is None or self.ratio >= bar.least_ratio)
             and (bar.most is None or self.ours_value <= bar.most)
+            and (not bar.not_worse or self.interval is None or self.interval.high >= 1)
             for bar in self.bars
         )
 
@@ -52,10 +61,16 @@ def print_comparisons(comparisons: list[Comparison]) -> None:
             each.name,
             f"{each.ours}: {each.ours_value:.3f} {each.unit}",
             f"{each.theirs}: {each.theirs_value:.3f} {each.unit}",
-            f"{each.ratio:.1f}x",
+            _ratio(each),
             verdict,
         )
     Console(width=150).print(table)
+
+
+def _ratio(each: Comparison) -> str:
+    if each.interval is None:
+        return f"{each.ratio:.1f}x"
+    return f"{each.ratio:.2f}x ({each.interval.low:.2f} to {each.interval.high:.2f})"
 
 
 def _wanted(bar: Bar, unit: str) -> str:
@@ -64,4 +79,6 @@ def _wanted(bar: Bar, unit: str) -> str:
         parts.append(f"at least {bar.least_ratio:g}x")
     if bar.most is not None:
         parts.append(f"at most {bar.most:g} {unit}")
+    if bar.not_worse:
+        parts.append("not slower beyond the noise")
     return ", ".join(parts)

@@ -1,0 +1,72 @@
+"""What tuning gains: PyTorch's defaults beside what a search recommends, on fresh worlds."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from tests.benchmarks.report import Bar, Comparison
+from tuner.api import tune
+from tuner.decide.result import StudyResult
+from tuner.decide.statistics import interval
+from tuner.sweeping import sweep
+
+WORKLOADS: dict[str, dict[str, object]] = {
+    "cartpole": {"observers": 4, "batch": True},
+    "parameter_server": {"trainers": 2},
+    "payload": {"megabytes": 4.0},
+    "light": {},
+}
+BUDGET = "60s"
+# Rounds after the search: what it measured itself has helped to choose.
+ROUNDS = 15
+CONFIDENCE = 0.95
+
+
+def run() -> list[Comparison]:
+    """Step time and CPU cores of each workload, baseline and recommended in turns."""
+    comparisons = []
+    for name, options in WORKLOADS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            result = tune(name, options=options, budget=BUDGET, out=str(Path(folder) / name))
+        assert result.best is not None
+        comparisons += _compare(name, result, _worlds(name, result))
+    return comparisons
+
+
+def _worlds(name: str, result: StudyResult) -> pd.DataFrame:
+    assert result.best is not None
+    return sweep(
+        name,
+        {option: [value] for option, value in result.plan.workload.options.items()},
+        {"baseline": result.baseline, "recommended": result.best},
+        rounds=ROUNDS,
+        seed=1,
+    )
+
+
+def _compare(name: str, result: StudyResult, worlds: pd.DataFrame) -> list[Comparison]:
+    rounds = worlds.pivot(index="round", columns="settings", values=["step_ms", "cpu_cores"])
+    found = []
+    for column, unit, bars in (
+        ("step_ms", "ms", (Bar(not_worse=True),)),
+        ("cpu_cores", "cores", ()),
+    ):
+        pairs = rounds[column].dropna()
+        ratios = np.log(pairs["baseline"].to_numpy() / pairs["recommended"].to_numpy())
+        logs = interval(ratios, CONFIDENCE)
+        assert logs is not None
+        found.append(
+            Comparison(
+                name=f"{name}: {column}, {result.verdict}",
+                ours=str(result.best),
+                theirs=f"baseline {result.baseline}",
+                ours_value=float(pairs["recommended"].median()),
+                theirs_value=float(pairs["baseline"].median()),
+                unit=unit,
+                bars=bars,
+                interval=logs.exp(),
+            )
+        )
+    return found
