@@ -9,22 +9,25 @@ from pydantic import Field
 from torch import Tensor
 
 from workloads.contract import Rank, Workload, World
+from workloads.device import Device, missing_device
 
 
-def num_workers_udf_with_ops(size: int, rounds: int, seed: int) -> Tensor:
+def num_workers_udf_with_ops(size: int, rounds: int, seed: int, device: str = "cpu") -> Tensor:
     """A `size` x `size` standard normal sample after `rounds` of mul, add, relu, sigmoid.
+
+    Computed on the device; the result travels as a CPU tensor.
 
     The sample has a generator of its own: calls that share PyTorch's default one wait for each
     other at its lock, and their results depend on who came first.
     """
-    generator = torch.Generator().manual_seed(seed)
-    sample = torch.randn(size, size, generator=generator)
+    generator = torch.Generator(device).manual_seed(seed)
+    sample = torch.randn(size, size, generator=generator, device=device)
     for _ in range(rounds):
         sample = torch.mul(sample, sample)
         sample = torch.add(sample, sample)
         sample = torch.relu(sample)
         sample = torch.sigmoid(sample)
-    return sample
+    return sample.cpu()
 
 
 class Udf(Workload):
@@ -36,8 +39,14 @@ class Udf(Workload):
     """Rows and columns of the tensor."""
     rounds: Annotated[int, Field(ge=0)] = 10
     """Rounds of mul, add, relu, sigmoid in each call."""
+    device: Device = "cpu"
+    """Where the server computes."""
 
     _results: list[Tensor]
+
+    def problems(self) -> Sequence[str]:
+        """No GPU where one is asked for."""
+        return missing_device(self.device)
 
     def ranks(self) -> Sequence[Rank]:
         """One caller, one server."""
@@ -48,7 +57,9 @@ class Udf(Workload):
         (server,) = world.names("server")
         futures = [
             rpc.rpc_async(
-                server, num_workers_udf_with_ops, args=(self.size, self.rounds, world.seed + call)
+                server,
+                num_workers_udf_with_ops,
+                args=(self.size, self.rounds, world.seed + call, self.device),
             )
             for call in range(self.calls)
         ]
@@ -59,7 +70,9 @@ class Udf(Workload):
         if len(self._results) != self.calls:
             raise AssertionError(f"{self.calls} calls gave {len(self._results)} results")
         for call, result in enumerate(self._results):
-            expected = num_workers_udf_with_ops(self.size, self.rounds, world.seed + call)
+            expected = num_workers_udf_with_ops(
+                self.size, self.rounds, world.seed + call, self.device
+            )
             if result.shape != expected.shape:
                 raise AssertionError(f"call {call} gave the shape {tuple(result.shape)}")
             if not torch.allclose(result, expected):

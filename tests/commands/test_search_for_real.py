@@ -78,7 +78,9 @@ def test_a_search_answers_and_leaves_its_files(tmp_path: Path) -> None:
     recommended = json.loads((folder / "recommended.json").read_text())
     assert recommended["format"] == 1
     assert recommended["settings"] == document["best"]
-    assert recommended["environment"]["options"] == {"calls": 4, "size": 100, "rounds": 10}
+    assert recommended["environment"]["options"] == {
+        "calls": 4, "size": 100, "rounds": 10, "device": "cpu",
+    }  # fmt: skip
     for number in trials:
         trace = read_trace(folder / "traces" / f"num_worker_threads={number}.json")
         assert trace.losses == ()

@@ -74,3 +74,9 @@ def test_an_empty_step_is_refused() -> None:
         "option calls must be at least 1, got 0",
         "option size must be at least 1, got -1",
     )
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_refused() -> None:
+    with pytest.raises(WorkloadError, match="PyTorch finds no GPU here"):
+        Udf(device="cuda")
