@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from workloads.cartpole_agent import (
 )
 from workloads.contract import Rank, Workload, World
 from workloads.device import Device, missing_device
+from workloads.typed_rpc import async_execution
 
 try:
     import gymnasium
@@ -32,11 +33,6 @@ except ModuleNotFoundError:  # CartPole.problems() tells
 KEPT_MEAN_REWARDS = 10_000
 # Between a probability computed for one state and for many at once.
 ROUNDING = 1e-4
-
-Func = TypeVar("Func", bound=Callable[..., Any])
-
-# PyTorch's own decorator is not typed.
-_async_execution: Callable[[Func], Func] = rpc.functions.async_execution
 
 
 def play(
@@ -90,7 +86,7 @@ def select_action(observer: int, state: State) -> int:
     return _agent.select_action(observer, state)
 
 
-@_async_execution
+@async_execution
 def select_action_batch(observer: int, state: State) -> Future[int]:
     """Served by the agent; answered once all observers have called."""
     assert _agent is not None

@@ -2,8 +2,8 @@
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Annotated, Any, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated
 
 import torch.distributed.rpc as rpc
 from pydantic import Field
@@ -11,11 +11,7 @@ from torch.futures import Future
 
 from workloads.contract import Rank, Workload, World
 from workloads.own_thread import OwnThread
-
-Func = TypeVar("Func", bound=Callable[..., Any])
-
-# PyTorch's own decorator is not typed.
-_async_execution: Callable[[Func], Func] = rpc.functions.async_execution
+from workloads.typed_rpc import async_execution
 
 
 class Peer:
@@ -72,7 +68,7 @@ def no_op(caller: int, number: int) -> int:
     return number
 
 
-@_async_execution
+@async_execution
 def call_others() -> Future[int]:
     """Have this process call all others, on a thread of its own: it waits for their answers."""
     return _peer.own_thread.submit(_peer.call_others)

@@ -4,7 +4,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from queue import SimpleQueue
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, NamedTuple
 
 import torch
 import torch.distributed.rpc as rpc
@@ -16,11 +16,7 @@ from workloads.contract import Rank, Workload, World
 from workloads.device import Device, missing_device
 from workloads.models import Batch, ModelName, make_batches, make_model, missing_library
 from workloads.own_thread import OwnThread
-
-Func = TypeVar("Func", bound=Callable[..., Any])
-
-# PyTorch's own decorator is not typed.
-_async_execution: Callable[[Func], Func] = rpc.functions.async_execution
+from workloads.typed_rpc import async_execution
 
 LEARNING_RATE = 0.01
 BATCHES = 8
@@ -166,13 +162,13 @@ def report(trainer: str, gradients: list[Tensor]) -> list[Tensor]:
     return _server.apply(trainer, gradients)
 
 
-@_async_execution
+@async_execution
 def report_to_batch(trainer: str, gradients: list[Tensor]) -> Future[list[Tensor]]:
     """Wait for all trainers' gradients, without a thread; the parameters updated by them."""
     return _server.collect(trainer, gradients)
 
 
-@_async_execution
+@async_execution
 def train(server: str, batch: bool, name: str) -> Future[None]:
     """Have this trainer do one update, on a thread of its own: it waits for the server."""
     reporting = report_to_batch if batch else report

@@ -1,0 +1,10 @@
+"""What PyTorch has, but gives no types for."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch.distributed.rpc as rpc
+
+Func = TypeVar("Func", bound=Callable[..., Any])
+
+async_execution: Callable[[Func], Func] = rpc.functions.async_execution
