@@ -206,7 +206,10 @@ def _blocks_measured(folder: Path) -> dict[int, dict[int, float]]:
 @pytest.mark.parametrize(
     ("arguments", "messages"),
     [
-        (("--workload", "uddf"), ["unknown workload 'uddf'; did you mean udf? Known: builtin, udf, "]),
+        (
+            ("--workload", "uddf"),
+            ["unknown workload 'uddf'; did you mean udf?", "Known: builtin, udf, "],
+        ),
         (
             ("--workload", "udf", "--set", "sise=3", "--set", "calls=many"),
             ["unknown option 'sise'; did you mean size?", "option calls must be int, got 'many'"],
