@@ -7,11 +7,13 @@ import sys
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 OPTION_TYPES = (bool, int, float, str)
+_KINDS: dict[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in OPTION_TYPES}
 # JSON Schema's words for what limits a value.
 _LIMITS = {
     "minimum": "at least {}",
@@ -31,21 +33,48 @@ class Option:
     kind: type
     default: bool | int | float | str
     summary: str
-    limits: str = ""
-    """What a value must be, besides of its kind: `at least 1`; empty if nothing."""
     annotation: Any = field(default=None, compare=False, repr=False)
     """What pydantic validates values by."""
+
+    @property
+    def limits(self) -> str:
+        """What a value must be, besides of its kind: `at least 1`; empty if nothing."""
+        schema = self._adapter.json_schema()
+        limits = [text.format(schema[word]) for word, text in _LIMITS.items() if word in schema]
+        values = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
+        return " and ".join(limits) or " or ".join(map(str, values))
+
+    def is_within_limits(self, value: object) -> bool:
+        """Whether a value of the right kind is one that the option may have."""
+        return self.annotation is self.kind or _is_valid(self._adapter, value)
+
+    # Every rank of every world reads its options, and pydantic takes a while to make one of these.
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.annotation)
 
 
 def options_of(workload: type) -> tuple[dict[str, Option], list[str]]:
     """The options that the class and its bases declare, by name, and the mistakes in them."""
+    summaries: dict[str, str] = {}
+    for base in _declaring(workload):
+        summaries |= _attribute_docstrings(base)
+    return _declared(workload, summaries)
+
+
+def _declaring(workload: type) -> list[type]:
+    """The classes whose attributes are options, the most general first."""
+    return [
+        base
+        for base in reversed(workload.__mro__)
+        if base is not object and not base.__module__.startswith("workloads.contract")
+    ]
+
+
+def _declared(workload: type, summaries: Mapping[str, str]) -> tuple[dict[str, Option], list[str]]:
     options: dict[str, Option] = {}
     problems: list[str] = []
-    summaries: dict[str, str] = {}
-    for base in reversed(workload.__mro__):
-        if base is object or base.__module__.startswith("workloads.contract"):
-            continue
-        summaries |= _attribute_docstrings(base)
+    for base in _declaring(workload):
         unannotated = [
             name
             for name, value in vars(base).items()
@@ -77,11 +106,9 @@ def options_of(workload: type) -> tuple[dict[str, Option], list[str]]:
         ):
             problems.append(f"{workload.__name__}.{name} is {kind.__name__}, got {default!r}")
         else:
-            option = Option(
-                name, kind, kind(default), summaries.get(name, ""), _limits(full), annotation=full
-            )
+            option = Option(name, kind, kind(default), summaries.get(name, ""), full)
             options[name] = option
-            if not _is_within(option, option.default):
+            if not option.is_within_limits(option.default):
                 problems.append(
                     f"{workload.__name__}.{name} must be {option.limits}, got {default!r}"
                 )
@@ -98,16 +125,9 @@ def _kind(annotation: Any) -> Any:
     return annotation
 
 
-def _limits(annotation: Any) -> str:
-    schema = TypeAdapter(annotation).json_schema()
-    limits = [text.format(schema[word]) for word, text in _LIMITS.items() if word in schema]
-    values = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
-    return " and ".join(limits) or " or ".join(map(str, values))
-
-
-def _is_within(option: Option, value: object) -> bool:
+def _is_valid(adapter: TypeAdapter[Any], value: object) -> bool:
     try:
-        TypeAdapter(option.annotation).validate_python(value)
+        adapter.validate_python(value)
     except ValidationError:
         return False
     return True
@@ -140,18 +160,19 @@ def read_options(
     workload: type, given: Mapping[str, object]
 ) -> tuple[dict[str, bool | int | float | str], list[str]]:
     """Every option with its value, text converted to its type; and the mistakes in `given`."""
-    options, problems = options_of(workload)
+    # Without what they are for: finding that takes longer than all else, in every rank.
+    options, problems = _declared(workload, {})
     values: dict[str, Any] = {name: option.default for name, option in options.items()}
     for name, raw in given.items():
         if name not in options:
             problems.append(_unknown(name, options))
             continue
         try:
-            value: Any = TypeAdapter(options[name].kind).validate_python(raw)
+            value: Any = _KINDS[options[name].kind].validate_python(raw)
         except ValidationError:
             problems.append(f"option {name} must be {options[name].kind.__name__}, got {raw!r}")
             continue
-        if _is_within(options[name], value):
+        if options[name].is_within_limits(value):
             values[name] = value
         else:
             problems.append(f"option {name} must be {options[name].limits}, got {raw!r}")
