@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.command_line import print_json, run
+from tuner.command_line import print_json, run, stdout_console
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,8 +57,6 @@ def _analyze(
     traces: list[Path], timeline: Path | None, no_timeline: bool, row_limit: int, as_json: bool
 ) -> None:
     # Late: --help and a mistyped flag must not wait for pandas.
-    from rich.console import Console
-
     from tuner.present.analysis import Analysis, print_analysis
     from tuner.trace.events import read_traces
 
@@ -72,8 +70,7 @@ def _analyze(
     if as_json:
         print_json({**analysis.to_json(), "timeline": None if picture is None else str(picture)})
     else:
-        # What is piped goes to a file or a pager: no screen to fit into.
-        console = Console() if sys.stdout.isatty() else Console(width=200)
+        console = stdout_console(piped_width=200)
         print_analysis(analysis, console, row_limit or None, picture)
     if problem is not None:
         # The tables stand all the same; a picture that nobody asked for is no reason to fail.

@@ -3,12 +3,15 @@
 import signal
 import sys
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import typer
 
 from tuner.errors import TunerError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def run(app: typer.Typer, arguments: list[str] | None, program: str) -> int:
@@ -24,6 +27,17 @@ def run(app: typer.Typer, arguments: list[str] | None, program: str) -> int:
         print(f"rpc-tuner: {error}", file=sys.stderr)  # noqa: T201 - this is the terminal
         return error.exit_code
     return 0
+
+
+def stdout_console(*, piped_width: int) -> "Console":
+    """As wide as the terminal; what is piped goes to a file or a pager, with no screen to fit into.
+
+    `piped_width` is in characters.
+    """
+    # Late: --help and a mistyped flag need it not.
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=piped_width)
 
 
 def print_json(document: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.command_line import Interruption, print_json, run
+from tuner.command_line import Interruption, print_json, run, stdout_console
 from tuner.errors import InterruptedSearchError, NothingRanError, UsageError
 
 if TYPE_CHECKING:
@@ -144,15 +144,12 @@ def _search(
     if as_json:
         print_json(result.to_json())
     else:
-        # What is piped goes to a file or a pager: no screen to fit into.
-        print_summary(result, Console() if sys.stdout.isatty() else Console(width=140))
+        print_summary(result, stdout_console(piped_width=140))
     if result.best is None:
         raise NothingRanError("no settings of the search space could run the workload")
 
 
 def _list_workloads(as_json: bool) -> None:
-    from rich.console import Console
-
     from tuner.api import shipped_workloads
     from tuner.present.catalogue import print_catalogue
 
@@ -160,7 +157,7 @@ def _list_workloads(as_json: bool) -> None:
     if as_json:
         print_json({"workloads": [entry.model_dump() for entry in entries]})
     else:
-        print_catalogue(entries, Console() if sys.stdout.isatty() else Console(width=100))
+        print_catalogue(entries, stdout_console(piped_width=100))
 
 
 class _Interruptible:
