@@ -9,10 +9,12 @@ from typing import Any
 from tuner.decide.log import StudyLog
 from tuner.decide.progress import Observer, Silent
 from tuner.decide.records import CALIBRATION_BLOCK, Record
-from tuner.decide.result import StudyResult, study_result
+from tuner.decide.result import StudyAnswer
 from tuner.decide.runner import Runner, check_budget
 from tuner.decide.session import Budget, Session
-from tuner.decide.study import StudyAddress, StudyStore
+from tuner.decide.stored import answer_of
+from tuner.decide.study.address import StudyAddress
+from tuner.decide.study.store import StudyStore
 from tuner.errors import InterruptedSearchError, UsageError
 from tuner.plan.folder import StudyFolder
 from tuner.plan.study_plan import StudyPlan, draft_plan, read_plan_file, shipped_plan_path
@@ -28,7 +30,7 @@ from tuner.world.local import LocalLauncher
 class SearchInterrupted(InterruptedSearchError):  # noqa: N818 - an ending, not an error
     """The search was stopped from outside; `result` is what was known by then."""
 
-    def __init__(self, result: StudyResult) -> None:
+    def __init__(self, result: StudyAnswer) -> None:
         self.result = result
         super().__init__(
             f"interrupted after {result.blocks} blocks; everything measured is kept, and the same "
@@ -64,7 +66,7 @@ def tune(
     launcher: Launcher | None = None,
     clock: Callable[[], float] = time.monotonic,
     **changes: Any,
-) -> StudyResult:
+) -> StudyAnswer:
     """Find the best RPC settings for a workload; leave the study and its files in its folder.
 
     `workload` is a shipped one's name, `package.module:Class` or `file.py:Class`; `plan` a TOML
@@ -111,7 +113,7 @@ def _search(
     observer: Observer,
     started_s: float,
     clock: Callable[[], float],
-) -> StudyResult:
+) -> StudyAnswer:
     folder = StudyFolder(plan.out)
     folder.check_writable()
     address = StudyAddress.of(plan, folder.database)
@@ -136,12 +138,12 @@ def _search(
                 session.add(
                     Record(trial=0, block=CALIBRATION_BLOCK, phase="calibration", outcome=first)
                 )
-            conclusion = session.run()
+            session.run()
         except KeyboardInterrupt:
-            result = study_result(session.log, None, environment, store.elapsed_s)
+            result = answer_of(store, session.log)
             write_trials_csv(result.trials, folder.trials_csv)
             raise SearchInterrupted(result) from None
-        result = study_result(session.log, conclusion, environment, store.elapsed_s)
+        result = answer_of(store, session.log)
         _write_files(result, session.log, folder)
     return result
 
@@ -168,7 +170,7 @@ def _goes_on(
     return exists and resume
 
 
-def _write_files(result: StudyResult, log: StudyLog, folder: StudyFolder) -> None:
+def _write_files(result: StudyAnswer, log: StudyLog, folder: StudyFolder) -> None:
     write_trials_csv(result.trials, folder.trials_csv)
     if result.best is None:
         folder.recommended.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ import pytest
 import tuner
 from tests.fakes import UDF, FakeLauncher, threads_of
 from tuner.api import SearchInterrupted
-from tuner.decide.result import StudyResult
+from tuner.decide.result import StudyAnswer
 from tuner.errors import UsageError
 from tuner.plan.folder import StudyFolder
 from tuner.plan.settings import Settings
@@ -21,8 +21,8 @@ from tuner.plan.workload_spec import RankSpec
 
 
 @pytest.fixture
-def tune(tmp_path: Path) -> Callable[..., StudyResult]:
-    def run(launcher: FakeLauncher, **changes: Any) -> StudyResult:
+def tune(tmp_path: Path) -> Callable[..., StudyAnswer]:
+    def run(launcher: FakeLauncher, **changes: Any) -> StudyAnswer:
         changes = {
             "space": {"num_worker_threads": [1, 2, 4, 8]},
             "out": str(tmp_path / "study"),
@@ -34,7 +34,7 @@ def tune(tmp_path: Path) -> Callable[..., StudyResult]:
     return run
 
 
-Tune = Callable[..., StudyResult]
+Tune = Callable[..., StudyAnswer]
 
 
 def scaling(settings: Settings) -> float:
@@ -251,7 +251,7 @@ def test_the_study_is_an_optuna_study(tune: Tune, tmp_path: Path) -> None:
     result = tune(FakeLauncher(step_ms=scaling, sigma=0.05), baseline={"num_worker_threads": 1})
     found = study(tmp_path)
     assert found.user_attrs["environment"]["torch"] == result.environment.torch
-    assert found.user_attrs["plan"]["options"] == UDF.options
+    assert found.user_attrs["plan"]["workload"]["options"] == UDF.options
     assert found.trials[0].params == {"num_worker_threads": 1}
     assert found.trials[0].user_attrs["settings"] == {"*": {"num_worker_threads": 1}}
     assert len(found.trials[0].intermediate_values) == result.blocks
@@ -270,7 +270,7 @@ SCALING_UP: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeLauncher, StudyResult]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeLauncher, StudyAnswer]:
     """A study that nobody interrupted."""
     launcher = FakeLauncher(step_ms=scaling)
     out = str(tmp_path_factory.mktemp("whole"))
@@ -282,7 +282,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeLauncher, Study
 # In the calibrations, at the first block's start and in it, in the race, in the confirmation.
 @pytest.mark.parametrize("after", [2, 3, 5, 11, 20])
 def test_an_interrupted_study_goes_on_and_measures_nothing_twice(
-    tune: Tune, tmp_path: Path, whole: tuple[FakeLauncher, StudyResult], after: int
+    tune: Tune, tmp_path: Path, whole: tuple[FakeLauncher, StudyAnswer], after: int
 ) -> None:
     launcher, expected = whole
     first = FakeLauncher(step_ms=scaling, interrupt_after=after)
@@ -368,7 +368,7 @@ def test_a_damaged_study_is_refused(tune: Tune, tmp_path: Path) -> None:
     storage = optuna.storages.get_storage(f"sqlite:///{tmp_path}/study/study.db")
     study_id = storage.get_study_id_from_name("udf")
     storage.set_study_user_attr(study_id, "format", 99)
-    with pytest.raises(UsageError, match="has format 99; this version reads format 1"):
+    with pytest.raises(UsageError, match="has format 99; this version reads format 2"):
         tune(FakeLauncher(), resume=True)
 
 

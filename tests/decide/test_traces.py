@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes import FakeLauncher, threads_of
 from tuner.api import SearchInterrupted, tune
-from tuner.decide.result import StudyResult
+from tuner.decide.result import StudyAnswer
 from tuner.decide.traces import numbers_of
 from tuner.errors import UsageError
 from tuner.plan.folder import StudyFolder
@@ -33,7 +33,7 @@ class Events:
         self.messages.append(message)
 
 
-def search(launcher: FakeLauncher, folder: Path, **changes: Any) -> StudyResult:
+def search(launcher: FakeLauncher, folder: Path, **changes: Any) -> StudyAnswer:
     keys: dict[str, Any] = {"space": {"num_worker_threads": [1, 4]}, "budget": "30s", **changes}
     return tune("udf", launcher=launcher, clock=launcher.clock, out=str(folder), **keys)
 
@@ -43,14 +43,14 @@ def threads(count: int) -> Settings:
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeLauncher, StudyResult, Path]:
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeLauncher, StudyAnswer, Path]:
     folder = tmp_path_factory.mktemp("study")
     launcher = FakeLauncher(step_ms=lambda s: 8.0 / min(4, threads_of(s)))
     return launcher, search(launcher, folder), folder
 
 
 def test_each_settings_is_traced_once_and_never_timed(
-    done: tuple[FakeLauncher, StudyResult, Path],
+    done: tuple[FakeLauncher, StudyAnswer, Path],
 ) -> None:
     launcher, result, folder = done
     looked = sorted(str(order.settings) for order in launcher.looks)
@@ -63,7 +63,7 @@ def test_each_settings_is_traced_once_and_never_timed(
 
 
 def test_the_rows_hold_what_the_traces_show(
-    done: tuple[FakeLauncher, StudyResult, Path],
+    done: tuple[FakeLauncher, StudyAnswer, Path],
 ) -> None:
     _, result, _ = done
     # As many calls as threads, four at most, each of them all along its step of 8 / threads ms.
@@ -79,7 +79,7 @@ def test_the_rows_hold_what_the_traces_show(
     assert "worker1" in four.diagnosis
 
 
-def test_the_verdict_comes_with_its_why(done: tuple[FakeLauncher, StudyResult, Path]) -> None:
+def test_the_verdict_comes_with_its_why(done: tuple[FakeLauncher, StudyAnswer, Path]) -> None:
     _, result, _ = done
     assert {role: row.label for role, row in result.why.items()} == {
         "baseline": "num_worker_threads=16",
@@ -89,7 +89,7 @@ def test_the_verdict_comes_with_its_why(done: tuple[FakeLauncher, StudyResult, P
     assert result.to_json()["why"] == {role: row.diagnosis for role, row in result.why.items()}
 
 
-def test_optuna_keeps_the_numbers(done: tuple[FakeLauncher, StudyResult, Path]) -> None:
+def test_optuna_keeps_the_numbers(done: tuple[FakeLauncher, StudyAnswer, Path]) -> None:
     _, result, folder = done
     study = optuna.load_study(study_name="udf", storage=f"sqlite:///{folder}/study.db")
     for trial in study.get_trials(deepcopy=False):
@@ -191,3 +191,20 @@ def test_traces_of_an_earlier_study_are_removed(tmp_path: Path) -> None:
     search(FakeLauncher(), tmp_path, space={"num_worker_threads": [2]}, overwrite=True)
     names = sorted(path.name for path in (tmp_path / "traces").iterdir())
     assert names == ["num_worker_threads=16.json", "num_worker_threads=2.json"]
+
+
+def test_the_parts_of_a_call_add_up_to_its_latency(
+    done: tuple[FakeLauncher, StudyAnswer, Path],
+) -> None:
+    _, result, folder = done
+    for row in result.rows:
+        detail = result.details[row.trial]
+        assert detail.call_ms is not None
+        settings = Settings.from_json(row.settings)
+        calls = read_trace(StudyFolder(folder).trace(settings)).calls
+        latency_ms = (calls["end_ns"] - calls["start_ns"]).mean() / 1e6
+        assert sum(detail.call_parts_ms.values()) == pytest.approx(latency_ms)
+        assert set(detail.call_parts_ms) == {
+            "transport", "queue", "on_cpu", "run_queue", "off_cpu", "pending",
+        }  # fmt: skip
+        assert detail.call_ms.p5 <= latency_ms <= detail.call_ms.p99 * 1.001

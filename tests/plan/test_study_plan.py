@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Any
 
@@ -356,3 +357,23 @@ def test_a_draft_with_mistakes_cannot_become_a_plan() -> None:
     assert draft.named_baseline == Settings.of({})
     with pytest.raises(UsageError, match="the plan: workload is missing"):
         draft.finish(workload_spec())
+
+
+def test_a_plan_survives_json() -> None:
+    plan = finished(
+        space={"server.num_worker_threads": [1, 2], "transports": ["default", "shm+uv"]},
+        baseline={"rpc_timeout": 5},
+        epsilon="5%",
+        max_blocks=7,
+        budget="2m",
+    )
+    document = json.loads(json.dumps(plan.to_json()))
+    assert StudyPlan.from_json(document, out=plan.out, storage=None) == plan
+
+
+def test_a_damaged_plan_is_refused() -> None:
+    document = finished().to_json()
+    with pytest.raises(ValueError, match="unknown knob 'smoke'"):
+        StudyPlan.from_json({**document, "space": {"smoke": [1]}}, out=Path("x"), storage=None)
+    with pytest.raises(KeyError):
+        StudyPlan.from_json({}, out=Path("x"), storage=None)

@@ -1,12 +1,13 @@
 """Study results written by hand: what the presentation is given."""
 
 import math
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tests.plan.specs import threads, workload_spec
 from tuner.decide.records import OBJECTIVES
-from tuner.decide.result import StudyResult, TrialRow
+from tuner.decide.result import StudyAnswer, TrialRow
 from tuner.decide.statistics import Interval
 from tuner.plan.settings import Settings
 from tuner.plan.study_plan import StudyPlan, draft_plan
@@ -86,7 +87,7 @@ ROWS = (
 )
 
 
-def study_result(plan: StudyPlan, **changes: Any) -> StudyResult:
+def study_result(plan: StudyPlan, **changes: Any) -> StudyAnswer:
     """4 threads are better than the baseline's 16, unless `changes` say otherwise."""
     fields: dict[str, Any] = {
         "study": plan.name,
@@ -103,12 +104,13 @@ def study_result(plan: StudyPlan, **changes: Any) -> StudyResult:
         "blocks": 12,
         "worlds": 60,
         "elapsed_s": 42.3,
+        "measured_at": datetime(2026, 11, 21, 9, 30, tzinfo=UTC),
         "rows": ROWS,
     }
-    return StudyResult(**{**fields, **changes})
+    return StudyAnswer(**{**fields, **changes})
 
 
-def nothing_ran(plan: StudyPlan) -> StudyResult:
+def nothing_ran(plan: StudyPlan) -> StudyAnswer:
     """Every settings failed."""
     return study_result(
         plan,

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from tests.plan.specs import for_all, threads, workload_spec
 from tests.present.results import ROWS, failed, measured, nothing_ran, study_plan, study_result
 from tuner.decide.records import OBJECTIVES
-from tuner.decide.result import StudyResult
+from tuner.decide.result import StudyAnswer
 from tuner.plan.settings import Settings
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import (
@@ -149,7 +149,7 @@ def test_threads_are_drawn_on_a_log_scale_from_zero_upwards(plan: StudyPlan) -> 
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "4", "8", "16"]
 
 
-def drawn(result: StudyResult, folder: Path) -> tuple[Path, Path]:
+def drawn(result: StudyAnswer, folder: Path) -> tuple[Path, Path]:
     paths = (folder / "step_time.svg", folder / "step_time.png")
     write_step_time_figure(result, paths)
     return paths

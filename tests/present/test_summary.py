@@ -8,7 +8,7 @@ from tests.plan.specs import threads
 from tests.present.results import ROWS, nothing_ran, study_plan, study_result
 from tests.present.screen import Screen
 from tuner.command_line import print_json
-from tuner.decide.result import StudyResult
+from tuner.decide.result import StudyAnswer
 from tuner.plan.folder import StudyFolder
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.config import init_rpc_lines
@@ -16,7 +16,7 @@ from tuner.present.summary import print_interruption, print_summary
 from tuner.present.wording import tied_sentence, verdict_sentence
 
 
-def summary(result: StudyResult, *, terminal: bool = False, width: int = 120) -> str:
+def summary(result: StudyAnswer, *, terminal: bool = False, width: int = 120) -> str:
     screen = Screen(terminal=terminal, width=width)
     print_summary(result, screen.console)
     return screen.text
@@ -79,7 +79,7 @@ def test_the_files_that_are_there_are_named(
     )
 
 
-def json_document(result: StudyResult, captured: pytest.CaptureFixture[bytes]) -> dict[str, Any]:
+def json_document(result: StudyAnswer, captured: pytest.CaptureFixture[bytes]) -> dict[str, Any]:
     print_json(result.to_json())
     output = captured.readouterr().out
     assert output.endswith(b"}\n")

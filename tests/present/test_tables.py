@@ -16,13 +16,13 @@ from tests.present.results import (
     study_result,
 )
 from tests.present.screen import Screen
-from tuner.decide.result import StudyResult, TrialRow
+from tuner.decide.result import StudyAnswer, TrialRow
 from tuner.plan.settings import Settings
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.tables import failure_lines, trials_table, write_trials_csv
 
 
-def printed(result: StudyResult, width: int = 120) -> list[list[str]]:
+def printed(result: StudyAnswer, width: int = 120) -> list[list[str]]:
     """The words of each line of the table, empty lines and rules left out."""
     screen = Screen(width=width)
     screen.console.print(trials_table(result))

@@ -1,21 +1,23 @@
 """What a search answers: one frozen value for people, files and programs."""
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from tuner.decide.conclusion import Conclusion
 from tuner.decide.log import BASELINE, StudyLog
-from tuner.decide.records import OBJECTIVES, Objective
+from tuner.decide.records import OBJECTIVES, Objective, Phase, objective_value
 from tuner.decide.statistics import Interval, interval
 from tuner.decide.verdict import VerdictKind
 from tuner.plan.settings import Settings
 from tuner.plan.study_plan import StudyPlan
 from tuner.world.environment import Environment
-from tuner.world.measurement import Failure, Measurement
+from tuner.world.measurement import CallPart, Failure, Measurement, Quantiles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +54,29 @@ class TrialRow:
     tied_with_best: bool = False
 
 
+class Observation(NamedTuple):
+    """One world that counts: its objective, in the objective's unit."""
+
+    trial: int
+    block: int
+    phase: Phase
+    value: float
+
+
 @dataclass(frozen=True, kw_only=True)
-class StudyResult:
+class TrialDetail:
+    """How the time of one settings is spread; what is for pictures, not for the table."""
+
+    step_ms: Quantiles | None = None
+    """Of every timed step of every world that counts."""
+    call_ms: Quantiles | None = None
+    """Of the outermost calls of its trace."""
+    call_parts_ms: Mapping[CallPart, float] = field(default_factory=dict)
+    """Where the time of such a call goes, on average; empty where no trace tells."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyAnswer:
     """The answer of a study, finished or interrupted."""
 
     study: str
@@ -75,8 +98,16 @@ class StudyResult:
     blocks: int
     worlds: int
     elapsed_s: float
+    measured_at: datetime
+    """When its last session ended."""
+    interrupted: bool = False
+    """Whether there is still something to measure."""
     rows: tuple[TrialRow, ...]
     """One per settings, the fastest first, failures last."""
+    observations: tuple[Observation, ...] = ()
+    """One per world that counts, by block and trial."""
+    details: Mapping[int, TrialDetail] = field(default_factory=dict)
+    """By trial."""
 
     @property
     def trials(self) -> pd.DataFrame:
@@ -145,10 +176,16 @@ def interval_json(found: Interval | None) -> dict[str, float | None]:
     return {"estimate": found.estimate, "ci_low": found.low, "ci_high": found.high}
 
 
-def study_result(
-    log: StudyLog, conclusion: Conclusion | None, environment: Environment, elapsed_s: float
-) -> StudyResult:
-    """The result of a log; `conclusion` is None for a study that has none."""
+def study_answer(
+    log: StudyLog,
+    conclusion: Conclusion | None,
+    environment: Environment,
+    *,
+    elapsed_s: float,
+    measured_at: datetime,
+    interrupted: bool,
+) -> StudyAnswer:
+    """The answer of a log; `conclusion` is None for a study that has none."""
     speedup = challenger_speedup = None
     if conclusion is not None:
         challenger_speedup = conclusion.comparison.speedup if conclusion.comparison else None
@@ -157,7 +194,7 @@ def study_result(
         elif conclusion.best == BASELINE:
             speedup = Interval(1.0, 1.0, 1.0)
     challenger = None if conclusion is None else conclusion.challenger
-    return StudyResult(
+    return StudyAnswer(
         study=log.plan.name,
         plan=log.plan,
         environment=environment,
@@ -172,7 +209,30 @@ def study_result(
         blocks=log.blocks("race") + log.blocks("confirmation"),
         worlds=len(log.records),
         elapsed_s=elapsed_s,
+        measured_at=measured_at,
+        interrupted=interrupted,
+        observations=tuple(sorted(_observations(log), key=lambda seen: (seen.block, seen.trial))),
+        details={trial: _detail(log, trial) for trial in range(len(log.settings))},
         rows=_rows(log, frozenset() if conclusion is None else conclusion.tied),
+    )
+
+
+def _observations(log: StudyLog) -> Iterator[Observation]:
+    objective = log.plan.measuring.objective
+    for record in log.records:
+        if record.phase in ("race", "confirmation") and isinstance(record.outcome, Measurement):
+            value = objective_value(objective, record.outcome)
+            yield Observation(record.trial, record.block, record.phase, value)
+
+
+def _detail(log: StudyLog, trial: int) -> TrialDetail:
+    steps_ms = [step_s * 1e3 for world in log.samples(trial) for step_s in world.step_s]
+    traced = log.traced(trial)
+    trace = traced.trace if isinstance(traced, Measurement) else None
+    return TrialDetail(
+        step_ms=Quantiles.of(steps_ms),
+        call_ms=trace.call_ms if trace else None,
+        call_parts_ms=trace.call_parts_ms if trace else {},
     )
 
 

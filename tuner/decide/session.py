@@ -4,14 +4,16 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from tuner.decide.conclusion import Conclusion, compare_pairs, conclude, pick_challenger
-from tuner.decide.log import BASELINE, Confirmation, StudyLog
+from tuner.decide.log import BASELINE, Confirmation
 from tuner.decide.progress import Observer, Snapshot
 from tuner.decide.race import RACE_FROM_BLOCKS, Decision, certified, halve, look_alpha, race
 from tuner.decide.records import CALIBRATION_BLOCK, OBJECTIVES, TRACE_BLOCK, Phase, Record
 from tuner.decide.runner import LEAST_PAIRS, Runner
-from tuner.decide.study import StudyStore
+from tuner.decide.stored import stored_log
+from tuner.decide.study.store import StudyStore
 from tuner.decide.verdict import may_stop
 from tuner.world.measurement import Failure
 
@@ -58,17 +60,15 @@ class Session:
         self._store = store
         self._observer = observer
         self._budget = budget
-        self.log = StudyLog(runner.plan, store.settings(), store.records(), store.eliminated())
-        if confirmation := store.noted("confirmation"):
-            self.log.confirmation = Confirmation(**confirmation)
+        self.log = stored_log(store, runner.plan)
         self._phase: Phase = "calibration"
         store.mend(self.log.records, runner.plan)
 
-    def run(self) -> Conclusion | None:
-        """Measure what is still to be measured, then conclude; None if nothing could run."""
+    def run(self) -> None:
+        """Measure what is still to be measured, and close the study."""
         if not self._store.running():
             self._observer.on_event("the study is finished: nothing is left to measure")
-            return conclude(self.log)
+            return
         try:
             self._calibrate()
             self._trace()
@@ -77,9 +77,7 @@ class Session:
             self._confirm()
         finally:
             self._note_elapsed()
-        conclusion = conclude(self.log)
-        self._close(conclusion)
-        return conclusion
+        self._close(conclude(self.log))
 
     def add(self, record: Record) -> None:
         """Keep an outcome."""
@@ -272,6 +270,7 @@ class Session:
 
     def _note_elapsed(self) -> None:
         self._store.note("elapsed_s", self._budget.spent_s)
+        self._store.note("measured_at", datetime.now(UTC).isoformat(timespec="seconds"))
 
     def _deadline_s(self, trial: int) -> float:
         baseline = self.log.calibration(BASELINE)

@@ -3,11 +3,18 @@
 import math
 from pathlib import Path
 
-from tuner.trace.analysis import rpc_cpu_total_ms, rpc_p99_ms
+from tuner.trace.analysis import (
+    breakdown,
+    outermost,
+    outermost_ms,
+    rpc_cpu_total_ms,
+    rpc_p99_ms,
+)
 from tuner.trace.diagnosis import diagnose
 from tuner.trace.events import read_trace
 from tuner.trace.parallelism import remote_parallelism
-from tuner.world.measurement import TraceNumbers
+from tuner.trace.schema import Trace
+from tuner.world.measurement import CallPart, Quantiles, TraceNumbers
 
 
 def numbers_of(path: Path) -> TraceNumbers:
@@ -21,7 +28,23 @@ def numbers_of(path: Path) -> TraceNumbers:
         parallelism_max=_known(most),
         diagnosis=diagnose(trace).text,
         losses=trace.losses,
+        call_ms=Quantiles.of(outermost_ms(trace).tolist()),
+        call_parts_ms=_call_parts_ms(trace),
     )
+
+
+def _call_parts_ms(trace: Trace) -> dict[CallPart, float]:
+    """Where the time of an outermost call goes, averaged over all of them; empty if not known."""
+    table = breakdown(outermost(trace.calls))
+    if table.empty:
+        return {}
+    weights = table["calls"]
+    has_cpu = bool(table["on_cpu_us"].notna().all())
+    inside: tuple[CallPart, ...] = ("on_cpu", "run_queue", "off_cpu") if has_cpu else ("served",)
+    parts: tuple[CallPart, ...] = ("transport", "queue", *inside, "pending")
+    return {
+        part: float((table[f"{part}_us"] * weights).sum() / weights.sum()) / 1e3 for part in parts
+    }
 
 
 def _known(value: float) -> float | None:

@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -84,6 +84,32 @@ class StudyPlan(BaseModel):
         for settings in [self.baseline, *self.space.grid()]:
             distinct.setdefault(settings.resolved(self.workload), settings)
         return list(distinct.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as JSON data, but for where its files and its storage are."""
+        return {
+            "name": self.name,
+            "workload": self.workload.model_dump(mode="json"),
+            "space": self.space.to_json(),
+            "baseline": self.baseline.to_json(),
+            "measuring": self.measuring.model_dump(mode="json"),
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any], *, out: Path, storage: str | None) -> Self:
+        """The inverse of `to_json`. Raises ValueError, or KeyError, if the document is damaged."""
+        space, mistakes = Space.parse(document["space"].items())
+        if mistakes:
+            raise ValueError(f"space: {mistakes[0]}")
+        return cls(
+            name=document["name"],
+            workload=WorkloadSpec.model_validate(document["workload"]),
+            space=space,
+            baseline=Settings.from_json(document["baseline"]),
+            measuring=Measuring.model_validate(document["measuring"]),
+            storage=storage,
+            out=out,
+        )
 
     def fingerprint(self) -> dict[str, Any]:
         """What a resumed study must have in common with its first session, as JSON data."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from tuner.decide.result import StudyResult, interval_json
+from tuner.decide.result import StudyAnswer, interval_json
 from tuner.files import written_atomically
 from tuner.plan.knobs import INTRA_OP_THREADS, DeviceMaps, Value
 from tuner.plan.settings import Settings
@@ -17,7 +17,7 @@ from tuner.plan.workload_spec import WorkloadSpec
 FORMAT = 1
 
 
-def recommended_document(result: StudyResult) -> dict[str, Any]:
+def recommended_document(result: StudyAnswer) -> dict[str, Any]:
     """The content of `recommended.json`. The result must have a best."""
     assert result.best is not None
     spec = result.plan.workload
@@ -43,7 +43,7 @@ def recommended_document(result: StudyResult) -> dict[str, Any]:
     }
 
 
-def write_recommended(result: StudyResult, path: Path) -> None:
+def write_recommended(result: StudyAnswer, path: Path) -> None:
     """Write `recommended.json`, whole or not at all."""
     with written_atomically(path) as partial:
         partial.write_bytes(orjson.dumps(recommended_document(result), option=orjson.OPT_INDENT_2))

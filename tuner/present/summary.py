@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
-from tuner.decide.result import StudyResult
+from tuner.decide.result import StudyAnswer
 from tuner.plan.folder import StudyFolder
 from tuner.plan.quantities import format_duration
 from tuner.present.config import init_rpc_lines
@@ -15,7 +15,7 @@ from tuner.present.tables import failure_lines, trials_table, why_table
 from tuner.present.wording import tied_sentence, verdict_sentence
 
 
-def print_summary(result: StudyResult, console: Console) -> None:
+def print_summary(result: StudyAnswer, console: Console) -> None:
     """The table, the failures, the verdict, the lines to paste, and where the files are."""
     console.print(trials_table(result))
     for line in failure_lines(result):
@@ -40,13 +40,13 @@ def print_summary(result: StudyResult, console: Console) -> None:
     console.print(Text(_measured(result)), soft_wrap=True)
 
 
-def print_interruption(result: StudyResult, console: Console) -> None:
+def print_interruption(result: StudyAnswer, console: Console) -> None:
     """The table as far as it goes."""
     if result.blocks:
         console.print(trials_table(result))
 
 
-def _measured(result: StudyResult) -> str:
+def _measured(result: StudyAnswer) -> str:
     folder = StudyFolder(result.plan.out)
     names = ", ".join(
         path.name

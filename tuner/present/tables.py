@@ -9,7 +9,7 @@ import pandas as pd
 from rich import box
 from rich.table import Table
 
-from tuner.decide.result import StudyResult, TrialRow
+from tuner.decide.result import StudyAnswer, TrialRow
 from tuner.files import written_atomically
 from tuner.plan.knobs import KNOBS
 from tuner.plan.settings import Dimension, Settings
@@ -27,7 +27,7 @@ def write_trials_csv(trials: pd.DataFrame, path: Path) -> None:
         frame.to_csv(partial, index=False)
 
 
-def trials_table(result: StudyResult) -> Table:
+def trials_table(result: StudyAnswer) -> Table:
     """The trials sorted by result: a column per tuned knob, the best and the baseline marked.
 
     `RPC` is the CPU total of the calls per step, `at once` how many a server ran, mean/max; both
@@ -69,7 +69,7 @@ def trials_table(result: StudyResult) -> Table:
     return table
 
 
-def why_table(result: StudyResult) -> Table | None:
+def why_table(result: StudyAnswer) -> Table | None:
     """What was traced of the baseline and of the winner, side by side; None if nothing was."""
     if not (rows := result.why):
         return None
@@ -88,7 +88,7 @@ def why_table(result: StudyResult) -> Table | None:
     return table
 
 
-def failure_lines(result: StudyResult) -> list[str]:
+def failure_lines(result: StudyAnswer) -> list[str]:
     """One line per settings that failed, with the reason."""
     return [f"{row.label}: {row.outcome}: {row.failure}" for row in result.rows if row.failure]
 
@@ -113,7 +113,7 @@ def _at_once(row: TrialRow) -> str:
     return f"{row.parallelism_mean:.1f}/{row.parallelism_max:.0f}"
 
 
-def _outcome(result: StudyResult, row: TrialRow, is_best: bool) -> str:
+def _outcome(result: StudyAnswer, row: TrialRow, is_best: bool) -> str:
     marks = []
     if is_best:
         marks.append("best" if result.verdict in ("better", "tie") else "kept")

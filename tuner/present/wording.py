@@ -2,11 +2,11 @@
 
 import math
 
-from tuner.decide.result import StudyResult
+from tuner.decide.result import StudyAnswer
 from tuner.plan.quantities import format_duration
 
 
-def verdict_sentence(result: StudyResult) -> str:
+def verdict_sentence(result: StudyAnswer) -> str:
     """One sentence (two where a caveat belongs to it) that says what to do and how sure it is."""
     if result.best is None:
         return "No settings of the search space could run the workload."
@@ -26,7 +26,7 @@ def verdict_sentence(result: StudyResult) -> str:
             return _undecided(result)
 
 
-def tied_sentence(result: StudyResult) -> str | None:
+def tied_sentence(result: StudyAnswer) -> str | None:
     """What else is as fast, as far as measured; None if nothing."""
     if result.best is None or not result.tied:
         return None
@@ -37,7 +37,7 @@ def tied_sentence(result: StudyResult) -> str | None:
     )
 
 
-def _better(result: StudyResult) -> str:
+def _better(result: StudyAnswer) -> str:
     speedup = result.challenger_speedup
     assert speedup is not None
     return (
@@ -48,7 +48,7 @@ def _better(result: StudyResult) -> str:
     )
 
 
-def _tie(result: StudyResult) -> str:
+def _tie(result: StudyAnswer) -> str:
     return (
         f"A tie: {result.best} is {_change(result)} beside the baseline {result.baseline}, "
         f"which is within {_percent(result.plan.measuring.epsilon)} either way, and it is the "
@@ -56,7 +56,7 @@ def _tie(result: StudyResult) -> str:
     )
 
 
-def _keep(result: StudyResult) -> str:
+def _keep(result: StudyAnswer) -> str:
     if result.challenger is None:
         return f"Keep {result.baseline}: nothing else in the search space could run."
     return (
@@ -65,7 +65,7 @@ def _keep(result: StudyResult) -> str:
     )
 
 
-def _undecided(result: StudyResult) -> str:
+def _undecided(result: StudyAnswer) -> str:
     spent = format_duration(result.elapsed_s)
     if result.challenger_speedup is None:
         return (
@@ -80,7 +80,7 @@ def _undecided(result: StudyResult) -> str:
     )
 
 
-def _change(result: StudyResult) -> str:
+def _change(result: StudyAnswer) -> str:
     """A speed-up near 1 as a change: `2.1 % faster (-1.0 % to +5.3 %, 95 % confidence)`."""
     speedup = result.challenger_speedup
     assert speedup is not None
@@ -94,7 +94,7 @@ def _change(result: StudyResult) -> str:
     )
 
 
-def _certainty(result: StudyResult) -> str:
+def _certainty(result: StudyAnswer) -> str:
     return f", {_percent(result.plan.measuring.confidence)} confidence"
 
 

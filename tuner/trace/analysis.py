@@ -159,9 +159,14 @@ def rpc_cpu_total_ms(trace: Trace) -> float:
 
 def rpc_p99_ms(trace: Trace) -> float:
     """The 99th percentile latency of the outermost calls; NaN if none ended."""
+    took_ms = outermost_ms(trace)
+    return float(np.quantile(took_ms, 0.99)) if len(took_ms) else float("nan")
+
+
+def outermost_ms(trace: Trace) -> FloatArray:
+    """The latencies of the outermost calls of the window that ended, in milliseconds."""
     took_us = _outermost_us(trace)
-    took_us = took_us[~np.isnan(took_us)]
-    return float(np.quantile(took_us, 0.99)) / 1e3 if len(took_us) else float("nan")
+    return took_us[~np.isnan(took_us)] / 1e3
 
 
 def _outermost_us(trace: Trace) -> FloatArray:

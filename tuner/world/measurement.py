@@ -1,14 +1,19 @@
 """What a world yields: a measurement or a failure, each with a JSON round trip."""
 
 import statistics
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 FailureKind = Literal[
     "deadlocked", "timed-out", "crashed", "init-failed", "wrong-answer", "trace-failed"
 ]
+
+
+CallPart = Literal["transport", "queue", "on_cpu", "run_queue", "off_cpu", "served", "pending"]
+"""`served` stands for on_cpu, run_queue and off_cpu where the server's CPU time is not known."""
 
 
 class RankUsage(BaseModel):
@@ -20,6 +25,29 @@ class RankUsage(BaseModel):
     cpu_s: float
     peak_rss_mb: float
     threads: int
+
+
+class Quantiles(BaseModel):
+    """How long something takes, in milliseconds, at some quantiles."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    p5: float
+    p25: float
+    p50: float
+    p75: float
+    p95: float
+    p99: float
+
+    @classmethod
+    def of(cls, values_ms: Sequence[float]) -> Self | None:
+        """Of these values; None if there are none."""
+        if not values_ms:
+            return None
+        if len(values_ms) == 1:
+            return cls(**dict.fromkeys(cls.model_fields, values_ms[0]))
+        cuts = statistics.quantiles(values_ms, n=100, method="inclusive")
+        return cls(**{name: cuts[int(name[1:]) - 1] for name in cls.model_fields})
 
 
 class TraceNumbers(BaseModel):
@@ -37,6 +65,10 @@ class TraceNumbers(BaseModel):
     diagnosis: str
     """What limits the busiest server."""
     losses: tuple[str, ...] = ()
+    call_ms: Quantiles | None = None
+    """Latency of those calls that ended."""
+    call_parts_ms: dict[CallPart, float] = {}
+    """Where the time of such a call goes, on average: the parts add up to the latency."""
 
 
 class Measurement(BaseModel):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
-from tuner.decide.result import StudyResult
+from tuner.decide.result import StudyAnswer
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.settings import Settings
 from tuner.present.figures.canvas import canvas
@@ -42,7 +42,7 @@ class ScalingCurve:
     best: str | None
 
 
-def scaling_curve(result: StudyResult) -> ScalingCurve:
+def scaling_curve(result: StudyAnswer) -> ScalingCurve:
     """The objective against `num_worker_threads`, or side by side where that is not what varies."""
     rows = [row for row in result.rows if not math.isnan(row.value)]
     found = [(_split(Settings.from_json(row.settings)), row) for row in rows]
@@ -136,7 +136,7 @@ def draw_scaling_curve(curve: ScalingCurve, axes: Axes) -> None:
     axes.legend(frameon=False, fontsize="small")
 
 
-def write_step_time_figure(result: StudyResult, paths: tuple[Path, ...]) -> None:
+def write_step_time_figure(result: StudyAnswer, paths: tuple[Path, ...]) -> None:
     """Draw the scaling curve to each path, in the format of its suffix (`.svg`, `.png`)."""
     curve = scaling_curve(result)
     with canvas((7, 4.2), paths) as figure:

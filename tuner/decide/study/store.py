@@ -1,121 +1,34 @@
 """The study in its Optuna storage: one trial per settings, every world's measurement with it.
 
-The only module that imports Optuna. A trial's intermediate values are its objective by block;
-the measurements themselves are system attributes, beside those that Optuna's own artifact
-store keeps there, so that a dashboard shows a person the summary and not every step time.
+A trial's intermediate values are its objective by block; the measurements themselves are system
+attributes, beside those that Optuna's own artifact store keeps there, so that a dashboard shows a
+person the summary and not every step time.
 """
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import optuna
-import sqlalchemy.exc
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
 from optuna.trial import Trial, TrialState, create_trial
 from pydantic import ValidationError
 
 from tuner.decide.records import Record, objective_value
+from tuner.decide.study.address import StudyAddress
+from tuner.decide.study.parameters import distributions_of, parameter_of
 from tuner.errors import UsageError
-from tuner.plan.knobs import KNOBS, IntegerKnob, SecondsKnob
-from tuner.plan.settings import Dimension, Settings, default_value
+from tuner.plan.settings import Settings
 from tuner.plan.study_plan import StudyPlan
-from tuner.plan.workload_spec import WorkloadSpec
 from tuner.world.environment import Environment
 from tuner.world.measurement import Failure
 
-FORMAT = 1
+FORMAT = 2
 _RECORD_KEY = "rpc_tuner:record:"
 
 # The study is the product's own display; Optuna's log lines would only break into it.
 optuna.logging.set_verbosity(optuna.logging.WARNING)
-
-
-@dataclass(frozen=True)
-class StudyAddress:
-    """Where a study is: a storage URL, and its name in there."""
-
-    url: str
-    name: str
-    in_own_folder: bool
-    """Whether it is the default database, whose folder the search makes."""
-
-    @classmethod
-    def of(cls, plan: StudyPlan, database: Path) -> "StudyAddress":
-        """The plan's storage URL, or SQLite in the study's folder."""
-        if plan.storage is None:
-            return cls(f"sqlite:///{database.resolve()}", plan.name, in_own_folder=True)
-        return cls(plan.storage, plan.name, in_own_folder=False)
-
-    @property
-    def sqlite_file(self) -> Path | None:
-        """The file behind a SQLite URL."""
-        with self.telling_why():
-            url = sqlalchemy.engine.make_url(self.url)
-        is_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
-        return Path(str(url.database)) if is_file else None
-
-    def __str__(self) -> str:
-        """The URL as it may be shown: without a password."""
-        try:
-            return sqlalchemy.engine.make_url(self.url).render_as_string(hide_password=True)
-        except sqlalchemy.exc.ArgumentError:
-            return self.url
-
-    def exists(self) -> bool:
-        """Whether the study is there. UsageError if the storage cannot be opened."""
-        return self.name in self.names()
-
-    def names(self) -> list[str]:
-        """The names of all studies in the storage. UsageError if it cannot be opened.
-
-        A SQLite file that does not exist is not created by asking.
-        """
-        file = self.sqlite_file
-        if file is not None and not file.exists():
-            if not self.in_own_folder and not file.resolve().parent.is_dir():
-                raise UsageError(
-                    f"cannot open the storage {self}: there is no folder {file.parent}"
-                )
-            return []
-        with self.telling_why():
-            return optuna.get_all_study_names(optuna.storages.get_storage(self.url))
-
-    def delete(self) -> None:
-        """Remove the study from its storage."""
-        with self.telling_why():
-            optuna.delete_study(study_name=self.name, storage=self.url)
-
-    def storage(self) -> optuna.storages.BaseStorage:
-        """The open storage. UsageError if it cannot be opened."""
-        with self.telling_why():
-            return optuna.storages.get_storage(self.url)
-
-    @contextmanager
-    def telling_why(self) -> Iterator[None]:
-        """Turn what a storage raises into a UsageError that names it."""
-        try:
-            yield
-        except (
-            ImportError,
-            OSError,
-            RuntimeError,
-            ValueError,
-            sqlalchemy.exc.SQLAlchemyError,
-            optuna.exceptions.OptunaError,
-        ) as error:
-            cause = (
-                str(error.__cause__ or error).strip().split("\n")[0].replace(self.url, str(self))
-            )
-            raise UsageError(f"cannot open the storage {self}: {cause}") from error
 
 
 class StudyStore:
@@ -152,17 +65,15 @@ class StudyStore:
         return cls(study, storage)
 
     @classmethod
-    def resume(
-        cls, address: StudyAddress, plan: StudyPlan, environment: Environment
-    ) -> "StudyStore":
-        """The study as it was left. UsageError if the plan or the machine is another one."""
+    def load(cls, address: StudyAddress) -> "StudyStore":
+        """The study as it was left. UsageError if there is none, or if it cannot be read."""
         storage = address.storage()
         try:
             study = optuna.load_study(
                 study_name=address.name, storage=storage, sampler=optuna.samplers.RandomSampler()
             )
         except KeyError:
-            raise UsageError(f"there is no study {address.name} in {address} to resume") from None
+            raise UsageError(f"there is no study {address.name} in {address}") from None
         attributes = study.user_attrs
         if "format" not in attributes:
             raise UsageError(
@@ -174,20 +85,50 @@ class StudyStore:
                 f"the study {address.name} has format {attributes['format']!r}; "
                 f"this version reads format {FORMAT}"
             )
+        return cls(study, storage)
+
+    @classmethod
+    def resume(
+        cls, address: StudyAddress, plan: StudyPlan, environment: Environment
+    ) -> "StudyStore":
+        """The study, to go on with by a plan that differs in its budget alone, if at all.
+
+        UsageError if it was measured by another plan or on another machine.
+        """
+        store = cls.load(address)
+        store._check_same(plan, environment)
+        store.note("plan", plan.to_json())
+        return store
+
+    def _check_same(self, plan: StudyPlan, environment: Environment) -> None:
+        then = self.plan(plan.out, plan.storage).fingerprint()
         problems = [
-            f"{key}: {_plain(before)} then, {_plain(now)} now"
+            f"{key}: {_plain(then[key])} then, {_plain(now)} now"
             for key, now in plan.fingerprint().items()
-            if (before := attributes["plan"].get(key)) != now
+            if then[key] != now
         ]
-        measured_on = Environment.model_validate(attributes["environment"])
         problems += [
-            f"{difference} (then, now)" for difference in measured_on.differences(environment)
+            f"{difference} (then, now)" for difference in self.environment.differences(environment)
         ]
         if problems:
             raise UsageError.about(
-                f"the study {address.name} cannot be resumed: it was measured differently", problems
+                f"the study {plan.name} cannot be resumed: it was measured differently", problems
             )
-        return cls(study, storage)
+
+    def plan(self, out: Path, storage: str | None) -> StudyPlan:
+        """The plan of the study, whose files are in the folder `out`. UsageError if damaged."""
+        try:
+            return StudyPlan.from_json(self._study.user_attrs["plan"], out=out, storage=storage)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            reason = str(error).split("\n")[0]
+            raise UsageError(
+                f"the study {self._study.study_name} is damaged: its plan: {reason}"
+            ) from None
+
+    @property
+    def environment(self) -> Environment:
+        """The machine and the software that it was measured with."""
+        return Environment.model_validate(self._study.user_attrs["environment"])
 
     def settings(self) -> list[Settings]:
         """The settings of every trial, by trial number; the baseline is number 0."""
@@ -283,6 +224,12 @@ class StudyStore:
         return self._study.user_attrs.get(key)
 
     @property
+    def measured_at(self) -> datetime:
+        """When its last session ended, as last noted; in UTC."""
+        noted = self.noted("measured_at")
+        return datetime.fromisoformat(noted) if noted else datetime.now(UTC)
+
+    @property
     def elapsed_s(self) -> float:
         """Wall time spent on this study in all its sessions, as last noted."""
         return float(self.noted("elapsed_s") or 0.0)
@@ -307,13 +254,13 @@ def _fill(study: optuna.Study, plan: StudyPlan, environment: Environment) -> Non
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         study.set_metric_names([plan.measuring.objective])
-    study.set_user_attr("plan", plan.fingerprint())
+    study.set_user_attr("plan", plan.to_json())
     study.set_user_attr("environment", environment.model_dump())
     candidates = plan.candidates()
-    distributions = _distributions(candidates, plan.workload)
+    distributions = distributions_of(candidates, plan.workload)
     for settings in candidates:
         parameters = {
-            str(dimension): _parameter(dimension, settings, plan.workload)
+            str(dimension): parameter_of(dimension, settings, plan.workload)
             for dimension in distributions
         }
         study.add_trial(
@@ -329,28 +276,3 @@ def _fill(study: optuna.Study, plan: StudyPlan, environment: Environment) -> Non
 
 def _plain(value: object) -> str:
     return str(value).replace("'", "")
-
-
-def _distributions(
-    candidates: Sequence[Settings], spec: WorkloadSpec
-) -> dict[Dimension, BaseDistribution]:
-    """One Optuna parameter per tuned dimension: a number where the knob is one, else its words."""
-    dimensions = dict.fromkeys(d for settings in candidates for d in settings.values)
-    found: dict[Dimension, BaseDistribution] = {}
-    for dimension in dimensions:
-        values = [_parameter(dimension, settings, spec) for settings in candidates]
-        knob = KNOBS[dimension.knob]
-        if isinstance(knob, IntegerKnob):
-            found[dimension] = IntDistribution(min(values), max(values))
-        elif isinstance(knob, SecondsKnob):
-            found[dimension] = FloatDistribution(min(values), max(values))
-        else:
-            found[dimension] = CategoricalDistribution(tuple(dict.fromkeys(values)))
-    return found
-
-
-def _parameter(dimension: Dimension, settings: Settings, spec: WorkloadSpec) -> Any:
-    knob = KNOBS[dimension.knob]
-    fallback = default_value(dimension.knob, spec)
-    value = settings.for_role(dimension.role).get(dimension.knob, fallback)
-    return value if isinstance(knob, IntegerKnob | SecondsKnob) else knob.format(value)

@@ -1,0 +1,1 @@
+"""The study in its Optuna storage. The only importer of Optuna."""

@@ -1,0 +1,91 @@
+"""Where a study is: a storage URL, and its name in there."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import optuna
+import sqlalchemy.exc
+
+from tuner.errors import UsageError
+from tuner.plan.study_plan import StudyPlan
+
+
+@dataclass(frozen=True)
+class StudyAddress:
+    """Where a study is: a storage URL, and its name in there."""
+
+    url: str
+    name: str
+    in_own_folder: bool
+    """Whether it is the default database, whose folder the search makes."""
+
+    @classmethod
+    def of(cls, plan: StudyPlan, database: Path) -> "StudyAddress":
+        """The plan's storage URL, or SQLite in the study's folder."""
+        if plan.storage is None:
+            return cls(f"sqlite:///{database.resolve()}", plan.name, in_own_folder=True)
+        return cls(plan.storage, plan.name, in_own_folder=False)
+
+    @property
+    def sqlite_file(self) -> Path | None:
+        """The file behind a SQLite URL."""
+        with self.telling_why():
+            url = sqlalchemy.engine.make_url(self.url)
+        is_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
+        return Path(str(url.database)) if is_file else None
+
+    def __str__(self) -> str:
+        """The URL as it may be shown: without a password."""
+        try:
+            return sqlalchemy.engine.make_url(self.url).render_as_string(hide_password=True)
+        except sqlalchemy.exc.ArgumentError:
+            return self.url
+
+    def exists(self) -> bool:
+        """Whether the study is there. UsageError if the storage cannot be opened."""
+        return self.name in self.names()
+
+    def names(self) -> list[str]:
+        """The names of all studies in the storage. UsageError if it cannot be opened.
+
+        A SQLite file that does not exist is not created by asking.
+        """
+        file = self.sqlite_file
+        if file is not None and not file.exists():
+            if not self.in_own_folder and not file.resolve().parent.is_dir():
+                raise UsageError(
+                    f"cannot open the storage {self}: there is no folder {file.parent}"
+                )
+            return []
+        with self.telling_why():
+            return optuna.get_all_study_names(optuna.storages.get_storage(self.url))
+
+    def delete(self) -> None:
+        """Remove the study from its storage."""
+        with self.telling_why():
+            optuna.delete_study(study_name=self.name, storage=self.url)
+
+    def storage(self) -> optuna.storages.BaseStorage:
+        """The open storage. UsageError if it cannot be opened."""
+        with self.telling_why():
+            return optuna.storages.get_storage(self.url)
+
+    @contextmanager
+    def telling_why(self) -> Iterator[None]:
+        """Turn what a storage raises into a UsageError that names it."""
+        try:
+            yield
+        except (
+            ImportError,
+            OSError,
+            RuntimeError,
+            ValueError,
+            sqlalchemy.exc.SQLAlchemyError,
+            optuna.exceptions.OptunaError,
+        ) as error:
+            cause = (
+                str(error.__cause__ or error).strip().split("\n")[0].replace(self.url, str(self))
+            )
+            raise UsageError(f"cannot open the storage {self}: {cause}") from error
