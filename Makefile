@@ -12,7 +12,7 @@ help:  ## This list
 
 $(READY): pyproject.toml constraints.txt
 	python3 -m venv $(VENV)
-	$(PYTHON) -m pip install --quiet --constraint constraints.txt --editable '.[dev,cartpole,dashboard,notebooks]'
+	$(PYTHON) -m pip install --quiet --constraint constraints.txt --editable '.[dev,cartpole,notebooks]'
 	touch $@
 
 search: $(READY)  ## Find the best num_worker_threads for the recipe's UDF, on this machine

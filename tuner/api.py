@@ -177,7 +177,9 @@ def _write_files(result: StudyAnswer, log: StudyLog, folder: StudyFolder) -> Non
     else:
         write_recommended(result, folder.recommended)
     if any(log.samples(trial) for trial in range(len(log.settings))):
-        write_step_time_figure(result, folder.figures)
+        write_step_time_figure(
+            result, (folder.figures / "step_time.svg", folder.figures / "step_time.png")
+        )
 
 
 def _forget(folder: StudyFolder, before: float) -> None:
@@ -188,6 +190,7 @@ def _forget(folder: StudyFolder, before: float) -> None:
     for failure in folder.failures.glob("*"):
         if failure.stat().st_mtime < before:
             shutil.rmtree(failure)
-    shutil.rmtree(folder.traces, ignore_errors=True)
-    for path in (folder.trials_csv, folder.recommended, *folder.figures):
+    for made in (folder.traces, folder.figures, folder.artifacts):
+        shutil.rmtree(made, ignore_errors=True)
+    for path in (folder.trials_csv, folder.recommended, folder.report):
         path.unlink(missing_ok=True)

@@ -93,12 +93,12 @@ def test_a_search_answers_and_leaves_its_files(tmp_path: Path) -> None:
     with (folder / "trials.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {row["label"] for row in rows} == {f"num_worker_threads={n}" for n in (1, 2, 16)}
-    svg = ET.parse(folder / "step_time.svg").getroot()
+    svg = ET.parse(folder / "figures" / "step_time.svg").getroot()
     assert svg.tag.endswith("svg")
     text = "".join(svg.itertext())
     assert "median step time (ms)" in text
     assert "baseline: num_worker_threads=16" in text
-    assert (folder / "step_time.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "figures" / "step_time.png").read_bytes().startswith(b"\x89PNG")
     leftovers = [path.name for path in folder.iterdir() if path.name.startswith(".")]
     assert leftovers == []
 

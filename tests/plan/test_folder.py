@@ -13,7 +13,7 @@ def test_the_files_have_the_names_of_the_contract() -> None:
     assert folder.trials_csv == Path("studies/udf/trials.csv")
     assert folder.recommended == Path("studies/udf/recommended.json")
     assert folder.failures == Path("studies/udf/failures")
-    assert [path.suffix for path in folder.figures] == [".svg", ".png"]
+    assert folder.report == Path("studies/udf/report.html")
 
 
 def test_each_failed_world_has_a_folder_of_its_own() -> None:

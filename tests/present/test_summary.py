@@ -72,10 +72,10 @@ def test_the_files_that_are_there_are_named(
     for path in (folder.database, folder.recommended):
         path.touch()
     assert summary(study_result(plan)).endswith("\nIn udf: study.db, recommended.json\n")
-    for path in (folder.trials_csv, *folder.figures):
+    for path in (folder.trials_csv, folder.report):
         path.touch()
     assert summary(study_result(plan)).endswith(
-        "\nIn udf: study.db, trials.csv, recommended.json, step_time.svg, step_time.png\n"
+        "\nIn udf: study.db, trials.csv, recommended.json, report.html\n"
     )
 
 

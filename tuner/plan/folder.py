@@ -34,9 +34,19 @@ class StudyFolder:
         return self.root / "recommended.json"
 
     @property
-    def figures(self) -> tuple[Path, Path]:
-        """The step-time figure, as SVG and as PNG."""
-        return self.root / "step_time.svg", self.root / "step_time.png"
+    def report(self) -> Path:
+        """The page that tells everything, for a browser."""
+        return self.root / "report.html"
+
+    @property
+    def figures(self) -> Path:
+        """The report's figures, each as SVG and as PNG."""
+        return self.root / "figures"
+
+    @property
+    def artifacts(self) -> Path:
+        """Optuna's artifact store of the study: what a dashboard shows with it."""
+        return self.root / "artifacts"
 
     @property
     def failures(self) -> Path:

@@ -54,7 +54,8 @@ def _measured(result: StudyAnswer) -> str:
             folder.database,
             folder.trials_csv,
             folder.recommended,
-            *folder.figures,
+            folder.report,
+            folder.figures,
             folder.traces,
         )
         if path.exists()
