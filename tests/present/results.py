@@ -1,18 +1,23 @@
 """Study results written by hand: what the presentation is given."""
 
+import itertools
 import math
+import random
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.plan.specs import threads, workload_spec
-from tuner.decide.records import OBJECTIVES
-from tuner.decide.result import StudyAnswer, TrialRow
+from tests.plan.specs import for_all, threads, workload_spec
+from tuner.decide.records import OBJECTIVES, Phase
+from tuner.decide.result import Observation, StudyAnswer, TrialDetail, TrialRow
 from tuner.decide.statistics import Interval
 from tuner.plan.settings import Settings
 from tuner.plan.study_plan import StudyPlan, draft_plan
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.world.environment import Environment
+from tuner.world.measurement import CallPart, Quantiles
 
 ENVIRONMENT = Environment(
     torch="2.13.0",
@@ -122,3 +127,112 @@ def nothing_ran(plan: StudyPlan) -> StudyAnswer:
         epsilon_achieved=None,
         rows=(failed(0, threads(16)), failed(1, threads(4))),
     )
+
+
+def quantiles(middle: float) -> Quantiles:
+    """Times around a median, with a long tail."""
+    return Quantiles(
+        p5=middle * 0.9,
+        p25=middle * 0.97,
+        p50=middle,
+        p75=middle * 1.05,
+        p95=middle * 1.3,
+        p99=middle * 2.2,
+    )
+
+
+def detail(step_ms: float) -> TrialDetail:
+    """A trial whose trace tells everything."""
+    call_ms = step_ms / 2
+    shares: dict[CallPart, float] = {
+        "transport": 0.2, "queue": 0.3, "on_cpu": 0.35, "run_queue": 0.1, "off_cpu": 0.05,
+    }  # fmt: skip
+    parts = {part: share * call_ms for part, share in shares.items()}
+    return TrialDetail(step_ms=quantiles(step_ms), call_ms=quantiles(call_ms), call_parts_ms=parts)
+
+
+def gridded(
+    plan: StudyPlan, grid: Mapping[str, Sequence[object]], step_ms: Callable[..., float],
+    *, blocks: int, broken: Collection[int] = (),
+) -> StudyAnswer:  # fmt: skip
+    """A study of a grid, whose `step_ms` is a function of the knobs: rows, worlds, details.
+
+    The first quarter of the blocks measures all settings, the second the faster half; then the
+    best meets the baseline, which is the first of the grid that has PyTorch's 16 threads. Some of
+    the worlds are far out. Trials in `broken` crashed.
+    """
+    points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    start = next(place for place, one in enumerate(points) if one["num_worker_threads"] == 16)
+    points.insert(0, points.pop(start))
+    chance = random.Random(7)
+    steps = [step_ms(**point) * chance.uniform(0.98, 1.02) for point in points]
+    ranked = sorted(set(range(len(points))) - set(broken), key=lambda trial: steps[trial])
+    observations = []
+    for block in range(blocks):
+        if block < blocks // 4:
+            alive = ranked
+        elif block < blocks // 2:
+            alive = [*ranked[: len(ranked) // 2], 0]
+        else:
+            alive = [ranked[0], 0]
+        phase: Phase = "race" if block < blocks // 2 else "confirmation"
+        for trial in sorted(set(alive)):
+            spike = 20.0 if (block, trial) in ((1, 0), (3, ranked[-1])) else 1.0
+            value = steps[trial] * (1 + 0.002 * block) * chance.gauss(1, 0.02) * spike
+            observations.append(Observation(trial, block, phase, value))
+    settings = [for_all(**point) for point in points]
+    rows = []
+    for trial in ranked:
+        threads_here = float(str(points[trial]["num_worker_threads"]))
+        rows.append(
+            replace(
+                measured(trial, settings[trial], steps[trial],
+                         (steps[trial] * 0.97, steps[trial] * 1.03)),
+                cpu_cores=0.5 + 0.4 * math.sqrt(threads_here) * chance.uniform(0.9, 1.1),
+                parallelism_mean=min(threads_here, 4.0) * 0.8,
+                parallelism_max=threads_here,
+                samples=sum(seen.trial == trial for seen in observations),
+            )
+        )  # fmt: skip
+    rows += [failed(trial, settings[trial]) for trial in sorted(broken)]
+    return study_result(
+        plan,
+        baseline=settings[0],
+        best=settings[ranked[0]],
+        challenger=settings[ranked[0]],
+        blocks=blocks,
+        worlds=len(observations),
+        rows=tuple(rows),
+        observations=tuple(observations),
+        details={trial: detail(steps[trial]) for trial in ranked},
+    )
+
+
+def big_study(plan_folder: Path) -> StudyAnswer:
+    """60 settings over three knobs, 40 blocks; two of the settings crashed."""
+    grid: dict[str, list[object]] = {
+        "num_worker_threads": [1, 2, 4, 8, 16],
+        "transports": ["shm", "uv", "shm+uv", None],
+        "intra_op_threads": [1, 2, 4],
+    }
+
+    def step_ms(num_worker_threads: int, transports: str | None, intra_op_threads: int) -> float:
+        contention = 1 + 0.02 * num_worker_threads * intra_op_threads
+        wire = 1.3 if transports == "uv" else 1.0
+        return 8 / min(num_worker_threads, 4) * contention * wire
+
+    return gridded(study_plan(plan_folder), grid, step_ms, blocks=40, broken=(7, 21))
+
+
+def two_knobs(plan_folder: Path, **changes: Any) -> StudyAnswer:
+    """12 settings over two knobs, 12 blocks; trial 5 crashed."""
+    grid: dict[str, list[object]] = {
+        "num_worker_threads": [1, 4, 16],
+        "transports": ["shm", "uv", "shm+uv", None],
+    }
+
+    def step_ms(num_worker_threads: int, transports: str | None) -> float:
+        return (6 / min(num_worker_threads, 4) + 0.5) * (1.2 if transports == "uv" else 1.0)
+
+    answer = gridded(study_plan(plan_folder), grid, step_ms, blocks=12, broken=(5,))
+    return replace(answer, **changes)

@@ -1,20 +1,30 @@
 """The figure of a study: the objective against a knob."""
 
 import math
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
-from tuner.decide.result import StudyAnswer
-from tuner.plan.knobs import NUM_WORKER_THREADS
-from tuner.plan.settings import Settings
-from tuner.present.figures.canvas import canvas
+from tuner.decide.result import StudyAnswer, TrialRow
+from tuner.plan.knobs import NUM_WORKER_THREADS, Value
+from tuner.plan.settings import Dimension, Settings
+from tuner.present.figures.axis import threads_axis
+from tuner.present.figures.cast import Cast, cast_of, differing, shown_rows
+from tuner.present.figures.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.legends import Entry, entry_name, legend_above
+from tuner.present.figures.rows import Rows
+from tuner.present.figures.spread import reach, top_of
+from tuner.present.figures.theme import BASELINE, BEST, INK, OTHER, SERIES
+from tuner.present.numbers import counted, three_digits
 
 # Readable in grey: the series differ in marker and line, not only in colour.
-_MARKERS = ("o", "s", "^", "D", "v", "P")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))
+_MOST_SERIES = 5
+"""More series than this cannot be told apart: then the others are grey."""
 
 
 class CurvePoint(NamedTuple):
@@ -33,111 +43,220 @@ class ScalingCurve:
 
     x_label: str
     y_label: str
-    title: str
     series: dict[str, list[CurvePoint]]
     ticks: dict[float, str]
     numeric: bool
-    """Whether x is a number of threads (drawn on a log2 axis) or a position."""
+    """Whether x is a number of threads (drawn on a log2 axis) or the place of a row."""
     baseline: str
     best: str | None
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What the settings are called, by label."""
+    left_out: int = 0
+    """How many settings that were measured are not in the figure."""
+
+    @property
+    def points(self) -> list[CurvePoint]:
+        """The points of all series."""
+        return [point for series in self.series.values() for point in series]
+
+    @property
+    def rows(self) -> Rows:
+        """A row per settings, where these have no number of threads."""
+        return Rows(tuple(self.ticks.values()))
+
+    @property
+    def named(self) -> list[str]:
+        """The series to tell apart: those of the baseline and of the best, and the fastest."""
+
+        def rank(name: str) -> tuple[bool, float]:
+            points = self.series[name]
+            marked = any(point.label in (self.baseline, self.best) for point in points)
+            return (not marked, min(point.value for point in points))
+
+        kept = sorted(self.series, key=rank)[:_MOST_SERIES]
+        return [name for name in self.series if name in kept]
+
+    @property
+    def top(self) -> float:
+        """Up to where the objective is drawn."""
+        return top_of(self.points)
 
 
 def scaling_curve(result: StudyAnswer) -> ScalingCurve:
-    """The objective against `num_worker_threads`, or side by side where that is not what varies."""
-    rows = [row for row in result.rows if not math.isnan(row.value)]
-    found = [(_split(Settings.from_json(row.settings)), row) for row in rows]
-    numeric = len({threads for (threads, _), _ in found}) > 1 and all(
-        threads is not None for (threads, _), _ in found
-    )
+    """The objective against `num_worker_threads`, or row by row where that is not what varies."""
+    cast = cast_of(result)
+    measured = [row for row in result.rows if not math.isnan(row.value)]
+    split = [_split(items) for items in differing([_settings(row) for row in measured])]
+    numbers = {number for _, number, _ in split}
+    numeric = len(numbers) > 1 and None not in numbers
+    rows = measured if numeric else shown_rows(cast, measured)
+    parts = [(number, rest) for _, number, rest in split] if numeric else [(None, "")] * len(rows)
+    knobs = {str(dimension) for dimension, _, _ in split}
+    threads_name = knobs.pop() if len(knobs) == 1 else NUM_WORKER_THREADS.name
     series: dict[str, list[CurvePoint]] = {}
     ticks: dict[float, str] = {}
-    for position, ((threads, rest), row) in enumerate(found):
-        x = float(threads) if numeric and threads is not None else float(position)
-        ticks[x] = f"{x:g}" if numeric else row.label
+    for position, ((threads, rest), row) in enumerate(zip(parts, rows, strict=True)):
+        x = float(position if threads is None else threads)
+        ticks[x] = cast.name(row.label) if threads is None else f"{x:g}"
         point = CurvePoint(x, row.value, row.ci_low, row.ci_high, row.label)
-        series.setdefault(rest if numeric else "", []).append(point)
+        series.setdefault(rest, []).append(point)
     for points in series.values():
         points.sort()
     objective = result.objective
     return ScalingCurve(
-        x_label=NUM_WORKER_THREADS.name if numeric else "settings",
+        x_label=threads_name if numeric else cast.knob or "settings",
         y_label=f"{objective.label} ({objective.unit})",
-        title=f"{result.plan.workload.reference}: {objective.label} by settings",
         series=series,
         ticks=dict(sorted(ticks.items())),
         numeric=numeric,
         baseline=str(result.baseline),
         best=None if result.best is None else str(result.best),
+        names={row.label: cast.full_name(row.label) for row in rows},
+        left_out=len(measured) - len(rows),
     )
 
 
-def _split(settings: Settings) -> tuple[int | None, str]:
-    """The worker threads if the settings have one number of them, and the rest as a label."""
-    threads: int | None = None
-    rest = []
-    for dimension, value in settings.items:
-        if dimension.knob == NUM_WORKER_THREADS.name and threads is None:
+def _settings(row: TrialRow) -> Settings:
+    return Settings.from_json(row.settings)
+
+
+def _split(items: Sequence[tuple[Dimension, Value]]) -> tuple[Dimension | None, int | None, str]:
+    """The first number of worker threads and whose it is, and the rest as a label."""
+    for place, (dimension, value) in enumerate(items):
+        if dimension.knob == NUM_WORKER_THREADS.name:
             assert isinstance(value, int)
-            threads = value
-        else:
-            rest.append((dimension, value))
-    return threads, str(Settings.of(rest)) if rest else ""
+            rest = [*items[:place], *items[place + 1 :]]
+            return dimension, value, str(Settings.of(rest)) if rest else ""
+    return None, None, ""
 
 
 def draw_scaling_curve(curve: ScalingCurve, axes: Axes) -> None:
     """Points with their intervals, series joined by lines, baseline and best marked and named."""
-    for index, (name, points) in enumerate(curve.series.items()):
-        spread = [
-            [0.0 if math.isnan(p.low) else p.value - p.low for p in points],
-            [0.0 if math.isnan(p.high) else p.high - p.value for p in points],
-        ]
-        axes.errorbar(
+    if curve.numeric:
+        handles = _draw_series(curve, axes)
+        threads_axis(axes, "x", curve.ticks)
+        axes.set_xlabel(curve.x_label)
+        axes.yaxis.set_major_locator(MaxNLocator(6))
+        axes.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))
+    else:
+        handles = []
+        rows = curve.rows
+        for point in curve.points:
+            axes.errorbar(
+                point.value, rows.at[int(point.x)], xerr=reach([point], curve.top), marker="o",
+                markersize=5, color=SERIES[0].light, linewidth=1.2, capsize=3, zorder=6,
+            )  # fmt: skip
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_formatter(ScalarFormatter(useOffset=False))
+        rows.draw(axes, curve.x_label)
+    handles = [*_mark(curve, axes), *handles]
+    if curve.points:
+        (axes.set_ylim if curve.numeric else axes.set_xlim)(0, curve.top)
+    (axes.set_ylabel if curve.numeric else axes.set_xlabel)(curve.y_label)
+    lines = 0.3 if curve.numeric else curve.rows.heading_lines(curve.x_label)
+    legend_above(axes, handles, lines_between=lines)
+
+
+def _draw_series(curve: ScalingCurve, axes: Axes) -> list[Entry]:
+    """Draw the series; returns those to name in a legend."""
+    named = curve.named
+    others = [points for name, points in curve.series.items() if name not in named]
+    handles: list[Entry] = []
+    lines: Sequence[Entry] = []
+    for points in others:
+        lines = axes.plot(
+            [p.x for p in points], [p.value for p in points], color=OTHER.light, linewidth=0.7,
+            marker=".", markersize=3,
+            label=counted(len(others), "other combination"),
+        )  # fmt: skip
+    for index, name in enumerate(named):
+        points = curve.series[name]
+        colour = SERIES[index % len(SERIES)].light
+        drawn_series = axes.errorbar(
             [p.x for p in points],
             [p.value for p in points],
-            yerr=spread,
-            marker=_MARKERS[index % len(_MARKERS)],
-            linestyle="-" if curve.numeric else "none",
+            yerr=reach(points, curve.top),
+            marker=MARKERS[index % len(MARKERS)],
+            markersize=5,
+            color=colour,
+            linestyle=LINES[index % len(LINES)],
             linewidth=1.2,
-            capsize=4,
+            capsize=3,
             zorder=6,  # above the marks, which would hide a short interval
-            label=name or "settings",
+            label=entry_name(name),
         )
-    points = [point for series in curve.series.values() for point in series]
+        if name:
+            handles.append(drawn_series)
+    return [*handles, *lines[:1]]
+
+
+def _mark(curve: ScalingCurve, axes: Axes) -> list[Entry]:
+    """Mark the baseline and the best; returns the marks."""
+    marks: list[Entry] = []
     for label, text, marker, colour in (
-        (curve.baseline, "baseline", "s", "black"),
-        (curve.best, "best", "*", "tab:orange"),
+        (curve.baseline, "baseline", "s", BASELINE),
+        (curve.best, "best", "*", BEST),
     ):
-        for point in points:
+        for point in curve.points:
             if point.label == label:
-                axes.plot(
-                    point.x,
-                    point.value,
+                marks += axes.plot(
+                    point.x if curve.numeric else point.value,
+                    point.value if curve.numeric else curve.rows.at[int(point.x)],
                     marker=marker,
-                    markersize=15,
-                    markerfacecolor="none" if text == "baseline" else colour,
-                    markeredgecolor="black",
+                    markersize=13,
+                    markerfacecolor="none" if text == "baseline" else colour.light,
+                    markeredgecolor=INK.light if text == "best" else colour.light,
                     linestyle="none",
-                    label=f"{text}: {label}",
+                    label=entry_name(f"{text}: {curve.names.get(label, label)}"),
                     zorder=5,
                 )
-    if curve.numeric:
-        axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_locator(FixedLocator(list(curve.ticks)))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xticklabels(
-        list(curve.ticks.values()), rotation=0 if curve.numeric else 30,
-        ha="center" if curve.numeric else "right",
+    return marks
+
+
+def step_time_figure(answer: StudyAnswer) -> DrawnFigure | None:
+    """The scaling curve with words; None where nothing was measured."""
+    curve = scaling_curve(answer)
+    if not curve.points:
+        return None
+    height = 2.7 if curve.numeric else 0.75 + curve.rows.height_in
+    return drawn(
+        _words(answer, curve, cast_of(answer)), height,
+        lambda figure: draw_scaling_curve(curve, figure.add_subplot()),
     )  # fmt: skip
-    axes.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel(curve.x_label)
-    axes.set_ylabel(curve.y_label)
-    axes.set_title(curve.title)
-    axes.legend(frameon=False, fontsize="small")
 
 
-def write_step_time_figure(result: StudyAnswer, paths: tuple[Path, ...]) -> None:
-    """Draw the scaling curve to each path, in the format of its suffix (`.svg`, `.png`)."""
-    curve = scaling_curve(result)
-    with canvas((7, 4.2), paths) as figure:
-        draw_scaling_curve(curve, figure.add_subplot())
+def _words(answer: StudyAnswer, curve: ScalingCurve, cast: Cast) -> Words:
+    confidence = f"{answer.plan.measuring.confidence * 100:g} %"
+    caption = (
+        f"Each mark is the {answer.objective.label} of one settings over its worlds, the bar its "
+        f"{confidence} interval; lower is better."
+    )
+    if curve.left_out:
+        shown = len(curve.points)
+        caption += f" Shown are {shown} of {shown + curve.left_out} settings, the fastest."
+    if curve.numeric and len(curve.series) > len(curve.named):
+        caption += " Grey lines are combinations of the other knobs that are slower."
+    return Words(
+        name="step_time",
+        title=f"{_capital(answer.objective.label)} by settings",
+        caption=caption,
+        alt=f"{_capital(answer.objective.label)} {cast.by}: "
+        + values_text(answer, cast, curve.points),
+    )
+
+
+def values_text(answer: StudyAnswer, cast: Cast, points: Iterable[CurvePoint]) -> str:
+    """`4 (best) 2 ms (1.9 to 2.1), ...`, the fastest first, eight at most."""
+    ordered = sorted(points, key=lambda point: point.value)
+    texts = []
+    for point in ordered[:8]:
+        text = f"{cast.row_name(point.label)} {three_digits(point.value)} {answer.objective.unit}"
+        if math.isfinite(point.low) and math.isfinite(point.high):
+            text += f" ({three_digits(point.low)} to {three_digits(point.high)})"
+        texts.append(text)
+    more = f", and {len(ordered) - 8} slower settings" if len(ordered) > 8 else ""
+    return ", ".join(texts) + more
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

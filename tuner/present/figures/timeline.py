@@ -97,10 +97,13 @@ class _Excerpt(NamedTuple):
         return (ns - self.start_ns) / 1e6
 
 
-def timeline(trace: Trace, title: str = "", *, steps: int | None = None) -> Timeline:
+def timeline(
+    trace: Trace, title: str = "", *, steps: int | None = None, finest: int = FINEST
+) -> Timeline:
     """What the threads of the servers did, in the whole trace or in an excerpt from its middle.
 
-    `steps` asks for so many steps at most, to set traces side by side.
+    `steps` asks for so many steps at most, to set traces side by side; `finest` is how many
+    operators beside each other the picture can show.
     """
     work = _served_calls(trace)
     of_calls = not work.empty
@@ -119,7 +122,7 @@ def timeline(trace: Trace, title: str = "", *, steps: int | None = None) -> Time
         note=excerpt.note + _omitted(work, lanes),
         start_ms=(excerpt.start_ns - window(trace)[0]) / 1e6,
         length_ms=excerpt.ms(excerpt.end_ns),
-        servers=tuple(_Scene(trace, work, of_calls, excerpt).servers(lanes)),
+        servers=tuple(_Scene(trace, work, of_calls, excerpt, finest).servers(lanes)),
         functions=tuple(busy_ns.sort_values(ascending=False, kind="stable").index),
         steps=excerpt.steps,
     )
@@ -229,6 +232,7 @@ class _Scene(NamedTuple):
     work: pd.DataFrame
     of_calls: bool
     excerpt: _Excerpt
+    finest: int
 
     def servers(self, lanes: pd.DataFrame) -> Iterator[ServerLanes]:
         """The servers of these threads."""
@@ -261,7 +265,7 @@ class _Scene(NamedTuple):
     def _operators(self, part: pd.DataFrame) -> Iterator[tuple[float, float]]:
         if not self.of_calls:
             return
-        between_ns = (self.excerpt.end_ns - self.excerpt.start_ns) // FINEST
+        between_ns = (self.excerpt.end_ns - self.excerpt.start_ns) // self.finest
         start, end = part["start_ns"].to_numpy(), part["end_ns"].to_numpy() + between_ns
         busy = united(Spans(np.zeros_like(start), start, end))
         for start_ns, end_ns in zip(busy.start, busy.end - between_ns, strict=True):

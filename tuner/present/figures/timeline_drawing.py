@@ -3,26 +3,32 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
+from typing import NamedTuple
 
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, PathPatch
+from matplotlib.path import Path as MplPath
 
 from tuner.errors import UsageError
-from tuner.present.figures.canvas import canvas
-from tuner.present.figures.timeline import Lane, ServerLanes, Timeline, timeline
+from tuner.present.figures.canvas import SMALL, canvas
+from tuner.present.figures.legends import entry_name, legend_below
+from tuner.present.figures.theme import (
+    EDGES,
+    FUNCTIONS,
+    IDLE,
+    IN_FLIGHT,
+    MUTED,
+    OPERATORS,
+    OTHER_FUNCTIONS,
+    OTHER_FUNCTIONS_EDGE,
+    Colour,
+)
+from tuner.present.figures.timeline import FINEST, Lane, ServerLanes, Timeline, timeline
 from tuner.present.numbers import counted, three_digits
 from tuner.trace.schema import Trace
 
-# Told apart by the colour-blind, and in grey by their lightness: Paul Tol's medium contrast.
-_COLOURS = ("#6699CC", "#EECC66", "#004488", "#EE99AA", "#994455", "#997700")
 _OTHERS = "other functions"
-_OTHERS_COLOUR = "#DDDDDD"
-_DARK = 0.4
-"""Luminance of the colours that a darker edge would not show on."""
-_OPERATORS_COLOUR = "#222222"
-_IN_FLIGHT_COLOUR = "#BBBBBB"
-_IDLE_COLOUR = "#F3F3F3"
 _HATCHES = {"inferred": "////", "unfinished": "xxxx"}
 _KINDS = {
     "inferred": "served without Python; known by its operators",
@@ -35,8 +41,67 @@ _BAR, _STRIP = 0.6, 0.14
 """Heights of a bar, and of the strip of operators below it, in lanes."""
 
 
-def draw_timeline(timeline: Timeline, axes: Axes, colours: Mapping[str, str] | None = None) -> None:
-    """Draw the lanes from the top down; `colours` by function, where timelines share them."""
+class Paint(NamedTuple):
+    """The colours of a function's bars, and of their edges and hatches."""
+
+    fill: Colour
+    edge: Colour
+
+
+_PAINTS = tuple(Paint(*pair) for pair in zip(FUNCTIONS, EDGES, strict=True))
+_OTHERS_PAINT = Paint(OTHER_FUNCTIONS, OTHER_FUNCTIONS_EDGE)
+
+
+class Scales(NamedTuple):
+    """Timelines to set beside each other, and what is the same for all of them."""
+
+    shown: list[Timeline]
+    longest_ms: float
+    highest: float
+    colours: dict[str, Paint]
+
+    def legend(self, width: int = 1000) -> list[Patch]:
+        """An entry for each thing that is drawn, its name in lines of so many letters."""
+        entries = _legend(self.shown, self.colours)
+        for entry in entries:
+            entry.set_label(entry_name(str(entry.get_label()), width))
+        return entries
+
+    def draw(self, each: Timeline, axes: Axes, *, narrow: bool = False) -> None:
+        """Draw one of them."""
+        draw_timeline(each, axes, self.colours, narrow=narrow)
+        axes.set_xlim(0, self.longest_ms * 1.002)
+        axes.set_ylim(self.highest, 0)
+
+    @property
+    def height_in(self) -> float:
+        """Inches of all but the legend."""
+        return 1.3 + 0.27 * self.highest
+
+
+def scales(traces: Sequence[tuple[str, Trace]], finest: int = FINEST) -> Scales:
+    """The timelines of named traces, of each as many steps; `finest` as in `timeline`."""
+    shown = _comparable(traces, finest)
+    colours = _palette(shown)
+    return Scales(
+        shown,
+        max(each.length_ms for each in shown),
+        max(_total_height(each) for each in shown),
+        colours,
+    )
+
+
+def draw_timeline(
+    timeline: Timeline,
+    axes: Axes,
+    colours: Mapping[str, Paint] | None = None,
+    *,
+    narrow: bool = False,
+) -> None:
+    """Draw the lanes from the top down; `colours` by function, where timelines share them.
+
+    Where it is `narrow`, long texts are broken.
+    """
     colours = _palette([timeline]) if colours is None else colours
     top, ticks = 0.0, dict[float, str]()
     for server in timeline.servers:
@@ -44,7 +109,8 @@ def draw_timeline(timeline: Timeline, axes: Axes, colours: Mapping[str, str] | N
         top += _height(server) + _GAP
     axes.set_xlim(0, timeline.length_ms or 1.0)
     axes.set_ylim(_total_height(timeline), 0)
-    axes.set_yticks(list(ticks), list(ticks.values()), fontsize="small")
+    labels = [narrowed(label) if narrow else label for label in ticks.values()]
+    axes.set_yticks(list(ticks), labels, fontsize=SMALL)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.grid(axis="y", visible=False)
@@ -54,7 +120,7 @@ def draw_timeline(timeline: Timeline, axes: Axes, colours: Mapping[str, str] | N
     axes.set_title(timeline.title, loc="left", weight="bold", pad=18)
     axes.annotate(
         timeline.note, (0, 1), xycoords="axes fraction", xytext=(0, 6), textcoords="offset points",
-        fontsize="small", color="#555555",
+        fontsize=SMALL, color=MUTED.light,
     )  # fmt: skip
 
 
@@ -72,34 +138,31 @@ def write_timelines_figure(traces: Sequence[tuple[str, Trace]], path: Path) -> N
     Of each as many steps are shown, where the traces know their steps. UsageError if none of them
     holds anything to show.
     """
-    shown = _comparable(traces)
+    shared = scales(traces)
+    shown = shared.shown
     if not any(each.servers for each in shown):
         raise UsageError(f"there is no timeline to draw: {shown[0].note}")
-    longest_ms = max(each.length_ms for each in shown)
-    highest = max(_total_height(each) for each in shown)
-    colours = _palette(shown)
-    legend, columns = _legend(shown, colours), 2 * len(shown) + 1
+    legend, columns = shared.legend(), 2 * len(shown) + 1
     width = 11.0 if len(shown) == 1 else 7.2 * len(shown)
-    height = 1.3 + 0.27 * highest + 0.2 * math.ceil(len(legend) / columns)
+    height = shared.height_in + 0.2 * math.ceil(len(legend) / columns)
     with canvas((width, height), [path]) as figure:
         for place, each in enumerate(shown, start=1):
-            axes = figure.add_subplot(1, len(shown), place)
-            draw_timeline(each, axes, colours)
-            axes.set_xlim(0, longest_ms * 1.002)
-            axes.set_ylim(highest, 0)
-        figure.legend(
-            handles=legend, loc="outside lower left", ncols=columns, frameon=False,
-            fontsize="small",
-        )  # fmt: skip
+            shared.draw(each, figure.add_subplot(1, len(shown), place))
+        legend_below(figure, legend, columns)
 
 
-def _comparable(traces: Sequence[tuple[str, Trace]]) -> list[Timeline]:
-    shown = [timeline(trace, title) for title, trace in traces]
+def narrowed(name: str) -> str:
+    """The name of a lane in short lines."""
+    return fill(name, 16)
+
+
+def _comparable(traces: Sequence[tuple[str, Trace]], finest: int) -> list[Timeline]:
+    shown = [timeline(trace, title, finest=finest) for title, trace in traces]
     steps = {each.steps for each in shown}
     if len(steps) == 1 or None in steps:
         return shown
     fewest = min(number for number in steps if number is not None)
-    return [timeline(trace, title, steps=fewest) for title, trace in traces]
+    return [timeline(trace, title, steps=fewest, finest=finest) for title, trace in traces]
 
 
 def _total_height(timeline: Timeline) -> float:
@@ -112,7 +175,7 @@ def _height(server: ServerLanes) -> float:
 
 
 def _draw_server(
-    server: ServerLanes, length_ms: float, top: float, colours: Mapping[str, str], axes: Axes
+    server: ServerLanes, length_ms: float, top: float, colours: Mapping[str, Paint], axes: Axes
 ) -> dict[float, str]:
     """Draw a server from `top` down; returns what is where: the labels by the middles of lanes."""
     at_heading = (0, top + _HEADING * 0.75)
@@ -120,8 +183,7 @@ def _draw_server(
     top += _HEADING
     labels = {}
     if server.in_flight:
-        most = max(level for _, level in server.in_flight)
-        labels[top + _IN_FLIGHT / 2] = f"up to {counted(most, 'call')} under way"
+        labels[top + _IN_FLIGHT / 2] = under_way(server)
         _draw_in_flight(server, length_ms, top, axes)
         top += _IN_FLIGHT
     for lane in server.lanes:
@@ -131,6 +193,12 @@ def _draw_server(
     return labels
 
 
+def under_way(server: ServerLanes) -> str:
+    """What the lane of the calls to a server is called."""
+    most = max((level for _, level in server.in_flight), default=0)
+    return f"up to {counted(most, 'call')} under way"
+
+
 def _draw_in_flight(server: ServerLanes, length_ms: float, top: float, axes: Axes) -> None:
     """The number of calls under way, as steps from the floor of its lane."""
     most = max(level for _, level in server.in_flight) or 1
@@ -138,72 +206,76 @@ def _draw_in_flight(server: ServerLanes, length_ms: float, top: float, axes: Axe
     times = [at_ms for at_ms, _ in server.in_flight]
     levels = [floor - height * level / most for _, level in server.in_flight]
     axes.fill_between(
-        [*times, length_ms], [*levels, levels[-1]], floor, step="post", color=_IN_FLIGHT_COLOUR,
+        [*times, length_ms], [*levels, levels[-1]], floor, step="post", color=IN_FLIGHT.light,
         linewidth=0,
     )  # fmt: skip
 
 
 def _draw_lane(
-    lane: Lane, length_ms: float, top: float, colours: Mapping[str, str], axes: Axes
+    lane: Lane, length_ms: float, top: float, colours: Mapping[str, Paint], axes: Axes
 ) -> None:
     bar_top = top + (_LANE - _BAR - _STRIP) / 2
-    axes.broken_barh([(0, length_ms)], (bar_top, _BAR), facecolor=_IDLE_COLOUR, zorder=1)
+    axes.broken_barh([(0, length_ms)], (bar_top, _BAR), facecolor=IDLE.light, linewidth=0, zorder=1)
     alike: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for bar in lane.bars:
         alike.setdefault((bar.what, bar.kind), []).append((bar.start_ms, bar.end_ms - bar.start_ms))
     for (what, kind), spans in alike.items():
-        colour = colours.get(what, _OTHERS_COLOUR)
+        paint = colours.get(what, _OTHERS_PAINT)
         axes.broken_barh(
             spans,
             (bar_top, _BAR),
-            facecolor=colour,
-            edgecolor=_edge(colour),
+            facecolor=paint.fill.light,
+            edgecolor=paint.edge.light,
             hatch=_HATCHES.get(kind),
             linewidth=0.6,
             zorder=2,
         )
-    axes.broken_barh(
-        [(start_ms, end_ms - start_ms) for start_ms, end_ms in lane.operators],
-        (bar_top + _BAR, _STRIP),
-        facecolor=_OPERATORS_COLOUR,
-        linewidth=0,
-        zorder=2,
+    _draw_strip(lane.operators, bar_top + _BAR, axes)
+
+
+def _draw_strip(spans: Sequence[tuple[float, float]], top: float, axes: Axes) -> None:
+    """The spans as rectangles of one path: there can be thousands."""
+    if not spans:
+        return
+    corners = [
+        corner
+        for start_ms, end_ms in spans
+        for corner in (
+            (start_ms, top), (end_ms, top), (end_ms, top + _STRIP), (start_ms, top + _STRIP),
+            (start_ms, top),
+        )
+    ]  # fmt: skip
+    codes = [MplPath.MOVETO, *[MplPath.LINETO] * 3, MplPath.CLOSEPOLY] * len(spans)
+    axes.add_patch(
+        PathPatch(MplPath(corners, codes), facecolor=OPERATORS.light, linewidth=0, zorder=2)
     )
 
 
-def _palette(timelines: Sequence[Timeline]) -> dict[str, str]:
+def _palette(timelines: Sequence[Timeline]) -> dict[str, Paint]:
     """The colours of the functions with the most time; the others share one."""
     functions = dict.fromkeys(name for each in timelines for name in each.functions)
-    return dict(zip(functions, _COLOURS, strict=False))
+    return dict(zip(functions, _PAINTS, strict=False))
 
 
-def _legend(timelines: Sequence[Timeline], colours: Mapping[str, str]) -> list[Patch]:
+def _legend(timelines: Sequence[Timeline], colours: Mapping[str, Paint]) -> list[Patch]:
     """An entry for each thing that is drawn, and for no other."""
     servers = [server for each in timelines for server in each.servers]
     lanes = [lane for server in servers for lane in server.lanes]
     bars = [bar for lane in lanes for bar in lane.bars]
-    drawn = {bar.what for bar in bars}
-    entries = [_patch(colour, name) for name, colour in colours.items() if name in drawn]
-    if drawn - set(colours):
-        entries.append(_patch(_OTHERS_COLOUR, _OTHERS))
+    named = {bar.what for bar in bars}
+    entries = [_patch(paint, name) for name, paint in colours.items() if name in named]
+    if named - set(colours):
+        entries.append(_patch(_OTHERS_PAINT, _OTHERS))
     kinds = {bar.kind for bar in bars}
     entries += [
-        Patch(facecolor="white", edgecolor="#555555", hatch=_HATCHES[kind], label=label)
+        Patch(facecolor="none", edgecolor=MUTED.light, hatch=_HATCHES[kind], label=label)
         for kind, label in _KINDS.items()
         if kind in kinds
     ]
     if any(lane.operators for lane in lanes):
-        entries.append(Patch(facecolor=_OPERATORS_COLOUR, label="inside operators"))
+        entries.append(Patch(facecolor=OPERATORS.light, linewidth=0, label="inside operators"))
     return entries
 
 
-def _patch(colour: str, label: str) -> Patch:
-    return Patch(facecolor=colour, edgecolor=_edge(colour), label=label)
-
-
-def _edge(colour: str) -> tuple[float, float, float]:
-    """A colour for the edge and the hatch on this one: darker, on a dark one lighter."""
-    red, green, blue = to_rgb(colour)
-    light = 0.3 * red + 0.6 * green + 0.1 * blue > _DARK
-    weight, ground = (0.6, 0.0) if light else (0.5, 0.5)
-    return (weight * red + ground, weight * green + ground, weight * blue + ground)
+def _patch(paint: Paint, label: str) -> Patch:
+    return Patch(facecolor=paint.fill.light, edgecolor=paint.edge.light, label=label)

@@ -1,0 +1,103 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from tests.plan.specs import threads
+from tests.present.results import big_study, measured, study_result
+from tuner.decide.result import Observation, StudyAnswer
+from tuner.plan.study_plan import StudyPlan
+from tuner.present.figures.blocks import BlockPoint, blocks, blocks_figure, draw_blocks
+
+
+def seen(
+    *values: tuple[int, int, float], confirmed: tuple[int, ...] = ()
+) -> tuple[Observation, ...]:
+    """Observations from trial, block and value."""
+    return tuple(
+        Observation(trial, block, "confirmation" if block in confirmed else "race", value)
+        for trial, block, value in values
+    )
+
+
+def test_the_baseline_and_the_best_are_lines_and_the_others_are_marks(plan: StudyPlan) -> None:
+    observations = seen((0, 0, 3.0), (1, 0, 2.0), (2, 0, 2.5), (0, 1, 3.1), (1, 1, 2.1),
+                        confirmed=(1,))  # fmt: skip
+    shown = blocks(study_result(plan, observations=observations))
+    assert shown is not None
+    assert shown.leading == {
+        "baseline": (BlockPoint(0, 3.0), BlockPoint(1, 3.1)),
+        "best": (BlockPoint(0, 2.0), BlockPoint(1, 2.1)),
+    }
+    assert shown.names["best"] == "best: num_worker_threads=4"
+    assert shown.others == (BlockPoint(0, 2.5),)
+    assert (shown.other_settings, shown.confirmation_from, shown.outside) == (1, 1, 0)
+
+
+def test_where_the_baseline_stays_its_challenger_is_a_line(plan: StudyPlan) -> None:
+    answer = study_result(
+        plan, best=threads(16), challenger=threads(8), observations=seen((0, 0, 3.0), (2, 0, 2.9))
+    )
+    shown = blocks(answer)
+    assert shown is not None
+    assert list(shown.leading) == ["baseline", "challenger"]
+    assert shown.others == ()
+    assert shown.confirmation_from is None
+
+
+def test_an_outlier_does_not_squash_the_rest(plan: StudyPlan) -> None:
+    values = [(0, block, 3.0 + block % 3 / 10) for block in range(20)]
+    values += [(0, 20, 300.0), (2, 3, 0.01), *((2, block, 2.5) for block in range(4, 12))]
+    answer = study_result(plan, observations=seen(*values))
+    shown = blocks(answer)
+    assert shown is not None
+    assert shown.outside == 2
+    assert 2.3 < shown.low < 2.5
+    assert 3.2 < shown.high < 3.5
+    figure = blocks_figure(answer)
+    assert figure is not None
+    assert "2 outliers are drawn as arrows at the edge" in figure.caption
+
+
+def test_slow_settings_are_no_outliers(plan: StudyPlan) -> None:
+    values = [(0, block, 3.0) for block in range(8)] + [(3, block, 30.0) for block in range(8)]
+    shown = blocks(study_result(plan, observations=seen(*values)))
+    assert shown is not None
+    assert shown.outside == 0
+    assert shown.high > 30
+
+
+def test_an_outlier_is_an_arrow_at_the_edge_and_the_confirmation_has_a_line(
+    tmp_path: Path,
+) -> None:
+    answer = big_study(tmp_path)
+    shown = blocks(answer)
+    assert shown is not None
+    assert shown.confirmation_from == 20
+    assert len(shown.others) + sum(map(len, shown.leading.values())) == answer.worlds
+    axes = Figure().add_subplot()
+    draw_blocks(shown, axes)
+    arrows = {
+        (line.get_marker(), x)
+        for line in axes.lines
+        if line.get_marker() in ("^", "v")
+        for x in np.asarray(line.get_xdata()).tolist()
+    }
+    assert arrows == {("^", 2), ("^", 4)}
+    assert "confirmation →" in [text.get_text() for text in axes.texts]
+    assert [20.5, 20.5] in [np.asarray(line.get_xdata()).tolist() for line in axes.lines]
+    assert axes.get_yscale() == "log"
+    assert axes.get_ylim() == pytest.approx((shown.low, shown.high))
+
+
+def test_a_world_of_a_settings_that_failed_later_is_drawn(plan: StudyPlan) -> None:
+    shown = blocks(study_result(plan, observations=seen((0, 0, 3.0), (4, 0, 2.0))))
+    assert shown is not None
+    assert shown.others == (BlockPoint(0, 2.0),)
+
+
+def test_without_observations_there_is_no_figure(plan: StudyPlan) -> None:
+    answer: StudyAnswer = study_result(plan, rows=(measured(0, threads(16), 3.0),))
+    assert blocks(answer) is None
+    assert blocks_figure(answer) is None

@@ -1,0 +1,146 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from tests.plan.specs import for_all, threads
+from tests.present.results import (
+    big_study,
+    failed,
+    measured,
+    nothing_ran,
+    study_result,
+    two_knobs,
+)
+from tuner.decide.result import StudyAnswer
+from tuner.plan.study_plan import StudyPlan
+from tuner.present.figures import comparison_figures
+from tuner.present.figures.comparison import (
+    ComparedPoint,
+    Comparison,
+    comparison,
+    draw_comparison,
+    relative,
+)
+
+
+def study(plan: StudyPlan, step_ms: dict[int, float]) -> StudyAnswer:
+    rows = tuple(
+        measured(n, threads(n), value, (value - 0.1, value + 0.2)) for n, value in step_ms.items()
+    )
+    return study_result(plan, rows=rows)
+
+
+@pytest.fixture
+def two(plan: StudyPlan) -> list[tuple[str, StudyAnswer]]:
+    return [
+        ("here", study(plan, {4: 2.0, 16: 4.0, 1: 8.0})),
+        ("there", study(plan, {8: 1.0, 4: 1.5, 16: 2.0})),
+    ]
+
+
+def test_each_study_is_a_series_over_the_settings(two: list[tuple[str, StudyAnswer]]) -> None:
+    shown = comparison(two)
+    assert shown is not None
+    assert shown.knob == "num_worker_threads"
+    assert list(shown.names.values()) == ["1", "4", "8", "16"]
+    assert shown.value_label == "median step time (ms)"
+    assert dict(shown.series)["here"] == (
+        ComparedPoint("num_worker_threads=1", 8.0, 7.9, 8.2),
+        ComparedPoint("num_worker_threads=4", 2.0, 1.9, 2.2),
+        ComparedPoint("num_worker_threads=16", 4.0, 3.9, 4.2),
+    )
+    assert [point.value for point in dict(shown.series)["there"]] == [1.5, 1.0, 2.0]
+
+
+def test_values_and_intervals_are_scaled_by_the_reference(
+    two: list[tuple[str, StudyAnswer]],
+) -> None:
+    shown = comparison(two)
+    assert shown is not None
+    scaled = relative(shown, "num_worker_threads=16")
+    assert scaled is not None
+    assert scaled.reference == "num_worker_threads=16"
+    assert dict(scaled.series)["here"] == (
+        ComparedPoint("num_worker_threads=1", 2.0, 7.9 / 4, 8.2 / 4),
+        ComparedPoint("num_worker_threads=4", 0.5, 1.9 / 4, 2.2 / 4),
+        ComparedPoint("num_worker_threads=16", 1.0, 3.9 / 4, 4.2 / 4),
+    )
+    assert [point.value for point in dict(scaled.series)["there"]] == [0.75, 0.5, 1.0]
+
+
+def test_without_a_common_baseline_the_first_common_settings_are_the_reference(
+    plan: StudyPlan,
+) -> None:
+    shown = comparison([
+        ("a", study(plan, {4: 2.0, 8: 1.0, 16: 4.0})), ("b", study(plan, {8: 3.0, 4: 6.0})),
+    ])  # fmt: skip
+    assert shown is not None
+    scaled = relative(shown, "num_worker_threads=16")
+    assert scaled is not None
+    assert scaled.reference == "num_worker_threads=4"
+
+
+def test_without_common_settings_nothing_is_relative(plan: StudyPlan) -> None:
+    answers = [("a", study(plan, {4: 2.0})), ("b", study(plan, {8: 3.0}))]
+    assert [figure.name for figure in comparison_figures(answers)] == ["comparison"]
+
+
+def lines_of(shown: Comparison) -> Figure:
+    figure = Figure()
+    draw_comparison(shown, figure.add_subplot())
+    return figure
+
+
+def test_threads_are_lines_over_a_scale(two: list[tuple[str, StudyAnswer]]) -> None:
+    shown = comparison(two)
+    assert shown is not None
+    (axes,) = lines_of(shown).axes
+    assert axes.get_xscale() == "log"
+    curves = [np.asarray(line.get_ydata()).tolist() for line in axes.lines]
+    assert [8.0, 2.0, 4.0] in curves
+    assert [1.5, 1.0, 2.0] in curves
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["here", "there"]
+
+
+def test_other_knobs_are_rows_with_a_mark_for_each_study(tmp_path: Path) -> None:
+    answer = two_knobs(tmp_path)
+    shown = comparison([("a", answer), ("b", answer), ("c", answer)])
+    assert shown is not None
+    assert shown.threads == {}
+    assert len(shown.names) == 11
+    (axes,) = lines_of(shown).axes
+    first = [np.asarray(line.get_ydata()).tolist()[0] for line in axes.lines
+             if np.asarray(line.get_xdata()).tolist()[0] == answer.rows[0].value]  # fmt: skip
+    assert len(set(first)) == 3
+    assert all(abs(at - shown.rows.at[0]) < shown.rows.bar_in / 2 for at in first)
+
+
+def test_of_many_settings_the_fastest_of_each_study_and_the_baseline_are_shown(
+    tmp_path: Path,
+) -> None:
+    answer = big_study(tmp_path)
+    other = replace(answer, rows=tuple(reversed(answer.rows[:58])))
+    shown = comparison([("a", answer), ("b", other)])
+    assert shown is not None
+    assert len(shown.names) == 10
+    assert shown.left_out == 48
+    labels = [row.label for row in answer.rows]
+    assert {labels[0], labels[57], str(answer.baseline)} <= set(shown.names)
+    (first, second) = comparison_figures([("a", answer), ("b", other)])
+    assert "The 48 slowest settings are left out." in first.caption
+    assert str(answer.baseline) in second.caption
+    assert (first.name, second.name) == ("comparison", "comparison_relative")
+
+
+def test_what_was_not_measured_is_left_out(plan: StudyPlan) -> None:
+    rows = (measured(0, threads(16), 3.0), failed(1, for_all(transports="shm")))
+    answers = [("a", study_result(plan, rows=rows)), ("b", nothing_ran(plan))]
+    (figure,) = comparison_figures(answers)
+    assert figure.alt == "By num_worker_threads. a: 16 3 ms; b: nothing measured"
+    assert comparison_figures([("b", nothing_ran(plan))]) == []
+    assert comparison_figures([]) == []

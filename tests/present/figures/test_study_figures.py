@@ -1,0 +1,194 @@
+"""What holds for all figures of a study."""
+
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.plan.specs import for_all, threads
+from tests.present.results import (
+    big_study,
+    detail,
+    failed,
+    measured,
+    nothing_ran,
+    study_result,
+    two_knobs,
+)
+from tests.present.test_timeline import many_kinds, stepped
+from tests.trace.synthetic import trace
+from tuner.decide.records import OBJECTIVES
+from tuner.decide.result import Observation, StudyAnswer
+from tuner.plan.study_plan import StudyPlan
+from tuner.present.figures import DrawnFigure, study_figures, write_figures
+from tuner.present.figures.theme import THEME
+
+OF_THREE_KNOBS = [
+    "step_time", "blocks", "latency", "cpu", "call_time", "parallelism", "timeline_baseline",
+    "timeline_best", "importance",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, DrawnFigure]:
+    """All figures there are, by name: of three knobs, and the heat map of two."""
+    answer = big_study(tmp_path_factory.mktemp("study"))
+    made = study_figures(answer, {"baseline": many_kinds(), "best": stepped(3)})
+    made += [each for each in study_figures(two_knobs(answer.plan.out), {}) if "heat" in each.name]
+    return {figure.name: figure for figure in made}
+
+
+def names(answer: StudyAnswer) -> list[str]:
+    return [figure.name for figure in study_figures(answer, {})]
+
+
+def test_the_figures_stand_in_the_order_of_the_report(figures: dict[str, DrawnFigure]) -> None:
+    assert list(figures) == [*OF_THREE_KNOBS, "heat_map"]
+    for figure in figures.values():
+        assert figure.title
+        assert figure.caption.endswith(".")
+        assert re.search(r"\d", figure.alt)
+
+
+def test_files_are_images_with_their_version(figures: dict[str, DrawnFigure]) -> None:
+    for figure in figures.values():
+        assert ET.fromstring(figure.svg).tag == "{http://www.w3.org/2000/svg}svg"
+        assert figure.svg.startswith("<?xml")
+        assert "rpc-tuner figure, format 1" in figure.svg
+        assert figure.png.startswith(b"\x89PNG")
+        assert b"rpc-tuner figure, format 1" in figure.png
+
+
+def test_no_figure_asks_for_a_font_by_its_name(figures: dict[str, DrawnFigure]) -> None:
+    for figure in figures.values():
+        families = set(re.findall(r"font-family: ?([^;\"]+)", figure.svg))
+        assert families == {"sans-serif"}
+
+
+def test_no_text_is_smaller_than_nine_points(figures: dict[str, DrawnFigure]) -> None:
+    for figure in figures.values():
+        sizes = [float(size) for size in re.findall(r"font-size: ?([\d.]+)px", figure.svg)]
+        assert min(sizes) >= 9
+
+
+def test_inline_colours_are_those_of_the_theme(figures: dict[str, DrawnFigure]) -> None:
+    known = {colour.variable for colour in THEME}
+    for figure in figures.values():
+        assert "#" not in re.sub(r"url\(#[^)]*\)|href=\"#[^\"]*\"", "", figure.inline_svg)
+        assert "rgb(" not in figure.inline_svg
+        used = set(re.findall(r"var\(([^)]*)\)", figure.inline_svg))
+        assert "--fig-ink" in used
+        assert used <= known
+
+
+def test_inline_ids_are_unique_and_each_is_used(figures: dict[str, DrawnFigure]) -> None:
+    seen: set[str] = set()
+    for figure in figures.values():
+        ids = re.findall(r"\bid=\"([^\"]+)\"", figure.inline_svg)
+        used = re.findall(r"url\(#([^)]+)\)|href=\"#([^\"]+)\"", figure.inline_svg)
+        assert len(set(ids)) == len(ids)
+        assert set(ids) == {each for pair in used for each in pair if each}
+        assert all(each.startswith(f"{figure.name}-") for each in ids)
+        assert not seen & set(ids)
+        seen |= set(ids)
+
+
+def test_inline_is_a_part_of_a_page_and_scales_with_it(figures: dict[str, DrawnFigure]) -> None:
+    for figure in figures.values():
+        root = ET.fromstring(figure.inline_svg)
+        assert figure.inline_svg.startswith("<svg ")
+        assert set(root.attrib) == {"viewBox", "role", "aria-label", "style"}
+        assert (root.get("role"), root.get("aria-label")) == ("img", figure.alt)
+        assert float(root.attrib["viewBox"].split()[2]) == pytest.approx(4.6 * 72)
+        for unwanted in ("<style", "<metadata", "<!DOCTYPE", "<?xml", "xlink"):
+            assert unwanted not in figure.inline_svg
+        # The background is the page's: nothing is filled with paper but the marks of medians.
+        assert ("--fig-paper" in figure.inline_svg) == (figure.name == "latency")
+
+
+def test_texts_are_texts(figures: dict[str, DrawnFigure]) -> None:
+    root = ET.fromstring(figures["heat_map"].inline_svg)
+    texts = {each.text for each in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"num_worker_threads", "transports", "shm+uv", "default", "crashed", "best"} <= texts
+
+
+def test_figures_are_written_as_svg_and_png(
+    figures: dict[str, DrawnFigure], tmp_path: Path
+) -> None:
+    write_figures(figures.values(), tmp_path / "new")
+    written = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
+    assert set(written) == {f"{name}.{kind}" for name in figures for kind in ("svg", "png")}
+    assert written["cpu.svg"] == figures["cpu"].svg.encode()
+    assert written["cpu.png"] == figures["cpu"].png
+
+
+def test_the_same_study_is_drawn_alike(tmp_path: Path) -> None:
+    answer = two_knobs(tmp_path)
+    assert study_figures(answer, {}) == study_figures(answer, {})
+
+
+def test_when_nothing_ran_there_is_no_figure(plan: StudyPlan) -> None:
+    assert names(nothing_ran(plan)) == []
+
+
+def test_of_one_settings_there_is_what_can_be_told(plan: StudyPlan) -> None:
+    answer = study_result(
+        plan, rows=(measured(0, threads(16), 3.0), failed(1, threads(4))), best=threads(16),
+        details={0: detail(3.0)}, observations=(Observation(0, 0, "race", 3.0),),
+    )  # fmt: skip
+    assert names(answer) == ["step_time", "blocks", "latency", "call_time"]
+
+
+def test_an_interrupted_study_is_drawn(plan: StudyPlan) -> None:
+    answer = study_result(plan, best=None, verdict=None, challenger=None, interrupted=True)
+    assert names(answer) == ["step_time", "cpu", "parallelism"]
+
+
+def test_what_no_trace_told_is_not_drawn(tmp_path: Path) -> None:
+    answer = two_knobs(tmp_path)
+    nan = float("nan")
+    rows = tuple(
+        replace(row, parallelism_mean=nan, parallelism_max=nan, cpu_cores=nan)
+        for row in answer.rows
+    )
+    details = {n: replace(each, call_ms=None, call_parts_ms={})
+               for n, each in answer.details.items()}  # fmt: skip
+    assert names(replace(answer, rows=rows, details=details)) == [
+        "step_time", "blocks", "latency", "heat_map",
+    ]  # fmt: skip
+
+
+def test_an_empty_trace_has_no_timeline(plan: StudyPlan) -> None:
+    made = study_figures(study_result(plan), {"baseline": trace(), "best": stepped(2)})
+    assert [figure.name for figure in made if "timeline" in figure.name] == ["timeline_best"]
+
+
+def test_intervals_beyond_all_numbers_are_drawn(plan: StudyPlan) -> None:
+    rows = (
+        measured(1, threads(4), 2.0, (1e-9, float("inf"))),
+        measured(0, threads(16), 3.0, (0.1, 1e9)),
+    )
+    assert "step_time" in names(study_result(plan, rows=rows))
+
+
+def test_names_with_strange_letters_are_drawn(plan: StudyPlan) -> None:
+    made = stepped(2)
+    calls = made.calls.assign(function="_привет$x$漢字")
+    (figure,) = [
+        each
+        for each in study_figures(study_result(plan), {"best": replace(made, calls=calls)})
+        if each.name == "timeline_best"
+    ]
+    assert "_привет$x$漢字" in figure.inline_svg
+
+
+def test_the_objective_gives_the_axes_their_names(plan: StudyPlan) -> None:
+    ways = [for_all(transports=way) for way in ("shm", "uv")]
+    rows = tuple(measured(trial, each, trial + 1.0) for trial, each in enumerate(ways))
+    answer = study_result(plan, rows=rows, objective=OBJECTIVES["cpu_ms_per_step"])
+    figures = {figure.name: figure for figure in study_figures(answer, {})}
+    for name in ("step_time", "cpu"):
+        assert "CPU time of all ranks per step (ms)" in figures[name].svg
+    assert figures["step_time"].title == "CPU time of all ranks per step by settings"

@@ -1,0 +1,132 @@
+"""Where time goes: the spread of steps and calls, and the parts of a call."""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from tests.plan.specs import threads
+from tests.present.results import big_study, detail, measured, quantiles, study_result
+from tuner.decide.result import TrialDetail
+from tuner.plan.study_plan import StudyPlan
+from tuner.present.figures.call_time import (
+    PARTS,
+    CallTimeRow,
+    call_time,
+    call_time_figure,
+    draw_call_time,
+)
+from tuner.present.figures.cast import cast_of
+from tuner.present.figures.latency import LatencyRow, draw_latency, latency, latency_figure
+from tuner.world.measurement import CallPart
+
+
+def test_latency_has_a_row_for_each_settings_that_ran(plan: StudyPlan) -> None:
+    details = {
+        0: TrialDetail(step_ms=quantiles(3.0)),
+        1: TrialDetail(step_ms=quantiles(2.0), call_ms=quantiles(0.5)),
+        4: TrialDetail(),
+    }
+    shown = latency(study_result(plan, details=details))
+    assert shown is not None
+    assert shown.rows == (
+        LatencyRow("num_worker_threads=4", "best", quantiles(2.0), quantiles(0.5)),
+        LatencyRow("num_worker_threads=16", "baseline", quantiles(3.0), None),
+    )
+    assert shown.panels == {
+        "time of a step (ms)": [quantiles(2.0), quantiles(3.0)],
+        "time of a call, traced (ms)": [quantiles(0.5), None],
+    }
+
+
+def test_a_row_is_drawn_from_its_quantiles(plan: StudyPlan) -> None:
+    answer = study_result(plan, details={1: detail(2.0), 0: detail(3.0)})
+    shown = latency(answer)
+    assert shown is not None
+    figure = Figure()
+    draw_latency(shown, cast_of(answer), figure)
+    steps, calls = figure.axes
+    assert [tick.get_text() for tick in steps.get_yticklabels()] == ["4 (best)", "16 (baseline)"]
+    spans = [
+        sorted(np.asarray(path.vertices)[:, 0].tolist())
+        for lines in steps.collections
+        if isinstance(lines, LineCollection)
+        for path in lines.get_paths()
+    ]
+    best = quantiles(2.0)
+    assert spans[:2] == [[best.p5, best.p95], [best.p25, best.p75]]
+    marks = [(line.get_marker(), np.asarray(line.get_xdata())[0]) for line in steps.lines]
+    assert marks[:2] == [("o", best.p50), ("x", best.p99)]
+    assert calls.get_xlabel() == "time of a call, traced (ms)"
+    assert steps.get_ylim() == calls.get_ylim()
+
+
+def test_without_traces_there_is_one_panel(plan: StudyPlan) -> None:
+    answer = study_result(plan, details={0: TrialDetail(step_ms=quantiles(3.0))})
+    shown = latency(answer)
+    assert shown is not None
+    assert list(shown.panels) == ["time of a step (ms)"]
+    figure = latency_figure(answer)
+    assert figure is not None
+    assert "calls" not in figure.caption
+    assert figure.alt == (
+        "Times by num_worker_threads: 16 (baseline) median step 3 ms, 99th percentile 6.6 ms"
+    )
+
+
+def test_of_many_settings_the_fastest_and_the_baseline_are_shown(tmp_path: Path) -> None:
+    answer = big_study(tmp_path)
+    shown, parts = latency(answer), call_time(answer)
+    assert shown is not None
+    assert parts is not None
+    fastest = [row.label for row in answer.rows[:9]]
+    assert [row.label for row in shown.rows] == [*fastest, str(answer.baseline)]
+    assert [row.label for row in parts.rows] == [*fastest, str(answer.baseline)]
+    figure = latency_figure(answer)
+    assert figure is not None
+    assert "Shown are 10 of 58 settings: the baseline, and the fastest." in figure.caption
+
+
+def test_the_parts_of_a_call_are_in_a_fixed_order(plan: StudyPlan) -> None:
+    mixed: dict[CallPart, float] = {"off_cpu": 0.1, "queue": 0.3, "transport": 0.2, "on_cpu": 0.4}
+    answer = study_result(
+        plan, details={1: TrialDetail(call_parts_ms=mixed), 0: TrialDetail(call_parts_ms={})}
+    )
+    shown = call_time(answer)
+    assert shown is not None
+    assert shown.rows == (CallTimeRow("num_worker_threads=4", mixed),)
+    assert list(shown.rows[0].parts_ms) == ["transport", "queue", "on_cpu", "off_cpu"]
+    assert shown.parts == ["transport", "queue", "on_cpu", "off_cpu"]
+    assert shown.rows[0].total_ms == 1.0
+
+
+def test_the_parts_are_stacked_and_told_apart_without_colours(plan: StudyPlan) -> None:
+    parts: dict[CallPart, float] = {"transport": 0.25, "queue": 0.5, "served": 1.0, "pending": 0.0}
+    answer = study_result(plan, details={0: TrialDetail(call_parts_ms=parts)})
+    shown = call_time(answer)
+    assert shown is not None
+    figure = Figure()
+    draw_call_time(shown, cast_of(answer), figure)
+    bars = [bar for bar in figure.axes[0].patches if isinstance(bar, Rectangle)]
+    assert [(bar.get_x(), bar.get_width()) for bar in bars] == [
+        (0.0, 0.25), (0.25, 0.5), (0.75, 1.0),
+    ]  # fmt: skip
+    assert [bar.get_hatch() for bar in bars] == ["//", "..", None]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "transport", "queue", "served",
+    ]  # fmt: skip
+    assert "pending" not in str(call_time_figure(answer))
+
+
+def test_no_two_parts_look_alike() -> None:
+    assert len({look.colour.light for look in PARTS.values()}) == len(PARTS)
+    hatched = [look.hatch for look in PARTS.values() if look.hatch]
+    assert len(set(hatched)) == len(hatched)
+
+
+def test_without_details_there_is_no_figure(plan: StudyPlan) -> None:
+    answer = study_result(plan, rows=(measured(0, threads(16), 3.0),))
+    assert latency_figure(answer) is None
+    assert call_time_figure(answer) is None

@@ -1,0 +1,69 @@
+"""Scales of the axes: threads, and plain numbers on a log scale."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import (
+    FixedFormatter,
+    FixedLocator,
+    FuncFormatter,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
+
+Which = Literal["x", "y"]
+_NICE = ((1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
+"""Numbers for the ticks of a log scale: as many as there is room for."""
+
+
+def threads_axis(axes: Axes, which: Which, values: Iterable[float]) -> None:
+    """A log2 scale with a tick at each value that has room, powers of two before others."""
+    axis = _log_scale(axes, which, 2)
+    ticks = _with_room(sorted(set(values)))
+    axis.set_major_locator(FixedLocator(ticks))
+    axis.set_major_formatter(FixedFormatter([f"{tick:g}" for tick in ticks]))
+    axis.set_minor_locator(NullLocator())
+
+
+def _with_room(values: Sequence[float]) -> list[float]:
+    if not values:
+        return []
+    room = math.log2(max(values) / min(values)) / 12
+    kept: list[float] = []
+    for value in sorted(values, key=lambda value: (not math.log2(value).is_integer(), value)):
+        if all(abs(math.log2(value / other)) >= room for other in kept):
+            kept.append(value)
+    return sorted(kept)
+
+
+def plain_log_axis(axes: Axes, which: Which, low: float, high: float, ticks: int = 6) -> None:
+    """A log scale from `low` to `high` with a few plain numbers, never as powers of ten."""
+    axis = _log_scale(axes, which, 10)
+    places = _log_ticks(low, high, ticks)
+    (axes.set_xlim if which == "x" else axes.set_ylim)(low, high)
+    axis.set_major_locator(FixedLocator(places))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _log_scale(axes: Axes, which: Which, base: int) -> Axis:
+    (axes.set_xscale if which == "x" else axes.set_yscale)("log", base=base)
+    return axes.xaxis if which == "x" else axes.yaxis
+
+
+def _log_ticks(low: float, high: float, most: int) -> list[float]:
+    if high / low < 3:
+        ticks = [float(tick) for tick in MaxNLocator(most).tick_values(low, high)]
+        return [tick for tick in ticks if low <= tick <= high]
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for numbers in _NICE:
+        candidates = [number * 10.0**power for power in powers for number in numbers]
+        ticks = [tick for tick in candidates if low <= tick <= high]
+        if len(ticks) <= most:
+            break
+    return ticks[:: math.ceil(len(ticks) / most)] if ticks else [low, high]

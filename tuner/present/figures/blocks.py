@@ -1,0 +1,207 @@
+"""The figure of every world that counts, by block: drift over time and outliers show."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from tuner.decide.result import StudyAnswer
+from tuner.present.figures.axis import plain_log_axis
+from tuner.present.figures.canvas import SMALL
+from tuner.present.figures.cast import LOOKS, Role, cast_of
+from tuner.present.figures.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.legends import entry_name, legend_above
+from tuner.present.figures.theme import MUTED, OTHER
+from tuner.present.numbers import counted, three_digits
+
+_FENCE = 3.0
+"""So many times the middle half's width from it, a world is an outlier: Tukey's far out."""
+_NARROWEST = math.log(1.05)
+"""Worlds that differ less than that are not told apart by their outliers."""
+
+_FEW = 20
+"""More worlds in a line than this have smaller marks."""
+
+
+class BlockPoint(NamedTuple):
+    """One world."""
+
+    block: int
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blocks:
+    """The worlds by block; `low` to `high` is what is drawn to scale."""
+
+    y_label: str
+    leading: Mapping[Role, tuple[BlockPoint, ...]]
+    """The worlds of the baseline and of what it met, in order."""
+    names: Mapping[Role, str]
+    others: tuple[BlockPoint, ...]
+    other_settings: int
+    confirmation_from: int | None
+    """The first block of the confirmation; None if there was none."""
+    low: float
+    high: float
+
+    @property
+    def outside(self) -> int:
+        """How many worlds are beyond the scale."""
+        points = [*self.others, *(point for line in self.leading.values() for point in line)]
+        return sum(not self.low <= point.value <= self.high for point in points)
+
+
+def blocks(answer: StudyAnswer) -> Blocks | None:
+    """Every observation of the study; None if there are none."""
+    if not answer.observations:
+        return None
+    cast = cast_of(answer)
+    labels = {row.trial: row.label for row in answer.rows}
+    leading: dict[Role, list[BlockPoint]] = {}
+    names: dict[Role, str] = {}
+    others: dict[int, list[BlockPoint]] = {}
+    for seen in answer.observations:
+        point = BlockPoint(seen.block, seen.value)
+        label = labels.get(seen.trial, "")
+        role = cast.roles.get(label)
+        if role is None:
+            others.setdefault(seen.trial, []).append(point)
+        else:
+            leading.setdefault(role, []).append(point)
+            names[role] = cast.legend_name(label)
+    confirmed = [seen.block for seen in answer.observations if seen.phase == "confirmation"]
+    rest = [point for points in others.values() for point in points]
+    low, high = _scale([*leading.values(), rest])
+    return Blocks(
+        y_label=f"{answer.objective.label}\n({answer.objective.unit}, log scale)",
+        leading={role: tuple(sorted(leading[role])) for role in LOOKS if role in leading},
+        names=names,
+        others=tuple(rest),
+        other_settings=len(others),
+        confirmation_from=min(confirmed, default=None),
+        low=low,
+        high=high,
+    )
+
+
+def _scale(groups: Sequence[Sequence[BlockPoint]]) -> tuple[float, float]:
+    """From where to where to draw: all values of each group but its outliers, and some margin."""
+    ends: list[float] = []
+    for group in groups:
+        values = np.array([point.value for point in group if point.value > 0])
+        if not len(values):
+            continue
+        logs = np.log(values)
+        first, third = np.quantile(logs, [0.25, 0.75])
+        fence = _FENCE * max(third - first, _NARROWEST)
+        inside = values[(logs >= first - fence) & (logs <= third + fence)]
+        ends += [float(inside.min()), float(inside.max())]
+    if not ends:
+        return 0.1, 10.0
+    margin = max(1.03, (max(ends) / min(ends)) ** 0.06)
+    return min(ends) / margin, max(ends) * margin
+
+
+def draw_blocks(shown: Blocks, axes: Axes) -> None:
+    """Lines for the baseline and what it met, grey marks for the others, arrows at the edges."""
+    plain_log_axis(axes, "y", shown.low, shown.high)
+    handles: list[Artist] = []
+    for role, points in shown.leading.items():
+        look = LOOKS[role]
+        size = look.size if len(points) <= _FEW else 0.7 * look.size
+        inside = [p.value if shown.low <= p.value <= shown.high else math.nan for p in points]
+        handles += axes.plot(
+            [p.block + 1 for p in points], inside, marker=look.marker, markersize=size,
+            color=look.colour.light, markerfacecolor="none" if look.hollow else look.colour.light,
+            linestyle=look.line, linewidth=1.1, label=entry_name(shown.names[role]), zorder=4,
+        )  # fmt: skip
+        _draw_outside(points, shown, look.colour.light, 6.0, axes)
+    handles += _draw_others(shown, axes)
+    if shown.confirmation_from is not None:
+        _draw_border(shown.confirmation_from + 0.5, shown, axes)
+    last = max(point.block for point in _all(shown)) + 1
+    axes.set_xlim(0.4, last + 0.6)
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
+    axes.set_xlabel("block")
+    axes.set_ylabel(shown.y_label)
+    legend_above(axes, handles, lines_between=0.3 if shown.confirmation_from is None else 1.7)
+
+
+def _draw_others(shown: Blocks, axes: Axes) -> list[Line2D]:
+    """A short dash for each world, all of them one path: there can be thousands."""
+    inside = [p for p in shown.others if shown.low <= p.value <= shown.high]
+    if not shown.others:
+        return []
+    _draw_outside(shown.others, shown, OTHER.light, 4.0, axes)
+    return axes.plot(
+            [x for p in inside for x in (p.block + 0.75, p.block + 1.25, math.nan)],
+            [y for p in inside for y in (p.value, p.value, math.nan)],
+            color=OTHER.light, linewidth=1.0, solid_capstyle="butt", zorder=3,
+            label=f"{shown.other_settings} other settings",
+        )  # fmt: skip
+
+
+def _draw_outside(
+    points: Iterable[BlockPoint], shown: Blocks, colour: str, size: float, axes: Axes
+) -> None:
+    """Arrows at the edge where worlds are beyond it."""
+    above = sorted({p.block + 1 for p in points if p.value > shown.high})
+    below = sorted({p.block + 1 for p in points if p.value < shown.low})
+    for found, edge, marker in ((above, 1.0, "^"), (below, 0.0, "v")):
+        if found:
+            axes.plot(
+                found, [edge] * len(found), marker=marker, markersize=size, color=colour,
+                linestyle="none", transform=axes.get_xaxis_transform(), clip_on=False, zorder=5,
+            )  # fmt: skip
+
+
+def _draw_border(at: float, shown: Blocks, axes: Axes) -> None:
+    """The line between the race and the confirmation, which is named."""
+    axes.axvline(at, color=MUTED.light, linewidth=1.0, linestyle=(0, (2, 2)))
+    last = max(point.block for point in _all(shown)) + 1
+    right = at > last / 2
+    axes.annotate(
+        "confirmation →", (at, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 5),
+        textcoords="offset points", ha="right" if right else "left", fontsize=SMALL,
+        color=MUTED.light,
+    )  # fmt: skip
+
+
+def _all(shown: Blocks) -> list[BlockPoint]:
+    return [*shown.others, *(point for line in shown.leading.values() for point in line)]
+
+
+def blocks_figure(answer: StudyAnswer) -> DrawnFigure | None:
+    """The worlds by block, with words; None where nothing was measured."""
+    shown = blocks(answer)
+    if shown is None:
+        return None
+    caption = (
+        f"Each mark is one world: its {answer.objective.label} in the block in which it ran. A "
+        "slope that all share is a drift of the machine, which comparing within blocks takes out."
+    )
+    if shown.confirmation_from is not None:
+        caption += " The confirmation measures the baseline and its rival afresh."
+    if shown.outside:
+        verb = "is" if shown.outside == 1 else "are"
+        caption += f" {counted(shown.outside, 'outlier')} {verb} drawn as arrows at the edge."
+    texts = []
+    for role, points in shown.leading.items():
+        values = [point.value for point in points]
+        texts.append(
+            f"{shown.names[role]}, {counted(len(values), 'world')} from "
+            f"{three_digits(min(values))} to {three_digits(max(values))} {answer.objective.unit}"
+        )
+    if shown.others:
+        texts.append(f"{counted(len(shown.others), 'world')} of the other settings")
+    words = Words(
+        name="blocks", title="Every world by block", caption=caption, alt="; ".join(texts)
+    )
+    return drawn(words, 2.8, lambda figure: draw_blocks(shown, figure.add_subplot()))

@@ -1,0 +1,216 @@
+"""The figure of two knobs: a grid with the objective in each cell."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch, Rectangle
+
+from tuner.decide.importance import value_of, varying
+from tuner.decide.result import StudyAnswer
+from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, Value
+from tuner.plan.settings import Dimension, Settings
+from tuner.present.figures.canvas import SMALL
+from tuner.present.figures.cast import Role, cast_of
+from tuner.present.figures.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.legends import legend_above
+from tuner.present.figures.rows import wrapped
+from tuner.present.figures.theme import (
+    HEAT,
+    INK,
+    NO_VALUE,
+    ON_DARK_CELL,
+    ON_LIGHT_CELL,
+    SPINE,
+    Colour,
+    contrast,
+)
+from tuner.present.numbers import three_digits
+
+_MOST_COLUMNS = 8
+"""More values than this stand below each other, if the other knob has fewer."""
+_CELL_IN = 0.34
+_SHORT_KINDS = {
+    "deadlocked": "dead-\nlock",
+    "timed-out": "time-\nout",
+    "crashed": "crash",
+    "init-failed": "init",
+    "wrong-answer": "wrong",
+    "trace-failed": "trace",
+}
+"""The kinds of failure, in cells that have no room for more."""
+_ROOM = 6
+"""So many columns leave no room for the kinds as they are called."""
+
+
+class Cell(NamedTuple):
+    """One settings of the grid."""
+
+    label: str
+    value: float | None
+    failure: str | None
+    role: Role | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeatMap:
+    """The objective by two dimensions; a place of the grid without settings has no cell."""
+
+    x_label: str
+    y_label: str
+    columns: tuple[str, ...]
+    rows: tuple[str, ...]
+    cells: Mapping[tuple[int, int], Cell]
+    """By column and row."""
+
+    def shade(self, value: float) -> Colour:
+        """The colour of a value's cell: the more time, the darker, on a log scale."""
+        values = [cell.value for cell in self.cells.values() if cell.value]
+        low, high = math.log(min(values)), math.log(max(values))
+        part = (math.log(value) - low) / (high - low) if high > low else 0.0
+        return HEAT[round(part * (len(HEAT) - 1))]
+
+
+def text_on(shade: Colour) -> Colour:
+    """What is read best on a cell of this shade: nearly black or nearly white."""
+    return max(
+        (ON_LIGHT_CELL, ON_DARK_CELL), key=lambda colour: contrast(colour.light, shade.light)
+    )
+
+
+def heat_map(answer: StudyAnswer) -> HeatMap | None:
+    """The grid; None unless exactly two dimensions vary, and something was measured."""
+    workload = answer.plan.workload
+    settings = {row.label: Settings.from_json(row.settings) for row in answer.rows}
+    ordered = sorted(answer.rows, key=lambda row: row.trial)
+    found = varying([settings[row.label] for row in ordered], workload)
+    if len(found) != 2 or all(math.isnan(row.value) for row in answer.rows):
+        return None
+    x, y = sorted(found, key=lambda dimension: dimension.knob != NUM_WORKER_THREADS.name)
+    if len(found[x]) > _MOST_COLUMNS and len(found[y]) < len(found[x]):
+        x, y = y, x
+    roles = cast_of(answer).roles
+    cells = {}
+    for row in answer.rows:
+        at = tuple(
+            found[each].index(value_of(settings[row.label], each, workload)) for each in (x, y)
+        )
+        cells[at[0], at[1]] = Cell(
+            row.label,
+            None if math.isnan(row.value) or row.value <= 0 else row.value,
+            None if row.failure is None else row.outcome,
+            roles.get(row.label),
+        )
+    return HeatMap(
+        x_label=str(x),
+        y_label=str(y),
+        columns=_written(x, found[x]),
+        rows=_written(y, found[y]),
+        cells=cells,
+    )
+
+
+def _written(dimension: Dimension, values: tuple[Value, ...]) -> tuple[str, ...]:
+    return tuple(KNOBS[dimension.knob].format(value) for value in values)
+
+
+def draw_heat_map(shown: HeatMap, axes: Axes) -> None:
+    """The cells with their numbers, failures named, baseline and best outlined."""
+    for (column, row), cell in shown.cells.items():
+        _draw_cell(cell, column, row, len(shown.columns) > _ROOM, shown, axes)
+    for (column, row), cell in shown.cells.items():
+        if cell.role:
+            _outline(cell.role, column, row, axes)
+    axes.set_xlim(-0.55, len(shown.columns) - 0.45)
+    axes.set_ylim(len(shown.rows) - 0.45, -0.55)
+    axes.set_xticks(range(len(shown.columns)), [_two_lines(name) for name in shown.columns])
+    axes.set_yticks(range(len(shown.rows)), [wrapped(name, 14) for name in shown.rows])
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_visible(False)
+    axes.set_xlabel(shown.x_label)
+    axes.set_ylabel(shown.y_label)
+    drawn_roles = [cell.role for cell in shown.cells.values() if cell.role]
+    handles = [
+        Patch(facecolor="none", edgecolor=INK.light, linewidth=2, linestyle=_LINES[role],
+              label=role)
+        for role in _LINES if role in drawn_roles
+    ]  # fmt: skip
+    legend_above(axes, handles, columns=len(handles), lines_between=0.6)
+
+
+_LINES: dict[Role, Literal["-", ":"]] = {"baseline": ":", "best": "-", "challenger": "-"}
+
+
+def _draw_cell(cell: Cell, column: int, row: int, narrow: bool, shown: HeatMap, axes: Axes) -> None:
+    shade = NO_VALUE if cell.value is None else shown.shade(cell.value)
+    axes.add_patch(
+        Rectangle(
+            (column - 0.47, row - 0.47), 0.94, 0.94, facecolor=shade.light,
+            edgecolor=SPINE.light, linewidth=0.6,
+        )
+    )  # fmt: skip
+    if cell.value is not None:
+        text, colour = _number(cell.value), text_on(shade)
+    elif cell.failure is not None:
+        kind = _SHORT_KINDS.get(cell.failure, cell.failure) if narrow else cell.failure
+        text, colour = kind.replace("-", "-\n") if not narrow else kind, INK
+    else:
+        text, colour = "–", INK  # noqa: RUF001
+    axes.text(column, row, text, ha="center", va="center", fontsize=SMALL, color=colour.light)
+
+
+def _number(value: float) -> str:
+    """Three digits, zeros too, so that the numbers of cells look alike."""
+    return f"{value:#.3g}".rstrip(".") if value < 100 else three_digits(value)
+
+
+def _outline(role: Role, column: int, row: int, axes: Axes) -> None:
+    """A dark line along a light one, so that it is seen on every cell."""
+    outlines: tuple[tuple[Colour, float, Literal["-", ":"]], ...] = (
+        (ON_DARK_CELL, 4.5, "-"),
+        (ON_LIGHT_CELL, 2.2, _LINES[role]),
+    )
+    for colour, width, line in outlines:
+        axes.add_patch(
+            Rectangle(
+                (column - 0.47, row - 0.47), 0.94, 0.94, facecolor="none", linewidth=width,
+                edgecolor=colour.light, linestyle=line, zorder=3, clip_on=False,
+            )
+        )  # fmt: skip
+
+
+def _two_lines(name: str) -> str:
+    return name.replace("+", "+\n") if len(name) > 8 else name
+
+
+def heat_map_figure(answer: StudyAnswer) -> DrawnFigure | None:
+    """The grid with words; None unless two knobs vary."""
+    shown = heat_map(answer)
+    if shown is None:
+        return None
+    unit = answer.objective.unit
+    texts = [
+        f"{shown.x_label}={shown.columns[column]}, {shown.y_label}={shown.rows[row]}: "
+        + (f"{three_digits(cell.value)} {unit}" if cell.value else cell.failure or "not measured")
+        + (f" ({cell.role})" if cell.role else "")
+        for (column, row), cell in shown.cells.items()
+    ]
+    more = f"; and {len(texts) - 12} more" if len(texts) > 12 else ""
+    caption = (
+        f"The {answer.objective.label} ({unit}) for each pair of values: the darker a cell, the "
+        "longer, on a log scale."
+    )
+    if any(cell.failure for cell in shown.cells.values()):
+        caption += " Cells with words in them failed."
+    if len(shown.cells) < len(shown.columns) * len(shown.rows):
+        caption += " Blank pairs are not in the search space."
+    words = Words(
+        name="heat_map", title="The two knobs together", caption=caption,
+        alt="; ".join(texts[:12]) + more,
+    )  # fmt: skip
+    height = 0.7 + _CELL_IN * len(shown.rows)
+    return drawn(words, height, lambda figure: draw_heat_map(shown, figure.add_subplot()))

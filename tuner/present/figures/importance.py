@@ -1,0 +1,81 @@
+"""The figure of how much each knob explains."""
+
+import math
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+
+from tuner.decide.importance import main_effects, varying
+from tuner.decide.result import StudyAnswer
+from tuner.plan.settings import Settings
+from tuner.present.figures.canvas import SMALL
+from tuner.present.figures.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.rows import Rows
+from tuner.present.figures.theme import INK, OFF_CPU, SERIES
+
+REST = "interactions and noise"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Importance:
+    """The share of the variance that each knob explains, the largest first."""
+
+    shares: dict[str, float]
+    settings: int
+    """How many were measured."""
+
+    @property
+    def rest(self) -> float:
+        """What no knob alone explains."""
+        return max(0.0, 1.0 - sum(self.shares.values()))
+
+
+def importance(answer: StudyAnswer) -> Importance | None:
+    """The shares; None unless more than two knobs vary, and settings differ."""
+    found = [(Settings.from_json(row.settings), row.value) for row in answer.rows]
+    measured = [(settings, value) for settings, value in found if not math.isnan(value)]
+    workload = answer.plan.workload
+    if len(varying([settings for settings, _ in measured], workload)) <= 2:
+        return None
+    shares = main_effects(measured, workload)
+    return Importance(shares=shares, settings=len(measured)) if any(shares.values()) else None
+
+
+def draw_importance(shown: Importance, axes: Axes) -> None:
+    """A bar per knob, and one for what they leave."""
+    bars = {**shown.shares, REST: shown.rest}
+    rows = Rows(tuple(bars))
+    for at, (name, share) in zip(rows.at, bars.items(), strict=True):
+        rest = name == REST
+        axes.barh(
+            at, 100 * share, rows.bar_in, edgecolor=INK.light, linewidth=0.6,
+            facecolor=(OFF_CPU if rest else SERIES[0]).light, hatch="////" if rest else None,
+        )  # fmt: skip
+        axes.annotate(
+            f"{100 * share:.0f} %", (100 * share, at), xytext=(4, 0),
+            textcoords="offset points", va="center", fontsize=SMALL,
+        )  # fmt: skip
+    rows.draw(axes, None)
+    axes.set_xlim(0, 112)
+    axes.set_xticks([0, 25, 50, 75, 100])
+    axes.set_xlabel("share of the differences explained (%)")
+
+
+def importance_figure(answer: StudyAnswer) -> DrawnFigure | None:
+    """The shares with words; None where there is nothing to show."""
+    shown = importance(answer)
+    if shown is None:
+        return None
+    texts = [f"{name} {100 * share:.0f} %" for name, share in shown.shares.items()]
+    words = Words(
+        name="importance",
+        title="Which knobs matter",
+        caption=(
+            f"The share of the variance of log({answer.objective.label}) between the "
+            f"{shown.settings} measured settings that each knob explains alone; the rest is how "
+            "knobs act together, and noise."
+        ),
+        alt=f"{', '.join(texts)}, {REST} {100 * shown.rest:.0f} %",
+    )
+    height = 0.65 + Rows((*shown.shares, REST)).height_in
+    return drawn(words, height, lambda figure: draw_importance(shown, figure.add_subplot()))

@@ -1,0 +1,43 @@
+"""All figures of a study, in the order of its report."""
+
+from collections.abc import Mapping
+
+from tuner.decide.result import StudyAnswer
+from tuner.present.figures.blocks import blocks_figure
+from tuner.present.figures.call_time import call_time_figure
+from tuner.present.figures.cast import cast_of
+from tuner.present.figures.cpu import cpu_figure
+from tuner.present.figures.drawn import DrawnFigure
+from tuner.present.figures.heat_map import heat_map_figure
+from tuner.present.figures.importance import importance_figure
+from tuner.present.figures.latency import latency_figure
+from tuner.present.figures.parallelism import parallelism_figure
+from tuner.present.figures.step_time import step_time_figure
+from tuner.present.figures.timelines import timeline_figures
+from tuner.trace.schema import Trace
+
+
+def study_figures(answer: StudyAnswer, traces: Mapping[str, Trace]) -> list[DrawnFigure]:
+    """Every figure for which the answer holds data; `traces` by role, as in `answer.why`."""
+    found = [
+        step_time_figure(answer),
+        blocks_figure(answer),
+        latency_figure(answer),
+        cpu_figure(answer),
+        call_time_figure(answer),
+        parallelism_figure(answer),
+        *timeline_figures(_named(answer, traces)),
+        heat_map_figure(answer),
+        importance_figure(answer),
+    ]
+    return [figure for figure in found if figure is not None]
+
+
+def _named(answer: StudyAnswer, traces: Mapping[str, Trace]) -> list[tuple[str, str, Trace]]:
+    """The traces with their roles and what their settings are called."""
+    cast = cast_of(answer)
+    labels = {role: label for label, role in cast.roles.items()}
+    return [
+        (role, cast.full_name(labels[role]) if role in labels else role, trace)
+        for role, trace in traces.items()
+    ]
