@@ -4,9 +4,10 @@ import pytest
 import torch.distributed.rpc as rpc
 from torch.distributed.rpc import constants
 
+from tuner.plan.agent_options import agent_options
 from tuner.plan.knobs import CHANNELS, NUM_WORKER_THREADS, RPC_TIMEOUT, TRANSPORTS, Value
+from tuner.torch_private.agent import tensorpipe_options
 from tuner.torch_private.support import missing_support
-from tuner.world.rank import backend_options
 
 
 def test_this_torch_has_what_the_tuner_needs() -> None:
@@ -40,11 +41,11 @@ def test_settings_reach_the_options() -> None:
         "transports": ("uv",),
         "channels": None,
     }
-    options = backend_options(values, "file:///nowhere")
+    options = tensorpipe_options(**agent_options(values), init_method="file:///nowhere")
     assert (options.num_worker_threads, options.rpc_timeout) == (3, 7.5)
     assert options.init_method == "file:///nowhere"
 
 
 def test_missing_settings_keep_the_defaults_of_torch() -> None:
-    options = backend_options({}, "file:///nowhere")
+    options = tensorpipe_options(**agent_options({}), init_method="file:///nowhere")
     assert options.num_worker_threads == NUM_WORKER_THREADS.default

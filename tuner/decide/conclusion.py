@@ -8,7 +8,8 @@ import numpy as np
 from tuner.decide.log import BASELINE, StudyLog
 from tuner.decide.race import SAME_COST, cheapest, epsilon_achieved
 from tuner.decide.statistics import differences, typical
-from tuner.decide.verdict import Comparison, VerdictKind, compare
+from tuner.decide.verdict import Comparison, compare
+from tuner.decide.verdict_kind import VerdictKind
 
 
 @dataclass(frozen=True)

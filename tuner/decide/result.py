@@ -13,7 +13,7 @@ from tuner.decide.conclusion import Conclusion
 from tuner.decide.log import BASELINE, StudyLog
 from tuner.decide.records import OBJECTIVES, Objective, Phase, objective_value
 from tuner.decide.statistics import Interval, interval
-from tuner.decide.verdict import VerdictKind
+from tuner.decide.verdict_kind import VerdictKind
 from tuner.plan.settings import Settings
 from tuner.plan.study_plan import StudyPlan
 from tuner.world.environment import Environment

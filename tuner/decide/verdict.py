@@ -2,13 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 from tuner.decide.race import Rules
 from tuner.decide.records import FloatArray
 from tuner.decide.statistics import Interval, differences, interval
-
-VerdictKind = Literal["better", "tie", "keep-baseline", "undecided"]
+from tuner.decide.verdict_kind import VerdictKind
 
 # An answer that is clear is still worth the budget until its interval is this narrow.
 WIDE = math.log(1.04)

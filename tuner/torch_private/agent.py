@@ -7,7 +7,7 @@ from torch.distributed.rpc import api
 
 
 def tensorpipe_options(
-    transports: list[str] | None, channels: list[str] | None, **public: Any
+    transports: list[str] | None = None, channels: list[str] | None = None, **public: Any
 ) -> rpc.TensorPipeRpcBackendOptions:
     """The options object with the transports and channels chosen, or left to PyTorch if None."""
     return rpc.TensorPipeRpcBackendOptions(**public, _transports=transports, _channels=channels)

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -21,7 +20,7 @@ import torch
 import torch.distributed.rpc as rpc
 
 from tuner.errors import TraceError
-from tuner.plan.knobs import DeviceMaps, Value
+from tuner.plan.agent_options import agent_options
 from tuner.torch_private.agent import tensorpipe_options
 from tuner.torch_private.answers import RPC_TIMEOUT_MARK
 from tuner.world import probe
@@ -103,8 +102,8 @@ def _work(task: RankTask, parent: _Parent) -> None:
         task.name,
         rank=task.rank,
         world_size=len(task.ranks),
-        rpc_backend_options=backend_options(
-            task.values, init_method=f"file://{task.scratch / 'store'}"
+        rpc_backend_options=tensorpipe_options(
+            **agent_options(task.values), init_method=f"file://{task.scratch / 'store'}"
         ),
     )
     parent.enter("setup")
@@ -152,27 +151,6 @@ def _drive(task: RankTask, parent: _Parent, workload: Workload, world: World) ->
         cpu_s=timing.cpu_s,
         observer_effect=observer_effect,
     )
-
-
-def backend_options(
-    values: Mapping[str, Value], init_method: str
-) -> rpc.TensorPipeRpcBackendOptions:
-    """The options object for one rank's settings; knobs that are None or missing are not given."""
-    given: dict[str, Any] = {
-        name: value
-        for name in ("num_worker_threads", "rpc_timeout", "devices")
-        if (value := values.get(name)) is not None
-    }
-    if isinstance(maps := values.get("device_maps"), DeviceMaps):
-        given["device_maps"] = {
-            callee: {f"cuda:{here}": f"cuda:{there}" for here, there in pairs}
-            for callee, pairs in maps.by_callee
-        }
-    lists = {
-        name: list(chosen) if isinstance(chosen := values.get(name), tuple) else None
-        for name in ("transports", "channels")
-    }
-    return tensorpipe_options(**lists, init_method=init_method, **given)
 
 
 def _isolate(task: RankTask) -> None:

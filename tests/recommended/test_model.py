@@ -1,0 +1,139 @@
+"""The model of recommended.json and its schema say the same."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import tuner.recommended
+from tests.plan.specs import threads, workload_spec
+from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, document, recommendation
+from tuner.plan.settings import Settings
+from tuner.recommended.model import Recommendation, json_schema
+
+SCHEMA = Path(tuner.recommended.__file__).with_name("recommended.schema.json")
+
+
+def test_the_schema_in_the_package_is_that_of_the_model() -> None:
+    written = json.dumps(json_schema(), indent=2) + "\n"
+    assert SCHEMA.read_text() == written, "write json_schema() to it again, and see to FORMAT"
+
+
+def test_the_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(json_schema())
+
+
+@pytest.mark.parametrize(
+    "each",
+    [
+        recommendation(threads(4)),
+        recommendation(OF_EVERY_KNOB, workload_spec(cuda_devices=2)),
+        recommendation(BY_ROLE, AGENT),
+        recommendation(threads(16), verdict="undecided", speedup=None, challenger=None,
+                       challenger_speedup=None),
+    ],
+)  # fmt: skip
+def test_what_is_written_follows_the_schema_and_is_read_back(each: Recommendation) -> None:
+    written = each.model_dump_json()
+    jsonschema.validate(json.loads(written), json_schema())
+    assert Recommendation.model_validate_json(written, strict=True) == each
+
+
+def test_every_role_gets_what_the_settings_say() -> None:
+    found = recommendation(BY_ROLE, AGENT)
+    assert found.roles == ("agent", "observer")
+    assert found.values_of("agent") == {
+        "num_worker_threads": 2, "transports": ("uv", "shm"), "channels": ("basic", "cma"),
+        "rpc_timeout": 9.5, "devices": None, "intra_op_threads": 1,
+    }  # fmt: skip
+    assert found.values_of("observer")["num_worker_threads"] == 8
+    assert found.values_of("observer")["intra_op_threads"] == 2
+
+
+def test_the_date_has_a_time_zone() -> None:
+    found = recommendation(threads(4))
+    assert found.environment.date == datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+
+
+WRONG: list[tuple[tuple[str | int, ...], Any]] = [
+    (("settings",), None),
+    (("settings",), []),
+    (("settings", "*"), 8),
+    (("settings", "*", "num_worker_threads"), 0),
+    (("settings", "*", "num_worker_threads"), 4097),
+    (("settings", "*", "num_worker_threads"), "8"),
+    (("settings", "*", "num_worker_threads"), 2.5),
+    (("settings", "*", "num_worker_threads"), True),
+    (("settings", "*", "num_worker_threads"), None),
+    (("settings", "*", "num_worker_thread"), 8),
+    (("settings", "*", "transports"), "shm"),
+    (("settings", "*", "transports"), []),
+    (("settings", "*", "transports"), ["smoke"]),
+    (("settings", "*", "transports"), ["uv", "uv"]),
+    (("settings", "*", "channels"), 3),
+    (("settings", "*", "rpc_timeout"), 0),
+    (("settings", "*", "rpc_timeout"), "60"),
+    (("settings", "*", "rpc_timeout"), False),
+    (("settings", "*", "devices"), ["0"]),
+    (("settings", "*", "device_maps"), {}),
+    (("settings", "*", "device_maps"), {"worker1": {}}),
+    (("settings", "*", "device_maps"), {"worker1": {"0": "1"}}),
+    (("settings", "*", "device_maps"), "worker1:0-1"),
+    (("baseline", "*", "num_worker_threads"), -1),
+    (("challenger", "settings", "*", "num_worker_threads"), -1),
+    (("format",), "2"),
+    (("trial",), -1),
+    (("trial",), "1"),
+    (("verdict",), "best"),
+    (("speedup",), None),
+    (("speedup", "estimate"), "1.5"),
+    (("speedup", "median"), 1.5),
+    (("measured", "worlds"), 2.5),
+    (("objective",), "step_s"),
+    (("confidence",), 95),
+    (("ranks",), []),
+    (("ranks", 0, "name"), 0),
+    (("ranks", 0, "host"), "here"),
+    (("environment", "cpu_count"), "2"),
+    (("environment", "torch"), None),
+    (("environment", "options", "calls"), [4]),
+    (("environment", "intra_op_threads", "agent"), 0),
+    (("environment", "date"), "yesterday"),
+    (("colour",), "blue"),
+]
+
+
+@pytest.mark.parametrize(("place", "value"), WRONG, ids=str)
+def test_what_the_schema_refuses_the_model_refuses(
+    place: tuple[str | int, ...], value: Any
+) -> None:
+    spoilt = document(OF_EVERY_KNOB, workload_spec("agent", "observer"))
+    holder: Any = spoilt
+    for key in place[:-1]:
+        holder = holder[key]
+    holder[place[-1]] = value
+    validator = jsonschema.Draft202012Validator(
+        json_schema(), format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
+    )
+    if place != ("environment", "date"):  # jsonschema alone knows no dates
+        assert not validator.is_valid(spoilt)
+    with pytest.raises(ValueError, match="Recommendation"):
+        Recommendation.model_validate_json(json.dumps(spoilt), strict=True)
+
+
+@pytest.mark.parametrize("key", sorted(set(document()) - {"verdict", "speedup", "challenger"}))
+def test_what_must_be_there(key: str) -> None:
+    spoilt = document()
+    del spoilt[key]
+    assert not jsonschema.Draft202012Validator(json_schema()).is_valid(spoilt)
+    with pytest.raises(ValueError, match="Field required"):
+        Recommendation.model_validate_json(json.dumps(spoilt), strict=True)
+
+
+def test_settings_of_a_role_that_is_not_there_are_refused() -> None:
+    settings = Settings.from_json({"agnet": {"num_worker_threads": 2}})
+    with pytest.raises(ValueError, match="unknown role 'agnet'; did you mean agent"):
+        recommendation(settings, AGENT)

@@ -1,0 +1,98 @@
+"""The command that measures again is one that the search takes."""
+
+import shlex
+from typing import Any
+
+import pytest
+
+from tests.plan.specs import threads, workload_spec
+from tests.present.results import FASTER
+from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, recommendation
+from tuner import search
+from tuner.api import plan_mapping
+from tuner.plan.settings import Settings
+from tuner.plan.study_plan import PlanDraft, StudyPlan, draft_plan
+from tuner.plan.workload_spec import WorkloadSpec
+from tuner.recommended.model import Recommendation
+from tuner.recommended.recheck import recheck_command
+from tuner.world.local import LocalLauncher
+
+
+def drafted(each: Recommendation, monkeypatch: pytest.MonkeyPatch) -> PlanDraft:
+    """The plan that the command asks for, by way of the search's own flags."""
+    asked: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("tuner.search._search", lambda *given: asked.append(given))
+    python, dash_m, module, *arguments = shlex.split(recheck_command(each))
+    assert (python, dash_m, module) == ("python", "-m", "tuner.search")
+    assert search.main(arguments) == 0
+    ((workload, plan, resume, overwrite, _, changes),) = asked
+    assert not resume
+    assert not overwrite
+    return draft_plan(plan_mapping(plan, workload, changes))
+
+
+def planned(each: Recommendation, spec: WorkloadSpec, monkeypatch: pytest.MonkeyPatch) -> StudyPlan:
+    draft = drafted(each, monkeypatch)
+    asked_for = {name: str(value) for name, value in spec.options.items()}
+    assert {**draft.options, **asked_for} == draft.options
+    return draft.finish(spec)
+
+
+@pytest.mark.parametrize(
+    ("settings", "spec"),
+    [
+        (threads(4), workload_spec()),
+        (OF_EVERY_KNOB, workload_spec(cuda_devices=2)),
+        (BY_ROLE, AGENT),
+        (Settings.from_json({"*": {"transports": None, "rpc_timeout": 0.5}}), workload_spec()),
+    ],
+)
+def test_it_measures_the_settings_and_the_baseline(
+    settings: Settings, spec: WorkloadSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    each = recommendation(settings, spec)
+    plan = planned(each, spec, monkeypatch)
+    assert plan.space.grid() == [settings]
+    first, second = plan.candidates()
+    assert first.for_role("server")["num_worker_threads"] == 16
+    assert second == settings
+    assert plan.name == "udf-check"
+    assert plan.workload.reference == "udf"
+    assert plan.measuring.objective == "step_ms"
+
+
+def test_a_recommended_baseline_meets_its_strongest_rival(monkeypatch: pytest.MonkeyPatch) -> None:
+    each = recommendation(
+        threads(16), verdict="keep-baseline", challenger=threads(8), challenger_speedup=FASTER
+    )
+    assert planned(each, workload_spec(), monkeypatch).candidates() == [threads(16), threads(8)]
+
+
+def test_without_a_rival_the_shipped_plan_says_what_to_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    each = recommendation(threads(16), verdict="keep-baseline", challenger=None)
+    plan = planned(each, workload_spec(), monkeypatch)
+    assert plan.baseline == threads(16)
+    assert len(plan.candidates()) > 2
+
+
+def test_options_and_names_are_quoted_for_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = workload_spec(reference="my files/it's.py:Echo").model_copy(
+        update={"options": {"text": "a b=$HOME", "batch": True, "low": -1.5}}
+    )
+    plan = planned(recommendation(threads(4), spec), spec, monkeypatch)
+    assert plan.candidates() == [threads(16), threads(4)]
+
+
+@pytest.mark.world
+def test_a_workload_reads_its_options_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    with LocalLauncher() as launcher:
+        spec = launcher.describe("udf", {"size": 50, "rounds": "3"})
+        draft = drafted(recommendation(threads(4), spec), monkeypatch)
+        assert launcher.describe(draft.workload, draft.options) == spec
+
+
+def test_the_objective_is_named_unless_it_is_the_usual_one() -> None:
+    each = recommendation(threads(4))
+    assert "--objective" not in recheck_command(each)
+    other = each.model_copy(update={"objective": "cpu_ms_per_step"})
+    assert " --objective cpu_ms_per_step " in recheck_command(other)

@@ -1,0 +1,75 @@
+"""`python -m tuner.export`: the recommended settings, in a form that a program loads."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from tuner.command_line import run
+from tuner.errors import UsageError
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+EPILOG = (
+    "tuner.load_rpc_options(FILE, role=ROLE) loads json and toml; python is a module that stands "
+    "alone. Exit codes: 0 exported, 1 internal error, 2 bad usage, or nothing to export."
+)
+
+
+@app.command(epilog=EPILOG)
+def export(
+    study: Annotated[
+        str,
+        typer.Argument(
+            metavar="STUDY", show_default=False, help="A study's name, or the path of its folder."
+        ),
+    ],
+    form: Annotated[
+        Literal["json", "toml", "python"], typer.Option("--format", help="What to write.")
+    ] = "json",
+    trial: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Settings other than the recommended ones: N is the column trial of trials.csv.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where to write it. Default: standard output."),
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The Optuna storage that the study was searched with."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The study's folder, where it is not studies/STUDY."),
+    ] = None,
+) -> None:
+    """Write what a study recommends for init_rpc, as JSON, TOML or Python."""
+    # Late: --help and a mistyped flag must not wait for Optuna and pandas.
+    from tuner.files import written_atomically
+    from tuner.finding import find_study
+    from tuner.present.config import exported
+
+    content = exported(find_study(study, storage=storage, out=out), form, trial)
+    if output is None:
+        sys.stdout.write(content)
+        return
+    try:
+        with written_atomically(output) as partial:
+            partial.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}") from None
+
+
+def main(arguments: list[str] | None = None, program: str = "python -m tuner.export") -> int:
+    """Run the command; returns the exit code and prints errors to stderr."""
+    return run(app, arguments, program)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

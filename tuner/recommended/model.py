@@ -1,0 +1,206 @@
+"""The content of `recommended.json`."""
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    PlainSerializer,
+    PlainValidator,
+    WithJsonSchema,
+    model_validator,
+)
+from typing_extensions import TypeAliasType
+
+from tuner.decide.verdict_kind import VerdictKind
+from tuner.plan.knobs import (
+    DEFAULT_WORD,
+    INTRA_OP_THREADS,
+    KNOBS,
+    DeviceMapsKnob,
+    DevicesKnob,
+    IntegerKnob,
+    Knob,
+    NamesKnob,
+    Value,
+    nearest,
+)
+from tuner.plan.settings import ALL_ROLES, Settings
+from tuner.plan.study_plan import ObjectiveName
+from tuner.plan.workload_spec import RankSpec
+from tuner.world.environment import Environment
+
+FORMAT = 2
+SCHEMA_ID = f"urn:rpc-tuner:recommended:{FORMAT}"
+
+
+def _read_settings(raw: object) -> Settings:
+    """Settings as rpc-tuner writes them; what only reads alike, such as "8" for 8, is refused."""
+    if isinstance(raw, Settings):
+        return raw
+    settings = Settings.from_json(raw)
+    assert isinstance(raw, Mapping)
+    for role, knobs in settings.to_json().items():
+        for knob, value in knobs.items():
+            given = raw[role][knob]
+            if given != value and not (value is None and given == DEFAULT_WORD):
+                raise ValueError(f"{role}.{knob} must be {value!r}, got {given!r}")
+    return settings
+
+
+def _knob_schema(knob: Knob) -> dict[str, Any]:
+    match knob:
+        case IntegerKnob():
+            value: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": knob.most}
+        case NamesKnob():
+            value = _list_schema({"enum": list(knob.known)})
+        case DevicesKnob():
+            value = _list_schema({"type": "string", "pattern": "^cuda:[0-9]+$"})
+        case DeviceMapsKnob():
+            index = {"type": "integer", "minimum": 0}
+            pairs = {"type": "object", "minProperties": 1, "additionalProperties": False,
+                     "patternProperties": {"^[0-9]+$": index}}  # fmt: skip
+            value = {"type": "object", "minProperties": 1, "additionalProperties": pairs}
+        case _:
+            value = {"type": "number", "exclusiveMinimum": 0}
+    if knob.default is None:
+        value = {"anyOf": [value, {"enum": [None, DEFAULT_WORD]}]}
+    return {"description": knob.summary, **value}
+
+
+def _list_schema(item: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": item, "minItems": 1, "uniqueItems": True}
+
+
+SETTINGS_SCHEMA: dict[str, Any] = {
+    "description": 'Values by role, then by knob; "*" is all roles, and the narrower entry wins.',
+    "type": "object",
+    "additionalProperties": {
+        "type": "object",
+        "properties": {knob.name: _knob_schema(knob) for knob in KNOBS.values()},
+        "additionalProperties": False,
+    },
+}
+
+# A named type, so that the schema says once what settings are.
+SettingsJson = TypeAliasType(
+    "SettingsJson",
+    Annotated[
+        Settings,
+        PlainValidator(_read_settings),
+        PlainSerializer(Settings.to_json, return_type=dict[str, Any]),
+        WithJsonSchema(SETTINGS_SCHEMA),
+    ],
+)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Speedup(_Part):
+    """How many times as fast as the baseline; null where too little was measured to tell."""
+
+    estimate: FiniteFloat | None = None
+    ci_low: FiniteFloat | None = None
+    ci_high: FiniteFloat | None = None
+
+
+class Challenger(_Part):
+    """The settings that met the baseline on fresh worlds."""
+
+    settings: SettingsJson | None = None
+    speedup: Speedup = Speedup()
+
+
+class Measured(_Part):
+    """The objective of the settings; null where no world counts."""
+
+    value: FiniteFloat | None = None
+    ci_low: FiniteFloat | None = None
+    ci_high: FiniteFloat | None = None
+    unit: str
+    worlds: int = Field(ge=0)
+
+    @classmethod
+    def of(cls, value: float, low: float, high: float, *, unit: str, worlds: int) -> Self:
+        """What was measured, numbers that are NaN or infinite being unknown."""
+        return cls(value=known(value), ci_low=known(low), ci_high=known(high), unit=unit,
+                   worlds=worlds)  # fmt: skip
+
+
+class MeasuredIn(Environment):
+    """The machine, the software and the workload that the settings were measured with."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    workload: str
+    """What `--workload` names."""
+    options: dict[str, bool | int | FiniteFloat | str]
+    """Every option of the workload, defaults included."""
+    intra_op_threads: dict[str, Annotated[int, Field(ge=1, le=4096)]]
+    """`torch.set_num_threads` of each role, as measured."""
+    date: AwareDatetime
+    """When the study's last session ended."""
+
+
+class Recommendation(_Part):
+    """Settings that rpc-tuner recommends for `torch.distributed.rpc`, and what they rest on."""
+
+    format: Literal[2]
+    study: str
+    trial: int = Field(ge=0)
+    """The number of the settings in the study, as in `trials.csv`."""
+    settings: SettingsJson
+    verdict: VerdictKind | None = None
+    """Null for settings that were chosen by hand."""
+    speedup: Speedup = Speedup()
+    measured: Measured
+    challenger: Challenger = Challenger()
+    objective: ObjectiveName
+    confidence: float = Field(gt=0, lt=1)
+    """Of every interval."""
+    baseline: SettingsJson
+    ranks: tuple[RankSpec, ...] = Field(min_length=1)
+    """The processes of the workload, by rank."""
+    environment: MeasuredIn
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles in order of first rank, each once."""
+        return tuple(dict.fromkeys(rank.role for rank in self.ranks))
+
+    def values_of(self, role: str) -> dict[str, Value]:
+        """What a process of the role gets, by knob, its intra-op threads included."""
+        threads = self.environment.intra_op_threads[role]
+        return {INTRA_OP_THREADS.name: threads, **self.settings.for_role(role)}
+
+    @model_validator(mode="after")
+    def _roles_are_known(self) -> Self:
+        if missing := [r for r in self.roles if r not in self.environment.intra_op_threads]:
+            raise ValueError(f"environment.intra_op_threads lacks {', '.join(map(repr, missing))}")
+        for dimension, _ in self.settings.items:
+            if dimension.role not in (ALL_ROLES, *self.roles):
+                tail = nearest(dimension.role, self.roles)
+                raise ValueError(f"settings: unknown role {dimension.role!r}{tail}")
+        return self
+
+
+def known(number: float) -> float | None:
+    """The number; None where it is NaN or infinite."""
+    return number if math.isfinite(number) else None
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of `recommended.json`; `recommended.schema.json` in this folder holds it."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": SCHEMA_ID,
+        **Recommendation.model_json_schema(),
+        "title": "recommended.json of rpc-tuner",
+    }

@@ -1,0 +1,36 @@
+"""The command that measures a recommendation again, where it is to be used."""
+
+import shlex
+from collections.abc import Iterator
+
+from tuner.plan.knobs import KNOBS
+from tuner.plan.settings import Settings
+from tuner.recommended.model import Recommendation
+
+
+def recheck_arguments(recommendation: Recommendation) -> list[str]:
+    """The flags of `tuner.search`: the settings, or else the strongest rival, and the baseline."""
+    chosen: Settings | None = recommendation.settings
+    if chosen == recommendation.baseline:
+        chosen = recommendation.challenger.settings
+    environment = recommendation.environment
+    arguments = ["--workload", environment.workload]
+    for name, value in environment.options.items():
+        arguments += ["--set", f"{name}={value}"]
+    if chosen is not None:
+        arguments += _flags("--space", chosen)
+    arguments += _flags("--baseline", recommendation.baseline)
+    if recommendation.objective != "step_ms":
+        arguments += ["--objective", recommendation.objective]
+    return [*arguments, "--study", f"{recommendation.study}-check"]
+
+
+def recheck_command(recommendation: Recommendation) -> str:
+    """The same as one line for a shell."""
+    return shlex.join(["python", "-m", "tuner.search", *recheck_arguments(recommendation)])
+
+
+def _flags(flag: str, settings: Settings) -> Iterator[str]:
+    for dimension, value in settings.items:
+        yield flag
+        yield f"{dimension}={KNOBS[dimension.knob].format(value)}"
