@@ -1,7 +1,8 @@
 """rpc-tuner finds the best `torch.distributed.rpc` settings for a program.
 
 `tune` is the search, `sweep` measures a workload over its own options, `profile` shows what happens
-on all ranks of a program, `read_trace` reads a trace; the commands are `python -m tuner.search` and
+on all ranks of a program, `read_trace` reads a trace, `load_rpc_options` gives a program what a
+search recommends; the commands are `python -m tuner.search` and
 `python -m tuner.analyze`, or `rpc-tuner search` and so on.
 """
 
@@ -9,15 +10,27 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tuner.api import tune
+    from tuner.api import load_study, tune
+    from tuner.rpc_options import EnvironmentWarning, load_rpc_options
     from tuner.sweeping import sweep
     from tuner.trace.events import read_trace
     from tuner.trace.live.profile import profile
 
-__all__ = ["profile", "read_trace", "sweep", "tune"]
+__all__ = [
+    "EnvironmentWarning",
+    "load_rpc_options",
+    "load_study",
+    "profile",
+    "read_trace",
+    "sweep",
+    "tune",
+]
 __version__ = "0.1.0"
 
 _MODULES = {
+    "load_study": "tuner.api",
+    "EnvironmentWarning": "tuner.rpc_options",
+    "load_rpc_options": "tuner.rpc_options",
     "profile": "tuner.trace.live.profile",
     "read_trace": "tuner.trace.events",
     "sweep": "tuner.sweeping",

@@ -6,6 +6,9 @@ import sys
 COMMANDS = {
     "search": "find the best RPC settings for a workload",
     "analyze": "tables, a diagnosis and a timeline of existing traces",
+    "report": "the page of a study, or of several side by side",
+    "export": "the recommended settings as JSON, TOML or Python",
+    "dashboard": "studies in a browser, by optuna-dashboard",
 }
 
 

@@ -6,22 +6,22 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tuner.decide.log import StudyLog
 from tuner.decide.progress import Observer, Silent
 from tuner.decide.records import CALIBRATION_BLOCK, Record
-from tuner.decide.result import StudyAnswer
 from tuner.decide.runner import Runner, check_budget
 from tuner.decide.session import Budget, Session
 from tuner.decide.stored import answer_of
 from tuner.decide.study.address import StudyAddress
 from tuner.decide.study.store import StudyStore
 from tuner.errors import InterruptedSearchError, UsageError
+from tuner.finding import find_study
 from tuner.plan.folder import StudyFolder
 from tuner.plan.study_plan import StudyPlan, draft_plan, read_plan_file, shipped_plan_path
 from tuner.plan.workload_spec import CatalogueEntry
-from tuner.present.config import recommended_for, write_recommended
-from tuner.present.figures import write_step_time_figure
-from tuner.present.tables import write_trials_csv
+from tuner.present.config import recommended_for
+from tuner.present.notes import study_note, trial_notes
+from tuner.study_files import write_study_files
+from tuner.study_result import StudyResult
 from tuner.world.environment import Environment
 from tuner.world.launcher import Launcher
 from tuner.world.local import LocalLauncher
@@ -30,7 +30,7 @@ from tuner.world.local import LocalLauncher
 class SearchInterrupted(InterruptedSearchError):  # noqa: N818 - an ending, not an error
     """The search was stopped from outside; `result` is what was known by then."""
 
-    def __init__(self, result: StudyAnswer) -> None:
+    def __init__(self, result: StudyResult) -> None:
         self.result = result
         super().__init__(
             f"interrupted after {result.blocks} blocks; everything measured is kept, and the same "
@@ -66,7 +66,7 @@ def tune(
     launcher: Launcher | None = None,
     clock: Callable[[], float] = time.monotonic,
     **changes: Any,
-) -> StudyAnswer:
+) -> StudyResult:
     """Find the best RPC settings for a workload; leave the study and its files in its folder.
 
     `workload` is a shipped one's name, `package.module:Class` or `file.py:Class`; `plan` a TOML
@@ -92,6 +92,18 @@ def tune(
         )
 
 
+def load_study(
+    study: str | Path, *, storage: str | None = None, out: str | Path | None = None
+) -> StudyResult:
+    """A study that was searched before, or is being searched now, by its name or its folder.
+
+    `storage` is an Optuna storage URL, if it is not in its folder; `out` then the folder of its
+    files. Raises UsageError if there is no such study.
+    """
+    found = find_study(str(study), storage=storage, out=None if out is None else Path(out))
+    return StudyResult.of(found)
+
+
 def shipped_workloads() -> list[CatalogueEntry]:
     """The workloads that come with this package, with their roles and options."""
     with LocalLauncher() as launcher:
@@ -113,7 +125,7 @@ def _search(
     observer: Observer,
     started_s: float,
     clock: Callable[[], float],
-) -> StudyAnswer:
+) -> StudyResult:
     folder = StudyFolder(plan.out)
     folder.check_writable()
     address = StudyAddress.of(plan, folder.database)
@@ -140,11 +152,15 @@ def _search(
                 )
             session.run()
         except KeyboardInterrupt:
-            result = answer_of(store, session.log)
-            write_trials_csv(result.trials, folder.trials_csv)
-            raise SearchInterrupted(result) from None
-        result = answer_of(store, session.log)
-        _write_files(result, session.log, folder)
+            raise SearchInterrupted(_kept(store, session)) from None
+        return _kept(store, session)
+
+
+def _kept(store: StudyStore, session: Session) -> StudyResult:
+    """The answer so far, with its files written."""
+    result = StudyResult.of(answer_of(store, session.log))
+    write_study_files(result)
+    store.publish(study_note(result), trial_notes(result), StudyFolder(result.plan.out))
     return result
 
 
@@ -168,18 +184,6 @@ def _goes_on(
             f"the folder {folder.root} holds the study {others[0]}; give {plan.name} another --out"
         )
     return exists and resume
-
-
-def _write_files(result: StudyAnswer, log: StudyLog, folder: StudyFolder) -> None:
-    write_trials_csv(result.trials, folder.trials_csv)
-    if result.best is None:
-        folder.recommended.unlink(missing_ok=True)
-    else:
-        write_recommended(result, folder.recommended)
-    if any(log.samples(trial) for trial in range(len(log.settings))):
-        write_step_time_figure(
-            result, (folder.figures / "step_time.svg", folder.figures / "step_time.png")
-        )
 
 
 def _forget(folder: StudyFolder, before: float) -> None:

@@ -2,7 +2,13 @@
 
 import sys
 
-from tests.benchmarks import observer_effect, trace_analysis, tuned_workloads, world_cost
+from tests.benchmarks import (
+    observer_effect,
+    report_page,
+    trace_analysis,
+    tuned_workloads,
+    world_cost,
+)
 from tests.benchmarks.report import print_comparisons
 
 
@@ -12,6 +18,7 @@ def main() -> int:
         *world_cost.run(),
         *observer_effect.run(),
         *trace_analysis.run(),
+        *report_page.run(),
         *tuned_workloads.run(),
     ]
     print_comparisons(comparisons)

@@ -76,7 +76,7 @@ def test_a_search_answers_and_leaves_its_files(tmp_path: Path) -> None:
     study = optuna.load_study(study_name="udf", storage=f"sqlite:///{folder}/study.db")
     assert [trial.params["num_worker_threads"] for trial in study.trials] == [16, 1, 2]
     recommended = json.loads((folder / "recommended.json").read_text())
-    assert recommended["format"] == 1
+    assert recommended["format"] == 2
     assert recommended["settings"] == document["best"]
     assert recommended["environment"]["options"] == {
         "calls": 4, "size": 100, "rounds": 10, "device": "cpu",
@@ -132,7 +132,7 @@ def test_a_search_tells_a_person_what_to_do(tmp_path: Path) -> None:
     assert "rpc.TensorPipeRpcBackendOptions(num_worker_threads=" in done.stdout
     assert "rpc.init_rpc(name, rank=rank" in done.stdout
     assert "num_worker_threads=16" in done.stdout
-    assert "In here: study.db, trials.csv, recommended.json" in done.stdout
+    assert "Report: here/report.html\nIn here: recommended.json, trials.csv, figures" in done.stdout
     assert "calibrating" in done.stderr
     assert "racing · block 1 · 3 of 3 settings left" in done.stderr
     assert "Warning" not in done.stderr

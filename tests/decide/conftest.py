@@ -7,6 +7,8 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
+from tuner.decide.study.artifacts import Attachments
+from tuner.decide.study.store import StudyStore
 from tuner.world.measurement import TraceNumbers
 
 NUMBERS = TraceNumbers(
@@ -19,9 +21,9 @@ NUMBERS = TraceNumbers(
 
 
 @pytest.fixture(autouse=True)
-def _without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+def _without_report(monkeypatch: pytest.MonkeyPatch) -> None:
     # A third of such a study's time; tests/present draws them.
-    monkeypatch.setattr("tuner.api.write_step_time_figure", lambda result, paths: None)
+    monkeypatch.setattr("tuner.study_files.write_study_report", lambda answer: None)
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +33,17 @@ def _without_reading_traces(
     # Another third; tests marked so read them.
     if "reads_traces" not in request.keywords:
         monkeypatch.setattr("tuner.decide.runner.numbers_of", lambda path: NUMBERS)
+
+
+@pytest.fixture(autouse=True)
+def _without_notes_and_artifacts(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A tenth; tests marked so look at them.
+    if "publishes" not in request.keywords:
+        monkeypatch.setattr(StudyStore, "publish", lambda *arguments: None)
+        monkeypatch.setattr("tuner.decide.study.store.announce", lambda study, trials: None)
+        monkeypatch.setattr(Attachments, "attach_world", lambda *arguments: None)
 
 
 @pytest.fixture(autouse=True, scope="session")

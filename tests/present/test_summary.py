@@ -40,16 +40,11 @@ def test_the_summary_tells_everything_in_order(plan: StudyPlan) -> None:
     assert places == sorted(places)
 
 
-def test_the_lines_to_paste_are_whole_in_a_narrow_pipe(plan: StudyPlan) -> None:
-    text = summary(study_result(plan), width=40)
+@pytest.mark.parametrize("terminal", [False, True])
+def test_the_lines_to_paste_are_never_cut(plan: StudyPlan, terminal: bool) -> None:
+    text = summary(study_result(plan), terminal=terminal, width=40)
     for line in init_rpc_lines(threads(4), plan.workload).splitlines():
         assert f"    {line}\n" in text
-
-
-def test_a_terminal_shows_the_lines_to_paste_too(plan: StudyPlan) -> None:
-    assert "options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=4)" in summary(
-        study_result(plan), terminal=True
-    )
 
 
 def test_without_ties_there_is_no_line_on_them(plan: StudyPlan) -> None:
@@ -71,11 +66,11 @@ def test_the_files_that_are_there_are_named(
     folder.root.mkdir()
     for path in (folder.database, folder.recommended):
         path.touch()
-    assert summary(study_result(plan)).endswith("\nIn udf: study.db, recommended.json\n")
+    assert summary(study_result(plan)).endswith("\nIn udf: recommended.json, study.db\n")
     for path in (folder.trials_csv, folder.report):
         path.touch()
     assert summary(study_result(plan)).endswith(
-        "\nIn udf: study.db, trials.csv, recommended.json, report.html\n"
+        "\nReport: udf/report.html\nIn udf: recommended.json, trials.csv, study.db\n"
     )
 
 
@@ -157,4 +152,16 @@ def test_an_interruption_shows_the_table_as_far_as_it_goes(plan: StudyPlan) -> N
 def test_an_interruption_before_the_first_block_shows_no_table(tmp_path: Path) -> None:
     screen = Screen()
     print_interruption(study_result(study_plan(tmp_path), blocks=0), screen.console)
-    assert screen.text == ""
+    assert "baseline" not in screen.text
+
+
+def test_an_interruption_says_where_the_report_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = StudyFolder(tmp_path / "here")
+    folder.root.mkdir()
+    folder.report.touch()
+    screen = Screen()
+    print_interruption(study_result(study_plan(folder.root), blocks=0), screen.console)
+    assert screen.text.startswith("Report: here/report.html\n")

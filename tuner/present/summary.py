@@ -1,9 +1,10 @@
 """What a search prints at its end."""
 
 import os
+import textwrap
+from pathlib import Path
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
@@ -27,42 +28,42 @@ def print_summary(result: StudyAnswer, console: Console) -> None:
         console.print()
         console.print(why)
     if result.best is not None:
-        code = init_rpc_lines(result.best, result.plan.workload)
+        code = textwrap.indent(init_rpc_lines(result.best, result.plan.workload), "    ")
+        syntax = Syntax("", "python", theme="ansi_light", background_color="default")
         console.print()
-        if console.is_terminal:
-            syntax = Syntax(code, "python", theme="ansi_light", background_color="default")
-            console.print(Padding(syntax, (0, 4)))
-        else:
-            console.print(
-                Text("\n".join(f"    {line}" for line in code.split("\n"))), soft_wrap=True
-            )
-        console.print()
+        # Never cut at the edge of a narrow terminal: these lines are for pasting.
+        console.print(syntax.highlight(code), soft_wrap=True)
     console.print(Text(_measured(result)), soft_wrap=True)
 
 
 def print_interruption(result: StudyAnswer, console: Console) -> None:
-    """The table as far as it goes."""
+    """The table as far as it goes, and where the report is."""
     if result.blocks:
         console.print(trials_table(result))
+    console.print(Text(_files(result)), soft_wrap=True)
 
 
 def _measured(result: StudyAnswer) -> str:
-    folder = StudyFolder(result.plan.out)
-    names = ", ".join(
-        path.name
-        for path in (
-            folder.database,
-            folder.trials_csv,
-            folder.recommended,
-            folder.report,
-            folder.figures,
-            folder.traces,
-        )
-        if path.exists()
-    )
     return (
         f"{result.worlds} worlds, {result.blocks} blocks in {format_duration(result.elapsed_s)}, "
         f"on {result.environment.cpu_count} cores ({result.environment.cpu_model}), "
-        f"torch {result.environment.torch}.\n"
-        f"In {os.path.relpath(folder.root)}: {names}"
+        f"torch {result.environment.torch}.\n{_files(result)}"
     )
+
+
+def _files(result: StudyAnswer) -> str:
+    """Where the report is, and what lies beside it."""
+    folder = StudyFolder(result.plan.out)
+    near = os.path.relpath(folder.root)
+    root = folder.root.resolve() if near.startswith("..") else Path(near)
+    others = (
+        folder.recommended,
+        folder.trials_csv,
+        folder.figures,
+        folder.traces,
+        folder.failures,
+        folder.database,
+    )
+    names = ", ".join(path.name for path in others if path.exists())
+    report = f"Report: {root / folder.report.name}\n" if folder.report.exists() else ""
+    return f"{report}In {root}: {names}"

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 import pandas as pd
@@ -27,70 +28,116 @@ def write_trials_csv(trials: pd.DataFrame, path: Path) -> None:
         frame.to_csv(partial, index=False)
 
 
-def trials_table(result: StudyAnswer) -> Table:
-    """The trials sorted by result: a column per tuned knob, the best and the baseline marked.
+class Heading(NamedTuple):
+    """What a column holds: in full, and folded for the width of a terminal."""
 
-    `RPC` is the CPU total of the calls per step, `at once` how many a server ran, mean/max; both
-    are from the settings' traces.
-    """
-    rows = [(Settings.from_json(row.settings), row) for row in result.rows]
-    dimensions = list(dict.fromkeys(d for settings, _ in rows for d in settings.values))
-    confidence = f"{result.plan.measuring.confidence * 100:g} %"
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for dimension in dimensions:
-        table.add_column(_folded(dimension), justify="right", overflow="fold")
-    name = result.objective.name.removesuffix("_ms")
-    # Where the screen is narrow the knobs' names are folded, never the numbers.
-    for header, min_width in (
-        (f"{name}\n({result.objective.unit})", 6),
-        (f"{confidence}\ninterval", 9),
-        ("worlds", 6),
-        ("CPU\ncores", 5),
-        ("RPC\n(ms)", 5),
-        ("at\nonce", 5),
-    ):
-        table.add_column(header, justify="right", no_wrap=True, min_width=min_width)
-    table.add_column("outcome", min_width=12)
-    for settings, row in rows:
+    full: str
+    folded: str
+
+
+class TrialLine(NamedTuple):
+    """One settings as a line of text cells."""
+
+    row: TrialRow
+    knobs: tuple[str, ...]
+    numbers: tuple[str, ...]
+    outcome: str
+    is_best: bool
+
+
+def knob_headings(result: StudyAnswer) -> list[Heading]:
+    """One per knob that any settings name."""
+    return [Heading(str(dimension), _folded(dimension)) for dimension in _dimensions(result)]
+
+
+def number_headings(result: StudyAnswer) -> list[Heading]:
+    """The columns of numbers; those from traces say what a call takes and how many ran at once."""
+    objective, confidence = result.objective, f"{result.plan.measuring.confidence * 100:g} %"
+    short = objective.name.removesuffix("_ms")
+    return [
+        Heading(f"{objective.label} ({objective.unit})", f"{short}\n({objective.unit})"),
+        Heading(f"{confidence} interval", f"{confidence}\ninterval"),
+        Heading("worlds", "worlds"),
+        Heading("CPU cores", "CPU\ncores"),
+        Heading("RPC CPU total per step (ms)", "RPC\n(ms)"),
+        Heading("calls served at once, mean/max", "at\nonce"),
+    ]
+
+
+def trial_lines(result: StudyAnswer) -> list[TrialLine]:
+    """The trials sorted by result, the best and the baseline marked."""
+    dimensions, lines = _dimensions(result), []
+    for row in result.rows:
+        settings = Settings.from_json(row.settings)
         is_best = row.label == str(result.best)
-        table.add_row(
-            *(_value(settings, dimension) for dimension in dimensions),
+        interval = f"{three_digits(row.ci_low)}-{three_digits(row.ci_high)}"
+        numbers = (
             three_digits(row.value),
-            ""
-            if math.isnan(row.ci_low)
-            else f"{three_digits(row.ci_low)}-{three_digits(row.ci_high)}",
+            "" if math.isnan(row.ci_low) else interval,
             str(row.samples),
             three_digits(row.cpu_cores),
             three_digits(row.rpc_cpu_total_ms),
             _at_once(row),
-            _outcome(result, row, is_best),
-            style="bold" if is_best else "red" if row.failure is not None else None,
         )
+        knobs = tuple(_value(settings, dimension) for dimension in dimensions)
+        lines.append(TrialLine(row, knobs, numbers, _outcome(result, row, is_best), is_best))
+    return lines
+
+
+def trials_table(result: StudyAnswer) -> Table:
+    """The trials sorted by result: a column per tuned knob, the best and the baseline marked."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for heading in knob_headings(result):
+        table.add_column(heading.folded, justify="right", overflow="fold")
+    # Where the screen is narrow the knobs' names are folded, never the numbers.
+    for heading, min_width in zip(number_headings(result), (6, 9, 6, 5, 5, 5), strict=True):
+        table.add_column(heading.folded, justify="right", no_wrap=True, min_width=min_width)
+    table.add_column("outcome", min_width=12)
+    for line in trial_lines(result):
+        style = "bold" if line.is_best else "red" if line.row.failure is not None else None
+        table.add_row(*line.knobs, *line.numbers, line.outcome, style=style)
     return table
 
 
-def why_table(result: StudyAnswer) -> Table | None:
-    """What was traced of the baseline and of the winner, side by side; None if nothing was."""
+def why_facts(result: StudyAnswer) -> tuple[list[str], list[tuple[str, ...]]]:
+    """What was traced of the baseline and of the winner: headings, and rows that begin with a name.
+
+    Both are empty where nothing was traced.
+    """
     if not (rows := result.why):
-        return None
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Why", title_justify="left")
-    table.add_column("")
-    for role, row in rows.items():
-        table.add_column(f"{role}: {row.label}", ratio=1, overflow="fold")
+        return [], []
     facts: list[tuple[str, Callable[[TrialRow], str]]] = [
         ("RPC CPU total, ms per step", lambda row: three_digits(row.rpc_cpu_total_ms)),
         ("calls served at once, mean/max", _at_once),
         ("traced / untraced step time", lambda row: three_digits(row.observer_effect)),
         ("limit", lambda row: row.diagnosis or ""),
     ]
-    for name, of in facts:
-        table.add_row(name, *(of(row) for row in rows.values()))
+    headings = [f"{role}: {row.label}" for role, row in rows.items()]
+    return headings, [(name, *(of(row) for row in rows.values())) for name, of in facts]
+
+
+def why_table(result: StudyAnswer) -> Table | None:
+    """What was traced of the baseline and of the winner, side by side; None if nothing was."""
+    headings, facts = why_facts(result)
+    if not facts:
+        return None
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Why", title_justify="left")
+    table.add_column("")
+    for heading in headings:
+        table.add_column(heading, ratio=1, overflow="fold")
+    for fact in facts:
+        table.add_row(*fact)
     return table
 
 
 def failure_lines(result: StudyAnswer) -> list[str]:
     """One line per settings that failed, with the reason."""
     return [f"{row.label}: {row.outcome}: {row.failure}" for row in result.rows if row.failure]
+
+
+def _dimensions(result: StudyAnswer) -> list[Dimension]:
+    every = [Settings.from_json(row.settings).values for row in result.rows]
+    return list(dict.fromkeys(dimension for values in every for dimension in values))
 
 
 def _folded(dimension: Dimension) -> str:

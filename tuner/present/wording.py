@@ -4,10 +4,13 @@ import math
 
 from tuner.decide.result import StudyAnswer
 from tuner.plan.quantities import format_duration
+from tuner.present.numbers import counted, three_digits
 
 
 def verdict_sentence(result: StudyAnswer) -> str:
     """One sentence (two where a caveat belongs to it) that says what to do and how sure it is."""
+    if result.interrupted:
+        return _interrupted(result)
     if result.best is None:
         return "No settings of the search space could run the workload."
     if result.baseline_failed:
@@ -34,6 +37,20 @@ def tied_sentence(result: StudyAnswer) -> str | None:
     return (
         f"Within {_percent(result.plan.measuring.epsilon)} of {result.best}, as far as measured, "
         f"{verb} {_listed(result.tied)}."
+    )
+
+
+def _interrupted(result: StudyAnswer) -> str:
+    measured = [row for row in result.rows if row.samples and not row.failure]
+    ahead = (
+        f" So far {measured[0].label} is ahead, with {three_digits(measured[0].value)} "
+        f"{result.objective.unit} in {counted(measured[0].samples, 'world')}."
+        if measured
+        else ""
+    )
+    return (
+        f"Interrupted after {counted(result.blocks, 'block')}: there is no verdict yet.{ahead} The "
+        "same command with --resume goes on."
     )
 
 

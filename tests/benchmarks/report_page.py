@@ -1,0 +1,132 @@
+"""What a report costs: of 60 settings in 40 blocks, beside one figure by Optuna of the same study.
+
+Both are commands in processes of their own, which read the study from its storage.
+"""
+
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.benchmarks.report import Bar, Comparison
+from tests.fakes import UDF, fake_trace
+from tuner.decide.records import CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
+from tuner.decide.study.address import StudyAddress
+from tuner.decide.study.store import StudyStore
+from tuner.decide.traces import numbers_of
+from tuner.plan.folder import StudyFolder
+from tuner.plan.settings import Settings
+from tuner.plan.study_plan import StudyPlan, draft_plan
+from tuner.world.environment import Environment
+from tuner.world.launcher import TraceOrder, WorldOrder
+from tuner.world.measurement import Measurement, RankUsage
+
+BLOCKS, STEPS = 40, 150
+MOST_S = 10.0
+MOST_MB = 3.0
+SPACE = {
+    "num_worker_threads": [1, 2, 4, 8, 12, 16, 24, 32, 48, 64],
+    "transports": ["default", "shm", "uv"],
+    "channels": ["default", "basic"],
+}
+PLOT = """
+import sys, optuna
+study = optuna.load_study(study_name="udf", storage=sys.argv[1])
+axes = optuna.visualization.matplotlib.plot_intermediate_values(study)
+axes.figure.savefig(sys.argv[2])
+"""
+
+
+def run() -> list[Comparison]:
+    """The time of the report's command, and the size of its page."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = StudyFolder(Path(scratch) / "udf")
+        url = f"sqlite:///{folder.database}"
+        _fill(folder)
+        report_s = _seconds("-m", "tuner.report", str(folder.root))
+        plot_s = _seconds("-W", "ignore", "-c", PLOT, url, str(Path(scratch) / "plot.png"))
+        page_mb, database_mb = (
+            path.stat().st_size / 1e6 for path in (folder.report, folder.database)
+        )
+    return [
+        Comparison(
+            name="report of 60 settings, 40 blocks",
+            ours="the page and its figures",
+            theirs="one figure by Optuna",
+            ours_value=report_s,
+            theirs_value=plot_s,
+            bars=(Bar(most=MOST_S),),
+        ),
+        Comparison(
+            name="size of that page",
+            ours="report.html",
+            theirs="study.db",
+            ours_value=page_mb,
+            theirs_value=database_mb,
+            unit="MB",
+            bars=(Bar(most=MOST_MB),),
+        ),
+    ]
+
+
+def _seconds(*arguments: str) -> float:
+    started_s = time.perf_counter()
+    subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
+    return time.perf_counter() - started_s
+
+
+def _fill(folder: StudyFolder) -> None:
+    """A study as a search would have left it before its end: every settings in every block."""
+    plan = _plan(folder)
+    store = StudyStore.create(StudyAddress.of(plan, folder.database), plan, Environment.here())
+    settings, noise = store.settings(), random.Random(0)
+    assert len(settings) == 60
+    for trial, each in enumerate(settings):
+        traced = _traced(plan, each, folder)
+        _add(store, plan, trial, CALIBRATION_BLOCK, "calibration", _measured(trial, noise))
+        _add(store, plan, trial, TRACE_BLOCK, "trace", traced)
+    for block in range(BLOCKS):
+        for trial in range(len(settings)):
+            _add(store, plan, trial, block, "race", _measured(trial, noise))
+
+
+def _plan(folder: StudyFolder) -> StudyPlan:
+    keys = {"workload": "udf", "space": SPACE, "out": str(folder.root), "budget": "1h"}
+    return draft_plan(keys).finish(UDF)
+
+
+def _add(
+    store: StudyStore, plan: StudyPlan, trial: int, block: int, phase: Phase, world: Measurement
+) -> None:
+    store.add(Record(trial=trial, block=block, phase=phase, outcome=world), plan)
+
+
+def _measured(trial: int, noise: random.Random) -> Measurement:
+    middle_s = (2 + trial % 7) * 1e-3 * noise.lognormvariate(0, 0.1)
+    step_s = tuple(middle_s * noise.lognormvariate(0, 0.2) for _ in range(STEPS))
+    wall_s = sum(step_s)
+    ranks = tuple(
+        RankUsage(name=rank.name, cpu_s=wall_s * 0.9, peak_rss_mb=200.0, threads=20)
+        for rank in UDF.ranks
+    )
+    return Measurement(step_s=step_s, wall_s=wall_s, world_s=wall_s + 0.2, ranks=ranks)
+
+
+def _traced(plan: StudyPlan, settings: Settings, folder: StudyFolder) -> Measurement:
+    path = folder.trace(settings)
+    path.parent.mkdir(exist_ok=True)
+    order = WorldOrder(
+        workload=plan.workload,
+        settings=settings,
+        seed=0,
+        steps=50,
+        timed_part_s=0.2,
+        deadline_s=30.0,
+        trace=TraceOrder(path=path, operators=True),
+        failure_folder=None,
+    )
+    path.write_bytes(fake_trace(order, 4e-3, 50))
+    world = _measured(0, random.Random(0))
+    return world.model_copy(update={"observer_effect": 1.2, "trace": numbers_of(path)})

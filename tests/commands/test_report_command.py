@@ -1,0 +1,97 @@
+"""The report command: a study's page, several studies in one, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes import FakeLauncher, threads_of
+from tuner.api import tune
+from tuner.report import main
+
+
+def search(name: str, **changes: Any) -> None:
+    launcher = FakeLauncher(step_ms=lambda s: 8.0 / min(4, threads_of(s)), sigma=0.02)
+    keys: dict[str, Any] = {
+        "space": {"num_worker_threads": [1, 2, 4]},
+        "baseline": {"num_worker_threads": 1},
+        "budget": "20s",
+        **changes,
+    }
+    tune("udf", launcher=launcher, clock=launcher.clock, name=name, **keys)
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("here")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        search("monday")
+        search("tuesday", options={"size": 400})
+        search("by-cpu", objective="cpu_ms_per_step")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _here(studies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(studies)
+
+
+def test_a_search_leaves_the_report_and_its_figures() -> None:
+    folder = Path("studies/monday")
+    html = (folder / "report.html").read_text()
+    assert "Use num_worker_threads=4" in html
+    names = {path.stem for path in (folder / "figures").iterdir()}
+    assert {"step_time", "blocks", "latency", "cpu", "call_time", "parallelism"} <= names
+    assert {"timeline_baseline", "timeline_best"} <= names
+    for name in names:
+        assert f'id="figure-{name}"' in html
+        assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_report_is_written_anew(capsys: pytest.CaptureFixture[str]) -> None:
+    page = Path("studies/monday/report.html")
+    before = page.read_text()
+    page.unlink()
+    assert main(["monday"]) == 0
+    assert capsys.readouterr().out == f"{page}\n"
+    assert page.read_text() == before
+
+
+def test_a_report_can_go_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["studies/monday", "--output", "away/page.html"]) == 0
+    assert capsys.readouterr().out == "away/page.html\n"
+    assert Path("away/page.html").read_text() == Path("studies/monday/report.html").read_text()
+    assert Path("away/page_figures/step_time.png").exists()
+
+
+def test_studies_are_compared_on_one_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["monday", "tuesday"]) == 0
+    assert capsys.readouterr().out == "comparison.html\n"
+    html = Path("comparison.html").read_text()
+    assert "calls=4, size=400, rounds=10" in html
+    assert html.count("<figure ") == 2
+    assert len(list(Path("comparison_figures").glob("*.png"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("monday", "by-cpu"),
+            "these studies cannot be compared, for they were measured differently: "
+            "objective: step_ms (monday), cpu_ms_per_step (by-cpu)",
+        ),
+        (("mondey",), "there is no study 'mondey'; did you mean monday?"),
+        (("monday", "--output", "page.pdf"), "--output takes a file that ends in .html"),
+        (("monday", "--output", "/dev/null/page.html"), "cannot write /dev/null"),
+    ],
+)
+def test_bad_input_is_exit_code_2(
+    arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(list(arguments)) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.out == ""
+    assert "Traceback" not in captured.err

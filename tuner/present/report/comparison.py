@@ -1,0 +1,158 @@
+"""Studies side by side: the same settings on other machines, workloads or dates."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tuner.decide.result import StudyAnswer, TrialRow
+from tuner.errors import UsageError
+from tuner.files import written_atomically
+from tuner.plan.quantities import format_duration
+from tuner.present.figures import DrawnFigure
+from tuner.present.numbers import three_digits
+from tuner.present.report.facts import Facts, environment_facts
+from tuner.present.report.pages import render
+from tuner.present.wording import verdict_sentence
+
+# What two studies must have in common, or their numbers do not mean the same.
+_MEASURED_ALIKE: dict[str, Callable[[StudyAnswer], str]] = {
+    "objective": lambda answer: answer.objective.name,
+    "confidence of the intervals": lambda answer: f"{answer.plan.measuring.confidence * 100:g} %",
+    "timed part of a world": lambda answer: format_duration(answer.plan.measuring.timed_part_s),
+    "intra-op threads": lambda answer: str(answer.plan.workload.intra_op_threads),
+}
+
+
+class Cell(NamedTuple):
+    """Settings in one study: its objective, and what that is beside the reference settings'."""
+
+    value: str
+    interval: str
+    beside: str
+    mark: str
+
+
+class Line(NamedTuple):
+    """Settings that two studies have in common at least."""
+
+    label: str
+    cells: list[Cell]
+
+
+class Comparison(NamedTuple):
+    """Studies that can be compared, each with a name of its own."""
+
+    studies: list[tuple[str, StudyAnswer]]
+    reference: str
+    """The settings, common to all, that ratios are to."""
+
+    @classmethod
+    def of(cls, answers: Sequence[StudyAnswer]) -> "Comparison":
+        """UsageError, saying what differs, if the answers were not measured alike."""
+        named = _named(answers)
+        problems = [
+            f"{what}: " + ", ".join(f"{say(answer)} ({name})" for name, answer in named)
+            for what, say in _MEASURED_ALIKE.items()
+            if len({say(answer) for answer in answers}) > 1
+        ]
+        if problems:
+            raise UsageError.about(
+                "these studies cannot be compared, for they were measured differently", problems
+            )
+        common = [
+            label
+            for label in _measured(answers[0])
+            if all(label in _measured(answer) for answer in answers)
+        ]
+        if not common:
+            listed = "; ".join(f"{name}: {', '.join(_measured(each))}" for name, each in named)
+            raise UsageError(
+                f"these studies cannot be compared, for no settings were measured in all: {listed}"
+            )
+        baseline = str(answers[0].baseline)
+        return cls(named, baseline if baseline in common else common[0])
+
+    def lines(self) -> list[Line]:
+        """The settings that two studies or more have measured, in the order of the first's."""
+        labels = [label for _, answer in self.studies for label in _measured(answer)]
+        shared = [label for label in dict.fromkeys(labels) if labels.count(label) > 1]
+        return [
+            Line(label, [self._cell(answer, label) for _, answer in self.studies])
+            for label in shared
+        ]
+
+    def only_in_one(self) -> Facts:
+        """What each study has measured alone, by its name."""
+        shared = {line.label for line in self.lines()}
+        alone = {
+            name: [label for label in _measured(answer) if label not in shared]
+            for name, answer in self.studies
+        }
+        return [(name, ", ".join(labels)) for name, labels in alone.items() if labels]
+
+    def differences(self) -> list[tuple[str, list[str]]]:
+        """What is not the same for all studies: the fact's name, and each study's."""
+        facts = [dict(environment_facts(answer)) for _, answer in self.studies]
+        facts = [
+            {**fact, "baseline": str(answer.baseline)}
+            for fact, (_, answer) in zip(facts, self.studies, strict=True)
+        ]
+        return [
+            (name, [fact[name] for fact in facts])
+            for name in facts[0]
+            if len({fact[name] for fact in facts}) > 1
+        ]
+
+    def _cell(self, answer: StudyAnswer, label: str) -> Cell:
+        rows = _measured(answer)
+        if (row := rows.get(label)) is None:
+            return Cell("", "", "", "")
+        beside = row.value / rows[self.reference].value
+        marks = [
+            mark
+            for mark, settings in (("best", answer.best), ("baseline", answer.baseline))
+            if label == str(settings)
+        ]
+        return Cell(
+            three_digits(row.value),
+            f"{three_digits(row.ci_low)}-{three_digits(row.ci_high)}"
+            if row.ci_low == row.ci_low  # not NaN
+            else "",
+            f"{beside:.2f}",
+            ", ".join(marks),
+        )
+
+
+def comparison_html(comparison: Comparison, figures: Sequence[DrawnFigure]) -> str:
+    """The page that shows the studies side by side; it loads nothing."""
+    objective = comparison.studies[0][1].objective
+    return render(
+        "comparison",
+        names=[name for name, _ in comparison.studies],
+        objective=f"{objective.label} ({objective.unit})",
+        verdicts=[(name, verdict_sentence(answer)) for name, answer in comparison.studies],
+        differences=comparison.differences(),
+        reference=comparison.reference,
+        lines=comparison.lines(),
+        alone=comparison.only_in_one(),
+        figures=figures,
+    )
+
+
+def write_comparison(comparison: Comparison, figures: Sequence[DrawnFigure], path: Path) -> None:
+    """Write the page, whole or not at all."""
+    with written_atomically(path) as partial:
+        partial.write_text(comparison_html(comparison, figures), encoding="utf-8")
+
+
+def _measured(answer: StudyAnswer) -> dict[str, TrialRow]:
+    return {row.label: row for row in answer.rows if row.samples and not row.failure}
+
+
+def _named(answers: Sequence[StudyAnswer]) -> list[tuple[str, StudyAnswer]]:
+    """The studies by name; those of one name by their folders."""
+    names = [answer.study for answer in answers]
+    return [
+        (f"{name} in {answer.plan.out}" if names.count(name) > 1 else name, answer)
+        for name, answer in zip(names, answers, strict=True)
+    ]

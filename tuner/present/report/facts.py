@@ -1,0 +1,91 @@
+"""What a report says of the environment and of the method: names and sentences."""
+
+from tuner.decide.records import Phase
+from tuner.decide.result import StudyAnswer
+from tuner.plan.knobs import KNOBS
+from tuner.plan.quantities import format_duration
+from tuner.present.numbers import counted
+
+Facts = list[tuple[str, str]]
+
+
+def environment_facts(answer: StudyAnswer) -> Facts:
+    """The machine and the software, and what ran on them."""
+    environment, spec = answer.environment, answer.plan.workload
+    options = ", ".join(f"{name}={value}" for name, value in spec.options.items())
+    ranks = ", ".join(
+        f"{sum(rank.role == role for rank in spec.ranks)} {role}" for role in spec.roles
+    )
+    return [
+        ("workload", f"{spec.reference}: {spec.summary}"),
+        ("options", options or "none"),
+        ("ranks", f"{ranks}, with {counted(spec.intra_op_threads, 'intra-op thread')} each"),
+        ("CPU", f"{environment.cpu_model}, {counted(environment.cpu_count, 'core')}"),
+        ("memory", f"{environment.memory_gb:g} GB"),
+        ("torch", environment.torch),
+        ("Python", environment.python),
+        ("kernel", environment.kernel),
+        ("date", f"{answer.measured_at:%Y-%m-%d %H:%M} UTC"),
+    ]
+
+
+def method_facts(answer: StudyAnswer) -> Facts:
+    """How the numbers came about, and what the words in the report mean."""
+    measuring = answer.plan.measuring
+    source = "read from traces" if answer.objective.traced else "measured with tracing off"
+    budget = f"{format_duration(answer.elapsed_s)} of {format_duration(measuring.budget_s)}"
+    return [
+        (
+            "objective",
+            f"{answer.objective.label} ({answer.objective.unit}), {source}; less is better",
+        ),
+        ("search space", _space(answer)),
+        ("baseline", str(answer.baseline)),
+        (
+            "worlds",
+            f"{counted(answer.worlds, 'world')} in {budget}, each of new processes, with "
+            f"{format_duration(measuring.timed_part_s)} of timed steps at least after a warm-up",
+        ),
+        ("blocks", _blocks(answer)),
+        (
+            "speed-up",
+            "baseline time / best time, from pairs of worlds that chose neither; trimmed mean of "
+            f"the pairs, with a {measuring.confidence * 100:g} % interval",
+        ),
+        (
+            "epsilon",
+            f"{measuring.epsilon * 100:g} %: a smaller difference does not matter{_shown(answer)}",
+        ),
+        (
+            "traces",
+            "one world of each settings was traced, and not timed; CPU totals, calls at once and "
+            "the parts of a call's time are from there",
+        ),
+        ("order", f"random in each block, from seed {measuring.seed}"),
+    ]
+
+
+def _space(answer: StudyAnswer) -> str:
+    axes = [
+        f"{dimension}: {', '.join(KNOBS[dimension.knob].format(value) for value in values)}"
+        for dimension, values in answer.plan.space.axes
+    ]
+    return "; ".join(axes)
+
+
+def _blocks(answer: StudyAnswer) -> str:
+    def count(phase: Phase) -> int:
+        return len({seen.block for seen in answer.observations if seen.phase == phase})
+
+    race, pairs = count("race"), count("confirmation")
+    return (
+        f"{counted(race, 'block')} of a race among the settings, then {counted(pairs, 'pair')} of "
+        "worlds of the challenger and the baseline"
+    )
+
+
+def _shown(answer: StudyAnswer) -> str:
+    if answer.epsilon_achieved is None:
+        return ""
+    behind = f"{answer.epsilon_achieved * 100:.2g} %"
+    return f"; the best is shown to be at most {behind} slower than any other"

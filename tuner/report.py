@@ -1,0 +1,89 @@
+"""`python -m tuner.report`: the page of a study, or of several side by side."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.command_line import run
+from tuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from tuner.decide.result import StudyAnswer
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+EPILOG = (
+    "One study: its report, written anew, also while a search is running. Several: the same "
+    "settings across machines, workloads or dates; studies that were measured differently are "
+    "refused. Exit codes: 0 written, 1 internal error, 2 bad usage or bad input."
+)
+
+
+@app.command(epilog=EPILOG)
+def report(
+    studies: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="STUDY", show_default=False, help="A study's name, or the path of its folder."
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The page. Default: report.html in the study's folder; of several studies "
+            "comparison.html, here. PNG and SVG figures go to a folder beside it.",
+        ),
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The Optuna storage that the study was searched with."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The study's folder, where it is not studies/STUDY."),
+    ] = None,
+) -> None:
+    """Write a page of a study, or of several side by side, for a browser."""
+    if output is not None and output.suffix != ".html":
+        raise UsageError(f"--output takes a file that ends in .html, got {output}")
+    if out is not None and len(studies) > 1:
+        raise UsageError("--out goes with one study; several are named by their folders")
+    # Late: --help and a mistyped flag must not wait for pandas and matplotlib.
+    from tuner.finding import find_study
+
+    answers = [find_study(study, storage=storage, out=out) for study in studies]
+    try:
+        page = _compare(answers, output) if len(answers) > 1 else _tell(answers[0], output)
+    except OSError as error:
+        raise UsageError(f"cannot write {error.filename}: {error.strerror}") from None
+    print(page)  # noqa: T201 - this is the terminal
+
+
+def _tell(answer: "StudyAnswer", output: Path | None) -> Path:
+    from tuner.study_files import write_study_report
+
+    return write_study_report(answer, output)
+
+
+def _compare(answers: "list[StudyAnswer]", output: Path | None) -> Path:
+    from tuner.present.figures import comparison_figures, write_figures
+    from tuner.present.report.comparison import Comparison, write_comparison
+
+    comparison = Comparison.of(answers)
+    page = output or Path("comparison.html")
+    figures = comparison_figures(comparison.studies)
+    write_figures(figures, page.with_name(f"{page.stem}_figures"))
+    write_comparison(comparison, figures, page)
+    return page
+
+
+def main(arguments: list[str] | None = None, program: str = "python -m tuner.report") -> int:
+    """Run the command; returns the exit code and prints errors to stderr."""
+    return run(app, arguments, program)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""The files that a study leaves in its folder, for whoever wants the answer."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tuner.decide.result import StudyAnswer
+from tuner.errors import UsageError
+from tuner.plan.folder import StudyFolder
+from tuner.plan.settings import Settings
+from tuner.present.config import write_recommended
+from tuner.present.figures import study_figures, write_figures
+from tuner.present.report.study_report import write_report
+from tuner.present.tables import write_trials_csv
+from tuner.trace.events import read_trace
+from tuner.trace.schema import Trace
+
+
+def write_study_files(answer: StudyAnswer) -> None:
+    """Write `trials.csv`, `recommended.json`, the figures and the report, each whole or not at all.
+
+    An interrupted study has no recommendation, but all the rest.
+    """
+    folder = StudyFolder(answer.plan.out)
+    write_trials_csv(answer.trials, folder.trials_csv)
+    if answer.best is None:
+        folder.recommended.unlink(missing_ok=True)
+    else:
+        write_recommended(answer, folder.recommended)
+    write_study_report(answer)
+
+
+def write_study_report(answer: StudyAnswer, page: Path | None = None) -> Path:
+    """Draw the figures, and write the report with them; returns its path.
+
+    `page` is a place for it other than the study's folder; the figures go to a folder beside it.
+    """
+    folder = StudyFolder(answer.plan.out)
+    drawn_to = folder.figures if page is None else page.with_name(f"{page.stem}_figures")
+    page = page or folder.report
+    figures = study_figures(answer, _traces(answer))
+    write_figures(figures, drawn_to)
+    write_report(answer, figures, page)
+    return page
+
+
+def _traces(answer: StudyAnswer) -> Mapping[str, Trace]:
+    """The traces of baseline and winner, by role; those that are there and can be read."""
+    folder, traces = StudyFolder(answer.plan.out), {}
+    for role, row in answer.why.items():
+        try:
+            traces[role] = read_trace(folder.trace(Settings.from_json(row.settings)))
+        except UsageError:
+            continue  # moved away, or none was taken
+    return traces

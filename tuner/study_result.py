@@ -1,0 +1,41 @@
+"""The answer of a study for Python and for notebooks: its numbers, drawn and shown."""
+
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from tuner.decide.result import StudyAnswer
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class StudyResult(StudyAnswer):
+    """What `tune` and `load_study` return.
+
+    `verdict` is `better`, `tie`, `keep-baseline` or `undecided`; `best` the settings to use,
+    `speedup` how much faster they are than the baseline; `trials` is a frame with a row per
+    settings. A notebook shows the verdict, the table and the lines to paste.
+    """
+
+    @classmethod
+    def of(cls, answer: StudyAnswer) -> "StudyResult":
+        """The same answer, to be looked at."""
+        return cls(**{field.name: getattr(answer, field.name) for field in fields(answer)})
+
+    def plot_scaling(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw the objective by settings with its intervals, on new axes if none are given."""
+        # Late: whoever only asks for the verdict need not wait for matplotlib.
+        from tuner.present.figures import plot_scaling
+
+        return plot_scaling(self, axes)
+
+    def plot_parallelism(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw how many calls the servers ran at once, by worker threads, beside the ideal."""
+        from tuner.present.figures import plot_parallelism
+
+        return plot_parallelism(self, axes)
+
+    def _repr_html_(self) -> str:
+        from tuner.present.report.study_report import notebook_html
+
+        return notebook_html(self)
