@@ -2,9 +2,10 @@
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
+SUDO := $(shell test "$$(id -u)" = 0 || echo sudo --preserve-env=DEBIAN_FRONTEND)
 SEARCH_ARGS ?= --workload udf --overwrite
 
-.PHONY: help search test check lint bench clean
+.PHONY: help search chromium test check lint bench pictures clean
 .DEFAULT_GOAL := help
 
 help:  ## This list
@@ -18,7 +19,17 @@ $(READY): pyproject.toml constraints.txt
 search: $(READY)  ## Find the best num_worker_threads for the recipe's UDF, on this machine
 	$(PYTHON) -m tuner.search $(SEARCH_ARGS)
 
-test: $(READY)  ## Every test
+chromium:  ## Install the browser that the tests open pages in, if there is none
+	@test -n "$$CHROMIUM" || command -v chromium >/dev/null || command -v chromium-browser >/dev/null \
+	|| command -v google-chrome >/dev/null \
+	|| if command -v apt-get >/dev/null; then \
+		$(SUDO) apt-get update && DEBIAN_FRONTEND=noninteractive \
+		$(SUDO) apt-get install -y --no-install-recommends chromium; \
+	else \
+		echo "The tests open pages in Chromium: install it, or set CHROMIUM to its path." >&2; exit 1; \
+	fi
+
+test: $(READY) chromium  ## Every test
 	$(PYTHON) -m pytest
 
 lint: $(READY)
@@ -31,6 +42,9 @@ check: lint test  ## The whole gate: lint, format, types, imports, every test
 
 bench: $(READY)  ## Speed and memory, as ratios of things measured in the same run
 	$(PYTHON) -m tests.benchmarks
+
+pictures: $(READY) chromium  ## The README's output and pictures, measured anew
+	$(PYTHON) -m tests.pictures
 
 clean:  ## Remove what the other goals made
 	rm -rf $(VENV) .bench-venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -17,15 +17,18 @@ from pydantic import ValidationError
 
 from tuner.decide.records import Record, objective_value
 from tuner.decide.study.address import StudyAddress
+from tuner.decide.study.artifacts import Attachments
+from tuner.decide.study.notes import announce, put_note
 from tuner.decide.study.parameters import distributions_of, parameter_of
 from tuner.errors import UsageError
+from tuner.plan.folder import StudyFolder
 from tuner.plan.settings import Settings
 from tuner.plan.study_plan import StudyPlan
 from tuner.world.environment import Environment
 from tuner.world.measurement import Failure
 
 FORMAT = 2
-_RECORD_KEY = "rpc_tuner:record:"
+RECORD_KEY = "rpc_tuner:record:"
 
 # The study is the product's own display; Optuna's log lines would only break into it.
 optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -56,13 +59,15 @@ class StudyStore:
                 direction="minimize",
                 sampler=optuna.samplers.RandomSampler(seed=plan.measuring.seed),
             )
+        store = cls(study, storage)
         try:
             _fill(study, plan, environment)
+            announce(study, map(store._trial, store.running()))
         except BaseException:
             # Interrupted, say: half a grid must not be taken for the whole of it.
             address.delete()
             raise
-        return cls(study, storage)
+        return store
 
     @classmethod
     def load(cls, address: StudyAddress) -> "StudyStore":
@@ -142,7 +147,7 @@ class StudyStore:
         found = []
         for trial in self._study.get_trials(deepcopy=False):
             for key, document in trial.system_attrs.items():
-                if key.startswith(_RECORD_KEY):
+                if key.startswith(RECORD_KEY):
                     try:
                         found.append(Record.model_validate(document))
                     except ValidationError as error:
@@ -164,7 +169,7 @@ class StudyStore:
         """Keep one world's outcome; a failure also ends its trial."""
         self._storage.set_trial_system_attr(
             self._trial_id(record.trial),
-            f"{_RECORD_KEY}{record.block:06d}",
+            f"{RECORD_KEY}{record.block:06d}",
             record.model_dump(mode="json"),
         )
         self._show(record, plan)
@@ -180,14 +185,16 @@ class StudyStore:
     def _show(self, record: Record, plan: StudyPlan) -> None:
         """Put an outcome where Optuna's own tools look for it."""
         trial = self._trial(record.trial)
+        if record.phase == "trace" or isinstance(record.outcome, Failure):
+            self._attachments(StudyFolder(plan.out)).attach_world(trial, record)
         if record.phase == "trace":
             if isinstance(record.outcome, Failure):
                 trial.set_user_attr("trace_failure", record.outcome.message)
             elif record.outcome.trace is not None:
                 trial.set_user_attr("diagnosis", record.outcome.trace.diagnosis)
         elif isinstance(record.outcome, Failure):
-            trial.set_user_attr("failure", record.outcome.failure)
-            trial.set_user_attr("failure_reason", record.outcome.message)
+            facts = {"failure": record.outcome.failure, "failure_reason": record.outcome.message}
+            self._annotate(record.trial, {**facts, "outcome": record.outcome.failure})
             self._study.tell(record.trial, state=TrialState.FAIL)
         elif record.phase != "calibration":
             value = objective_value(plan.measuring.objective, record.outcome)
@@ -202,12 +209,12 @@ class StudyStore:
 
     def prune(self, number: int, numbers: Mapping[str, float]) -> None:
         """End a trial that was eliminated, with its other numbers."""
-        self._annotate(number, numbers)
+        self._annotate(number, {"outcome": "eliminated", **numbers})
         self._study.tell(number, state=TrialState.PRUNED)
 
     def complete(self, number: int, value: float, numbers: Mapping[str, float]) -> None:
         """End a trial that came through, with its value and its other numbers."""
-        self._annotate(number, numbers)
+        self._annotate(number, {"outcome": "completed", **numbers})
         self._study.tell(number, value)
 
     def running(self) -> list[int]:
@@ -234,9 +241,22 @@ class StudyStore:
         """Wall time spent on this study in all its sessions, as last noted."""
         return float(self.noted("elapsed_s") or 0.0)
 
-    def _annotate(self, number: int, numbers: Mapping[str, float]) -> None:
+    def publish(self, note: str, trial_notes: Mapping[int, str], folder: StudyFolder) -> None:
+        """Leave in the study what optuna-dashboard shows: notes in Markdown, and the files.
+
+        Can be done again: what is there gives way to what is new.
+        """
+        put_note(self._study, note)
+        for number, text in trial_notes.items():
+            put_note(self._trial(number), text)
+        self._attachments(folder).attach_answer()
+
+    def _attachments(self, folder: StudyFolder) -> Attachments:
+        return Attachments(self._storage, self._study, self._study_id, folder)
+
+    def _annotate(self, number: int, facts: Mapping[str, float | str]) -> None:
         trial = self._trial(number)
-        for name, value in numbers.items():
+        for name, value in facts.items():
             trial.set_user_attr(name, value)
 
     def _trial_id(self, number: int) -> int:
@@ -268,7 +288,7 @@ def _fill(study: optuna.Study, plan: StudyPlan, environment: Environment) -> Non
                 state=TrialState.RUNNING,
                 params=parameters,
                 distributions={str(d): chosen for d, chosen in distributions.items()},
-                user_attrs={"settings": settings.to_json(), "label": str(settings)},
+                user_attrs={"label": str(settings), "settings": settings.to_json()},
             )
         )
     study.set_user_attr("format", FORMAT)

@@ -1,0 +1,31 @@
+"""A headless Chromium, Debian's by preference."""
+
+import os
+import shutil
+
+from playwright.sync_api import Browser, Playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+# No sandbox, for tests run as root in containers; and nothing that calls home.
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def chromium() -> str:
+    """The browser's path. An error without one: what nobody looked at may be broken."""
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        raise RuntimeError("needs Chromium: apt-get install chromium, or set CHROMIUM")
+    return found
+
+
+def launched(playwright: Playwright) -> Browser:
+    """A new one, to be closed by the caller."""
+    return playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))

@@ -1,0 +1,34 @@
+"""Pages of a headless Chromium, which are watched."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.browser.chromium import launched
+from tests.browser.watching import PageWatch
+
+
+# Not for the session: while Playwright runs, no other test can have an asyncio loop of its own.
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """One Chromium for all tests here."""
+    with sync_playwright() as playwright:
+        chromium = launched(playwright)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page_watch(browser: Browser) -> Iterator[PageWatch]:
+    """A new page in a profile of its own, and what goes wrong on it."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB")
+    yield PageWatch(context.new_page())
+    context.close()
+
+
+@pytest.fixture
+def page(page_watch: PageWatch) -> Iterator[Page]:
+    """A new page on which nothing may go wrong, up to the end of the test."""
+    yield page_watch.page
+    page_watch.assert_no_trouble()

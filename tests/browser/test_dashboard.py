@@ -1,0 +1,153 @@
+"""The dashboard as a person uses it: by clicks, in a browser, from a study to a trial's trace."""
+
+import gzip
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+import tuner
+from tests.browser.serving import dashboard
+from tests.fakes import FakeLauncher, threads_of
+from tuner.decide.result import StudyAnswer
+from tuner.plan.settings import Settings
+from tuner.present.wording import verdict_sentence
+from tuner.world.launcher import WorldOrder
+from tuner.world.measurement import Failure, FailureKind, Measurement
+
+pytestmark = pytest.mark.browser
+
+STACKS = "Thread 0x1 (most recent call first): in serve"
+
+
+class Crashing(FakeLauncher):
+    """Two threads crash, one is slow, eight are the fastest."""
+
+    def run(self, order: WorldOrder) -> Measurement | Failure:
+        outcome = super().run(order)
+        if isinstance(outcome, Failure) and order.failure_folder is not None:
+            order.failure_folder.mkdir(parents=True, exist_ok=True)
+            (order.failure_folder / "worker1.stacks").write_text(STACKS)
+        return outcome
+
+
+def crashes(settings: Settings, world: int) -> FailureKind | None:
+    del world
+    return "crashed" if threads_of(settings) == 2 else None
+
+
+def search(folder: Path, name: str) -> StudyAnswer:
+    """16 threads are the baseline, and trial 0; 1, 2, 4 and 8 are trials 1 to 4."""
+    launcher = Crashing(step_ms=lambda s: 16.0 / min(8, threads_of(s)), sigma=0.01, fails=crashes,
+                        cpu_cores=lambda s: 0.1 * threads_of(s))  # fmt: skip
+    return tuner.tune(
+        "udf", launcher=launcher, clock=launcher.clock, name=name, out=str(folder / name),
+        space={"num_worker_threads": [1, 2, 4, 8]},
+        baseline={"num_worker_threads": 16}, budget="5m",
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the studies `monday` and `tuesday`."""
+    folder = tmp_path_factory.mktemp("studies")
+    for name in ("monday", "tuesday"):
+        search(folder, name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def monday(studies: Path) -> Iterator[str]:
+    """The address of a dashboard over the study `monday`."""
+    with dashboard(str(studies / "monday")) as address:
+        yield address
+
+
+def menu(page: Page, entry: str) -> Locator:
+    return page.locator(f"a[href$='/{entry}']").first
+
+
+def downloaded(page: Page, name: str) -> bytes:
+    """The artifact of this name, by a click on its card."""
+    link = page.locator(f"a[download='{name}']")
+    expect(link).to_have_count(1)
+    with page.expect_download() as download:
+        link.click()
+    assert download.value.suggested_filename == name
+    return download.value.path().read_bytes()
+
+
+def test_from_the_verdict_to_the_trace_of_the_best(page: Page, studies: Path, monday: str) -> None:
+    answer = tuner.load_study(studies / "monday")
+    assert str(answer.best) == "num_worker_threads=8"
+    page.goto(monday)
+    expect(page.get_by_text("Study Artifacts")).to_be_visible()
+    # A figure is seen, not only listed.
+    figure = page.get_by_role("img", name="step_time.png")
+    expect(figure).to_be_visible()
+    assert figure.evaluate("image => image.naturalWidth") > 0
+    trials = (studies / "monday" / "trials.csv").read_bytes()
+    assert downloaded(page, "trials.csv") == trials
+
+    menu(page, "note").click()
+    expect(page.get_by_text(verdict_sentence(answer))).to_be_visible()
+    expect(page.get_by_role("heading", name="How it was measured")).to_be_visible()
+    expect(page.get_by_role("row", name=re.compile("^4 8 .* best$"))).to_be_visible()
+
+    menu(page, "trials").click()
+    page.get_by_role("button", name=re.compile("^Trial 4")).click()
+    expect(page.get_by_role("heading", name="num_worker_threads=8")).to_be_visible()
+    row = answer.row_of(answer.best)
+    assert row is not None
+    expect(page.get_by_role("cell", name="median step time")).to_be_visible()
+    expect(page.get_by_text(f"{row.value:.3g} ms, 95 % interval")).to_be_visible()
+    expect(page.get_by_text("peak_rss_mb 400")).to_be_attached()
+    expect(page.get_by_text("outcome completed")).to_be_attached()
+    trace = studies / "monday" / "traces" / "num_worker_threads=8.json"
+    assert gzip.decompress(downloaded(page, f"{trace.name}.gz")) == trace.read_bytes()
+
+
+def test_why_trials_failed_or_were_eliminated(page: Page, monday: str) -> None:
+    page.goto(f"{monday}/trials")
+    page.get_by_role("button", name="Trial 2 Fail").click()
+    expect(page.get_by_role("heading", name="num_worker_threads=2")).to_be_visible()
+    expect(page.get_by_text("Failed, crashed: worker1 failed first")).to_be_visible()
+    expect(page.get_by_text("failure_reason worker1 failed first")).to_be_visible()
+    assert downloaded(page, "worker1.stacks").decode() == STACKS
+
+    page.get_by_role("button", name="Trial 1 Pruned").click()
+    expect(page.get_by_role("heading", name="num_worker_threads=1")).to_be_visible()
+    expect(page.get_by_text(re.compile("^eliminated at least .* times the best"))).to_be_visible()
+    # Blocks, and what was measured in each.
+    expect(page.get_by_text(re.compile(r"^0 1[56]\.\d+$"))).to_be_visible()
+
+
+@pytest.mark.parametrize("entry", ["analytics", "smartSelection"])
+def test_the_other_pages_of_a_study_open(page: Page, monday: str, entry: str) -> None:
+    page.goto(monday)
+    menu(page, entry).click()
+    expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
+    page.wait_for_load_state("networkidle")
+
+
+def test_all_studies_of_a_folder_together(page: Page, studies: Path) -> None:
+    with dashboard("--studies", str(studies)) as address:
+        page.goto(address)
+        page.get_by_text("tuesday").click()
+        menu(page, "note").click()
+        verdict = verdict_sentence(tuner.load_study(studies / "tuesday"))
+        expect(page.get_by_text(verdict)).to_be_visible()
+        menu(page, "trials").click()
+        page.get_by_role("button", name=re.compile("^Trial 3")).click()
+        expect(page.get_by_role("heading", name="num_worker_threads=4")).to_be_visible()
+        trace = studies / "tuesday" / "traces" / "num_worker_threads=4.json"
+        assert gzip.decompress(downloaded(page, f"{trace.name}.gz")) == trace.read_bytes()
+
+        page.wait_for_load_state("networkidle")
+        page.goto(f"{address}/compare-studies?ids=0,1")
+        expect(page.get_by_text("step_ms of monday")).to_be_visible()
+        expect(page.get_by_text("step_ms of tuesday")).to_be_visible()
+        # Before the server stops, which the page would notice.
+        page.close()

@@ -1,0 +1,137 @@
+"""The pages of the report as a person sees them: wide and narrow, light and dark, by keyboard."""
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.checks import (
+    assert_no_horizontal_scroll,
+    empty_figures,
+    low_contrast_texts,
+    unreachable_links,
+)
+from tests.fakes import FakeLauncher, threads_of
+from tests.plan.specs import threads
+from tests.present.results import big_study, nothing_ran, study_plan, study_result, two_knobs
+from tuner.api import SearchInterrupted, tune
+from tuner.plan.settings import Settings
+from tuner.present.figures import comparison_figures
+from tuner.present.report.comparison import Comparison, write_comparison
+from tuner.study_files import write_study_report
+
+pytestmark = pytest.mark.browser
+
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+
+
+def speed(settings: Settings) -> float:
+    return 16.0 / min(8, threads_of(settings))
+
+
+def searched(folder: Path, interrupt_after: int | None = None) -> Path:
+    """A study with traces and a settings that deadlocks; its report."""
+    launcher = FakeLauncher(
+        step_ms=speed,
+        sigma=0.02,
+        fails=lambda settings, world: "deadlocked" if threads_of(settings) == 2 else None,
+        interrupt_after=interrupt_after,
+    )
+    tune(
+        "udf", launcher=launcher, clock=launcher.clock, out=str(folder), budget="60s",
+        space={"num_worker_threads": [2, 4, 8]}, baseline={"num_worker_threads": 1},
+    )  # fmt: skip
+    return folder / "report.html"
+
+
+def interrupted(folder: Path) -> Path:
+    with pytest.raises(SearchInterrupted):
+        searched(folder, interrupt_after=12)
+    return folder / "report.html"
+
+
+def compared(folder: Path) -> Path:
+    answers = [study_result(study_plan(folder / name, name=name)) for name in ("here", "there")]
+    comparison = Comparison.of(answers)
+    path = folder / "comparison.html"
+    write_comparison(comparison, comparison_figures(comparison.studies), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Every kind of page, by what it is of."""
+    folder = tmp_path_factory.mktemp("pages")
+    nothing = nothing_ran(study_plan(folder / "nothing"))
+    kept = study_result(study_plan(folder / "kept"), best=threads(16), verdict="keep-baseline")
+    return {
+        "a search": searched(folder / "search"),
+        "an interrupted search": interrupted(folder / "interrupted"),
+        "two knobs": write_study_report(two_knobs(folder / "two")),
+        "60 settings, 40 blocks": write_study_report(big_study(folder / "big")),
+        "the baseline kept": write_study_report(kept),
+        "nothing that ran": write_study_report(nothing),
+        "a comparison": compared(folder),
+    }
+
+
+KINDS = ("a search", "an interrupted search", "two knobs", "60 settings, 40 blocks",
+         "the baseline kept", "nothing that ran", "a comparison")  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_wrong_with_a_page(page: Page, pages: dict[str, Path], kind: str) -> None:
+    page.goto(pages[kind].as_uri())
+    for scheme in SCHEMES:
+        page.emulate_media(color_scheme=scheme)
+        assert low_contrast_texts(page) == []
+    assert_no_horizontal_scroll(page)
+    assert empty_figures(page) == []
+    assert unreachable_links(page) == []
+
+
+def test_a_search_has_every_figure_that_it_has_data_for(page: Page, pages: dict[str, Path]) -> None:
+    page.goto(pages["a search"].as_uri())
+    names = page.locator("figure").evaluate_all("figures => figures.map(each => each.id)")
+    assert names == [
+        f"figure-{name}"
+        for name in ("step_time", "blocks", "latency", "cpu", "call_time", "parallelism",
+                     "timeline_baseline", "timeline_best")
+    ]  # fmt: skip
+    page.goto(pages["two knobs"].as_uri())
+    expect(page.locator("#figure-heat_map svg")).to_be_visible()
+    page.goto(pages["60 settings, 40 blocks"].as_uri())
+    expect(page.locator("#figure-importance svg")).to_be_visible()
+
+
+def test_figures_can_be_read_on_a_phone(page: Page, pages: dict[str, Path]) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    for kind in ("a search", "two knobs", "a comparison"):
+        page.goto(pages[kind].as_uri())
+        heights = page.locator("figure svg text").evaluate_all(
+            "texts => texts.map(each => each.getBoundingClientRect().height)"
+        )
+        assert min(heights) >= 9  # pixels of a phone's screen
+
+
+def test_the_lines_to_paste_are_copied_by_a_click(page: Page, pages: dict[str, Path]) -> None:
+    page.goto(pages["a search"].as_uri())
+    page.get_by_role("button", name="Copy").click()
+    button = page.locator("button[data-copies]")
+    expect(button).to_have_text("Copied")
+    selected = page.evaluate("getSelection().toString()")
+    assert "rpc_backend_options=options" in selected
+
+
+def test_links_lead_to_the_sections(page: Page, pages: dict[str, Path]) -> None:
+    page.goto(pages["a search"].as_uri())
+    page.get_by_role("link", name="Failures").click()
+    expect(page.locator("#failures h2")).to_be_in_viewport()
+    expect(page.get_by_text("num_worker_threads=2: deadlocked")).to_be_visible()
+
+
+def test_an_interrupted_search_says_so_first(page: Page, pages: dict[str, Path]) -> None:
+    page.goto(pages["an interrupted search"].as_uri())
+    expect(page.locator(".verdict")).to_contain_text("there is no verdict yet")
+    assert page.locator("#lines-to-paste").count() == 0

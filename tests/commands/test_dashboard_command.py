@@ -1,0 +1,201 @@
+"""The dashboard command, from its flags to its exit code; tests/browser looks at its pages."""
+
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+import tuner
+import tuner.__main__
+from tests.fakes import FakeLauncher, threads_of
+from tuner import dashboard
+from tuner.serving import HOST, USUAL_PORT
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the study `one` in `studies`."""
+    folder = tmp_path_factory.mktemp("searched")
+    launcher = FakeLauncher(step_ms=lambda s: 8.0 / threads_of(s))
+    tuner.tune(
+        "udf", launcher=launcher, clock=launcher.clock, space={"num_worker_threads": [2]},
+        max_blocks=6, name="one", out=str(folder / "studies" / "one"),
+    )  # fmt: skip
+    return folder
+
+
+@pytest.fixture
+def folder(searched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, in which the command is started."""
+    shutil.copytree(searched, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+class Running:
+    """The command in a process of its own, once it has said where its page is."""
+
+    def __init__(self, arguments: tuple[str, ...], folder: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tuner.dashboard", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            env={"PYTHONPATH": str(ROOT), "PATH": ""},
+        )
+        assert self.process.stdout is not None
+        self.line = self.process.stdout.readline()
+        found = re.search(r"(http://[^/]+):(\d+)(/\S*)", self.line)
+        assert found, self.process.communicate(timeout=10)
+        self.host, self.port, self.page = found[1], int(found[2]), found[3]
+
+    def get(self, path: str, **headers: str) -> bytes:
+        request = urllib.request.Request(f"{self.host}:{self.port}{path}", headers=headers)
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return bytes(answer.read())
+
+    def stop(self, number: signal.Signals) -> tuple[int, str]:
+        """The exit code, and what was written after the first line."""
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=10)
+        return self.process.returncode, out + err
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Callable[..., Running]]:
+    started: list[Running] = []
+
+    def begin(*arguments: str) -> Running:
+        started.append(Running(arguments, folder))
+        return started[-1]
+
+    yield begin
+    for running in started:
+        running.process.kill()
+        running.process.communicate()
+
+
+@contextmanager
+def taken_port() -> Iterator[int]:
+    with closing(socket.create_server((HOST, 0))) as listening:
+        yield listening.getsockname()[1]
+
+
+def test_help_and_bad_usage_do_not_import_optuna() -> None:
+    script = (
+        "import sys; from tuner.dashboard import main\n"
+        "assert main(['--help']) == 0 and main(['one', '--studies', 'x']) == 2\n"
+        "assert not {'optuna', 'optuna_dashboard', 'pandas', 'torch'} & {*sys.modules}\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT, capture_output=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_says_where_the_page_is_and_stops_cleanly(
+    start: Callable[..., Running], number: signal.Signals
+) -> None:
+    running = start("one", "--port", "0")
+    assert running.line.startswith("The study one: http://127.0.0.1:")
+    assert running.line.endswith("/dashboard/studies/1 (Ctrl-C stops it)\n")
+    assert b"Optuna Dashboard" in running.get(running.page)
+    with closing(socket.create_connection((HOST, running.port))):  # kept open, as browsers do
+        assert running.stop(number) == (0, "")
+    socket.create_server((HOST, running.port)).close()
+
+
+def test_only_this_machine_is_answered(start: Callable[..., Running]) -> None:
+    running = start("one", "--port", "0")
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        running.get("/api/studies", Host="evil.example:80")
+    assert running.get("/api/studies", Host=f"localhost:{running.port}")
+    for interface in psutil.net_if_addrs().values():
+        for address in interface:
+            if address.family == socket.AF_INET and address.address != HOST:
+                with pytest.raises(ConnectionRefusedError):
+                    socket.create_connection((address.address, running.port), timeout=5)
+
+
+def test_a_port_that_is_taken_gives_way_to_a_free_one_unless_named(
+    start: Callable[..., Running], capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    with taken_port() as port:
+        assert dashboard.main(["one", "--port", str(port)]) == 2
+        assert capsys.readouterr().err == (
+            f"rpc-tuner: cannot listen on port {port}: Address already in use\n"
+        )
+        monkeypatch.setattr("tuner.serving.USUAL_PORT", port)
+        from tuner.serving import LoopbackServer
+
+        with LoopbackServer(lambda request, start_response: [], None) as server:
+            assert server.url not in (f"http://{HOST}:{port}", f"http://{HOST}:0")
+    assert USUAL_PORT == 8080
+    running = start("one")
+    assert running.port == USUAL_PORT or running.port > 1024
+
+
+def test_all_studies_are_shown_and_what_cannot_be_read_is_told(
+    start: Callable[..., Running], folder: Path
+) -> None:
+    shutil.copytree(folder / "studies" / "one", folder / "studies" / "older")
+    with closing(sqlite3.connect(folder / "studies" / "older" / "study.db")) as database, database:
+        database.execute("UPDATE study_user_attributes SET value_json = 1 WHERE key = 'format'")
+    (folder / "studies" / "damaged").mkdir()
+    (folder / "studies" / "damaged" / "study.db").write_text("this is no database")
+    running = start("--port", "0")
+    assert running.line.startswith("The study of the folder studies, as now: http://127.0.0.1:")
+    assert running.page == "/dashboard"
+    assert running.get("/api/studies").count(b'"study_name"') == 1
+    code, rest = running.stop(signal.SIGINT)
+    assert code == 0
+    damaged, older = rest.splitlines()
+    assert damaged.startswith("note: left out: cannot open the storage sqlite:///")
+    assert older == "note: left out: the study one has format 1; this version reads format 2"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["oen"], "there is no study 'oen'; did you mean one?"),
+        (["one", "--out", "nowhere"], "there is no study in the folder nowhere"),
+        (["one", "--storage", "sqlite:///no/such/x.db"], "cannot open the storage"),
+        (["--studies", "empty"], "there are no studies to show in the folder empty; "
+                                 "python -m tuner.search --workload udf makes one"),
+        (["--out", "x"], "--storage and --out say where one study is: name it"),
+        (["one", "--studies", "x"], "--studies is for all studies of a folder"),
+    ],
+)  # fmt: skip
+def test_bad_usage_is_one_sentence_and_exit_code_2(
+    folder: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(folder.rglob("*"))
+    assert dashboard.main([*arguments, "--port", "0"]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"rpc-tuner: {message}")
+    assert captured.out == ""
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http"])
+def test_what_is_no_port_is_bad_usage(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dashboard.main(["one", "--port", port]) == 2
+    assert "--port" in capsys.readouterr().err
+
+
+def test_rpc_tuner_knows_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tuner.__main__.main(["dashboard", "--help"]) == 0
+    assert "Usage: rpc-tuner dashboard" in capsys.readouterr().out

@@ -1,0 +1,123 @@
+"""`python -m tuner.dashboard`: optuna-dashboard over a study, or over all studies of a folder."""
+
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.command_line import Interruption, run
+from tuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from tuner.decide.study.browsing import Site
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+EPILOG = (
+    "The page can be opened on this machine only. Exit codes: 0 stopped by Ctrl-C or SIGTERM, "
+    "1 internal error, 2 bad usage or bad input."
+)
+
+
+@app.command(epilog=EPILOG)
+def dashboard(
+    study: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="STUDY",
+            show_default=False,
+            help="A study's name, or the path of its folder; it is followed while it is searched. "
+            "Without: copies of all studies, side by side.",
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, metavar="N", help="0 for any that is free. Default: 8080, if free."
+        ),
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Optuna storage. Default: SQLite in the study's folder."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="The folder of the study's files. Default: studies/STUDY."
+        ),
+    ] = None,
+    studies: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Without STUDY: where the studies are. Default: studies."),
+    ] = None,
+) -> None:
+    """Show a study, or all studies of a folder, in a browser, by optuna-dashboard."""
+    if study is None and (storage is not None or out is not None):
+        raise UsageError("--storage and --out say where one study is: name it")
+    if study is not None and studies is not None:
+        raise UsageError("--studies is for all studies of a folder: leave the name away")
+    interruption = Interruption()
+    # Optuna warns of what its figures are drawn from; nobody can do anything about it here.
+    warnings.filterwarnings("ignore", module="optuna")
+    try:
+        # Late: --help and a mistyped flag must not wait for Optuna.
+        from tuner.finding import STUDIES
+        from tuner.serving import LoopbackServer
+
+        if study is None:
+            site, what = _all_studies(studies or STUDIES)
+        else:
+            site, what = _one_study(study, storage, out)
+        with LoopbackServer(site.application, port) as server:
+            print(f"{what}: {server.url}{site.page} (Ctrl-C stops it)", flush=True)  # noqa: T201
+            while True:
+                time.sleep(0.2)
+                interruption.check()
+    except KeyboardInterrupt:
+        return
+
+
+def _one_study(study: str, storage: str | None, out: Path | None) -> "tuple[Site, str]":
+    from tuner.decide.study.browsing import study_site
+    from tuner.finding import place_of
+    from tuner.plan.folder import StudyFolder
+
+    place = place_of(study, storage=storage, out=out)
+    site = study_site(place.address, StudyFolder(place.folder))
+    return site, f"The study {place.address.name}"
+
+
+def _all_studies(folder: Path) -> "tuple[Site, str]":
+    """Copies of the studies of a folder; a note on stderr for each that cannot be read."""
+    from tuner.decide.study.browsing import copies_site
+    from tuner.finding import places_in, studies_in
+    from tuner.plan.folder import StudyFolder
+
+    places, problems = [], []
+    for each in studies_in(folder):
+        try:
+            places += places_in(each)
+        except UsageError as error:
+            problems.append(str(error))
+    copies = copies_site([(place.address, StudyFolder(place.folder)) for place in places])
+    for problem in [*problems, *copies.problems]:
+        print(f"note: left out: {problem}", file=sys.stderr)  # noqa: T201 - this is the terminal
+    if not copies.names:
+        raise UsageError(
+            f"there are no studies to show in the folder {folder}; "
+            "python -m tuner.search --workload udf makes one"
+        )
+    what = "The study" if len(copies.names) == 1 else f"{len(copies.names)} studies"
+    return copies.site, f"{what} of the folder {folder}, as now"
+
+
+def main(arguments: list[str] | None = None, program: str = "python -m tuner.dashboard") -> int:
+    """Run the command; returns the exit code and prints errors to stderr."""
+    return run(app, arguments, program)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

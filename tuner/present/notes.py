@@ -1,0 +1,170 @@
+"""What optuna-dashboard shows beside a study and beside each of its trials, in Markdown."""
+
+import math
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+from tuner.decide.result import StudyAnswer, TrialDetail, TrialRow
+from tuner.plan.quantities import format_duration
+from tuner.present.config import init_rpc_lines
+from tuner.present.numbers import counted, three_digits
+from tuner.present.tables import (
+    TrialLine,
+    knob_headings,
+    number_headings,
+    trial_lines,
+    why_facts,
+)
+from tuner.present.wording import tied_sentence, verdict_sentence
+from tuner.world.measurement import Quantiles
+
+FOLDED_WIDTH = 100
+# What Markdown would take for a mark; an underscore inside a word is none.
+_MARKS = re.compile(r"[\\`*{}\[\]<>#|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+
+
+def trial_notes(answer: StudyAnswer) -> dict[int, str]:
+    """The note of every trial, by its number."""
+    return {line.row.trial: trial_note(answer, line) for line in trial_lines(answer)}
+
+
+def study_note(answer: StudyAnswer) -> str:
+    """The verdict, the lines to paste, every settings, and how it was measured."""
+    parts = [f"**{_plain(verdict_sentence(answer))}**"]
+    if tied := tied_sentence(answer):
+        parts.append(_plain(tied))
+    if answer.best is not None:
+        parts.append(f"```python\n{init_rpc_lines(answer.best, answer.plan.workload)}\n```")
+    if mark := _misleading_mark(answer):
+        parts.append(mark)
+    parts += ["## Settings", _settings_table(answer)]
+    headings, facts = why_facts(answer)
+    if facts:
+        parts += ["## Why", _table(["", *headings], facts)]
+    parts += ["## How it was measured", _listed(_circumstances(answer))]
+    return "\n\n".join(parts)
+
+
+def trial_note(answer: StudyAnswer, line: TrialLine) -> str:
+    """The settings by name, what became of them, and their numbers."""
+    row = line.row
+    unfinished = answer.interrupted and row.outcome == "completed"
+    outcome = "measured so far" if unfinished else line.outcome
+    parts = [f"## {_plain(row.label)}"]
+    parts.append(outcome if row.failure is None else _folded(f"Failed, {outcome}: {row.failure}"))
+    if facts := list(_facts(answer, row)):
+        parts.append(_table(["number", "value"], facts))
+    if row.diagnosis:
+        parts.append(_folded(row.diagnosis))
+    return "\n\n".join(parts)
+
+
+def _misleading_mark(answer: StudyAnswer) -> str | None:
+    """What to think of the trial that the dashboard calls the best, if it is not the answer."""
+    completed = [row for row in answer.rows if row.outcome == "completed" and row.samples]
+    best = answer.row_of(answer.best)
+    if answer.interrupted or best is None or not completed or completed[0].trial == best.trial:
+        return None
+    return (
+        f"The dashboard marks trial {completed[0].trial} as the best, for its value is the lowest; "
+        f"the answer is trial {best.trial}, by the comparison on fresh worlds."
+    )
+
+
+def _settings_table(answer: StudyAnswer) -> str:
+    columns = [*knob_headings(answer), *number_headings(answer)]
+    headings = ["trial", *(column.full for column in columns), "outcome"]
+    return _table(
+        headings,
+        [
+            (str(line.row.trial), *line.knobs, *line.numbers, line.outcome)
+            for line in trial_lines(answer)
+        ],
+    )
+
+
+def _circumstances(answer: StudyAnswer) -> Iterator[str]:
+    workload, measuring, machine = answer.plan.workload, answer.plan.measuring, answer.environment
+    options = ", ".join(f"{name}={value}" for name, value in workload.options.items())
+    yield f"Workload: {workload.reference}{f' with {options}' if options else ''}"
+    yield f"Objective: {answer.objective.label}, in {answer.objective.unit}; lower is better"
+    yield (
+        f"{counted(answer.worlds, 'world')} in {counted(answer.blocks, 'block')}, "
+        f"{format_duration(answer.elapsed_s)}; ended {answer.measured_at:%Y-%m-%d %H:%M} UTC"
+    )
+    yield (
+        f"What differs by less than {measuring.epsilon * 100:g} % counts as equal; intervals of "
+        f"{measuring.confidence * 100:g} % confidence"
+    )
+    yield (
+        f"{machine.cpu_model}, {counted(machine.cpu_count, 'CPU')}, {machine.memory_gb:g} GB of "
+        f"memory; Linux {machine.kernel}, Python {machine.python}, torch {machine.torch}"
+    )
+
+
+def _facts(answer: StudyAnswer, row: TrialRow) -> Iterator[tuple[str, str]]:
+    """The numbers of one settings that are known, each with its unit."""
+    unit = answer.objective.unit
+    if not math.isnan(row.value):
+        interval = f", {answer.plan.measuring.confidence * 100:g} % interval " + _range(
+            row.ci_low, row.ci_high, unit
+        )
+        text = f"{three_digits(row.value)} {unit}"
+        yield answer.objective.label, text if math.isnan(row.ci_low) else text + interval
+    if row.samples:
+        yield "worlds measured", str(row.samples)
+    for name, value, unit in (
+        ("CPU cores in use, all ranks", row.cpu_cores, ""),
+        ("peak memory, all ranks", row.peak_rss_mb, " MB"),
+        ("RPC CPU total", row.rpc_cpu_total_ms, " ms per step"),
+        ("calls served at once, mean", row.parallelism_mean, ""),
+        ("calls served at once, most", row.parallelism_max, ""),
+        ("traced step / untraced step", row.observer_effect, ""),
+    ):
+        if not math.isnan(value):
+            yield name, three_digits(value) + unit
+    yield from _spreads(answer.details.get(row.trial, TrialDetail()))
+
+
+def _spreads(detail: TrialDetail) -> Iterator[tuple[str, str]]:
+    if detail.step_ms is not None:
+        yield "step time, percentiles 5, 50, 95, 99", _percentiles(detail.step_ms)
+    if detail.call_ms is not None:
+        yield "latency of a call, percentiles 5, 50, 95, 99", _percentiles(detail.call_ms)
+    if detail.call_parts_ms:
+        parts = ", ".join(
+            f"{part.replace('_', ' ')} {three_digits(value)}"
+            for part, value in detail.call_parts_ms.items()
+        )
+        yield "where the time of a call goes, mean", f"{parts} ms"
+
+
+def _percentiles(found: Quantiles) -> str:
+    return ", ".join(map(three_digits, (found.p5, found.p50, found.p95, found.p99))) + " ms"
+
+
+def _range(low: float, high: float, unit: str) -> str:
+    return f"{three_digits(low)} to {three_digits(high)} {unit}"
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [headings, [":--"] * len(headings), *([_plain(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _listed(items: Iterable[str]) -> str:
+    return "\n".join(f"- {_plain(item)}" for item in items)
+
+
+def _folded(text: str) -> str:
+    """Text in lines that are read without scrolling.
+
+    The page of a trial is as wide as its longest attribute, which the dashboard never folds.
+    """
+    return "\\\n".join(_plain(line) for line in textwrap.wrap(text, FOLDED_WIDTH))
+
+
+def _plain(text: str) -> str:
+    """Text whose characters stand for themselves, in one line."""
+    return _MARKS.sub(r"\\\g<0>", " ".join(text.split()))
