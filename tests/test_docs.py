@@ -1,34 +1,50 @@
 """The README and the docs say what there is."""
 
+import importlib
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
+import typer
 
+import tuner
 import tuner.__main__
+from tuner.decide.verdict_kind import VerdictKind
+from tuner.plan.folder import StudyFolder
 from tuner.plan.knobs import KNOBS
-from tuner.search import app
+from tuner.world.measurement import FailureKind
 from workloads.registry import SHIPPED
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 README = (ROOT / "README.md").read_text()
+COMMANDS = (ROOT / "docs" / "commands.md").read_text()
+TROUBLESHOOTING = (ROOT / "docs" / "troubleshooting.md").read_text()
 
 
-def flags() -> list[str]:
-    import typer
-
-    command = typer.main.get_command(app)
-    return [name for parameter in command.params for name in parameter.opts if name != "--help"]
-
-
-@pytest.mark.parametrize("flag", flags())
-def test_every_flag_is_in_the_readme(flag: str) -> None:
-    assert f"`{flag}" in README
+def flags() -> list[tuple[str, str]]:
+    found = []
+    for name in tuner.__main__.COMMANDS:
+        command = typer.main.get_command(importlib.import_module(f"tuner.{name}").app)
+        options = [option for each in command.params for option in each.opts]
+        found += [(name, option) for option in options if option.startswith("--")]
+    return [(name, option) for name, option in found if option != "--help"]
 
 
-@pytest.mark.parametrize("name", [*KNOBS, *SHIPPED])
-def test_every_knob_and_workload_is_in_the_readme(name: str) -> None:
+@pytest.mark.parametrize(("command", "flag"), flags())
+def test_every_flag_is_in_the_docs(command: str, flag: str) -> None:
+    section = COMMANDS.partition(f"\n## {command}\n")[2].partition("\n## ")[0]
+    assert f"`{flag}" in section
+
+
+@pytest.mark.parametrize("name", KNOBS)
+def test_every_knob_is_in_the_docs(name: str) -> None:
+    assert f"`{name}`" in COMMANDS
+
+
+@pytest.mark.parametrize("name", [*SHIPPED, *get_args(VerdictKind)])
+def test_every_workload_and_verdict_is_in_the_readme(name: str) -> None:
     assert f"`{name}`" in README
 
 
@@ -38,15 +54,71 @@ def test_every_command_is_in_the_readme(name: str) -> None:
     assert f"rpc-tuner {name}" in README
 
 
+@pytest.mark.parametrize("name", sorted(set(tuner.__all__) - {"EnvironmentWarning"}))
+def test_every_function_is_in_the_readme(name: str) -> None:
+    assert f"tuner.{name}(" in README
+
+
+@pytest.mark.parametrize("kind", get_args(FailureKind))
+def test_every_kind_of_failure_has_its_section(kind: str) -> None:
+    section = TROUBLESHOOTING.partition(f"\n### `{kind}`\n")[2].partition("\n### ")[0]
+    assert len(section.split()) > 25
+
+
+def test_every_file_of_a_study_is_in_the_readme() -> None:
+    folder = StudyFolder(Path())
+    for path in (
+        folder.database, folder.trials_csv, folder.recommended, folder.report, folder.figures,
+        folder.artifacts, folder.traces, folder.failures,
+    ):  # fmt: skip
+        assert re.search(rf"^\| `{re.escape(path.name)}/?` \|", README, re.MULTILINE), path
+
+
 def test_every_shipped_workload_has_a_plan() -> None:
     assert {path.stem for path in (ROOT / "studies").glob("*.toml")} == set(SHIPPED)
 
 
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def links(page: Path) -> list[str]:
+    """The targets of a page's links and pictures, code left out."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    return re.findall(r"\]\(([^)\s]+)\)", text)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
-        if not target.startswith("https://"):
-            assert (page.parent / target).exists(), target
+    for target in links(page):
+        if target.startswith("https://"):
+            continue
+        name, _, anchor = target.partition("#")
+        there = (page.parent / name).resolve() if name else page
+        assert there.exists(), target
+        assert there.is_relative_to(ROOT), target
+        if anchor:
+            assert anchor in anchors(there), target
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, ahead = set(), [ROOT / "README.md"]
+    while ahead:
+        page = ahead.pop()
+        if page not in reached:
+            reached.add(page)
+            found = [(page.parent / t.partition("#")[0]).resolve() for t in links(page)]
+            ahead += [path for path in found if path.suffix == ".md"]
+    assert set(PAGES) <= reached
+
+
+def test_links_that_lead_nowhere_would_be_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A `b` c!\n[x](gone.md) ```[y](no.md)``` [z](#a-b-c)")
+    assert links(page) == ["gone.md", "#a-b-c"]
+    assert anchors(page) == {"a-b-c"}
 
 
 def test_the_readme_shows_real_output() -> None:

@@ -1,0 +1,128 @@
+"""`make pictures`: the README's search run anew, its output and its pictures put in their places.
+
+Needs a quiet machine for two minutes, and Chromium for the pictures of pages.
+"""
+
+import contextlib
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import termios
+import textwrap
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+import tuner
+from tests.browser.chromium import launched
+from tests.browser.serving import dashboard
+from tuner.plan.folder import StudyFolder
+from tuner.plan.settings import Settings
+from tuner.present.figures import write_timelines_figure
+from tuner.trace.events import read_trace
+
+ROOT = Path(__file__).parents[2]
+IMAGES = ROOT / "docs" / "images"
+README = ROOT / "README.md"
+STUDY = "udf-400"
+# What a person types, and below it what that prints.
+SHOWN = re.compile(r"```\n\$ (python -m tuner\.search .*?)\n\n(.*?)\n```\n", re.DOTALL)
+WIDTH = 100
+
+
+def main() -> None:
+    """Search by the README's own command, then write its output and every picture."""
+    readme = README.read_text()
+    shown = SHOWN.search(readme)
+    assert shown, "the README has no search with its output"
+    with tempfile.TemporaryDirectory() as scratch:
+        output = _search(shown[1], Path(scratch))
+        README.write_text(readme[: shown.start(2)] + output + readme[shown.end(2) :])
+        folder = StudyFolder(Path(scratch) / "studies" / STUDY)
+        shutil.copy(folder.figures / "step_time.png", IMAGES / "step_time.png")
+        _draw_timelines(folder)
+        with sync_playwright() as playwright:
+            browser = launched(playwright)
+            _photograph_report(browser, folder)
+            _photograph_dashboard(browser, folder)
+            browser.close()
+
+
+def _search(command: str, where: Path) -> str:
+    """What the command prints in this folder, on a terminal of the README's width."""
+    arguments = command.replace("\\\n", "").split()[1:]
+    terminal, inside = pty.openpty()
+    termios.tcsetwinsize(inside, (50, WIDTH))
+    searching = subprocess.Popen(
+        [sys.executable, *arguments],
+        cwd=where,
+        # A dumb terminal: text without colours.
+        env={**os.environ, "TERM": "dumb", "PYTHONPATH": str(ROOT)},
+        stdout=inside,
+    )
+    os.close(inside)
+    output = b""
+    # Linux ends the reading with an error once the other end is closed.
+    with contextlib.suppress(OSError):
+        while piece := os.read(terminal, 4096):
+            output += piece
+    os.close(terminal)
+    if searching.wait() != 0:
+        raise SystemExit(f"the search ended with exit code {searching.returncode}")
+    lines = [part for line in output.decode().splitlines() for part in _folded(line.rstrip())]
+    return "\n".join(lines).strip("\n")
+
+
+def _folded(line: str) -> list[str]:
+    """A long line as a terminal shows it, but broken between words."""
+    return textwrap.wrap(line, WIDTH, drop_whitespace=True) if len(line) > WIDTH else [line]
+
+
+def _draw_timelines(folder: StudyFolder) -> None:
+    traces = [
+        (f"{threads} thread{'s' if threads > 1 else ''}", read_trace(folder.trace(settings)))
+        for threads in (1, 8)
+        for settings in [Settings.from_json({"*": {"num_worker_threads": threads}})]
+    ]
+    write_timelines_figure(traces, IMAGES / "timelines.png")
+
+
+def _photograph_report(browser: Browser, folder: StudyFolder) -> None:
+    """The report's first screens on a desktop."""
+    page = _new_page(browser, height=1500)
+    page.goto(folder.report.as_uri())
+    page.screenshot(path=IMAGES / "report.png")
+
+
+def _photograph_dashboard(browser: Browser, folder: StudyFolder) -> None:
+    """The recommended settings' trial."""
+    best = _best_trial(folder)
+    with dashboard(str(folder.root)) as address:
+        page = _new_page(browser, height=1000)
+        page.goto(f"{address}/trials?numbers={best}")
+        page.get_by_role("heading", name="num_worker_threads=").wait_for()
+        page.wait_for_load_state("networkidle")
+        page.screenshot(path=IMAGES / "dashboard.png")
+
+
+def _new_page(browser: Browser, height: int) -> Page:
+    context = browser.new_context(
+        viewport={"width": 1200, "height": height}, color_scheme="light", locale="en-GB"
+    )
+    return context.new_page()
+
+
+def _best_trial(folder: StudyFolder) -> int:
+    """The number of the settings that the study recommends."""
+    result = tuner.load_study(folder.root)
+    row = result.row_of(result.best)
+    assert row is not None
+    return row.trial
+
+
+if __name__ == "__main__":
+    main()
