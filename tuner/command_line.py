@@ -2,8 +2,9 @@
 
 import signal
 import sys
+from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
@@ -12,6 +13,21 @@ from tuner.errors import TunerError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+StorageOption = Annotated[
+    str | None,
+    typer.Option(
+        "--storage", metavar="URL", help="The Optuna storage that the study was searched with."
+    ),
+]
+"""Where a study is, for the commands that look at one."""
+
+FolderOption = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="The study's folder, where it is not studies/STUDY."),
+]
+"""Where a study's files are, for the same commands."""
 
 
 def run(app: typer.Typer, arguments: list[str] | None, program: str) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.command_line import Interruption, run
+from tuner.command_line import FolderOption, Interruption, StorageOption, run
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,16 +39,8 @@ def dashboard(
             min=0, max=65535, metavar="N", help="0 for any that is free. Default: 8080, if free."
         ),
     ] = None,
-    storage: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Optuna storage. Default: SQLite in the study's folder."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="The folder of the study's files. Default: studies/STUDY."
-        ),
-    ] = None,
+    storage: StorageOption = None,
+    out: FolderOption = None,
     studies: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Without STUDY: where the studies are. Default: studies."),

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from tuner.command_line import run
+from tuner.command_line import FolderOption, StorageOption, run
 from tuner.errors import UsageError
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -40,14 +40,8 @@ def export(
         Path | None,
         typer.Option(metavar="FILE", help="Where to write it. Default: standard output."),
     ] = None,
-    storage: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="The Optuna storage that the study was searched with."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The study's folder, where it is not studies/STUDY."),
-    ] = None,
+    storage: StorageOption = None,
+    out: FolderOption = None,
 ) -> None:
     """Write what a study recommends for init_rpc, as JSON, TOML or Python."""
     # Late: --help and a mistyped flag must not wait for Optuna and pandas.

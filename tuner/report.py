@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.command_line import run
+from tuner.command_line import FolderOption, StorageOption, run
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,14 +37,8 @@ def report(
             "comparison.html, here. PNG and SVG figures go to a folder beside it.",
         ),
     ] = None,
-    storage: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="The Optuna storage that the study was searched with."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The study's folder, where it is not studies/STUDY."),
-    ] = None,
+    storage: StorageOption = None,
+    out: FolderOption = None,
 ) -> None:
     """Write a page of a study, or of several side by side, for a browser."""
     if output is not None and output.suffix != ".html":

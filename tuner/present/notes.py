@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from tuner.decide.result import StudyAnswer, TrialDetail, TrialRow
-from tuner.plan.quantities import format_duration
 from tuner.present.config import init_rpc_lines
-from tuner.present.numbers import counted, three_digits
+from tuner.present.facts import Facts, environment_facts, method_facts
+from tuner.present.numbers import three_digits
 from tuner.present.tables import (
     TrialLine,
     knob_headings,
@@ -42,7 +42,8 @@ def study_note(answer: StudyAnswer) -> str:
     headings, facts = why_facts(answer)
     if facts:
         parts += ["## Why", _table(["", *headings], facts)]
-    parts += ["## How it was measured", _listed(_circumstances(answer))]
+    parts += ["## Environment", _listed(environment_facts(answer))]
+    parts += ["## How it was measured", _listed(method_facts(answer))]
     return "\n\n".join(parts)
 
 
@@ -81,25 +82,6 @@ def _settings_table(answer: StudyAnswer) -> str:
             (str(line.row.trial), *line.knobs, *line.numbers, line.outcome)
             for line in trial_lines(answer)
         ],
-    )
-
-
-def _circumstances(answer: StudyAnswer) -> Iterator[str]:
-    workload, measuring, machine = answer.plan.workload, answer.plan.measuring, answer.environment
-    options = ", ".join(f"{name}={value}" for name, value in workload.options.items())
-    yield f"Workload: {workload.reference}{f' with {options}' if options else ''}"
-    yield f"Objective: {answer.objective.label}, in {answer.objective.unit}; lower is better"
-    yield (
-        f"{counted(answer.worlds, 'world')} in {counted(answer.blocks, 'block')}, "
-        f"{format_duration(answer.elapsed_s)}; ended {answer.measured_at:%Y-%m-%d %H:%M} UTC"
-    )
-    yield (
-        f"What differs by less than {measuring.epsilon * 100:g} % counts as equal; intervals of "
-        f"{measuring.confidence * 100:g} % confidence"
-    )
-    yield (
-        f"{machine.cpu_model}, {counted(machine.cpu_count, 'CPU')}, {machine.memory_gb:g} GB of "
-        f"memory; Linux {machine.kernel}, Python {machine.python}, torch {machine.torch}"
     )
 
 
@@ -153,8 +135,8 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _listed(items: Iterable[str]) -> str:
-    return "\n".join(f"- {_plain(item)}" for item in items)
+def _listed(facts: Facts) -> str:
+    return "\n".join(f"- {_plain(f'{name}: {said}')}" for name, said in facts)
 
 
 def _folded(text: str) -> str:

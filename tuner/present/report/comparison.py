@@ -8,9 +8,9 @@ from tuner.decide.result import StudyAnswer, TrialRow
 from tuner.errors import UsageError
 from tuner.files import written_atomically
 from tuner.plan.quantities import format_duration
+from tuner.present.facts import Facts, environment_facts
 from tuner.present.figures import DrawnFigure
 from tuner.present.numbers import three_digits
-from tuner.present.report.facts import Facts, environment_facts
 from tuner.present.report.pages import render
 from tuner.present.wording import verdict_sentence
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from tuner.decide.result import StudyAnswer
 from tuner.files import written_atomically
 from tuner.present.config import init_rpc_lines
+from tuner.present.facts import Facts, environment_facts, method_facts
 from tuner.present.figures import DrawnFigure
-from tuner.present.report.facts import Facts, environment_facts, method_facts
 from tuner.present.report.pages import render
 from tuner.present.tables import (
     TrialLine,

@@ -1,4 +1,4 @@
-"""What a report says of the environment and of the method: names and sentences."""
+"""What is said of a study's environment and of its method: names and sentences."""
 
 from tuner.decide.records import Phase
 from tuner.decide.result import StudyAnswer
@@ -56,11 +56,7 @@ def method_facts(answer: StudyAnswer) -> Facts:
             "epsilon",
             f"{measuring.epsilon * 100:g} %: a smaller difference does not matter{_shown(answer)}",
         ),
-        (
-            "traces",
-            "one world of each settings was traced, and not timed; CPU totals, calls at once and "
-            "the parts of a call's time are from there",
-        ),
+        ("traces", _traces(answer)),
         ("order", f"random in each block, from seed {measuring.seed}"),
     ]
 
@@ -81,6 +77,18 @@ def _blocks(answer: StudyAnswer) -> str:
     return (
         f"{counted(race, 'block')} of a race among the settings, then {counted(pairs, 'pair')} of "
         "worlds of the challenger and the baseline"
+    )
+
+
+def _traces(answer: StudyAnswer) -> str:
+    if answer.objective.traced:
+        return (
+            "every world that counts was traced; one more of each settings with its operators, and "
+            "calls at once and the parts of a call's time are from there"
+        )
+    return (
+        "one world of each settings was traced, and not timed; CPU totals, calls at once and the "
+        "parts of a call's time are from there"
     )
 
 
