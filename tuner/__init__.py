@@ -1,9 +1,9 @@
 """rpc-tuner finds the best `torch.distributed.rpc` settings for a program.
 
-`tune` is the search, `sweep` measures a workload over its own options, `profile` shows what happens
-on all ranks of a program, `read_trace` reads a trace, `load_rpc_options` gives a program what a
-search recommends; the commands are `python -m tuner.search` and
-`python -m tuner.analyze`, or `rpc-tuner search` and so on.
+`tune` is the search, `load_study` opens one of before, `load_rpc_options` gives `init_rpc` what it
+recommended; `sweep` measures a workload over its own options, `profile` shows what happens on all
+ranks of a program, `read_trace` reads a trace. The commands are `python -m tuner.search`, `report`,
+`dashboard`, `export` and `analyze`, or `rpc-tuner search` and so on.
 """
 
 import importlib

@@ -20,7 +20,7 @@ from tuner.plan.study_plan import StudyPlan, draft_plan, read_plan_file, shipped
 from tuner.plan.workload_spec import CatalogueEntry
 from tuner.present.config import recommended_for
 from tuner.present.notes import study_note, trial_notes
-from tuner.study_files import write_study_files
+from tuner.study_files import write_answer, write_study_report
 from tuner.study_result import StudyResult
 from tuner.world.environment import Environment
 from tuner.world.launcher import Launcher
@@ -152,15 +152,24 @@ def _search(
                 )
             session.run()
         except KeyboardInterrupt:
-            raise SearchInterrupted(_kept(store, session)) from None
-        return _kept(store, session)
+            raise SearchInterrupted(_kept(store, session, observer)) from None
+        return _kept(store, session, observer)
 
 
-def _kept(store: StudyStore, session: Session) -> StudyResult:
-    """The answer so far, with its files written."""
+def _kept(store: StudyStore, session: Session, observer: Observer) -> StudyResult:
+    """The answer so far, with its files written; an answer is not lost for want of its pictures."""
     result = StudyResult.of(answer_of(store, session.log))
-    write_study_files(result)
-    store.publish(study_note(result), trial_notes(result), StudyFolder(result.plan.out))
+    write_answer(result)
+    try:
+        write_study_report(result)
+        store.publish(study_note(result), trial_notes(result), StudyFolder(result.plan.out))
+    except KeyboardInterrupt:
+        raise SearchInterrupted(result) from None
+    except Exception as error:
+        observer.on_event(
+            f"the report could not be written: {type(error).__name__}: {error}; "
+            f"python -m tuner.report {result.plan.out} tries again"
+        )
     return result
 
 

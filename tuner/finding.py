@@ -49,13 +49,9 @@ def place_of(reference: str, *, storage: str | None = None, out: Path | None = N
 
 def places_in(folder: Path) -> list[StudyPlace]:
     """The studies of one folder's database, by name. UsageError if it cannot be opened."""
-    url = _url_in(folder)
-    names = StudyAddress(url, "", in_own_folder=True).names()
-    return [StudyPlace(StudyAddress(url, n, in_own_folder=True), folder) for n in sorted(names)]
-
-
-def _url_in(folder: Path) -> str:
-    return f"sqlite:///{StudyFolder(folder).database.resolve()}"
+    database = StudyFolder(folder).database
+    names = StudyAddress.in_file(database, "").names()
+    return [StudyPlace(StudyAddress.in_file(database, name), folder) for name in sorted(names)]
 
 
 def _in_storage(name: str, storage: str, folder: Path) -> StudyPlace:
@@ -84,8 +80,8 @@ def _folder_of(reference: str) -> Path:
 
 def _in_folder(folder: Path, name: str | None) -> StudyPlace:
     """The study `name` of a folder's database; without a name, its only one."""
-    url = _url_in(folder)
-    names = StudyAddress(url, name or "", in_own_folder=True).names()
+    database = StudyFolder(folder).database
+    names = StudyAddress.in_file(database, name or "").names()
     if not names:
         raise UsageError(f"there is no study in the folder {folder}")
     if name is None and len(names) > 1:
@@ -97,5 +93,4 @@ def _in_folder(folder: Path, name: str | None) -> StudyPlace:
     if chosen not in names:
         tail = nearest(chosen, names)
         raise UsageError(f"there is no study {chosen!r} in the folder {folder}{tail}")
-    address = StudyAddress(url, chosen, in_own_folder=True)
-    return StudyPlace(address, folder)
+    return StudyPlace(StudyAddress.in_file(database, chosen), folder)

@@ -68,7 +68,7 @@ def _compare(answers: "list[StudyAnswer]", output: Path | None) -> Path:
 
     comparison = Comparison.of(answers)
     page = output or Path("comparison.html")
-    figures = comparison_figures(comparison.studies)
+    figures = comparison_figures(comparison.studies, comparison.reference)
     write_figures(figures, page.with_name(f"{page.stem}_figures"))
     write_comparison(comparison, figures, page)
     return page

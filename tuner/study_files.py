@@ -15,18 +15,14 @@ from tuner.trace.events import read_trace
 from tuner.trace.schema import Trace
 
 
-def write_study_files(answer: StudyAnswer) -> None:
-    """Write `trials.csv`, `recommended.json`, the figures and the report, each whole or not at all.
-
-    An interrupted study has no recommendation, but all the rest.
-    """
+def write_answer(answer: StudyAnswer) -> None:
+    """Write `trials.csv` and `recommended.json`; an unfinished study recommends nothing."""
     folder = StudyFolder(answer.plan.out)
     write_trials_csv(answer.trials, folder.trials_csv)
     if answer.best is None:
         folder.recommended.unlink(missing_ok=True)
     else:
         write_recommended(answer, folder.recommended)
-    write_study_report(answer)
 
 
 def write_study_report(answer: StudyAnswer, page: Path | None = None) -> Path:

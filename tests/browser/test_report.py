@@ -55,7 +55,7 @@ def compared(folder: Path) -> Path:
     answers = [study_result(study_plan(folder / name, name=name)) for name in ("here", "there")]
     comparison = Comparison.of(answers)
     path = folder / "comparison.html"
-    write_comparison(comparison, comparison_figures(comparison.studies), path)
+    write_comparison(comparison, comparison_figures(comparison.studies, comparison.reference), path)
     return path
 
 

@@ -23,7 +23,7 @@ NUMBERS = TraceNumbers(
 @pytest.fixture(autouse=True)
 def _without_report(monkeypatch: pytest.MonkeyPatch) -> None:
     # A third of such a study's time; tests/present draws them.
-    monkeypatch.setattr("tuner.study_files.write_study_report", lambda answer: None)
+    monkeypatch.setattr("tuner.api.write_study_report", lambda answer: None)
 
 
 @pytest.fixture(autouse=True)

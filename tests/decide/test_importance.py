@@ -42,7 +42,7 @@ def test_what_only_both_do_together_neither_explains() -> None:
     )
 
 
-def test_settings_that_failed_are_left_out() -> None:
+def test_settings_without_a_value_are_left_out() -> None:
     values = {(n, way): float(8 / n) for n, way in product((1, 2), ("shm", "uv"))}
     whole = grid(values)
     holed = [*whole, (for_all(num_worker_threads=4, transports="shm"), math.nan)]
@@ -96,3 +96,18 @@ def test_a_dimension_that_is_named_but_always_the_same_does_not_vary() -> None:
     # 16 is PyTorch's default, so naming it makes no difference.
     settings = [threads(16), for_all(transports="shm")]
     assert list(varying(settings, SPEC)) == [TRANSPORTS]
+
+
+def test_what_each_role_has_of_its_own_does_not_vary_for_all() -> None:
+    own = Settings.from_json(
+        {"caller": {"num_worker_threads": 1}, "server": {"num_worker_threads": 2}}
+    )
+    assert varying([threads(8), own], SPEC) == {
+        Dimension("caller", "num_worker_threads"): (1, 8),
+        Dimension("server", "num_worker_threads"): (2, 8),
+    }
+    # Here it is what the caller has.
+    server = Settings.from_json({"server": {"num_worker_threads": 2}})
+    assert list(varying([threads(8), server], SPEC)) == [
+        THREADS, Dimension("server", "num_worker_threads"),
+    ]  # fmt: skip

@@ -172,7 +172,7 @@ def test_the_study_has_the_verdict_and_the_files_of_the_answer(
         (folder.figures / "step_time.svg").write_text("<svg/>")
         folder.report.write_text("<html>")
 
-    monkeypatch.setattr("tuner.study_files.write_study_report", draw)
+    monkeypatch.setattr("tuner.api.write_study_report", draw)
     left = search(tmp_path, Telling(step_ms=eight_over_threads))
     assert get_note(left.study).startswith("**Use num_worker_threads=")
     artifacts = left.artifacts()
@@ -187,14 +187,14 @@ def test_an_interrupted_search_tells_what_it_knows_and_a_resumed_one_the_rest(
 ) -> None:
     changes = {"max_blocks": 8}
     before = search(tmp_path, Telling(step_ms=eight_over_threads, interrupt_after=11), **changes)
-    assert "Interrupted" in get_note(before.study)
+    assert "Not finished" in get_note(before.study)
     assert "measured so far" in before.note(8)
     assert set(before.artifacts()) == {"trials.csv"}
     traces = {threads: before.artifacts(threads) for threads in (1, 2, 4, 8)}
     stored = before.stored()
 
     after = search(tmp_path, Telling(step_ms=eight_over_threads), resume=True, **changes)
-    assert "Interrupted" not in get_note(after.study)
+    assert "Not finished" not in get_note(after.study)
     assert "measured so far" not in after.note(8)
     assert after.artifacts()["trials.csv"] == (tmp_path / "trials.csv").read_bytes()
     assert set(after.artifacts()) == {"trials.csv", "recommended.json"}

@@ -2,14 +2,17 @@
 
 from pathlib import Path
 
+import optuna
 import pytest
 
 from tests.fakes import FakeLauncher, threads_of
 from tuner.api import SearchInterrupted, tune
+from tuner.decide.progress import Silent
 from tuner.decide.result import StudyAnswer
 from tuner.decide.stored import stored_answer
 from tuner.decide.study.address import StudyAddress
 from tuner.errors import UsageError
+from tuner.finding import find_study
 from tuner.study_result import StudyResult
 
 
@@ -65,3 +68,85 @@ def test_a_study_that_is_not_there_is_refused(tmp_path: Path) -> None:
     searched(tmp_path, FakeLauncher())
     with pytest.raises(UsageError, match="there is no study udff in sqlite:///"):
         stored(tmp_path, "udff")
+
+
+def test_a_settings_that_fails_late_stands_last_with_its_numbers(tmp_path: Path) -> None:
+    launcher = FakeLauncher(
+        step_ms=lambda s: 8.0 / threads_of(s),
+        fails=lambda s, world: "deadlocked" if threads_of(s) == 4 and world > 3 else None,
+    )
+    last = searched(tmp_path, launcher).rows[-1]
+    assert (last.label, last.outcome) == ("num_worker_threads=4", "deadlocked")
+    assert last.value == pytest.approx(2.0)
+    assert last.samples > 0
+    assert not last.counts
+
+
+@pytest.mark.parametrize("name", ["we?ird #1", "50%20", "plain"])
+def test_a_folder_may_be_called_anything(tmp_path: Path, name: str) -> None:
+    answer = searched(tmp_path / name, FakeLauncher())
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name / "study.db").is_file()
+    assert find_study(str(tmp_path / name)).to_json() == answer.to_json()
+
+
+@pytest.mark.parametrize("key", ["plan", "environment", "measured_at", "confirmation"])
+def test_a_damaged_study_is_refused_with_what_is_damaged(tmp_path: Path, key: str) -> None:
+    searched(tmp_path, FakeLauncher())
+    storage = optuna.storages.get_storage(f"sqlite:///{tmp_path}/study.db")
+    storage.set_study_user_attr(storage.get_study_id_from_name("udf"), key, {"soup": 1})
+    with pytest.raises(UsageError, match=f"the study udf is damaged: {key}: "):
+        stored(tmp_path)
+
+
+def test_a_finished_study_keeps_the_budget_that_it_had(tmp_path: Path) -> None:
+    launcher = FakeLauncher()
+    searched(tmp_path, launcher)
+    tune(
+        "udf", launcher=launcher, clock=launcher.clock, out=str(tmp_path), budget="30m",
+        space={"num_worker_threads": [1, 2, 4]}, resume=True,
+    )  # fmt: skip
+    assert stored(tmp_path).plan.measuring.budget_s == 30
+
+
+class Heard(Silent):
+    """An observer that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def on_event(self, message: str) -> None:
+        self.messages.append(message)
+
+
+def test_an_answer_is_not_lost_for_want_of_its_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(answer: StudyAnswer) -> None:
+        raise RuntimeError("no ink")
+
+    monkeypatch.setattr("tuner.api.write_study_report", fail)
+    launcher, heard = FakeLauncher(), Heard()
+    answer = tune(
+        "udf", launcher=launcher, clock=launcher.clock, out=str(tmp_path), budget="30s",
+        space={"num_worker_threads": [1, 2]}, observer=heard,
+    )  # fmt: skip
+    assert answer.best is not None
+    assert (tmp_path / "recommended.json").exists()
+    assert heard.messages[-1] == (
+        f"the report could not be written: RuntimeError: no ink; python -m tuner.report {tmp_path} "
+        "tries again"
+    )
+
+
+def test_a_ctrl_c_while_the_report_is_written_keeps_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(answer: StudyAnswer) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tuner.api.write_study_report", interrupt)
+    with pytest.raises(SearchInterrupted) as caught:
+        searched(tmp_path, FakeLauncher())
+    assert caught.value.result.verdict is not None
+    assert (tmp_path / "recommended.json").exists()

@@ -83,6 +83,20 @@ def failed(trial: int, settings: Settings, message: str = "server failed first")
     )
 
 
+def failed_later(
+    trial: int,
+    settings: Settings,
+    value: float,
+    ci: tuple[float, float] = (math.nan, math.nan),
+    *,
+    outcome: str = "deadlocked",
+) -> TrialRow:
+    """Settings that failed after three worlds were measured: what these told is kept."""
+    return replace(
+        measured(trial, settings, value, ci, outcome=outcome), failure="no progress", samples=3
+    )
+
+
 ROWS = (
     measured(1, threads(4), 2.0, (1.9, 2.1), tied=True),
     measured(2, threads(8), 2.05, (1.95, 2.15), tied=True),

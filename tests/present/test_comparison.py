@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.plan.specs import threads, workload_spec
+from tests.plan.specs import for_all, threads, workload_spec
 from tests.present.results import ENVIRONMENT, ROWS, measured, study_plan, study_result
 from tuner.decide.records import OBJECTIVES
 from tuner.decide.result import StudyAnswer
@@ -129,3 +129,21 @@ def test_the_page_shows_it_all(here: StudyAnswer, there: StudyAnswer) -> None:
         "Measured in one study only",
     ):
         assert text in page
+
+
+def test_equal_settings_are_known_by_whatever_name(here: StudyAnswer, there: StudyAnswer) -> None:
+    named = {
+        "num_worker_threads=4": for_all(num_worker_threads=4, transports=None),
+        "num_worker_threads=16": for_all(num_worker_threads=16, transports=None),
+        "num_worker_threads=2": for_all(num_worker_threads=2, transports="uv"),
+    }
+    rows = tuple(
+        replace(row, label=str(named[row.label]), settings=named[row.label].to_json())
+        for row in there.rows
+    )
+    best, baseline = named["num_worker_threads=4"], named["num_worker_threads=16"]
+    comparison = Comparison.of([here, replace(there, rows=rows, best=best, baseline=baseline)])
+    lines = {line.label: line.cells for line in comparison.lines()}
+    assert list(lines) == ["num_worker_threads=4", "num_worker_threads=16"]
+    assert [cell.mark for cell in lines["num_worker_threads=4"]] == ["best", "best"]
+    assert comparison.only_in_one()[1] == ("there", "num_worker_threads=2 transports=uv")

@@ -9,6 +9,7 @@ from tests.present.results import (
     ROWS,
     big_study,
     failed,
+    failed_later,
     measured,
     nothing_ran,
     study_plan,
@@ -48,6 +49,16 @@ def test_settings_that_failed_are_no_points(plan: StudyPlan) -> None:
     assert 32.0 not in curve.ticks
 
 
+def test_settings_that_failed_after_some_worlds_are_no_points(plan: StudyPlan) -> None:
+    rows = (*ROWS, failed_later(5, threads(2), 1.0, (0.9, 1.1)))
+    curve = scaling_curve(study_result(plan, rows=rows))
+    assert [point.x for point in curve.points] == [1.0, 4.0, 8.0, 16.0]
+    ways = [for_all(transports=way) for way in ("shm", "uv", None)]
+    of_ways = (measured(0, ways[0], 2.0), measured(1, ways[1], 3.0), failed_later(2, ways[2], 1.0))
+    curve = scaling_curve(study_result(plan, rows=of_ways))
+    assert list(curve.ticks.values()) == ["shm", "uv"]
+
+
 def test_the_other_knobs_make_the_series(plan: StudyPlan) -> None:
     grid = [(count, way) for count in (1, 2) for way in ("shm", "uv")]
     rows = tuple(
@@ -77,9 +88,24 @@ def test_the_threads_of_a_second_role_make_the_series(plan: StudyPlan) -> None:
     )
     curve = scaling_curve(study_result(plan, rows=rows))
     assert {name: [p.x for p in points] for name, points in curve.series.items()} == {
-        "server.num_worker_threads=4": [1.0, 2.0],
-        "server.num_worker_threads=8": [1.0],
+        "caller.num_worker_threads=1": [4.0, 8.0],
+        "caller.num_worker_threads=2": [4.0],
     }
+    assert curve.x_label == "server.num_worker_threads"
+
+
+def test_of_one_role_the_baseline_has_its_place_by_inheritance(plan: StudyPlan) -> None:
+    rows = (
+        measured(0, threads(16), 3.0),
+        *(
+            measured(n, Settings.from_json({"server": {"num_worker_threads": n}}), 6.0 / n)
+            for n in (1, 2, 4)
+        ),
+    )
+    curve = scaling_curve(study_result(plan, rows=rows))
+    assert curve.x_label == "server.num_worker_threads"
+    assert list(curve.series) == [""]
+    assert [point.x for point in curve.series[""]] == [1.0, 2.0, 4.0, 16.0]
 
 
 def test_other_knobs_alone_stand_one_below_the_other(plan: StudyPlan) -> None:
@@ -92,13 +118,17 @@ def test_other_knobs_alone_stand_one_below_the_other(plan: StudyPlan) -> None:
     assert [p.x for p in curve.series[""]] == [0.0, 1.0, 2.0]
 
 
-def test_settings_without_a_number_of_threads_are_not_put_on_a_scale(plan: StudyPlan) -> None:
+def test_settings_without_a_number_of_threads_have_that_of_pytorch(plan: StudyPlan) -> None:
     rows = (
         measured(1, threads(4), 1.0),
         measured(2, threads(8), 2.0),
         measured(0, for_all(transports="shm"), 3.0),
     )
-    assert not scaling_curve(study_result(plan, rows=rows)).numeric
+    curve = scaling_curve(study_result(plan, rows=rows))
+    assert {name: [p.x for p in points] for name, points in curve.series.items()} == {
+        "transports=default": [4.0, 8.0],
+        "transports=shm": [16.0],
+    }
 
 
 def test_one_number_of_threads_is_no_scale(plan: StudyPlan) -> None:

@@ -54,7 +54,7 @@ def test_it_says_what_was_measured_and_where(plan: StudyPlan) -> None:
 def test_a_study_that_was_interrupted_has_no_lines_to_paste(plan: StudyPlan) -> None:
     answer = study_result(plan, best=None, verdict=None, speedup=None, interrupted=True)
     note = study_note(answer)
-    assert note.startswith("**Interrupted after 12 blocks: there is no verdict yet.")
+    assert note.startswith("**Not finished, after 12 blocks: there is no verdict yet.")
     assert "```" not in note
     assert "measured so far" in trial_notes(answer)[1]
     assert "eliminated" in trial_notes(answer)[3]
@@ -142,3 +142,13 @@ def test_a_message_is_shown_as_it_is(plan: StudyPlan, message: str) -> None:
     note = trial_notes(study_result(plan, rows=rows))[4]
     escaped = message.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     assert html(note) == f"<h2>num_worker_threads=32</h2>\n<p>Failed, crashed: {escaped}</p>\n"
+
+
+@pytest.mark.parametrize("mark", ["- first", "+ first", "1. first", "2) first", "=== first"])
+def test_a_folded_line_is_no_item_of_a_list(plan: StudyPlan, mark: str) -> None:
+    message = f"{'a' * FOLDED_WIDTH} {mark}"
+    rows = (*ROWS[:4], failed(4, threads(32), message))
+    shown = html(trial_notes(study_result(plan, rows=rows))[4])
+    assert "<li>" not in shown
+    assert "<h1>" not in shown
+    assert f"<br />\n{mark}" in shown

@@ -115,7 +115,7 @@ def test_an_interrupted_study_is_no_answer(plan: StudyPlan) -> None:
         challenger_speedup=None,
     )  # fmt: skip
     verdict = said(page(result).text["verdict"])
-    assert "Interrupted after 12 blocks: there is no verdict yet." in verdict
+    assert "Not finished, after 12 blocks: there is no verdict yet." in verdict
     assert "So far num_worker_threads=4 is ahead, with 2 ms in 5 worlds." in verdict
     assert "import torch" not in verdict
 

@@ -137,3 +137,19 @@ def test_settings_of_a_role_that_is_not_there_are_refused() -> None:
     settings = Settings.from_json({"agnet": {"num_worker_threads": 2}})
     with pytest.raises(ValueError, match="unknown role 'agnet'; did you mean agent"):
         recommendation(settings, AGENT)
+
+
+@pytest.mark.parametrize("place", ["baseline", "challenger"])
+def test_a_role_that_is_not_there_is_refused_everywhere(place: str) -> None:
+    document = recommendation(threads(4)).model_dump(mode="json")
+    wrong = {"nobody": {"num_worker_threads": 4}}
+    document[place] = wrong if place == "baseline" else {"settings": wrong}
+    with pytest.raises(ValueError, match="unknown role 'nobody'"):
+        Recommendation.model_validate(document)
+
+
+def test_a_rank_that_stands_there_twice_is_refused() -> None:
+    document = recommendation(threads(4)).model_dump(mode="json")
+    document["ranks"] = [document["ranks"][0], *document["ranks"]]
+    with pytest.raises(ValueError, match="'worker0' stands there twice"):
+        Recommendation.model_validate(document)

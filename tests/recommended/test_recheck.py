@@ -1,18 +1,20 @@
 """The command that measures again is one that the search takes."""
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.plan.specs import threads, workload_spec
-from tests.present.results import FASTER
+from tests.present.results import FASTER, study_plan, study_result
 from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, recommendation
 from tuner import search
 from tuner.api import plan_mapping
 from tuner.plan.settings import Settings
 from tuner.plan.study_plan import PlanDraft, StudyPlan, draft_plan
 from tuner.plan.workload_spec import WorkloadSpec
+from tuner.present.config import recommendation_of
 from tuner.recommended.model import Recommendation
 from tuner.recommended.recheck import recheck_command
 from tuner.world.local import LocalLauncher
@@ -96,3 +98,17 @@ def test_the_objective_is_named_unless_it_is_the_usual_one() -> None:
     assert "--objective" not in recheck_command(each)
     other = each.model_copy(update={"objective": "cpu_ms_per_step"})
     assert " --objective cpu_ms_per_step " in recheck_command(other)
+
+
+def test_it_measures_as_it_was_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    keys: dict[str, Any] = {
+        "timed_part": "1s",
+        "epsilon": "1%",
+        "confidence": "90%",
+        "deadline": "77s",
+    }
+    plan = study_plan(tmp_path, None, **keys)
+    again = planned(recommendation_of(study_result(plan)), plan.workload, monkeypatch)
+    assert again.measuring == plan.measuring
+    usual = recommendation_of(study_result(study_plan(tmp_path)))
+    assert "--timed-part" not in recheck_command(usual)

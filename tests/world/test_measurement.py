@@ -1,6 +1,6 @@
 """What is kept of many times."""
 
-from tuner.world.measurement import Quantiles
+from tuner.world.measurement import Failure, Quantiles
 
 
 def test_quantiles_of_a_hundred_even_steps() -> None:
@@ -16,3 +16,9 @@ def test_quantiles_of_little() -> None:
     alone = Quantiles.of([3.0])
     assert alone is not None
     assert set(alone.model_dump().values()) == {3.0}
+
+
+def test_a_failure_can_be_written_to_any_file() -> None:
+    failure = Failure(failure="crashed", message="no file '\udcff'", world_s=1.0)
+    assert failure.message == r"no file '\udcff'"
+    assert failure.model_dump_json().encode()

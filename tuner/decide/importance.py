@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tuner.plan.knobs import Value
-from tuner.plan.settings import Dimension, Settings, default_value
+from tuner.plan.settings import ALL_ROLES, Dimension, Settings, default_value
 from tuner.plan.workload_spec import WorkloadSpec
 
 
@@ -16,16 +16,30 @@ def value_of(settings: Settings, dimension: Dimension, workload: WorkloadSpec) -
     return named.get(dimension.knob, default_value(dimension.knob, workload))
 
 
+def values_of(
+    settings: Sequence[Settings], dimension: Dimension, workload: WorkloadSpec
+) -> tuple[Value, ...]:
+    """The values of a dimension, each once: numbers in their order, others as they appear."""
+    values = tuple(dict.fromkeys(value_of(one, dimension, workload) for one in settings))
+    if all(isinstance(value, int | float) for value in values):
+        return tuple(sorted(values, key=lambda value: float(str(value))))
+    return values
+
+
 def varying(
     settings: Sequence[Settings], workload: WorkloadSpec
 ) -> dict[Dimension, tuple[Value, ...]]:
-    """The dimensions that differ between settings, each with its values: numbers in their order,
-    others as they appear."""
+    """The dimensions that differ between settings, each with its values.
+
+    What is named for all roles is left out where each role has its own.
+    """
     found: dict[Dimension, tuple[Value, ...]] = {}
-    for dimension in sorted({each for one in settings for each, _ in one.items}):
-        values = tuple(dict.fromkeys(value_of(one, dimension, workload) for one in settings))
-        if all(isinstance(value, int | float) for value in values):
-            values = tuple(sorted(values, key=lambda value: float(str(value))))
+    named = {each for one in settings for each, _ in one.items}
+    for dimension in sorted(named):
+        own = {Dimension(role, dimension.knob) for role in workload.roles}
+        if dimension.role == ALL_ROLES and own <= named:
+            continue
+        values = values_of(settings, dimension, workload)
         if len(values) > 1:
             found[dimension] = values
     return found
@@ -38,7 +52,8 @@ def main_effects(
 
     This is eta squared: the variance between the means of a dimension's values, weighted by how
     many settings have each, over the variance between all settings. Settings without a value
-    (NaN: they failed) are left out, and so is a dimension with one value only.
+    (NaN) are left out, and so is a dimension with one value only. Settings that failed can have
+    a value, from before; it is for the caller to leave them out.
 
     Its limits: what the shares leave is interactions and noise, which it does not tell apart. On
     a grid with holes the dimensions overlap, and the shares can add up to more than 1. A

@@ -53,6 +53,11 @@ class TrialRow:
     """What limits these settings."""
     tied_with_best: bool = False
 
+    @property
+    def counts(self) -> bool:
+        """Whether these settings ran, and were measured: what failed later on does not count."""
+        return self.failure is None and not math.isnan(self.value)
+
 
 class Observation(NamedTuple):
     """One world that counts: its objective, in the objective's unit."""
@@ -238,7 +243,12 @@ def _detail(log: StudyLog, trial: int) -> TrialDetail:
 
 def _rows(log: StudyLog, tied: frozenset[int]) -> tuple[TrialRow, ...]:
     rows = [_row(log, trial, trial in tied) for trial in range(len(log.settings))]
-    return tuple(sorted(rows, key=lambda row: (math.isnan(row.value), row.value, row.trial)))
+    return tuple(sorted(rows, key=_rank))
+
+
+def _rank(row: TrialRow) -> tuple[bool, float, int]:
+    """The fastest first, what failed or was not measured last."""
+    return not row.counts, row.value if row.counts else 0.0, row.trial
 
 
 def _row(log: StudyLog, trial: int, tied: bool) -> TrialRow:

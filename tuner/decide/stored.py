@@ -14,7 +14,8 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     """Everything that the study has measured."""
     log = StudyLog(plan, store.settings(), store.records(), store.eliminated())
     if confirmation := store.noted("confirmation"):
-        log.confirmation = Confirmation(**confirmation)
+        with store.reading("confirmation"):
+            log.confirmation = Confirmation(**confirmation)
     return log
 
 

@@ -20,6 +20,7 @@ from tuner.recommended.files import as_json, as_toml
 from tuner.recommended.model import (
     FORMAT,
     Challenger,
+    How,
     Measured,
     MeasuredIn,
     Recommendation,
@@ -53,7 +54,7 @@ def recommendation_of(result: StudyAnswer, trial: int | None = None) -> Recommen
     """
     row = _best_row(result) if trial is None else _row_of_trial(result, trial)
     settings, spec = Settings.from_json(row.settings), result.plan.workload
-    is_best = settings == result.best
+    is_best, measuring = settings == result.best, result.plan.measuring
     return Recommendation(
         format=FORMAT,
         study=result.study,
@@ -68,7 +69,12 @@ def recommendation_of(result: StudyAnswer, trial: int | None = None) -> Recommen
             settings=result.challenger, speedup=_speedup(result.challenger_speedup)
         ),
         objective=result.objective.name,
-        confidence=result.plan.measuring.confidence,
+        confidence=measuring.confidence,
+        how=How(
+            timed_part_s=measuring.timed_part_s,
+            deadline_s=measuring.deadline_s,
+            epsilon=measuring.epsilon,
+        ),
         baseline=result.baseline,
         ranks=spec.ranks,
         environment=MeasuredIn(

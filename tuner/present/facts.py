@@ -1,5 +1,7 @@
 """What is said of a study's environment and of its method: names and sentences."""
 
+import math
+
 from tuner.decide.records import Phase
 from tuner.decide.result import StudyAnswer
 from tuner.plan.knobs import KNOBS
@@ -19,7 +21,8 @@ def environment_facts(answer: StudyAnswer) -> Facts:
     return [
         ("workload", f"{spec.reference}: {spec.summary}"),
         ("options", options or "none"),
-        ("ranks", f"{ranks}, with {counted(spec.intra_op_threads, 'intra-op thread')} each"),
+        ("ranks", ranks),
+        ("intra-op threads", f"{spec.intra_op_threads} in each process, unless tuned"),
         ("CPU", f"{environment.cpu_model}, {counted(environment.cpu_count, 'core')}"),
         ("memory", f"{environment.memory_gb:g} GB"),
         ("torch", environment.torch),
@@ -73,23 +76,21 @@ def _blocks(answer: StudyAnswer) -> str:
     def count(phase: Phase) -> int:
         return len({seen.block for seen in answer.observations if seen.phase == phase})
 
-    race, pairs = count("race"), count("confirmation")
-    return (
-        f"{counted(race, 'block')} of a race among the settings, then {counted(pairs, 'pair')} of "
-        "worlds of the challenger and the baseline"
-    )
+    parts = []
+    if race := count("race"):
+        parts.append(f"{counted(race, 'block')} of a race among the settings")
+    if pairs := count("confirmation"):
+        parts.append(f"{counted(pairs, 'pair')} of worlds of the challenger and the baseline")
+    return ", then ".join(parts) or "none"
 
 
 def _traces(answer: StudyAnswer) -> str:
-    if answer.objective.traced:
-        return (
-            "every world that counts was traced; one more of each settings with its operators, and "
-            "calls at once and the parts of a call's time are from there"
-        )
-    return (
-        "one world of each settings was traced, and not timed; CPU totals, calls at once and the "
-        "parts of a call's time are from there"
+    traced = sum(not math.isnan(row.observer_effect) for row in answer.rows)
+    seen = (
+        f"{traced} of {len(answer.rows)} settings were traced with their operators, in worlds "
+        "that were not timed; calls at once and the parts of a call's time are from there"
     )
+    return f"every world that counts was traced; {seen}" if answer.objective.traced else seen
 
 
 def _shown(answer: StudyAnswer) -> str:

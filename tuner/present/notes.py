@@ -22,6 +22,8 @@ from tuner.world.measurement import Quantiles
 FOLDED_WIDTH = 100
 # What Markdown would take for a mark; an underscore inside a word is none.
 _MARKS = re.compile(r"[\\`*{}\[\]<>#|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+# The same at the beginning of a line: `- `, `+ `, `=`, `1. `.
+_LINE_MARKS = re.compile(r"^(\d*)([-+=.)])")
 
 
 def trial_notes(answer: StudyAnswer) -> dict[int, str]:
@@ -131,8 +133,9 @@ def _range(low: float, high: float, unit: str) -> str:
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [headings, [":--"] * len(headings), *([_plain(cell) for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    cells = [[_plain(cell) for cell in row] for row in [headings, *rows]]
+    cells.insert(1, [":--"] * len(headings))
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 def _listed(facts: Facts) -> str:
@@ -144,7 +147,12 @@ def _folded(text: str) -> str:
 
     The page of a trial is as wide as its longest attribute, which the dashboard never folds.
     """
-    return "\\\n".join(_plain(line) for line in textwrap.wrap(text, FOLDED_WIDTH))
+    return "\\\n".join(_unlisted(_plain(line)) for line in textwrap.wrap(text, FOLDED_WIDTH))
+
+
+def _unlisted(line: str) -> str:
+    """A line that Markdown takes for no item of a list, and for no underline."""
+    return _LINE_MARKS.sub(r"\1\\\2", line)
 
 
 def _plain(text: str) -> str:

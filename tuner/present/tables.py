@@ -14,7 +14,7 @@ from tuner.decide.result import StudyAnswer, TrialRow
 from tuner.files import written_atomically
 from tuner.plan.knobs import KNOBS
 from tuner.plan.settings import Dimension, Settings
-from tuner.present.numbers import three_digits
+from tuner.present.numbers import interval_text, three_digits
 
 CSV_FORMAT = 1
 
@@ -70,10 +70,9 @@ def trial_lines(result: StudyAnswer) -> list[TrialLine]:
     for row in result.rows:
         settings = Settings.from_json(row.settings)
         is_best = row.label == str(result.best)
-        interval = f"{three_digits(row.ci_low)}-{three_digits(row.ci_high)}"
         numbers = (
             three_digits(row.value),
-            "" if math.isnan(row.ci_low) else interval,
+            interval_text(row.ci_low, row.ci_high),
             str(row.samples),
             three_digits(row.cpu_cores),
             three_digits(row.rpc_cpu_total_ms),

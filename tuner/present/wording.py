@@ -41,7 +41,7 @@ def tied_sentence(result: StudyAnswer) -> str | None:
 
 
 def _interrupted(result: StudyAnswer) -> str:
-    measured = [row for row in result.rows if row.samples and not row.failure]
+    measured = [row for row in result.rows if row.counts]
     ahead = (
         f" So far {measured[0].label} is ahead, with {three_digits(measured[0].value)} "
         f"{result.objective.unit} in {counted(measured[0].samples, 'world')}."
@@ -49,8 +49,8 @@ def _interrupted(result: StudyAnswer) -> str:
         else ""
     )
     return (
-        f"Interrupted after {counted(result.blocks, 'block')}: there is no verdict yet.{ahead} The "
-        "same command with --resume goes on."
+        f"Not finished, after {counted(result.blocks, 'block')}: there is no verdict yet.{ahead} "
+        "If the search was interrupted, the same command with --resume goes on."
     )
 
 

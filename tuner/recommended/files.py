@@ -64,7 +64,7 @@ def _parsed(path: Path) -> Mapping[str, Any]:
         content = path.read_bytes()
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    is_toml = path.suffix == ".toml"
+    is_toml = path.suffix.lower() == ".toml"
     try:
         document = tomllib.loads(content.decode()) if is_toml else orjson.loads(content)
     except (ValueError, RecursionError) as error:

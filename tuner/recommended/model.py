@@ -134,6 +134,16 @@ class Measured(_Part):
                    worlds=worlds)  # fmt: skip
 
 
+class How(_Part):
+    """How it was measured, where that is not the same for every search."""
+
+    timed_part_s: FiniteFloat = Field(gt=0)
+    """How long the timed steps of a world last at least."""
+    deadline_s: FiniteFloat = Field(gt=0)
+    epsilon: float = Field(gt=0, lt=1)
+    """The smallest difference that matters."""
+
+
 class MeasuredIn(Environment):
     """The machine, the software and the workload that the settings were measured with."""
 
@@ -165,6 +175,7 @@ class Recommendation(_Part):
     objective: ObjectiveName
     confidence: float = Field(gt=0, lt=1)
     """Of every interval."""
+    how: How
     baseline: SettingsJson
     ranks: tuple[RankSpec, ...] = Field(min_length=1)
     """The processes of the workload, by rank."""
@@ -184,10 +195,18 @@ class Recommendation(_Part):
     def _roles_are_known(self) -> Self:
         if missing := [r for r in self.roles if r not in self.environment.intra_op_threads]:
             raise ValueError(f"environment.intra_op_threads lacks {', '.join(map(repr, missing))}")
-        for dimension, _ in self.settings.items:
-            if dimension.role not in (ALL_ROLES, *self.roles):
-                tail = nearest(dimension.role, self.roles)
-                raise ValueError(f"settings: unknown role {dimension.role!r}{tail}")
+        for place, settings in (
+            ("settings", self.settings),
+            ("baseline", self.baseline),
+            ("challenger.settings", self.challenger.settings),
+        ):
+            for dimension, _ in settings.items if settings else ():
+                if dimension.role not in (ALL_ROLES, *self.roles):
+                    tail = nearest(dimension.role, self.roles)
+                    raise ValueError(f"{place}: unknown role {dimension.role!r}{tail}")
+        names = [rank.name for rank in self.ranks]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"ranks: {', '.join(map(repr, twice))} stands there twice")
         return self
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from tuner.plan.knobs import KNOBS
 from tuner.plan.settings import Settings
+from tuner.plan.study_plan import Measuring
 from tuner.recommended.model import Recommendation
 
 
@@ -22,12 +23,26 @@ def recheck_arguments(recommendation: Recommendation) -> list[str]:
     arguments += _flags("--baseline", recommendation.baseline)
     if recommendation.objective != "step_ms":
         arguments += ["--objective", recommendation.objective]
+    arguments += _measured_alike(recommendation)
     return [*arguments, "--study", f"{recommendation.study}-check"]
 
 
 def recheck_command(recommendation: Recommendation) -> str:
     """The same as one line for a shell."""
     return shlex.join(["python", "-m", "tuner.search", *recheck_arguments(recommendation)])
+
+
+def _measured_alike(recommendation: Recommendation) -> Iterator[str]:
+    """What must be as it was, or the two studies cannot be compared; defaults go without saying."""
+    how, usual = recommendation.how, Measuring()
+    for flag, value, default, unit in (
+        ("--timed-part", how.timed_part_s, usual.timed_part_s, "s"),
+        ("--deadline", how.deadline_s, usual.deadline_s, "s"),
+        ("--epsilon", how.epsilon, usual.epsilon, ""),
+        ("--confidence", recommendation.confidence, usual.confidence, ""),
+    ):
+        if value != default:
+            yield from (flag, f"{value!r}{unit}")
 
 
 def _flags(flag: str, settings: Settings) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 FailureKind = Literal[
     "deadlocked", "timed-out", "crashed", "init-failed", "wrong-answer", "trace-failed"
@@ -14,6 +14,14 @@ FailureKind = Literal[
 
 CallPart = Literal["transport", "queue", "on_cpu", "run_queue", "off_cpu", "served", "pending"]
 """`served` stands for on_cpu, run_queue and off_cpu where the server's CPU time is not known."""
+
+
+def _printable(text: object) -> object:
+    """Text that every file takes: half a character, as in a broken file name, is written out."""
+    return text.encode("utf-8", "backslashreplace").decode() if isinstance(text, str) else text
+
+
+PrintableText = Annotated[str, BeforeValidator(_printable)]
 
 
 class RankUsage(BaseModel):
@@ -125,9 +133,9 @@ class Failure(BaseModel):
 
     kind: Literal["failure"] = "failure"
     failure: FailureKind
-    message: str
+    message: PrintableText
     """The root cause in one line: which rank failed first, where, and how."""
-    detail: str = ""
+    detail: PrintableText = ""
     """Traceback or gauges, several lines."""
     world_s: float
 

@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from tests.plan.specs import threads
-from tests.present.results import big_study, measured, study_result
+from tests.present.results import ROWS, big_study, failed_later, measured, study_result
 from tuner.decide.result import Observation, StudyAnswer
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.blocks import BlockPoint, blocks, blocks_figure, draw_blocks
@@ -58,6 +58,16 @@ def test_an_outlier_does_not_squash_the_rest(plan: StudyPlan) -> None:
     figure = blocks_figure(answer)
     assert figure is not None
     assert "2 outliers are drawn as arrows at the edge" in figure.caption
+
+
+def test_worlds_of_settings_that_failed_later_are_shown_and_told_of(plan: StudyPlan) -> None:
+    rows = (*ROWS, failed_later(5, threads(2), 1.0))
+    answer = study_result(plan, rows=rows, observations=seen((0, 0, 3.0), (5, 0, 1.0)))
+    shown, figure = blocks(answer), blocks_figure(answer)
+    assert shown is not None
+    assert figure is not None
+    assert (shown.others, shown.failed) == ((BlockPoint(0, 1.0),), 1)
+    assert "1 of the settings shown failed later." in figure.caption
 
 
 def test_slow_settings_are_no_outliers(plan: StudyPlan) -> None:

@@ -9,6 +9,7 @@ from tests.plan.specs import for_all, threads
 from tests.present.results import (
     big_study,
     failed,
+    failed_later,
     measured,
     nothing_ran,
     study_result,
@@ -19,11 +20,13 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import comparison_figures
 from tuner.present.figures.comparison import (
     ComparedPoint,
-    Comparison,
-    comparison,
+    SideBySide,
     draw_comparison,
     relative,
+    side_by_side,
 )
+
+REFERENCE = str(threads(16))
 
 
 def study(plan: StudyPlan, step_ms: dict[int, float]) -> StudyAnswer:
@@ -42,7 +45,7 @@ def two(plan: StudyPlan) -> list[tuple[str, StudyAnswer]]:
 
 
 def test_each_study_is_a_series_over_the_settings(two: list[tuple[str, StudyAnswer]]) -> None:
-    shown = comparison(two)
+    shown = side_by_side(two, REFERENCE)
     assert shown is not None
     assert shown.knob == "num_worker_threads"
     assert list(shown.names.values()) == ["1", "4", "8", "16"]
@@ -58,10 +61,9 @@ def test_each_study_is_a_series_over_the_settings(two: list[tuple[str, StudyAnsw
 def test_values_and_intervals_are_scaled_by_the_reference(
     two: list[tuple[str, StudyAnswer]],
 ) -> None:
-    shown = comparison(two)
+    shown = side_by_side(two, REFERENCE)
     assert shown is not None
-    scaled = relative(shown, "num_worker_threads=16")
-    assert scaled is not None
+    scaled = relative(shown, REFERENCE)
     assert scaled.reference == "num_worker_threads=16"
     assert dict(scaled.series)["here"] == (
         ComparedPoint("num_worker_threads=1", 2.0, 7.9 / 4, 8.2 / 4),
@@ -71,31 +73,21 @@ def test_values_and_intervals_are_scaled_by_the_reference(
     assert [point.value for point in dict(scaled.series)["there"]] == [0.75, 0.5, 1.0]
 
 
-def test_without_a_common_baseline_the_first_common_settings_are_the_reference(
-    plan: StudyPlan,
-) -> None:
-    shown = comparison([
-        ("a", study(plan, {4: 2.0, 8: 1.0, 16: 4.0})), ("b", study(plan, {8: 3.0, 4: 6.0})),
-    ])  # fmt: skip
-    assert shown is not None
-    scaled = relative(shown, "num_worker_threads=16")
-    assert scaled is not None
-    assert scaled.reference == "num_worker_threads=4"
+def test_the_reference_is_the_one_that_is_given(two: list[tuple[str, StudyAnswer]]) -> None:
+    figures = comparison_figures(two, "num_worker_threads=4")
+    assert [figure.name for figure in figures] == ["comparison", "comparison_relative"]
+    assert "multiples of what num_worker_threads=4 takes" in figures[1].caption
+    assert "here: 4 1 times, 16 2 times" in figures[1].alt
 
 
-def test_without_common_settings_nothing_is_relative(plan: StudyPlan) -> None:
-    answers = [("a", study(plan, {4: 2.0})), ("b", study(plan, {8: 3.0}))]
-    assert [figure.name for figure in comparison_figures(answers)] == ["comparison"]
-
-
-def lines_of(shown: Comparison) -> Figure:
+def lines_of(shown: SideBySide) -> Figure:
     figure = Figure()
     draw_comparison(shown, figure.add_subplot())
     return figure
 
 
 def test_threads_are_lines_over_a_scale(two: list[tuple[str, StudyAnswer]]) -> None:
-    shown = comparison(two)
+    shown = side_by_side(two, REFERENCE)
     assert shown is not None
     (axes,) = lines_of(shown).axes
     assert axes.get_xscale() == "log"
@@ -109,7 +101,7 @@ def test_threads_are_lines_over_a_scale(two: list[tuple[str, StudyAnswer]]) -> N
 
 def test_other_knobs_are_rows_with_a_mark_for_each_study(tmp_path: Path) -> None:
     answer = two_knobs(tmp_path)
-    shown = comparison([("a", answer), ("b", answer), ("c", answer)])
+    shown = side_by_side([("a", answer), ("b", answer), ("c", answer)], str(answer.baseline))
     assert shown is not None
     assert shown.threads == {}
     assert len(shown.names) == 11
@@ -125,22 +117,52 @@ def test_of_many_settings_the_fastest_of_each_study_and_the_baseline_are_shown(
 ) -> None:
     answer = big_study(tmp_path)
     other = replace(answer, rows=tuple(reversed(answer.rows[:58])))
-    shown = comparison([("a", answer), ("b", other)])
+    shown = side_by_side([("a", answer), ("b", other)], str(answer.baseline))
     assert shown is not None
     assert len(shown.names) == 10
     assert shown.left_out == 48
     labels = [row.label for row in answer.rows]
     assert {labels[0], labels[57], str(answer.baseline)} <= set(shown.names)
-    (first, second) = comparison_figures([("a", answer), ("b", other)])
+    (first, second) = comparison_figures([("a", answer), ("b", other)], str(answer.baseline))
     assert "The 48 slowest settings are left out." in first.caption
     assert str(answer.baseline) in second.caption
     assert (first.name, second.name) == ("comparison", "comparison_relative")
 
 
+def test_the_reference_is_shown_though_it_is_slow_and_no_baseline(tmp_path: Path) -> None:
+    answer = big_study(tmp_path)
+    slow = answer.rows[57].label
+    studies = [("a", answer), ("b", answer)]
+    shown = side_by_side(studies, slow)
+    assert shown is not None
+    assert {slow, str(answer.baseline)} <= set(shown.names)
+    assert (len(shown.names), shown.left_out) == (10, 48)
+    second = comparison_figures(studies, slow)[1]
+    assert slow in second.caption
+
+
+def test_settings_can_have_the_label_of_another_study(tmp_path: Path) -> None:
+    answer = two_knobs(tmp_path)
+    label = str(answer.baseline)
+    labels = {label: "num_worker_threads=16", answer.rows[0].label: "the fastest"}
+    other = replace(
+        answer,
+        rows=tuple(replace(row, label=labels.get(row.label, row.label)) for row in answer.rows),
+    )
+    shown = side_by_side([("a", other), ("b", other)], "the fastest")
+    assert shown is not None
+    assert {"num_worker_threads=16", "the fastest"} <= set(shown.names)
+    assert shown.names["num_worker_threads=16"] == label
+
+
 def test_what_was_not_measured_is_left_out(plan: StudyPlan) -> None:
-    rows = (measured(0, threads(16), 3.0), failed(1, for_all(transports="shm")))
-    answers = [("a", study_result(plan, rows=rows)), ("b", nothing_ran(plan))]
-    (figure,) = comparison_figures(answers)
-    assert figure.alt == "By num_worker_threads. a: 16 3 ms; b: nothing measured"
-    assert comparison_figures([("b", nothing_ran(plan))]) == []
-    assert comparison_figures([]) == []
+    rows = (
+        measured(0, threads(16), 3.0),
+        failed(1, for_all(transports="shm")),
+        failed_later(2, threads(2), 1.0),
+    )
+    answer = study_result(plan, rows=rows)
+    figure, _ = comparison_figures([("a", answer)], REFERENCE)
+    assert figure.alt == "By num_worker_threads. a: 16 3 ms"
+    assert comparison_figures([("b", nothing_ran(plan))], REFERENCE) == []
+    assert comparison_figures([], REFERENCE) == []

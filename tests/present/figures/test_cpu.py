@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from tests.plan.specs import threads
-from tests.present.results import big_study, measured, study_result
+from tests.present.results import big_study, failed_later, measured, study_result
 from tuner.decide.result import StudyAnswer
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.cast import cast_of
@@ -40,6 +40,15 @@ def test_the_front_is_what_nothing_beats_in_both(plan: StudyPlan) -> None:
     assert shown.stairs == [(2.0, 1.9), (2.1, 1.9), (2.1, 1.5), (4.0, 1.5), (4.0, 1.0)]
     assert [point.label.rpartition("=")[2] for point in shown.named] == ["4", "16", "8", "2"]
     assert shown.x_label == "median step time (ms)"
+
+
+def test_settings_that_failed_are_not_in_front(plan: StudyPlan) -> None:
+    answer = costing(plan, {4: (2.0, 1.9), 16: (3.0, 1.6)})
+    stuck = replace(failed_later(2, threads(2), 1.0), cpu_cores=0.1)
+    shown = cpu(replace(answer, rows=(*answer.rows, stuck)))
+    assert shown is not None
+    assert [point.label for point in shown.front] == [str(threads(4)), str(threads(16))]
+    assert len(shown.points) == 2
 
 
 def test_settings_that_cost_the_same_are_both_in_front(plan: StudyPlan) -> None:

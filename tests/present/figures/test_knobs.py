@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +10,21 @@ import pytest
 from matplotlib.figure import Figure
 
 from tests.plan.specs import for_all, threads
-from tests.present.results import ROWS, big_study, failed, measured, study_result, two_knobs
+from tests.present.results import (
+    ROWS,
+    big_study,
+    failed,
+    failed_later,
+    measured,
+    study_result,
+    two_knobs,
+)
 from tuner.decide.result import StudyAnswer
 from tuner.errors import UsageError
 from tuner.plan.settings import Settings
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import plot_parallelism, plot_scaling
+from tuner.present.figures.dimensions import threads_dimension
 from tuner.present.figures.heat_map import Cell, draw_heat_map, heat_map, heat_map_figure
 from tuner.present.figures.importance import REST, draw_importance, importance, importance_figure
 from tuner.present.figures.parallelism import AtOnce, draw_parallelism, parallelism
@@ -53,6 +63,15 @@ def test_settings_without_a_trace_are_no_points(plan: StudyPlan) -> None:
     assert axes.get_ylim()[1] > 4
 
 
+def test_settings_that_failed_after_their_trace_are_no_points(plan: StudyPlan) -> None:
+    answer = at_once(plan, {4: (2.5, 4), 1: (1.0, 1)})
+    shown = parallelism(replace(answer, rows=(*answer.rows, failed_later(2, threads(2), 1.0))))
+    assert shown is not None
+    assert [point.threads for point in shown.points] == [1, 4]
+    rows = (answer.rows[0], failed_later(2, threads(2), 1.0))
+    assert parallelism(replace(answer, rows=rows)) is None
+
+
 def test_of_two_roles_the_threads_of_the_one_that_serves_count(plan: StudyPlan) -> None:
     rows = tuple(
         measured(
@@ -68,6 +87,37 @@ def test_of_two_roles_the_threads_of_the_one_that_serves_count(plan: StudyPlan) 
     assert shown is not None
     assert shown.x_label == "server.num_worker_threads"
     assert [point.threads for point in shown.points] == [2, 4]
+
+
+def test_the_threads_of_the_role_that_serves_have_the_axis_though_they_are_fewer(
+    plan: StudyPlan,
+) -> None:
+    grid = [(caller, server) for caller in (1, 2, 4) for server in (2, 8)]
+    rows = tuple(
+        measured(
+            n,
+            Settings.from_json(
+                {"caller": {"num_worker_threads": caller}, "server": {"num_worker_threads": server}}
+            ),
+            n + 1.0,
+        )
+        for n, (caller, server) in enumerate(grid)
+    )
+    answer = study_result(plan, rows=rows)
+    assert str(threads_dimension(answer)) == "server.num_worker_threads"
+    shown = parallelism(answer)
+    assert shown is not None
+    axes = plot_scaling(answer, Figure().add_subplot())
+    assert shown.x_label == axes.get_xlabel() == "server.num_worker_threads"
+
+
+def test_a_driver_alone_has_the_axis(plan: StudyPlan) -> None:
+    rows = tuple(
+        measured(n, Settings.from_json({"caller": {"num_worker_threads": n}}), 1.0) for n in (1, 2)
+    )
+    answer = study_result(plan, rows=rows)
+    assert str(threads_dimension(answer)) == "caller.num_worker_threads"
+    assert threads_dimension(study_result(plan, rows=rows[:1])) is None
 
 
 def test_where_threads_do_not_vary_there_is_no_parallelism(plan: StudyPlan) -> None:
@@ -160,6 +210,58 @@ def test_only_two_knobs_are_a_grid(plan: StudyPlan, tmp_path: Path) -> None:
         for n, way in enumerate(("shm", "uv"))
     )
     assert heat_map(study_result(plan, rows=broken)) is None
+
+
+def test_a_cell_of_settings_that_failed_later_says_how(tmp_path: Path) -> None:
+    answer = two_knobs(tmp_path)
+    fast = answer.rows[0]
+    stuck = failed_later(fast.trial, Settings.from_json(fast.settings), 0.01)
+    answer = replace(answer, rows=(*answer.rows[1:], stuck))
+    shown, figure = heat_map(answer), heat_map_figure(answer)
+    assert shown is not None
+    assert figure is not None
+    (cell,) = [cell for cell in shown.cells.values() if cell.label == fast.label]
+    assert (cell.value, cell.failure) == (None, "deadlocked")
+    axes = Figure().add_subplot()
+    draw_heat_map(shown, axes)
+    assert "deadlocked" in [text.get_text() for text in axes.texts]
+    assert shown.shade(answer.rows[0].value) == HEAT[0]
+    assert "0.01" not in figure.alt
+    assert "deadlocked (best)" in figure.alt
+
+
+def of_three_knobs(plan: StudyPlan) -> StudyAnswer:
+    """Two values of three knobs; with more intra-op threads nothing works."""
+    rows = []
+    for trial, (count, way, intra) in enumerate(product((4, 16), ("shm", "uv"), (1, 2))):
+        one = for_all(num_worker_threads=count, transports=way, intra_op_threads=intra)
+        works = intra == 1 and (count, way) != (16, "uv")
+        rows.append(measured(trial, one, trial + 1.0) if works else failed_later(trial, one, 0.5))
+    return study_result(plan, rows=tuple(rows))
+
+
+def test_a_value_that_never_works_is_no_dimension(plan: StudyPlan) -> None:
+    answer = of_three_knobs(plan)
+    shown = heat_map(answer)
+    assert importance(answer) is None
+    assert shown is not None
+    assert (shown.x_label, shown.y_label) == ("num_worker_threads", "transports")
+    assert {at: cell.value for at, cell in shown.cells.items()} == {
+        (0, 0): 1.0, (0, 1): 3.0, (1, 0): 5.0, (1, 1): None,
+    }  # fmt: skip
+    assert shown.cells[1, 1].failure == "deadlocked"
+    assert all("intra_op_threads=1" in cell.label for cell in shown.cells.values())
+
+
+def test_what_failed_later_is_not_important(tmp_path: Path) -> None:
+    answer = big_study(tmp_path)
+    last = answer.rows[57]
+    stuck = failed_later(last.trial, Settings.from_json(last.settings), 1000.0)
+    shown = importance(replace(answer, rows=(*answer.rows[:57], *answer.rows[58:], stuck)))
+    without = importance(replace(answer, rows=answer.rows[:57]))
+    assert shown == without
+    assert shown is not None
+    assert shown.settings == 57
 
 
 def test_a_knob_of_many_values_goes_downwards(plan: StudyPlan) -> None:

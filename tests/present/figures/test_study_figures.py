@@ -22,7 +22,13 @@ from tests.trace.synthetic import trace
 from tuner.decide.records import OBJECTIVES
 from tuner.decide.result import Observation, StudyAnswer
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.figures import DrawnFigure, study_figures, write_figures
+from tuner.present.figures import (
+    DrawnFigure,
+    comparison_figures,
+    study_figures,
+    write_figures,
+)
+from tuner.present.figures.drawn import FIGURE_NAMES
 from tuner.present.figures.theme import THEME
 
 OF_THREE_KNOBS = [
@@ -122,6 +128,27 @@ def test_figures_are_written_as_svg_and_png(
     assert set(written) == {f"{name}.{kind}" for name in figures for kind in ("svg", "png")}
     assert written["cpu.svg"] == figures["cpu"].svg.encode()
     assert written["cpu.png"] == figures["cpu"].png
+
+
+def test_figures_that_are_no_longer_drawn_are_removed(
+    figures: dict[str, DrawnFigure], tmp_path: Path
+) -> None:
+    write_figures([figures["cpu"], figures["timeline_best"]], tmp_path)
+    for name in ("notes.png", "cpu.txt"):
+        (tmp_path / name).write_text("somebody's own")
+    write_figures([figures["cpu"]], tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "cpu.svg", "cpu.png", "notes.png", "cpu.txt",
+    }  # fmt: skip
+    write_figures([], tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_all_figures_are_known_by_name(figures: dict[str, DrawnFigure], plan: StudyPlan) -> None:
+    answer = study_result(plan)
+    studies = [("a", answer), ("b", answer)]
+    compared = {each.name for each in comparison_figures(studies, str(threads(16)))}
+    assert {*figures, *compared, "timeline_challenger"} == FIGURE_NAMES
 
 
 def test_the_same_study_is_drawn_alike(tmp_path: Path) -> None:

@@ -8,7 +8,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from tests.plan.specs import threads
-from tests.present.results import big_study, detail, measured, quantiles, study_result
+from tests.present.results import (
+    ROWS,
+    big_study,
+    detail,
+    failed_later,
+    measured,
+    quantiles,
+    study_result,
+)
 from tuner.decide.result import TrialDetail
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.call_time import (
@@ -39,6 +47,17 @@ def test_latency_has_a_row_for_each_settings_that_ran(plan: StudyPlan) -> None:
         "time of a step (ms)": [quantiles(2.0), quantiles(3.0)],
         "time of a call, traced (ms)": [quantiles(0.5), None],
     }
+
+
+def test_settings_that_failed_after_some_worlds_have_no_row(plan: StudyPlan) -> None:
+    rows = (ROWS[0], ROWS[2], failed_later(5, threads(2), 1.0))
+    answer = study_result(plan, rows=rows, details={n: detail(n + 1.0) for n in (0, 1, 5)})
+    shown, parts = latency(answer), call_time(answer)
+    assert shown is not None
+    assert parts is not None
+    kept = [str(threads(4)), str(threads(16))]
+    assert [row.label for row in shown.rows] == [row.label for row in parts.rows] == kept
+    assert shown.known == parts.known == 2
 
 
 def test_a_row_is_drawn_from_its_quantiles(plan: StudyPlan) -> None:

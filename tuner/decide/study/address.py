@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import optuna
+import sqlalchemy
 import sqlalchemy.exc
 
 from tuner.errors import UsageError
@@ -25,8 +26,14 @@ class StudyAddress:
     def of(cls, plan: StudyPlan, database: Path) -> "StudyAddress":
         """The plan's storage URL, or SQLite in the study's folder."""
         if plan.storage is None:
-            return cls(f"sqlite:///{database.resolve()}", plan.name, in_own_folder=True)
+            return cls.in_file(database, plan.name)
         return cls(plan.storage, plan.name, in_own_folder=False)
+
+    @classmethod
+    def in_file(cls, database: Path, name: str) -> "StudyAddress":
+        """A study in the SQLite database of its folder, whatever the folder is called."""
+        url = sqlalchemy.URL.create("sqlite", database=str(database.resolve()))
+        return cls(url.render_as_string(), name, in_own_folder=True)
 
     @property
     def sqlite_file(self) -> Path | None:

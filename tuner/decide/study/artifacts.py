@@ -114,7 +114,7 @@ class Attachments:
             return
         with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
             packed = Path(scratch) / "packed"
-            packed.write_bytes(gzip.compress(trace.read_bytes(), compresslevel=6, mtime=0))
+            packed.write_bytes(gzip.compress(trace.read_bytes(), compresslevel=1, mtime=0))
             self._put(trial, packed, name, known)
 
     def _known(self, owner: Trial | optuna.Study) -> dict[str, str]:

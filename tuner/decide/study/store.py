@@ -6,7 +6,8 @@ person the summary and not every step time.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -102,7 +103,8 @@ class StudyStore:
         """
         store = cls.load(address)
         store._check_same(plan, environment)
-        store.note("plan", plan.to_json())
+        if store.running():
+            store.note("plan", plan.to_json())
         return store
 
     def _check_same(self, plan: StudyPlan, environment: Environment) -> None:
@@ -122,25 +124,33 @@ class StudyStore:
 
     def plan(self, out: Path, storage: str | None) -> StudyPlan:
         """The plan of the study, whose files are in the folder `out`. UsageError if damaged."""
-        try:
+        with self.reading("plan"):
             return StudyPlan.from_json(self._study.user_attrs["plan"], out=out, storage=storage)
+
+    @contextmanager
+    def reading(self, what: str) -> Iterator[None]:
+        """Turn what a damaged study makes its reader raise into a UsageError that says where."""
+        try:
+            yield
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             reason = str(error).split("\n")[0]
             raise UsageError(
-                f"the study {self._study.study_name} is damaged: its plan: {reason}"
+                f"the study {self._study.study_name} is damaged: {what}: {reason}"
             ) from None
 
     @property
     def environment(self) -> Environment:
         """The machine and the software that it was measured with."""
-        return Environment.model_validate(self._study.user_attrs["environment"])
+        with self.reading("environment"):
+            return Environment.model_validate(self._study.user_attrs["environment"])
 
     def settings(self) -> list[Settings]:
         """The settings of every trial, by trial number; the baseline is number 0."""
-        return [
-            Settings.from_json(trial.user_attrs["settings"])
-            for trial in self._study.get_trials(deepcopy=False)
-        ]
+        with self.reading("settings"):
+            return [
+                Settings.from_json(trial.user_attrs["settings"])
+                for trial in self._study.get_trials(deepcopy=False)
+            ]
 
     def records(self) -> list[Record]:
         """Every world measured so far, in the order of blocks."""
@@ -234,12 +244,14 @@ class StudyStore:
     def measured_at(self) -> datetime:
         """When its last session ended, as last noted; in UTC."""
         noted = self.noted("measured_at")
-        return datetime.fromisoformat(noted) if noted else datetime.now(UTC)
+        with self.reading("measured_at"):
+            return datetime.fromisoformat(noted) if noted else datetime.now(UTC)
 
     @property
     def elapsed_s(self) -> float:
         """Wall time spent on this study in all its sessions, as last noted."""
-        return float(self.noted("elapsed_s") or 0.0)
+        with self.reading("elapsed_s"):
+            return float(self.noted("elapsed_s") or 0.0)
 
     def publish(self, note: str, trial_notes: Mapping[int, str], folder: StudyFolder) -> None:
         """Leave in the study what optuna-dashboard shows: notes in Markdown, and the files.

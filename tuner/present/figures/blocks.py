@@ -46,6 +46,8 @@ class Blocks:
     names: Mapping[Role, str]
     others: tuple[BlockPoint, ...]
     other_settings: int
+    failed: int
+    """How many of all settings failed after these worlds."""
     confirmation_from: int | None
     """The first block of the confirmation; None if there was none."""
     low: float
@@ -78,6 +80,7 @@ def blocks(answer: StudyAnswer) -> Blocks | None:
             names[role] = cast.legend_name(label)
     confirmed = [seen.block for seen in answer.observations if seen.phase == "confirmation"]
     rest = [point for points in others.values() for point in points]
+    trials = {seen.trial for seen in answer.observations}
     low, high = _scale([*leading.values(), rest])
     return Blocks(
         y_label=f"{answer.objective.label}\n({answer.objective.unit}, log scale)",
@@ -85,6 +88,7 @@ def blocks(answer: StudyAnswer) -> Blocks | None:
         names=names,
         others=tuple(rest),
         other_settings=len(others),
+        failed=sum(row.trial in trials and row.failure is not None for row in answer.rows),
         confirmation_from=min(confirmed, default=None),
         low=low,
         high=high,
@@ -189,6 +193,8 @@ def blocks_figure(answer: StudyAnswer) -> DrawnFigure | None:
     )
     if shown.confirmation_from is not None:
         caption += " The confirmation measures the baseline and its rival afresh."
+    if shown.failed:
+        caption += f" {shown.failed} of the settings shown failed later."
     if shown.outside:
         verb = "is" if shown.outside == 1 else "are"
         caption += f" {counted(shown.outside, 'outlier')} {verb} drawn as arrows at the edge."

@@ -65,7 +65,7 @@ class CallTime:
 
     rows: tuple[CallTimeRow, ...]
     known: int
-    """Of how many settings the parts are known."""
+    """Of how many settings that count the parts are known."""
 
     @property
     def parts(self) -> list[CallPart]:
@@ -77,7 +77,9 @@ def call_time(answer: StudyAnswer) -> CallTime | None:
     """The parts of the fastest settings; None where no trace tells."""
     cast = cast_of(answer)
     details = {row.trial: answer.details.get(row.trial, TrialDetail()) for row in answer.rows}
-    known = [row for row in answer.rows if any(details[row.trial].call_parts_ms.values())]
+    known = [
+        row for row in answer.rows if row.counts and any(details[row.trial].call_parts_ms.values())
+    ]
     if not known:
         return None
     rows = []

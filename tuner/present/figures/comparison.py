@@ -1,6 +1,5 @@
 """Studies side by side: what the same settings take in each of them."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -41,7 +40,7 @@ class ComparedPoint(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class SideBySide:
     """A value by settings, one series per study."""
 
     value_label: str
@@ -63,15 +62,18 @@ class Comparison:
         return Rows(tuple(self.names.values()), bar_in=max(0.14, 0.11 * len(self.series)))
 
 
-def comparison(answers: Sequence[tuple[str, StudyAnswer]]) -> Comparison | None:
-    """What the settings of these studies took; None where nothing was measured."""
+def side_by_side(answers: Sequence[tuple[str, StudyAnswer]], reference: str) -> SideBySide | None:
+    """What the settings of these studies took; None where nothing was measured.
+
+    The settings with the reference's label are always among those shown.
+    """
     series = [
         (
             name,
             {
                 row.label: ComparedPoint(row.label, row.value, row.ci_low, row.ci_high)
                 for row in answer.rows
-                if not math.isnan(row.value)
+                if row.counts
             },
         )
         for name, answer in answers
@@ -83,13 +85,7 @@ def comparison(answers: Sequence[tuple[str, StudyAnswer]]) -> Comparison | None:
             places[label] = min(place, places.get(label, place))
     if not places:
         return None
-    settings = {
-        row.label: Settings.from_json(row.settings)
-        for _, answer in answers
-        for row in answer.rows
-        if row.label in places
-    }
-    knob, names = short_names([settings[label] for label in places])
+    knob, names = _names(list(places), answers)
     threads = (
         {label: int(name) for label, name in names.items()}
         if knob is not None and knob.rpartition(".")[2] == NUM_WORKER_THREADS.name
@@ -97,10 +93,11 @@ def comparison(answers: Sequence[tuple[str, StudyAnswer]]) -> Comparison | None:
     )
     kept = sorted(places, key=lambda label: places[label])
     if not threads:
-        kept = _with_baselines(kept, answers, most_rows(names.values()))
+        leading = {reference, *_baselines(answers)}
+        kept = _with_leading(kept, leading, most_rows(names.values()))
     order = sorted(kept, key=lambda label: threads[label]) if threads else kept
     objective = answers[0][1].objective
-    return Comparison(
+    return SideBySide(
         value_label=f"{objective.label} ({objective.unit})",
         knob=knob,
         names={label: names[label] for label in order},
@@ -113,37 +110,57 @@ def comparison(answers: Sequence[tuple[str, StudyAnswer]]) -> Comparison | None:
     )
 
 
-def _with_baselines(
-    labels: list[str], answers: Sequence[tuple[str, StudyAnswer]], most: int
-) -> list[str]:
-    """The first of these labels, and the studies' baselines."""
-    baselines = {str(answer.baseline) for _, answer in answers}.intersection(labels)
-    kept = baselines.union(
-        [label for label in labels if label not in baselines][: most - len(baselines)]
-    )
+def _names(
+    labels: Sequence[str], answers: Sequence[tuple[str, StudyAnswer]]
+) -> tuple[str | None, dict[str, str]]:
+    """The one knob that differs, if it is one, and what to call the settings, by label.
+
+    A label can be another study's for the same settings: then it is not what these are written as.
+    """
+    settings: dict[str, Settings] = {}
+    for row in (row for _, answer in answers for row in answer.rows):
+        found = Settings.from_json(row.settings)
+        if row.label not in settings or str(found) == row.label:
+            settings[row.label] = found
+    knob, names = short_names([settings[label] for label in labels])
+    return knob, {label: names[str(settings[label])] for label in labels}
+
+
+def _baselines(answers: Sequence[tuple[str, StudyAnswer]]) -> set[str]:
+    """The labels of the studies' baselines."""
+    return {
+        row.label
+        for _, answer in answers
+        for row in answer.rows
+        if Settings.from_json(row.settings).resolved(answer.plan.workload)
+        == answer.baseline.resolved(answer.plan.workload)
+    }
+
+
+def _with_leading(labels: list[str], leading: set[str], most: int) -> list[str]:
+    """So many of these labels, in their order: the leading ones, and the first others."""
+    others = [label for label in labels if label not in leading]
+    kept = leading.union(others[: max(0, most - len(leading.intersection(labels)))])
     return [label for label in labels if label in kept]
 
 
-def relative(shown: Comparison, baseline: str) -> Comparison | None:
-    """Each study's values as multiples of its own value of one settings, which all have.
-
-    That is the baseline, or else the first settings of the first study; None if none is common.
-    """
-    by_study = [{point.label: point for point in points} for _, points in shown.series]
-    common = [point.label for point in shown.series[0][1]]
-    common = [label for label in common if all(label in points for points in by_study)]
-    if not common:
-        return None
-    reference = baseline if baseline in common else common[0]
-    series = tuple(
-        (name, tuple(point.over(points[reference].value) for point in points.values()))
-        for (name, _), points in zip(shown.series, by_study, strict=True)
-    )
+def relative(shown: SideBySide, reference: str) -> SideBySide:
+    """Each study's values as multiples of its own value of the reference, which all have."""
     label = f"{shown.value_label.rpartition(' (')[0]}\n(multiple of the reference)"
-    return replace(shown, series=series, reference=reference, value_label=label)
+    return replace(
+        shown,
+        series=tuple((name, _multiples(points, reference)) for name, points in shown.series),
+        reference=reference,
+        value_label=label,
+    )
 
 
-def draw_comparison(shown: Comparison, axes: Axes) -> None:
+def _multiples(points: Sequence[ComparedPoint], reference: str) -> tuple[ComparedPoint, ...]:
+    unit = next(point.value for point in points if point.label == reference)
+    return tuple(point.over(unit) for point in points)
+
+
+def draw_comparison(shown: SideBySide, axes: Axes) -> None:
     """A line per study over the threads, or a row per settings with a mark for each study."""
     rows = shown.rows
     places = dict(zip(shown.names, rows.at, strict=True))
@@ -188,32 +205,36 @@ def draw_comparison(shown: Comparison, axes: Axes) -> None:
     legend_above(axes, handles, lines_between=lines)
 
 
-def comparison_figures(answers: Sequence[tuple[str, StudyAnswer]]) -> list[DrawnFigure]:
-    """What the same settings take in each study, and then relative to settings that all have."""
-    shown = comparison(answers)
+def comparison_figures(
+    studies: Sequence[tuple[str, StudyAnswer]], reference: str
+) -> list[DrawnFigure]:
+    """What the same settings take in each study, and then relative to the reference.
+
+    That is the label of settings that were measured in every study. Labels are what settings are
+    known by: the same settings must have the same one in all studies.
+    """
+    shown = side_by_side(studies, reference)
     if shown is None:
         return []
-    confidence = f"{answers[0][1].plan.measuring.confidence * 100:g} %"
-    objective = answers[0][1].objective
+    confidence = f"{studies[0][1].plan.measuring.confidence * 100:g} %"
+    objective = studies[0][1].objective
     caption = (
         f"The {objective.label} of each settings in each study, with its {confidence} interval; "
         "lower is better."
     )
     if shown.left_out:
         caption += f" The {shown.left_out} slowest settings are left out."
-    figures = [_figure(shown, "comparison", "Settings in each study", caption, objective.unit)]
-    scaled = relative(shown, str(answers[0][1].baseline))
-    if scaled is not None:
-        title = "Settings relative to a reference"
-        caption = (
-            f"The same as multiples of what {scaled.reference} takes in the same study: below 1 "
-            "is faster. The intervals are scaled alike, without the reference's own uncertainty."
-        )
-        figures.append(_figure(scaled, "comparison_relative", title, caption, "times"))
-    return figures
+    absolute = _figure(shown, "comparison", "Settings in each study", caption, objective.unit)
+    title = "Settings relative to a reference"
+    caption = (
+        f"The same as multiples of what {reference} takes in the same study: below 1 is faster. "
+        "The intervals are scaled alike, without the reference's own uncertainty."
+    )
+    scaled = relative(shown, reference)
+    return [absolute, _figure(scaled, "comparison_relative", title, caption, "times")]
 
 
-def _figure(shown: Comparison, name: str, title: str, caption: str, unit: str) -> DrawnFigure:
+def _figure(shown: SideBySide, name: str, title: str, caption: str, unit: str) -> DrawnFigure:
     texts = []
     for study, points in shown.series:
         values = [

@@ -38,7 +38,7 @@ class CpuPoint(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Cpu:
-    """All settings that were measured, the fastest first."""
+    """All settings that count, the fastest first."""
 
     x_label: str
     points: tuple[CpuPoint, ...]
@@ -67,7 +67,7 @@ class Cpu:
 def cpu(answer: StudyAnswer) -> Cpu | None:
     """CPU cores by objective; None where they are not known of two settings."""
     roles = cast_of(answer).roles
-    known = [row for row in answer.rows if not math.isnan(row.value + row.cpu_cores)]
+    known = [row for row in answer.rows if row.counts and not math.isnan(row.cpu_cores)]
     if len(known) < 2:
         return None
     pairs = [(row.value, row.cpu_cores) for row in known]

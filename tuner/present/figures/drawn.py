@@ -11,6 +11,14 @@ from tuner.files import written_atomically
 from tuner.present.figures.canvas import WIDTH, rendered, styled_figure
 from tuner.present.figures.inline import BACKGROUND, inline_svg
 
+FIGURE_NAMES = frozenset(
+    {
+        "step_time", "blocks", "latency", "cpu", "call_time", "parallelism", "timeline_baseline",
+        "timeline_best", "timeline_challenger", "heat_map", "importance", "comparison",
+        "comparison_relative",
+    }
+)  # fmt: skip
+"""The names of all figures that can be written."""
 _ROOMY = 6.0
 """Inches that are enough for any legend, while its own are not known."""
 
@@ -81,8 +89,16 @@ def _make_room(figure: Figure) -> None:
 
 
 def write_figures(figures: Iterable[DrawnFigure], folder: Path) -> None:
-    """Write NAME.svg and NAME.png of each figure into the folder."""
+    """Write NAME.svg and NAME.png of each figure into the folder.
+
+    Figures that are there from before and are not among these are removed; other files stay.
+    """
+    gone = set(FIGURE_NAMES)
     for figure in figures:
+        gone.discard(figure.name)
         for suffix, content in (("svg", figure.svg.encode()), ("png", figure.png)):
             with written_atomically(folder / f"{figure.name}.{suffix}") as partial:
                 partial.write_bytes(content)
+    for name in gone:
+        for suffix in ("svg", "png"):
+            (folder / f"{name}.{suffix}").unlink(missing_ok=True)

@@ -1,19 +1,20 @@
 """The figure of two knobs: a grid with the objective in each cell."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 
-from tuner.decide.importance import value_of, varying
-from tuner.decide.result import StudyAnswer
+from tuner.decide.importance import value_of, values_of, varying
+from tuner.decide.result import StudyAnswer, TrialRow
 from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, Value
 from tuner.plan.settings import Dimension, Settings
 from tuner.present.figures.canvas import SMALL
 from tuner.present.figures.cast import Role, cast_of
+from tuner.present.figures.dimensions import varying_dimensions
 from tuner.present.figures.drawn import DrawnFigure, Words, drawn
 from tuner.present.figures.legends import legend_above
 from tuner.present.figures.rows import wrapped
@@ -50,6 +51,7 @@ class Cell(NamedTuple):
 
     label: str
     value: float | None
+    """None where it failed, also where it was measured before."""
     failure: str | None
     role: Role | None
 
@@ -81,28 +83,27 @@ def text_on(shade: Colour) -> Colour:
 
 
 def heat_map(answer: StudyAnswer) -> HeatMap | None:
-    """The grid; None unless exactly two dimensions vary, and something was measured."""
+    """The grid; None unless exactly two dimensions vary between the settings that count."""
     workload = answer.plan.workload
-    settings = {row.label: Settings.from_json(row.settings) for row in answer.rows}
-    ordered = sorted(answer.rows, key=lambda row: row.trial)
-    found = varying([settings[row.label] for row in ordered], workload)
-    if len(found) != 2 or all(math.isnan(row.value) for row in answer.rows):
+    if len(dimensions := varying_dimensions(answer)) != 2:
         return None
+    rows = _in_the_plane(answer, dimensions)
+    by_trial = [settings for _, settings in sorted(rows, key=lambda pair: pair[0].trial)]
+    found = {each: values_of(by_trial, each, workload) for each in dimensions}
     x, y = sorted(found, key=lambda dimension: dimension.knob != NUM_WORKER_THREADS.name)
     if len(found[x]) > _MOST_COLUMNS and len(found[y]) < len(found[x]):
         x, y = y, x
     roles = cast_of(answer).roles
-    cells = {}
-    for row in answer.rows:
-        at = tuple(
-            found[each].index(value_of(settings[row.label], each, workload)) for each in (x, y)
-        )
-        cells[at[0], at[1]] = Cell(
+    cells: dict[tuple[int, int], Cell] = {}
+    for row, settings in rows:
+        column, line = (found[each].index(value_of(settings, each, workload)) for each in (x, y))
+        cell = Cell(
             row.label,
-            None if math.isnan(row.value) or row.value <= 0 else row.value,
+            row.value if row.counts and row.value > 0 else None,
             None if row.failure is None else row.outcome,
             roles.get(row.label),
         )
+        cells.setdefault((column, line), cell)
     return HeatMap(
         x_label=str(x),
         y_label=str(y),
@@ -110,6 +111,27 @@ def heat_map(answer: StudyAnswer) -> HeatMap | None:
         rows=_written(y, found[y]),
         cells=cells,
     )
+
+
+def _in_the_plane(
+    answer: StudyAnswer, plane: Container[Dimension]
+) -> list[tuple[TrialRow, Settings]]:
+    """The rows with their settings, what counts first; without those that failed and differ from
+    all that count outside of the plane."""
+    workload = answer.plan.workload
+    rows = [(row, Settings.from_json(row.settings)) for row in answer.rows]
+    counting = [settings for row, settings in rows if row.counts]
+    outside = [
+        (each, set(values_of(counting, each, workload)))
+        for each in varying([settings for _, settings in rows], workload)
+        if each not in plane
+    ]
+    kept = [
+        (row, settings)
+        for row, settings in rows
+        if all(value_of(settings, each, workload) in values for each, values in outside)
+    ]
+    return sorted(kept, key=lambda pair: not pair[0].counts)
 
 
 def _written(dimension: Dimension, values: tuple[Value, ...]) -> tuple[str, ...]:
@@ -188,7 +210,7 @@ def _two_lines(name: str) -> str:
 
 
 def heat_map_figure(answer: StudyAnswer) -> DrawnFigure | None:
-    """The grid with words; None unless two knobs vary."""
+    """The grid with words; None where there is no grid."""
     shown = heat_map(answer)
     if shown is None:
         return None

@@ -1,14 +1,14 @@
 """The figure of how much each knob explains."""
 
-import math
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from tuner.decide.importance import main_effects, varying
+from tuner.decide.importance import main_effects
 from tuner.decide.result import StudyAnswer
 from tuner.plan.settings import Settings
 from tuner.present.figures.canvas import SMALL
+from tuner.present.figures.dimensions import varying_dimensions
 from tuner.present.figures.drawn import DrawnFigure, Words, drawn
 from tuner.present.figures.rows import Rows
 from tuner.present.figures.theme import INK, OFF_CPU, SERIES
@@ -22,7 +22,7 @@ class Importance:
 
     shares: dict[str, float]
     settings: int
-    """How many were measured."""
+    """How many count."""
 
     @property
     def rest(self) -> float:
@@ -32,12 +32,10 @@ class Importance:
 
 def importance(answer: StudyAnswer) -> Importance | None:
     """The shares; None unless more than two knobs vary, and settings differ."""
-    found = [(Settings.from_json(row.settings), row.value) for row in answer.rows]
-    measured = [(settings, value) for settings, value in found if not math.isnan(value)]
-    workload = answer.plan.workload
-    if len(varying([settings for settings, _ in measured], workload)) <= 2:
+    if len(varying_dimensions(answer)) <= 2:
         return None
-    shares = main_effects(measured, workload)
+    measured = [(Settings.from_json(row.settings), row.value) for row in answer.rows if row.counts]
+    shares = main_effects(measured, answer.plan.workload)
     return Importance(shares=shares, settings=len(measured)) if any(shares.values()) else None
 
 

@@ -35,7 +35,7 @@ class Latency:
 
     rows: tuple[LatencyRow, ...]
     known: int
-    """Of how many settings there are quantiles."""
+    """Of how many settings that count there are quantiles."""
 
     @property
     def panels(self) -> dict[str, list[Quantiles | None]]:
@@ -54,7 +54,11 @@ def latency(answer: StudyAnswer) -> Latency | None:
     def detail(trial: int) -> TrialDetail:
         return answer.details.get(trial, _NOTHING)
 
-    known = [row for row in answer.rows if detail(row.trial).step_ms or detail(row.trial).call_ms]
+    known = [
+        row
+        for row in answer.rows
+        if row.counts and (detail(row.trial).step_ms or detail(row.trial).call_ms)
+    ]
     if not known:
         return None
     rows = tuple(

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
-from tuner.decide.importance import value_of, varying
+from tuner.decide.importance import value_of
 from tuner.decide.result import StudyAnswer
-from tuner.plan.knobs import NUM_WORKER_THREADS
-from tuner.plan.settings import Dimension, Settings
+from tuner.plan.settings import Settings
 from tuner.present.figures.axis import threads_axis
+from tuner.present.figures.dimensions import threads_dimension
 from tuner.present.figures.drawn import DrawnFigure, Words, drawn
 from tuner.present.figures.legends import legend_above
 from tuner.present.figures.theme import MUTED, OTHER, SERIES
@@ -43,27 +43,20 @@ class Parallelism:
 def parallelism(answer: StudyAnswer) -> Parallelism | None:
     """What the traces tell; None where threads do not vary over the settings that were traced."""
     workload = answer.plan.workload
-    traced = [row for row in answer.rows if not math.isnan(row.parallelism_mean)]
-    settings = [Settings.from_json(row.settings) for row in traced]
-    found = {
-        dimension: values
-        for dimension, values in varying(settings, workload).items()
-        if dimension.knob == NUM_WORKER_THREADS.name
-    }
-    if not found:
+    dimension = threads_dimension(answer)
+    if dimension is None:
         return None
-
-    def rank(dimension: Dimension) -> tuple[int, bool]:
-        # Calls are served by those who do not drive.
-        return len(found[dimension]), dimension.role != workload.roles[0]
-
-    dimension = max(found, key=rank)
     points = [
         AtOnce(
-            int(str(value_of(one, dimension, workload))), row.parallelism_mean, row.parallelism_max
+            int(str(value_of(Settings.from_json(row.settings), dimension, workload))),
+            row.parallelism_mean,
+            row.parallelism_max,
         )
-        for one, row in zip(settings, traced, strict=True)
+        for row in answer.rows
+        if row.counts and not math.isnan(row.parallelism_mean)
     ]
+    if len({point.threads for point in points}) < 2:
+        return None
     return Parallelism(
         x_label=str(dimension), points=tuple(sorted(points)), cores=answer.environment.cpu_count
     )

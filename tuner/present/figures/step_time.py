@@ -8,11 +8,12 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
-from tuner.decide.result import StudyAnswer, TrialRow
-from tuner.plan.knobs import NUM_WORKER_THREADS, Value
-from tuner.plan.settings import Dimension, Settings
+from tuner.decide.importance import value_of
+from tuner.decide.result import StudyAnswer
+from tuner.plan.settings import Settings
 from tuner.present.figures.axis import threads_axis
-from tuner.present.figures.cast import Cast, cast_of, differing, shown_rows
+from tuner.present.figures.cast import Cast, cast_of, shown_rows
+from tuner.present.figures.dimensions import threads_dimension, varying_dimensions
 from tuner.present.figures.drawn import DrawnFigure, Words, drawn
 from tuner.present.figures.legends import Entry, entry_name, legend_above
 from tuner.present.figures.rows import Rows
@@ -83,51 +84,43 @@ class ScalingCurve:
 
 
 def scaling_curve(result: StudyAnswer) -> ScalingCurve:
-    """The objective against `num_worker_threads`, or row by row where that is not what varies."""
-    cast = cast_of(result)
-    measured = [row for row in result.rows if not math.isnan(row.value)]
-    split = [_split(items) for items in differing([_settings(row) for row in measured])]
-    numbers = {number for _, number, _ in split}
-    numeric = len(numbers) > 1 and None not in numbers
-    rows = measured if numeric else shown_rows(cast, measured)
-    parts = [(number, rest) for _, number, rest in split] if numeric else [(None, "")] * len(rows)
-    knobs = {str(dimension) for dimension, _, _ in split}
-    threads_name = knobs.pop() if len(knobs) == 1 else NUM_WORKER_THREADS.name
+    """The objective against the worker threads, or row by row where these do not vary.
+
+    What settings do not name they inherit, so that all of them have a place on the axis.
+    """
+    cast, workload = cast_of(result), result.plan.workload
+    measured = [row for row in result.rows if row.counts]
+    threads = threads_dimension(result)
+    others = [dimension for dimension in varying_dimensions(result) if dimension != threads]
+    rows = shown_rows(cast, measured) if threads is None else measured
     series: dict[str, list[CurvePoint]] = {}
     ticks: dict[float, str] = {}
-    for position, ((threads, rest), row) in enumerate(zip(parts, rows, strict=True)):
-        x = float(position if threads is None else threads)
-        ticks[x] = cast.name(row.label) if threads is None else f"{x:g}"
+    for position, row in enumerate(rows):
+        if threads is None:
+            x, name = float(position), ""
+            ticks[x] = cast.name(row.label)
+        else:
+            settings = Settings.from_json(row.settings)
+            rest = {each: value_of(settings, each, workload) for each in others}
+            x = float(str(value_of(settings, threads, workload)))
+            name = str(Settings.of(rest)) if rest else ""
+            ticks[x] = f"{x:g}"
         point = CurvePoint(x, row.value, row.ci_low, row.ci_high, row.label)
-        series.setdefault(rest, []).append(point)
+        series.setdefault(name, []).append(point)
     for points in series.values():
         points.sort()
     objective = result.objective
     return ScalingCurve(
-        x_label=threads_name if numeric else cast.knob or "settings",
+        x_label=cast.knob or "settings" if threads is None else str(threads),
         y_label=f"{objective.label} ({objective.unit})",
         series=series,
         ticks=dict(sorted(ticks.items())),
-        numeric=numeric,
+        numeric=threads is not None,
         baseline=str(result.baseline),
         best=None if result.best is None else str(result.best),
         names={row.label: cast.full_name(row.label) for row in rows},
         left_out=len(measured) - len(rows),
     )
-
-
-def _settings(row: TrialRow) -> Settings:
-    return Settings.from_json(row.settings)
-
-
-def _split(items: Sequence[tuple[Dimension, Value]]) -> tuple[Dimension | None, int | None, str]:
-    """The first number of worker threads and whose it is, and the rest as a label."""
-    for place, (dimension, value) in enumerate(items):
-        if dimension.knob == NUM_WORKER_THREADS.name:
-            assert isinstance(value, int)
-            rest = [*items[:place], *items[place + 1 :]]
-            return dimension, value, str(Settings.of(rest)) if rest else ""
-    return None, None, ""
 
 
 def draw_scaling_curve(curve: ScalingCurve, axes: Axes) -> None:

@@ -1,6 +1,7 @@
 """Studies side by side: the same settings on other machines, workloads or dates."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,9 +9,10 @@ from tuner.decide.result import StudyAnswer, TrialRow
 from tuner.errors import UsageError
 from tuner.files import written_atomically
 from tuner.plan.quantities import format_duration
+from tuner.plan.settings import Settings
 from tuner.present.facts import Facts, environment_facts
 from tuner.present.figures import DrawnFigure
-from tuner.present.numbers import three_digits
+from tuner.present.numbers import interval_text, three_digits
 from tuner.present.report.pages import render
 from tuner.present.wording import verdict_sentence
 
@@ -49,6 +51,7 @@ class Comparison(NamedTuple):
     @classmethod
     def of(cls, answers: Sequence[StudyAnswer]) -> "Comparison":
         """UsageError, saying what differs, if the answers were not measured alike."""
+        answers = _with_equal_names(answers)
         named = _named(answers)
         problems = [
             f"{what}: " + ", ".join(f"{say(answer)} ({name})" for name, answer in named)
@@ -115,9 +118,7 @@ class Comparison(NamedTuple):
         ]
         return Cell(
             three_digits(row.value),
-            f"{three_digits(row.ci_low)}-{three_digits(row.ci_high)}"
-            if row.ci_low == row.ci_low  # not NaN
-            else "",
+            interval_text(row.ci_low, row.ci_high),
             f"{beside:.2f}",
             ", ".join(marks),
         )
@@ -146,7 +147,37 @@ def write_comparison(comparison: Comparison, figures: Sequence[DrawnFigure], pat
 
 
 def _measured(answer: StudyAnswer) -> dict[str, TrialRow]:
-    return {row.label: row for row in answer.rows if row.samples and not row.failure}
+    return {row.label: row for row in answer.rows if row.counts}
+
+
+def _with_equal_names(answers: Sequence[StudyAnswer]) -> list[StudyAnswer]:
+    """The answers, in which equal settings are written alike: in the shortest way.
+
+    To say that a knob is at PyTorch's default is as good as not to name it.
+    """
+    written: dict[object, Settings] = {}
+    for answer in answers:
+        for row in answer.rows:
+            settings = Settings.from_json(row.settings)
+            same = settings.resolved(answer.plan.workload)
+            written[same] = min(written.get(same, settings), settings, key=lambda s: len(str(s)))
+    return [_rewritten(answer, written) for answer in answers]
+
+
+def _rewritten(answer: StudyAnswer, written: Mapping[object, Settings]) -> StudyAnswer:
+    def of(settings: Settings) -> Settings:
+        return written.get(settings.resolved(answer.plan.workload), settings)
+
+    rows = []
+    for row in answer.rows:
+        settings = of(Settings.from_json(row.settings))
+        rows.append(replace(row, label=str(settings), settings=settings.to_json()))
+    return replace(
+        answer,
+        rows=tuple(rows),
+        baseline=of(answer.baseline),
+        best=None if answer.best is None else of(answer.best),
+    )
 
 
 def _named(answers: Sequence[StudyAnswer]) -> list[tuple[str, StudyAnswer]]:
