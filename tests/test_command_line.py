@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import tuner.__main__
 from tuner.command_line import Interruption
 
 
@@ -43,3 +44,8 @@ def test_a_signal_that_python_drops_interrupts_at_the_next_check(
     SignalsWhenItGoes(signal.SIGINT)  # nothing is raised here, though a signal came
     with pytest.raises(KeyboardInterrupt):
         interruption.check()
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tuner.__main__.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"rpc-tuner {tuner.__version__}\n"

@@ -84,7 +84,8 @@ def test_in_a_storage() -> None:
 
 
 def test_one_that_is_not_there() -> None:
-    ending = " (name one of the folder studies, or a study's folder; with --storage, one in there)"
+    here = Path("studies").resolve()
+    ending = f" (give a study of {here}, or the path of its folder; with --storage, one in there)"
     assert refusal("udf") == f"there is no study 'udf'; the folder studies holds none{ending}"
     made(Path("studies/udf"))
     made(Path("studies/light"))

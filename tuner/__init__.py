@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tuner.api import load_study, tune
-    from tuner.rpc_options import EnvironmentWarning, load_rpc_options
+    from tuner.rpc_options import EnvironmentWarning, ThreadsWarning, load_rpc_options
     from tuner.sweeping import sweep
     from tuner.trace.events import read_trace
     from tuner.trace.live.profile import profile
 
 __all__ = [
     "EnvironmentWarning",
+    "ThreadsWarning",
     "load_rpc_options",
     "load_study",
     "profile",
@@ -30,6 +31,7 @@ __version__ = "0.1.0"
 _MODULES = {
     "load_study": "tuner.api",
     "EnvironmentWarning": "tuner.rpc_options",
+    "ThreadsWarning": "tuner.rpc_options",
     "load_rpc_options": "tuner.rpc_options",
     "profile": "tuner.trace.live.profile",
     "read_trace": "tuner.trace.events",

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from importlib.metadata import version
 
 COMMANDS = {
     "search": "find the best RPC settings for a workload",
@@ -26,10 +27,12 @@ def main(arguments: list[str] | None = None) -> int:
             "",
             *(f"  {command:<10} {summary}" for command, summary in COMMANDS.items()),
             "",
-            f"{program} COMMAND --help tells more.",
+            f"{program} COMMAND --help tells more; {program} --version tells the version.",
         ]
     )
-    wrong = name not in ("--help", "-h")
+    if name == "--version":
+        usage = f"rpc-tuner {version('rpc-tuner')}"
+    wrong = name not in ("--help", "-h", "--version")
     if wrong:
         usage = f"rpc-tuner: unknown command {name!r}\n{usage}"
     print(usage, file=sys.stderr if wrong else sys.stdout)

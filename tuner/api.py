@@ -20,6 +20,7 @@ from tuner.plan.study_plan import StudyPlan, draft_plan, read_plan_file, shipped
 from tuner.plan.workload_spec import CatalogueEntry
 from tuner.present.config import recommended_for
 from tuner.present.notes import study_note, trial_notes
+from tuner.present.numbers import counted
 from tuner.study_files import write_answer, write_study_report
 from tuner.study_result import StudyResult
 from tuner.world.environment import Environment
@@ -33,8 +34,8 @@ class SearchInterrupted(InterruptedSearchError):  # noqa: N818 - an ending, not 
     def __init__(self, result: StudyResult) -> None:
         self.result = result
         super().__init__(
-            f"interrupted after {result.blocks} blocks; everything measured is kept, and the same "
-            "command with --resume goes on with it"
+            f"interrupted after {counted(result.blocks, 'block')}; everything measured is kept, "
+            "and the same command with --resume goes on with it"
         )
 
 

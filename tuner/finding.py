@@ -73,8 +73,8 @@ def _folder_of(reference: str) -> Path:
     known = [folder.name for folder in studies_in(STUDIES)]
     tail = nearest(reference, known) if known else f"; the folder {STUDIES} holds none"
     raise UsageError(
-        f"there is no study {reference!r}{tail} (name one of the folder {STUDIES}, or a study's "
-        "folder; with --storage, one in there)"
+        f"there is no study {reference!r}{tail} (give a study of {STUDIES.resolve()}, or the path "
+        "of its folder; with --storage, one in there)"
     )
 
 

@@ -48,6 +48,8 @@ def report(
     # Late: --help and a mistyped flag must not wait for pandas and matplotlib.
     from tuner.finding import find_study
 
+    if len(set(studies)) < len(studies):
+        raise UsageError("a study is named twice; beside itself there is nothing to see")
     answers = [find_study(study, storage=storage, out=out) for study in studies]
     try:
         page = _compare(answers, output) if len(answers) > 1 else _tell(answers[0], output)

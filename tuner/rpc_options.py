@@ -79,6 +79,6 @@ def _threads_problem(
         return None
     (there,) = measured
     return (
-        f"{path} was measured with {there} intra-op threads in such a process, and this one has "
-        f"{here}: call torch.set_num_threads({there}) first"
+        f"{path} was measured with {there} intra-op thread{'' if there == 1 else 's'} in such a "
+        f"process, and this one has {here}: call torch.set_num_threads({there}) first"
     )

@@ -45,7 +45,10 @@ def search(
         ),
     ] = None,
     objective: Annotated[
-        str | None, typer.Option(help="step_ms, step_p99_ms or cpu_ms_per_step; less is better.")
+        str | None,
+        typer.Option(
+            help="step_ms, step_p99_ms, cpu_ms_per_step; of traces rpc_cpu_total_ms, rpc_p99_ms."
+        ),
     ] = None,
     budget: Annotated[str | None, typer.Option(help="Wall time, such as 60s or 5m.")] = None,
     max_blocks: Annotated[int | None, typer.Option(help="The most blocks to measure.")] = None,

@@ -22,6 +22,15 @@ class StudyResult(StudyAnswer):
         """The same answer, to be looked at."""
         return cls(**{field.name: getattr(answer, field.name) for field in fields(answer)})
 
+    def __repr__(self) -> str:
+        best = None if self.best is None else str(self.best)
+        return f"StudyResult(study={self.study!r}, verdict={self.verdict!r}, best={best!r})"
+
+    def __str__(self) -> str:
+        from tuner.present.wording import verdict_sentence
+
+        return verdict_sentence(self)
+
     def plot_scaling(self, axes: "Axes | None" = None) -> "Axes":
         """Draw the objective by settings with its intervals, on new axes if none are given."""
         # Late: whoever only asks for the verdict need not wait for matplotlib.

@@ -28,6 +28,11 @@ def stored(folder: Path, name: str = "udf") -> StudyAnswer:
     return stored_answer(address, out=folder, storage=None)
 
 
+def written_out(answer: StudyAnswer) -> str:
+    """Every field; NaN equals nothing, but reads the same."""
+    return StudyAnswer.__repr__(StudyResult.of(answer))
+
+
 def test_a_finished_study_answers_again_as_it_did(tmp_path: Path) -> None:
     launcher = FakeLauncher(
         step_ms=lambda s: 8.0 / threads_of(s),
@@ -36,7 +41,7 @@ def test_a_finished_study_answers_again_as_it_did(tmp_path: Path) -> None:
     )
     answer = searched(tmp_path, launcher)
     again = stored(tmp_path)
-    assert repr(StudyResult.of(again)) == repr(answer)  # NaN equals nothing, but reads the same
+    assert written_out(again) == written_out(answer)
     assert again.to_json() == answer.to_json()
     assert not again.interrupted
 
@@ -61,7 +66,7 @@ def test_an_interrupted_study_has_no_verdict_yet(tmp_path: Path) -> None:
     assert again.interrupted
     assert again.best is None
     assert again.verdict is None
-    assert repr(StudyResult.of(again)) == repr(caught.value.result)
+    assert written_out(again) == written_out(caught.value.result)
 
 
 def test_a_study_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -150,3 +155,18 @@ def test_a_ctrl_c_while_the_report_is_written_keeps_the_answer(
         searched(tmp_path, FakeLauncher())
     assert caught.value.result.verdict is not None
     assert (tmp_path / "recommended.json").exists()
+
+
+def test_a_slow_baseline_is_measured_on_and_never_called_eliminated(tmp_path: Path) -> None:
+    launcher, heard = FakeLauncher(step_ms=lambda s: 16.0 / threads_of(s), sigma=0.01), Heard()
+    answer = tune(
+        "udf", launcher=launcher, clock=launcher.clock, out=str(tmp_path), budget="60s",
+        space={"num_worker_threads": [4, 8, 16]}, baseline={"num_worker_threads": 1},
+        observer=heard,
+    )  # fmt: skip
+    said = [each for each in heard.messages if each.startswith("num_worker_threads=1: ")]
+    assert len(said) == 1
+    assert said[0].endswith("; measured on, as the baseline")
+    row = answer.row_of(answer.baseline)
+    assert row is not None
+    assert row.outcome == "completed"

@@ -155,3 +155,11 @@ def test_a_verdict_of_the_baseline_is_marked_as_such(plan: StudyPlan) -> None:
     kept = study_result(plan, best=threads(16), verdict="keep-baseline", speedup=FASTER)
     assert 'class="verdict keep-baseline"' in report_html(kept, [])
     assert 'class="verdict interrupted"' in report_html(replace(kept, interrupted=True), [])
+
+
+def test_a_result_is_a_line_to_read(plan: StudyPlan) -> None:
+    result = StudyResult.of(study_result(plan))
+    assert repr(result) == (
+        "StudyResult(study='udf', verdict='better', best='num_worker_threads=4')"
+    )
+    assert str(result).startswith("Use num_worker_threads=4: 1.50 times as fast")

@@ -110,4 +110,4 @@ def test_without_a_rank_it_says_how_to_run_it(tmp_path: Path) -> None:
     path.write_text(as_python(recommendation(threads(4)), "A sentence."))
     done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, env={})
     assert done.returncode == 1
-    assert done.stderr == f"torchrun --standalone --nproc-per-node 2 {path}\n"
+    assert done.stderr == f"to see that it runs: torchrun --standalone --nproc-per-node 2 {path}\n"

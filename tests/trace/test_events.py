@@ -25,6 +25,12 @@ def test_tells_the_kinds_apart_by_their_content(path: Path, source: str, tmp_pat
     assert read_trace(renamed).source == source
 
 
+def test_a_path_may_be_a_string() -> None:
+    assert read_trace(str(LEGACY)).source == "legacy"
+    with pytest.raises(UsageError, match="gone"):
+        read_trace("gone.json")
+
+
 @pytest.mark.parametrize("path", EVERY_KIND)
 def test_frames_have_the_declared_columns(path: Path) -> None:
     trace = read_trace(path)

@@ -235,7 +235,11 @@ class Session:
     def _eliminate(self, trial: int, reason: str) -> None:
         self.log.eliminated[trial] = reason
         self._store.eliminate(trial, reason)
-        self._observer.on_event(f"{self.log.settings[trial]}: eliminated, {reason}")
+        label = str(self.log.settings[trial])
+        if trial == BASELINE:
+            self._observer.on_event(f"{label}: {reason}; measured on, as the baseline")
+        else:
+            self._observer.on_event(f"{label}: eliminated, {reason}")
 
     def _block_s(self, trials: Sequence[int]) -> float:
         return sum(self.log.world_s(trial) for trial in trials)
@@ -303,7 +307,7 @@ class Session:
             worlds=len(self.log.records),
             traced=sum(record.phase == "trace" for record in self.log.records),
             settings=len(self.log.settings),
-            survivors=len(self.log.candidates),
+            survivors=len(self.log.racing),
             leader=None if leader is None else str(self.log.settings[leader]),
             leader_value=None if leader is None else self.log.value(leader),
             unit=OBJECTIVES[self._measuring.objective].unit,

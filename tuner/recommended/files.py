@@ -64,6 +64,8 @@ def _parsed(path: Path) -> Mapping[str, Any]:
         content = path.read_bytes()
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    if path.suffix == ".py":
+        raise UsageError(f"{path} is the export to Python: import it, or export with --format json")
     is_toml = path.suffix.lower() == ".toml"
     try:
         document = tomllib.loads(content.decode()) if is_toml else orjson.loads(content)

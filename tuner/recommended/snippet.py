@@ -23,11 +23,12 @@ def start_rpc(rank: int) -> None:
 
 if __name__ == "__main__":
     if "RANK" not in os.environ:
-        raise SystemExit(f"{SELF_CHECK} {sys.argv[0]}")
+        raise SystemExit(f"to see that it runs: {SELF_CHECK} {sys.argv[0]}")
     start_rpc(int(os.environ["RANK"]))
     gauges = rpc.api._get_current_rpc_agent().get_debug_info()
     threads = gauges["agent.thread_pool_size"]
-    print(f"{rpc.get_worker_info().name}: num_worker_threads={threads}")
+    line = f"{rpc.get_worker_info().name}: num_worker_threads={threads}\\n"
+    print(line, end="", flush=True)
     rpc.shutdown()
 '''
 

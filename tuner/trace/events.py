@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 
 from tuner.errors import UsageError
@@ -13,9 +14,9 @@ from tuner.trace.schema import Trace
 from tuner.trace.text import open_trace
 
 
-def read_trace(path: Path) -> Trace:
+def read_trace(path: str | PathLike[str]) -> Trace:
     """The trace in one file. UsageError says what is wrong with it, and where."""
-    return read_traces([path])
+    return read_traces([Path(path)])
 
 
 def read_traces(paths: Sequence[Path]) -> Trace:

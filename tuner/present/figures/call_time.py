@@ -140,7 +140,8 @@ def call_time_figure(answer: StudyAnswer) -> DrawnFigure | None:
         title="Where the time of a call goes",
         caption=(
             "An outermost call of the trace of each settings, on average, from the caller's side. "
-            "Queue is the wait for a worker thread, an estimate; run queue the wait for a core."
+            "Queue is what a request took beyond the fastest one's way, mostly the wait for a "
+            "worker thread; run queue is the wait for a core."
             + left_out(len(shown.rows), shown.known)
         ),
         alt=f"Mean time of a call {cast.by}: {'; '.join(texts)}",

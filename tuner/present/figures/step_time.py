@@ -186,9 +186,10 @@ def _draw_series(curve: ScalingCurve, axes: Axes) -> list[Entry]:
 def _mark(curve: ScalingCurve, axes: Axes) -> list[Entry]:
     """Mark the baseline and the best; returns the marks."""
     marks: list[Entry] = []
+    kept = curve.best == curve.baseline
     for label, text, marker, colour in (
-        (curve.baseline, "baseline", "s", BASELINE),
-        (curve.best, "best", "*", BEST),
+        (curve.baseline, "baseline, kept" if kept else "baseline", "s", BASELINE),
+        (None if kept else curve.best, "best", "*", BEST),
     ):
         for point in curve.points:
             if point.label == label:
@@ -197,11 +198,11 @@ def _mark(curve: ScalingCurve, axes: Axes) -> list[Entry]:
                     point.value if curve.numeric else curve.rows.at[int(point.x)],
                     marker=marker,
                     markersize=13,
-                    markerfacecolor="none" if text == "baseline" else colour.light,
+                    markerfacecolor=colour.light if text == "best" else "none",
                     markeredgecolor=INK.light if text == "best" else colour.light,
                     linestyle="none",
                     label=entry_name(f"{text}: {curve.names.get(label, label)}"),
-                    zorder=5,
+                    zorder=7 if text == "best" else 5,
                 )
     return marks
 

@@ -113,7 +113,7 @@ class Comparison(NamedTuple):
         beside = row.value / rows[self.reference].value
         marks = [
             mark
-            for mark, settings in (("best", answer.best), ("baseline", answer.baseline))
+            for mark, settings in ((_mark(answer), answer.best), ("baseline", answer.baseline))
             if label == str(settings)
         ]
         return Cell(
@@ -144,6 +144,10 @@ def write_comparison(comparison: Comparison, figures: Sequence[DrawnFigure], pat
     """Write the page, whole or not at all."""
     with written_atomically(path) as partial:
         partial.write_text(comparison_html(comparison, figures), encoding="utf-8")
+
+
+def _mark(answer: StudyAnswer) -> str:
+    return "best" if answer.verdict in ("better", "tie") else "kept"
 
 
 def _measured(answer: StudyAnswer) -> dict[str, TrialRow]:

@@ -46,7 +46,8 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         figures=figures,
         trials=trials_of(answer),
         trials_note=(
-            "Tied: within epsilon of the best, as far as measured. Eliminated: out of the race "
+            "A row is over all blocks of its settings; the verdict compares within blocks. Tied: "
+            "within epsilon of the best, as far as measured. Eliminated: out of the race "
             "before its end, so measured less often. Numbers from traces are blank where there is "
             "none."
         ),
