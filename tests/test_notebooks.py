@@ -19,9 +19,13 @@ QUICK = {
     "profile_rpc": "REPEAT = 2",
     "tune_udf": 'BUDGET, MAX_BLOCKS = "30s", 2',
     "batch_cartpole": (
-        'OBSERVERS, ROUNDS = [1, 2], 1\nBUDGET, MAX_BLOCKS = "60s", 2\nLEARN_FOR = "0.5s"'
+        'OBSERVERS, ROUNDS = [1, 2], 1\nBUDGET, MAX_BLOCKS = "60s", 2\nLEARN_FOR = "0.5s"\n'
+        'SPACE = {"observer.num_worker_threads": [2]}'
     ),
-    "parameter_server": 'TRAINERS, ROUNDS = [1, 2], 1\nBUDGET, MAX_BLOCKS = "60s", 2',
+    "parameter_server": (
+        'TRAINERS, ROUNDS = [1, 2], 1\nBUDGET, MAX_BLOCKS = "60s", 2\n'
+        'SPACE = {"server.num_worker_threads": [2]}'
+    ),
 }
 MOST_BYTES = 400_000
 
