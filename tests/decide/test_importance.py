@@ -4,7 +4,7 @@ from itertools import product
 import pytest
 
 from tests.plan.specs import for_all, threads, workload_spec
-from tuner.decide.importance import main_effects, value_of, varying
+from tuner.decide.importance import main_effects, varying
 from tuner.plan.settings import Dimension, Settings
 
 SPEC = workload_spec()
@@ -72,12 +72,12 @@ def test_where_nothing_differs_nothing_is_explained() -> None:
 
 
 def test_what_settings_do_not_name_is_the_default() -> None:
-    assert value_of(threads(4), TRANSPORTS, SPEC) is None
-    assert value_of(for_all(transports="shm"), THREADS, SPEC) == 16
+    assert threads(4).value_of(TRANSPORTS, SPEC) is None
+    assert for_all(transports="shm").value_of(THREADS, SPEC) == 16
     intra = Dimension("*", "intra_op_threads")
-    assert value_of(threads(4), intra, workload_spec(intra_op_threads=3)) == 3
+    assert threads(4).value_of(intra, workload_spec(intra_op_threads=3)) == 3
     role = Dimension("server", "num_worker_threads")
-    assert value_of(threads(4), role, SPEC) == 4
+    assert threads(4).value_of(role, SPEC) == 4
 
 
 def test_values_of_a_dimension_are_in_order_of_number_or_appearance() -> None:

@@ -6,21 +6,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from tuner.plan.knobs import Value
-from tuner.plan.settings import ALL_ROLES, Dimension, Settings, default_value
+from tuner.plan.settings import ALL_ROLES, Dimension, Settings
 from tuner.plan.workload_spec import WorkloadSpec
-
-
-def value_of(settings: Settings, dimension: Dimension, workload: WorkloadSpec) -> Value:
-    """What a process of the dimension's role gets, PyTorch's default where nothing is named."""
-    named = settings.for_role(dimension.role)
-    return named.get(dimension.knob, default_value(dimension.knob, workload))
 
 
 def values_of(
     settings: Sequence[Settings], dimension: Dimension, workload: WorkloadSpec
 ) -> tuple[Value, ...]:
     """The values of a dimension, each once: numbers in their order, others as they appear."""
-    values = tuple(dict.fromkeys(value_of(one, dimension, workload) for one in settings))
+    values = tuple(dict.fromkeys(one.value_of(dimension, workload) for one in settings))
     if all(isinstance(value, int | float) for value in values):
         return tuple(sorted(values, key=lambda value: float(str(value))))
     return values
@@ -67,7 +61,7 @@ def main_effects(
     for dimension in varying(settings, workload):
         groups: dict[Value, list[float]] = {}
         for one, value in known:
-            groups.setdefault(value_of(one, dimension, workload), []).append(value)
+            groups.setdefault(one.value_of(dimension, workload), []).append(value)
         between = sum(
             len(group) * (float(np.mean(group)) - float(logs.mean())) ** 2
             for group in groups.values()

@@ -85,10 +85,15 @@ class Settings:
         chosen.update({d.knob: value for d, value in self.items if d.role == role})
         return chosen
 
+    def value_of(self, dimension: Dimension, spec: WorkloadSpec) -> Value:
+        """What a process of the dimension's role gets, PyTorch's default if nothing is named."""
+        fallback = default_value(dimension.knob, spec)
+        return self.for_role(dimension.role).get(dimension.knob, fallback)
+
     def resolved(self, spec: WorkloadSpec) -> tuple[tuple[str, str, Value], ...]:
         """What every role ends up with, defaults filled in: equal for settings that act alike."""
         return tuple(
-            (role, knob, self.for_role(role).get(knob, default_value(knob, spec)))
+            (role, knob, self.value_of(Dimension(role, knob), spec))
             for role in spec.roles
             for knob in KNOBS
         )

@@ -11,7 +11,7 @@ from optuna.distributions import (
 )
 
 from tuner.plan.knobs import KNOBS, IntegerKnob, SecondsKnob
-from tuner.plan.settings import Dimension, Settings, default_value
+from tuner.plan.settings import Dimension, Settings
 from tuner.plan.workload_spec import WorkloadSpec
 
 
@@ -36,6 +36,5 @@ def distributions_of(
 def parameter_of(dimension: Dimension, settings: Settings, spec: WorkloadSpec) -> Any:
     """What settings give for a dimension: a number, or its words."""
     knob = KNOBS[dimension.knob]
-    fallback = default_value(dimension.knob, spec)
-    value = settings.for_role(dimension.role).get(dimension.knob, fallback)
+    value = settings.value_of(dimension, spec)
     return value if isinstance(knob, IntegerKnob | SecondsKnob) else knob.format(value)

@@ -54,10 +54,19 @@ class Blocks:
     high: float
 
     @property
+    def points(self) -> list[BlockPoint]:
+        """All worlds."""
+        return [*self.others, *(point for line in self.leading.values() for point in line)]
+
+    @property
+    def last(self) -> int:
+        """The last block, counted from 1."""
+        return max(point.block for point in self.points) + 1
+
+    @property
     def outside(self) -> int:
         """How many worlds are beyond the scale."""
-        points = [*self.others, *(point for line in self.leading.values() for point in line)]
-        return sum(not self.low <= point.value <= self.high for point in points)
+        return sum(not self.low <= point.value <= self.high for point in self.points)
 
 
 def blocks(answer: StudyAnswer) -> Blocks | None:
@@ -130,8 +139,7 @@ def draw_blocks(shown: Blocks, axes: Axes) -> None:
     handles += _draw_others(shown, axes)
     if shown.confirmation_from is not None:
         _draw_border(shown.confirmation_from + 0.5, shown, axes)
-    last = max(point.block for point in _all(shown)) + 1
-    axes.set_xlim(0.4, last + 0.6)
+    axes.set_xlim(0.4, shown.last + 0.6)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     axes.set_xlabel("block")
     axes.set_ylabel(shown.y_label)
@@ -169,17 +177,12 @@ def _draw_outside(
 def _draw_border(at: float, shown: Blocks, axes: Axes) -> None:
     """The line between the race and the confirmation, which is named."""
     axes.axvline(at, color=MUTED.light, linewidth=1.0, linestyle=(0, (2, 2)))
-    last = max(point.block for point in _all(shown)) + 1
-    right = at > last / 2
+    right = at > shown.last / 2
     axes.annotate(
         "confirmation →", (at, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 5),
         textcoords="offset points", ha="right" if right else "left", fontsize=SMALL,
         color=MUTED.light,
     )  # fmt: skip
-
-
-def _all(shown: Blocks) -> list[BlockPoint]:
-    return [*shown.others, *(point for line in shown.leading.values() for point in line)]
 
 
 def blocks_figure(answer: StudyAnswer) -> DrawnFigure | None:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 
-from tuner.decide.importance import value_of, values_of, varying
+from tuner.decide.importance import values_of, varying
 from tuner.decide.result import StudyAnswer, TrialRow
 from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, Value
 from tuner.plan.settings import Dimension, Settings
@@ -96,7 +96,7 @@ def heat_map(answer: StudyAnswer) -> HeatMap | None:
     roles = cast_of(answer).roles
     cells: dict[tuple[int, int], Cell] = {}
     for row, settings in rows:
-        column, line = (found[each].index(value_of(settings, each, workload)) for each in (x, y))
+        column, line = (found[each].index(settings.value_of(each, workload)) for each in (x, y))
         cell = Cell(
             row.label,
             row.value if row.counts and row.value > 0 else None,
@@ -129,7 +129,7 @@ def _in_the_plane(
     kept = [
         (row, settings)
         for row, settings in rows
-        if all(value_of(settings, each, workload) in values for each, values in outside)
+        if all(settings.value_of(each, workload) in values for each, values in outside)
     ]
     return sorted(kept, key=lambda pair: not pair[0].counts)
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
-from tuner.decide.importance import value_of
 from tuner.decide.result import StudyAnswer
 from tuner.plan.settings import Settings
 from tuner.present.figures.axis import threads_axis
@@ -48,7 +47,7 @@ def parallelism(answer: StudyAnswer) -> Parallelism | None:
         return None
     points = [
         AtOnce(
-            int(str(value_of(Settings.from_json(row.settings), dimension, workload))),
+            int(str(Settings.from_json(row.settings).value_of(dimension, workload))),
             row.parallelism_mean,
             row.parallelism_max,
         )

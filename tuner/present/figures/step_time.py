@@ -8,7 +8,6 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
-from tuner.decide.importance import value_of
 from tuner.decide.result import StudyAnswer
 from tuner.plan.settings import Settings
 from tuner.present.figures.axis import threads_axis
@@ -101,8 +100,8 @@ def scaling_curve(result: StudyAnswer) -> ScalingCurve:
             ticks[x] = cast.name(row.label)
         else:
             settings = Settings.from_json(row.settings)
-            rest = {each: value_of(settings, each, workload) for each in others}
-            x = float(str(value_of(settings, threads, workload)))
+            rest = {each: settings.value_of(each, workload) for each in others}
+            x = float(str(settings.value_of(threads, workload)))
             name = str(Settings.of(rest)) if rest else ""
             ticks[x] = f"{x:g}"
         point = CurvePoint(x, row.value, row.ci_low, row.ci_high, row.label)
