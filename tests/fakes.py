@@ -9,13 +9,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from tuner.errors import UsageError
+from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
-from tuner.plan.settings import Settings
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
-from tuner.trace.document import FORMAT, Facts, TraceRank
-from tuner.trace.live.merge import MergedCall, MergedTrace, call_name
-from tuner.trace.live.recording import ClientSpan, ServerSpan
-from tuner.trace.perfetto import trace_document
+from tuner.trace.files.native_writer import trace_document
+from tuner.trace.model.document import FORMAT, Facts, TraceRank
+from tuner.trace.model.spans import ClientSpan, MergedCall, MergedTrace, ServerSpan, call_name
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, FailureKind, Measurement, RankUsage
 
@@ -28,9 +27,9 @@ UDF = WorkloadSpec(
 )
 
 
-def threads_of(settings: Settings) -> int:
+def threads_of(config: Config) -> int:
     """The worker threads that settings for all roles give."""
-    threads = settings.for_role("server").get("num_worker_threads", NUM_WORKER_THREADS.default)
+    threads = config.for_role("server").get("num_worker_threads", NUM_WORKER_THREADS.default)
     assert isinstance(threads, int)
     return threads
 
@@ -52,16 +51,16 @@ class FakeClock:
 class FakeLauncher:
     """A launcher whose worlds take what `step_ms` says, with lognormal noise between worlds."""
 
-    step_ms: Callable[[Settings], float] = lambda settings: 2.0
+    step_ms: Callable[[Config], float] = lambda config: 2.0
     sigma: float = 0.0
     """Standard deviation of log(step time) from world to world."""
-    cpu_cores: Callable[[Settings], float] = lambda settings: 2.0
-    fails: Callable[[Settings, int], FailureKind | None] = lambda settings, world: None
+    cpu_cores: Callable[[Config], float] = lambda config: 2.0
+    fails: Callable[[Config, int], FailureKind | None] = lambda config, world: None
     """The failure of a world, given how many worlds its settings have had before, `looks` apart."""
-    trace_fails: Callable[[Settings], FailureKind | None] = lambda settings: None
-    observer_effect: float = 1.25
+    trace_fails: Callable[[Config], FailureKind | None] = lambda config: None
+    tracing_overhead: float = 1.25
     overhead_s: float = 0.2
-    failing_s: Callable[[Settings], float] = lambda settings: 0.2
+    failing_s: Callable[[Config], float] = lambda config: 0.2
     """How long a world takes that fails."""
     clock: FakeClock = field(default_factory=FakeClock)
     seed: int = 0
@@ -101,23 +100,23 @@ class FakeLauncher:
         if self.interrupt_after is not None and len(self.orders) == self.interrupt_after:
             raise KeyboardInterrupt
         if (kind := self._failure(order)) is not None:
-            world_s = self.failing_s(order.settings)
+            world_s = self.failing_s(order.config)
             self.clock.advance(world_s)
             return Failure(failure=kind, message="worker1 failed first", world_s=world_s)
-        step_s = self.step_ms(order.settings) / 1e3 * math.exp(self._random.gauss(0, self.sigma))
-        steps = order.steps or math.ceil(order.timed_part_s / step_s)
+        step_s = self.step_ms(order.config) / 1e3 * math.exp(self._random.gauss(0, self.sigma))
+        steps = order.steps or math.ceil(order.min_time_s / step_s)
         wall_s = steps * step_s
         world_s = self.overhead_s + wall_s
         self.clock.advance(world_s)
         if order.trace is not None:
             order.trace.path.parent.mkdir(parents=True, exist_ok=True)
             order.trace.path.write_bytes(fake_trace(order, step_s, steps))
-        cpu_s = self.cpu_cores(order.settings) * wall_s / len(order.workload.ranks)
+        cpu_s = self.cpu_cores(order.config) * wall_s / len(order.workload.ranks)
         return Measurement(
             step_s=(step_s,) * steps,
             wall_s=wall_s,
             world_s=world_s,
-            observer_effect=None if order.trace is None else self.observer_effect,
+            tracing_overhead=None if order.trace is None else self.tracing_overhead,
             ranks=tuple(
                 RankUsage(name=rank.name, cpu_s=cpu_s, peak_rss_mb=200.0, threads=20)
                 for rank in order.workload.ranks
@@ -128,10 +127,10 @@ class FakeLauncher:
         """Note a world; how it fails, if it does."""
         if order.trace is not None and order.trace.operators:
             self.looks.append(order)
-            return self.trace_fails(order.settings)
-        before = sum(each.settings == order.settings for each in self.orders)
+            return self.trace_fails(order.config)
+        before = sum(each.config == order.config for each in self.orders)
         self.orders.append(order)
-        return self.fails(order.settings, before)
+        return self.fails(order.config, before)
 
 
 def fake_trace(order: WorldOrder, step_s: float, steps: int) -> bytes:
@@ -139,7 +138,7 @@ def fake_trace(order: WorldOrder, step_s: float, steps: int) -> bytes:
 
     Every call is served all along its step, so the parallelism is their number.
     """
-    threads = min(4, threads_of(order.settings))
+    threads = min(4, threads_of(order.config))
     step_ns = round(step_s * 1e9)
     calls = [
         _fake_call(number=step * threads + lane, lane=lane, start_ns=step * step_ns, ns=step_ns)
@@ -151,11 +150,11 @@ def fake_trace(order: WorldOrder, step_s: float, steps: int) -> bytes:
         base_time_ns=10**18,
         window_ns=(0, steps * step_ns),
         ranks=(
-            TraceRank(rank=0, name="worker0", num_worker_threads=threads_of(order.settings)),
-            TraceRank(rank=1, name="worker1", num_worker_threads=threads_of(order.settings)),
+            TraceRank(rank=0, name="worker0", num_worker_threads=threads_of(order.config)),
+            TraceRank(rank=1, name="worker1", num_worker_threads=threads_of(order.config)),
         ),
         steps=steps,
-        observer_effect=1.25,
+        tracing_overhead=1.25,
     )
     return trace_document(MergedTrace(facts, calls, []))
 
@@ -179,10 +178,10 @@ def order(
     """An order of one world with these knobs for all roles."""
     return WorldOrder(
         workload=spec,
-        settings=Settings.from_json({"*": {"num_worker_threads": threads, **knobs}}),
+        config=Config.from_json({"*": {"num_worker_threads": threads, **knobs}}),
         seed=7,
         steps=steps,
-        timed_part_s=0.05,
+        min_time_s=0.05,
         deadline_s=deadline_s,
         failure_folder=failure_folder,
     )

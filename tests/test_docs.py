@@ -11,8 +11,8 @@ import typer
 import tuner
 import tuner.__main__
 from tuner.decide.verdict_kind import VerdictKind
-from tuner.plan.folder import StudyFolder
 from tuner.plan.knobs import KNOBS
+from tuner.study.folder import StudyFolder
 from tuner.world.measurement import FailureKind
 from workloads.registry import SHIPPED
 

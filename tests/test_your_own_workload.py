@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import UsageError
-from tuner.world.local import LocalLauncher
+from tuner.world.local.launcher import LocalLauncher
 
 PAGE = (Path(__file__).parents[1] / "docs" / "your-own-workload.md").read_text()
 
@@ -32,7 +32,7 @@ def test_every_command_of_the_page_answers(folder: Path) -> None:
     commands = [shlex.split(line) for text in blocks("console") for line in text.splitlines()]
     assert len(commands) == 3
     for _, *arguments in commands:
-        quick = ["--max-blocks", "3", "--timed-part", "0.02s"]
+        quick = ["--max-blocks", "3", "--min-time", "0.02s"]
         at = arguments.index("--budget")
         done = subprocess.run(
             [sys.executable, *arguments[:at], *arguments[at + 2 :], *quick],

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tuner.api import load_study, tune
-    from tuner.rpc_options import EnvironmentWarning, ThreadsWarning, load_rpc_options
-    from tuner.sweeping import sweep
-    from tuner.trace.events import read_trace
-    from tuner.trace.live.profile import profile
+    from tuner.recommended.loading import EnvironmentWarning, ThreadsWarning, load_rpc_options
+    from tuner.searching.sweeping import sweep
+    from tuner.trace.files.reading import read_trace
+    from tuner.trace.record.profile import profile
 
 __all__ = [
     "EnvironmentWarning",
@@ -30,12 +30,12 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "load_study": "tuner.api",
-    "EnvironmentWarning": "tuner.rpc_options",
-    "ThreadsWarning": "tuner.rpc_options",
-    "load_rpc_options": "tuner.rpc_options",
-    "profile": "tuner.trace.live.profile",
-    "read_trace": "tuner.trace.events",
-    "sweep": "tuner.sweeping",
+    "EnvironmentWarning": "tuner.recommended.loading",
+    "ThreadsWarning": "tuner.recommended.loading",
+    "load_rpc_options": "tuner.recommended.loading",
+    "profile": "tuner.trace.record.profile",
+    "read_trace": "tuner.trace.files.reading",
+    "sweep": "tuner.searching.sweeping",
     "tune": "tuner.api",
 }
 

@@ -6,26 +6,26 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tuner.decide.progress import Observer, Silent
-from tuner.decide.records import CALIBRATION_BLOCK, Record
-from tuner.decide.runner import Runner, check_budget
-from tuner.decide.session import Budget, Session
-from tuner.decide.stored import answer_of
-from tuner.decide.study.address import StudyAddress
-from tuner.decide.study.store import StudyStore
 from tuner.errors import InterruptedSearchError, UsageError
-from tuner.finding import find_study
-from tuner.plan.folder import StudyFolder
 from tuner.plan.study_plan import StudyPlan, draft_plan, read_plan_file, shipped_plan_path
 from tuner.plan.workload_spec import CatalogueEntry
-from tuner.present.config import recommended_for
 from tuner.present.notes import study_note, trial_notes
-from tuner.present.numbers import counted
-from tuner.study_files import write_answer, write_study_report
-from tuner.study_result import StudyResult
+from tuner.present.study_files import write_answer, write_study_report
+from tuner.present.study_result import StudyResult
+from tuner.recommended.building import recommended_for
+from tuner.searching.progress import Observer, Silent
+from tuner.searching.runner import Runner, check_budget
+from tuner.searching.session import Budget, Session
+from tuner.study.finding import find_study
+from tuner.study.folder import StudyFolder
+from tuner.study.records import CALIBRATION_BLOCK, Record
+from tuner.study.storage.address import StudyAddress
+from tuner.study.storage.store import StudyStore
+from tuner.study.stored import answer_of
+from tuner.text import plural
 from tuner.world.environment import Environment
 from tuner.world.launcher import Launcher
-from tuner.world.local import LocalLauncher
+from tuner.world.local.launcher import LocalLauncher
 
 
 class SearchInterrupted(InterruptedSearchError):  # noqa: N818 - an ending, not an error
@@ -34,7 +34,7 @@ class SearchInterrupted(InterruptedSearchError):  # noqa: N818 - an ending, not 
     def __init__(self, result: StudyResult) -> None:
         self.result = result
         super().__init__(
-            f"interrupted after {counted(result.blocks, 'block')}; everything measured is kept, "
+            f"interrupted after {plural(result.blocks, 'block')}; everything measured is kept, "
             "and the same command with --resume goes on with it"
         )
 

@@ -12,7 +12,7 @@ from tuner.command_line import FolderOption, Interruption, StorageOption, run
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from tuner.decide.study.browsing import Site
+    from tuner.study.storage.browsing import Site
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -56,8 +56,8 @@ def dashboard(
     warnings.filterwarnings("ignore", module="optuna")
     try:
         # Late: --help and a mistyped flag must not wait for Optuna.
-        from tuner.finding import STUDIES
-        from tuner.serving import LoopbackServer
+        from tuner.present.serving import LoopbackServer
+        from tuner.study.finding import STUDIES
 
         if study is None:
             site, what = _all_studies(studies or STUDIES)
@@ -73,9 +73,9 @@ def dashboard(
 
 
 def _one_study(study: str, storage: str | None, out: Path | None) -> "tuple[Site, str]":
-    from tuner.decide.study.browsing import study_site
-    from tuner.finding import place_of
-    from tuner.plan.folder import StudyFolder
+    from tuner.study.finding import place_of
+    from tuner.study.folder import StudyFolder
+    from tuner.study.storage.browsing import study_site
 
     place = place_of(study, storage=storage, out=out)
     site = study_site(place.address, StudyFolder(place.folder))
@@ -84,9 +84,9 @@ def _one_study(study: str, storage: str | None, out: Path | None) -> "tuple[Site
 
 def _all_studies(folder: Path) -> "tuple[Site, str]":
     """Copies of the studies of a folder; a note on stderr for each that cannot be read."""
-    from tuner.decide.study.browsing import copies_site
-    from tuner.finding import places_in, studies_in
-    from tuner.plan.folder import StudyFolder
+    from tuner.study.finding import places_in, studies_in
+    from tuner.study.folder import StudyFolder
+    from tuner.study.storage.browsing import copies_site
 
     places, problems = [], []
     for each in studies_in(folder):

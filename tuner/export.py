@@ -46,8 +46,8 @@ def export(
     """Write what a study recommends for init_rpc, as JSON, TOML or Python."""
     # Late: --help and a mistyped flag must not wait for Optuna and pandas.
     from tuner.files import written_atomically
-    from tuner.finding import find_study
-    from tuner.present.config import exported
+    from tuner.present.exporting import exported
+    from tuner.study.finding import find_study
 
     content = exported(find_study(study, storage=storage, out=out), form, trial)
     if output is None:

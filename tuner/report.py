@@ -10,7 +10,7 @@ from tuner.command_line import FolderOption, StorageOption, run
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from tuner.decide.result import StudyAnswer
+    from tuner.study.answer import StudyAnswer
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -46,7 +46,7 @@ def report(
     if out is not None and len(studies) > 1:
         raise UsageError("--out goes with one study; several are named by their folders")
     # Late: --help and a mistyped flag must not wait for pandas and matplotlib.
-    from tuner.finding import find_study
+    from tuner.study.finding import find_study
 
     if len(set(studies)) < len(studies):
         raise UsageError("a study is named twice; beside itself there is nothing to see")
@@ -59,7 +59,7 @@ def report(
 
 
 def _tell(answer: "StudyAnswer", output: Path | None) -> Path:
-    from tuner.study_files import write_study_report
+    from tuner.present.study_files import write_study_report
 
     return write_study_report(answer, output)
 

@@ -10,7 +10,7 @@ from tuner.command_line import Interruption, print_json, run, stdout_console
 from tuner.errors import InterruptedSearchError, NothingRanError, UsageError
 
 if TYPE_CHECKING:
-    from tuner.decide.progress import Observer, Snapshot
+    from tuner.searching.progress import Observer, Snapshot
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -56,7 +56,7 @@ def search(
         str | None, typer.Option(help="The smallest difference that matters, such as 3%.")
     ] = None,
     confidence: Annotated[str | None, typer.Option(help="Of every claim, such as 95%.")] = None,
-    timed_part: Annotated[
+    min_time: Annotated[
         str | None, typer.Option(help="How long the timed steps of a world last at least.")
     ] = None,
     deadline: Annotated[
@@ -93,7 +93,7 @@ def search(
         _list_workloads(as_json)
         return
     changes: dict[str, Any] = {
-        "options": _settings_of_options(options) if options else None,
+        "options": _option_values(options) if options else None,
         "space": _pairs("--space", space) if space else None,
         "baseline": _pairs("--baseline", baseline) if baseline else None,
         "objective": objective,
@@ -101,7 +101,7 @@ def search(
         "max_blocks": max_blocks,
         "epsilon": epsilon,
         "confidence": confidence,
-        "timed_part": timed_part,
+        "min_time": min_time,
         "deadline": deadline,
         "seed": seed,
         "name": study,
@@ -185,7 +185,7 @@ def _pairs(flag: str, entries: list[str]) -> list[tuple[str, str]]:
     return [(name.strip(), value) for name, _, value in (e.partition("=") for e in entries)]
 
 
-def _settings_of_options(entries: list[str]) -> dict[str, str]:
+def _option_values(entries: list[str]) -> dict[str, str]:
     pairs = _pairs("--set", entries)
     names = [name for name, _ in pairs]
     if twice := sorted({name for name in names if names.count(name) > 1}):

@@ -3,9 +3,9 @@
 import sys
 
 from tests.benchmarks import (
-    observer_effect,
     report_page,
     trace_analysis,
+    tracing_overhead,
     tuned_workloads,
     world_cost,
 )
@@ -16,7 +16,7 @@ def main() -> int:
     """Run all; 1 if a bar is missed."""
     comparisons = [
         *world_cost.run(),
-        *observer_effect.run(),
+        *tracing_overhead.run(),
         *trace_analysis.run(),
         *report_page.run(),
         *tuned_workloads.run(),

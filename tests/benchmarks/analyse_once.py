@@ -14,9 +14,9 @@ from pathlib import Path
 
 def ours(path: Path) -> Callable[[], object]:
     """Read, build the frames, parallelism, tables."""
-    from tuner.trace.analysis import latency, recipe_table
-    from tuner.trace.events import read_traces
-    from tuner.trace.parallelism import parallelism
+    from tuner.trace.analyze.parallelism import parallelism
+    from tuner.trace.analyze.tables import latency, recipe_table
+    from tuner.trace.files.reading import read_traces
 
     def analyse() -> object:
         trace = read_traces([path])
@@ -36,8 +36,8 @@ def orjson(path: Path) -> Callable[[], object]:
 def hta(path: Path) -> Callable[[], object]:
     """HolisticTraceAnalysis: parse, with its defaults, and without its pool of processes."""
     parse = import_module("hta.common.trace_parser").parse_trace_dataframe
-    settings = import_module("hta.configs.parser_config").ParserConfig.get_default_cfg()
-    return lambda: parse(str(path), settings)
+    config = import_module("hta.configs.parser_config").ParserConfig.get_default_cfg()
+    return lambda: parse(str(path), config)
 
 
 def peak_memory_mb() -> float:

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from tests.benchmarks.report import Bar, Comparison
 from tests.fakes import UDF, fake_trace
-from tuner.decide.records import CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
-from tuner.decide.study.address import StudyAddress
-from tuner.decide.study.store import StudyStore
-from tuner.decide.traces import numbers_of
-from tuner.plan.folder import StudyFolder
-from tuner.plan.settings import Settings
+from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan, draft_plan
+from tuner.searching.trace_numbers import numbers_of
+from tuner.study.folder import StudyFolder
+from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
+from tuner.study.storage.address import StudyAddress
+from tuner.study.storage.store import StudyStore
 from tuner.world.environment import Environment
 from tuner.world.launcher import TraceOrder, WorldOrder
 from tuner.world.measurement import Measurement, RankUsage
@@ -81,14 +81,14 @@ def _fill(folder: StudyFolder) -> None:
     """A study as a search would have left it before its end: every settings in every block."""
     plan = _plan(folder)
     store = StudyStore.create(StudyAddress.of(plan, folder.database), plan, Environment.here())
-    settings, noise = store.settings(), random.Random(0)
-    assert len(settings) == 60
-    for trial, each in enumerate(settings):
+    config, noise = store.configs(), random.Random(0)
+    assert len(config) == 60
+    for trial, each in enumerate(config):
         traced = _traced(plan, each, folder)
         _add(store, plan, trial, CALIBRATION_BLOCK, "calibration", _measured(trial, noise))
         _add(store, plan, trial, TRACE_BLOCK, "trace", traced)
     for block in range(BLOCKS):
-        for trial in range(len(settings)):
+        for trial in range(len(config)):
             _add(store, plan, trial, block, "race", _measured(trial, noise))
 
 
@@ -114,19 +114,19 @@ def _measured(trial: int, noise: random.Random) -> Measurement:
     return Measurement(step_s=step_s, wall_s=wall_s, world_s=wall_s + 0.2, ranks=ranks)
 
 
-def _traced(plan: StudyPlan, settings: Settings, folder: StudyFolder) -> Measurement:
-    path = folder.trace(settings)
+def _traced(plan: StudyPlan, config: Config, folder: StudyFolder) -> Measurement:
+    path = folder.trace(config)
     path.parent.mkdir(exist_ok=True)
     order = WorldOrder(
         workload=plan.workload,
-        settings=settings,
+        config=config,
         seed=0,
         steps=50,
-        timed_part_s=0.2,
+        min_time_s=0.2,
         deadline_s=30.0,
         trace=TraceOrder(path=path, operators=True),
         failure_folder=None,
     )
     path.write_bytes(fake_trace(order, 4e-3, 50))
     world = _measured(0, random.Random(0))
-    return world.model_copy(update={"observer_effect": 1.2, "trace": numbers_of(path)})
+    return world.model_copy(update={"tracing_overhead": 1.2, "trace": numbers_of(path)})

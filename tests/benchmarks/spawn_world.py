@@ -16,7 +16,7 @@ import torch.distributed.rpc as rpc
 import torch.multiprocessing as mp
 
 from tests.benchmarks.calls import call_all
-from tuner.world.timing import StepTimer
+from tuner.world.rank.timing import StepTimer
 
 STEPS = 50
 
@@ -34,7 +34,7 @@ def run_rank(rank: int, world_size: int, port: int, answer: str) -> None:
         servers = [f"worker{n}" for n in range(1, world_size)]
         timer = StepTimer(
             lambda: call_all(servers),
-            timed_part_s=0.3,
+            min_time_s=0.3,
             cpu_clocks=[],
             on_step=lambda done: None,
         )

@@ -8,9 +8,9 @@ import pandas as pd
 
 from tests.benchmarks.report import Bar, Comparison
 from tuner.api import tune
-from tuner.decide.result import StudyAnswer
 from tuner.decide.statistics import interval
-from tuner.sweeping import sweep
+from tuner.searching.sweeping import sweep
+from tuner.study.answer import StudyAnswer
 
 WORKLOADS: dict[str, dict[str, object]] = {
     "cartpole": {"observers": 4, "batch": True},
@@ -47,7 +47,7 @@ def _worlds(name: str, result: StudyAnswer) -> pd.DataFrame:
 
 
 def _compare(name: str, result: StudyAnswer, worlds: pd.DataFrame) -> list[Comparison]:
-    rounds = worlds.pivot(index="round", columns="settings", values=["step_ms", "cpu_cores"])
+    rounds = worlds.pivot(index="round", columns="config", values=["step_ms", "cpu_cores"])
     found = []
     for column, unit, bars in (
         ("step_ms", "ms", (Bar(not_worse=True),)),

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tests.benchmarks.report import Bar, Comparison
 from tests.benchmarks.spawn_world import STEPS
-from tuner.plan.settings import Settings
+from tuner.plan.config import Config
 from tuner.world.launcher import WorldOrder
-from tuner.world.local import LocalLauncher
+from tuner.world.local.launcher import LocalLauncher
 from tuner.world.measurement import Measurement
 
 ROUNDS = 7
@@ -34,10 +34,10 @@ def local_cost_s(launcher: LocalLauncher, ranks: int) -> float:
     outcome = launcher.run(
         WorldOrder(
             workload=spec,
-            settings=Settings.of({}),
+            config=Config.of({}),
             seed=0,
             steps=STEPS,
-            timed_part_s=0.3,
+            min_time_s=0.3,
             deadline_s=60.0,
         )
     )

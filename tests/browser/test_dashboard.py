@@ -11,9 +11,9 @@ from playwright.sync_api import Locator, Page, expect
 import tuner
 from tests.browser.serving import dashboard
 from tests.fakes import FakeLauncher, threads_of
-from tuner.decide.result import StudyAnswer
-from tuner.plan.settings import Settings
+from tuner.plan.config import Config
 from tuner.present.wording import verdict_sentence
+from tuner.study.answer import StudyAnswer
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, FailureKind, Measurement
 
@@ -33,9 +33,9 @@ class Crashing(FakeLauncher):
         return outcome
 
 
-def crashes(settings: Settings, world: int) -> FailureKind | None:
+def crashes(config: Config, world: int) -> FailureKind | None:
     del world
-    return "crashed" if threads_of(settings) == 2 else None
+    return "crashed" if threads_of(config) == 2 else None
 
 
 def search(folder: Path, name: str) -> StudyAnswer:

@@ -16,18 +16,18 @@ from tests.fakes import FakeLauncher, threads_of
 from tests.plan.specs import threads
 from tests.present.results import big_study, nothing_ran, study_plan, study_result, two_knobs
 from tuner.api import SearchInterrupted, tune
-from tuner.plan.settings import Settings
+from tuner.plan.config import Config
 from tuner.present.figures import comparison_figures
 from tuner.present.report.comparison import Comparison, write_comparison
-from tuner.study_files import write_study_report
+from tuner.present.study_files import write_study_report
 
 pytestmark = pytest.mark.browser
 
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 
 
-def speed(settings: Settings) -> float:
-    return 16.0 / min(8, threads_of(settings))
+def speed(config: Config) -> float:
+    return 16.0 / min(8, threads_of(config))
 
 
 def searched(folder: Path, interrupt_after: int | None = None) -> Path:
@@ -35,7 +35,7 @@ def searched(folder: Path, interrupt_after: int | None = None) -> Path:
     launcher = FakeLauncher(
         step_ms=speed,
         sigma=0.02,
-        fails=lambda settings, world: "deadlocked" if threads_of(settings) == 2 else None,
+        fails=lambda config, world: "deadlocked" if threads_of(config) == 2 else None,
         interrupt_after=interrupt_after,
     )
     tune(

@@ -11,7 +11,7 @@ import pytest
 
 import tuner.__main__
 from tests.fakes import UDF, fake_trace, order
-from tests.trace.files import KINETO, LEGACY, NATIVE
+from tests.trace.golden_files import KINETO, LEGACY, NATIVE
 from tuner import analyze
 
 ROOT = Path(__file__).parents[2]
@@ -115,7 +115,7 @@ def test_the_json_document_holds_everything(ours: Path, capsys: pytest.CaptureFi
     assert analyze.main([str(ours), "--json", "--row-limit", "1"]) == 0
     found = document(capsys)
     assert {key: found[key] for key in ("format", "source", "steps", "call_count", "timeline")} == {
-        "format": 1,
+        "format": 2,
         "source": "rpc-tuner",
         "steps": 3,
         "call_count": 6,

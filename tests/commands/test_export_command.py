@@ -11,8 +11,8 @@ import pytest
 from tests.plan.specs import threads
 from tests.present.results import nothing_ran, study_plan, study_result
 from tuner import export
-from tuner.decide.result import StudyAnswer
 from tuner.recommended.files import read_recommendation
+from tuner.study.answer import StudyAnswer
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +26,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[object,
         found.append((reference, storage, out))
         return study_result(study_plan(tmp_path))
 
-    monkeypatch.setattr("tuner.finding.find_study", find)
+    monkeypatch.setattr("tuner.study.finding.find_study", find)
     return found
 
 
@@ -35,7 +35,7 @@ def test_json_is_what_it_writes_unless_told(
 ) -> None:
     assert export.main(["udf"]) == 0
     printed = capsys.readouterr()
-    assert json.loads(printed.out)["settings"] == {"*": {"num_worker_threads": 4}}
+    assert json.loads(printed.out)["config"] == {"*": {"num_worker_threads": 4}}
     assert printed.err == ""
     assert asked == [("udf", None, None)]
 
@@ -49,7 +49,7 @@ def test_the_study_is_found_where_the_flags_say(asked: list[tuple[object, ...]])
 def test_another_trial_in_toml(capsys: pytest.CaptureFixture[str]) -> None:
     assert export.main(["udf", "--format", "toml", "--trial", "2"]) == 0
     document = tomllib.loads(capsys.readouterr().out)
-    assert document["settings"] == {"*": {"num_worker_threads": 8}}
+    assert document["config"] == {"*": {"num_worker_threads": 8}}
     assert "verdict" not in document
 
 
@@ -66,7 +66,7 @@ def test_a_file_is_written_whole_and_nothing_is_printed(
     path = tmp_path / "new" / "rpc.json"
     assert export.main(["udf", "--output", str(path)]) == 0
     assert capsys.readouterr().out == ""
-    assert read_recommendation(path).settings == threads(4)
+    assert read_recommendation(path).config == threads(4)
     assert [each.name for each in path.parent.iterdir()] == ["rpc.json"]
 
 
@@ -93,7 +93,7 @@ def test_a_study_that_recommends_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nothing = nothing_ran(study_plan(tmp_path))
-    monkeypatch.setattr("tuner.finding.find_study", lambda *_, **__: nothing)
+    monkeypatch.setattr("tuner.study.finding.find_study", lambda *_, **__: nothing)
     assert export.main(["udf"]) == 2
     assert "recommends nothing" in capsys.readouterr().err
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.world
 ROOT = Path(__file__).parents[2]
 SEARCH = (
     "--workload", "udf", "--space", "num_worker_threads=2,3", "--baseline", "num_worker_threads=5",
-    "--timed-part", "0.05s", "--max-blocks", "5",
+    "--min-time", "0.05s", "--max-blocks", "5",
 )  # fmt: skip
 
 # What a person writes with the exports to JSON and TOML.
@@ -84,8 +84,8 @@ def started(path: Path) -> list[subprocess.Popen[str]]:
 
 
 def threads_of(recommended: Path) -> int:
-    settings = json.loads(recommended.read_text())["settings"]
-    return int(settings["*"]["num_worker_threads"])
+    config = json.loads(recommended.read_text())["config"]
+    return int(config["*"]["num_worker_threads"])
 
 
 def test_the_agents_have_as_many_threads_as_every_export_says(searched: Path) -> None:

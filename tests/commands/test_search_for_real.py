@@ -13,14 +13,14 @@ from pathlib import Path
 import optuna
 import pytest
 
-from tuner.trace.events import read_trace
+from tuner.trace.files.reading import read_trace
 from workloads.registry import SHIPPED
 
 pytestmark = pytest.mark.world
 
 ROOT = Path(__file__).parents[2]
-QUICK = ("--workload", "udf", "--space", "num_worker_threads=1,2", "--timed-part", "0.05s")
-TROUBLES = "tests/world/troubles.py"
+QUICK = ("--workload", "udf", "--space", "num_worker_threads=1,2", "--min-time", "0.05s")
+TROUBLES = "tests/world/local/troubles.py"
 WRONG_SPACE = (
     "num_worker_thread=1",
     "boss.transports=shm",
@@ -55,19 +55,19 @@ def test_a_search_answers_and_leaves_its_files(tmp_path: Path) -> None:
     assert document["verdict"] in ("better", "tie", "keep-baseline", "undecided")
     assert set(document["speedup"]) == {"estimate", "ci_low", "ci_high"}
     assert document["blocks"] == 10
-    trials = {trial["settings"]["*"]["num_worker_threads"]: trial for trial in document["trials"]}
+    trials = {trial["config"]["*"]["num_worker_threads"]: trial for trial in document["trials"]}
     assert set(trials) == {1, 2, 16}
     for trial in trials.values():
         assert set(trial) == {
-            "settings", "outcome", "failure", "samples", "value", "ci_low", "ci_high",
+            "config", "outcome", "failure", "samples", "value", "ci_low", "ci_high",
             "cpu_cores", "peak_rss_mb", "rpc_cpu_total_ms", "parallelism_mean",
-            "parallelism_max", "observer_effect", "diagnosis", "tied_with_best",
+            "parallelism_max", "tracing_overhead", "diagnosis", "tied_with_best",
         }  # fmt: skip
         assert trial["value"] > 0
         assert 0 < trial["cpu_cores"] < 64
         assert trial["rpc_cpu_total_ms"] > 0
         assert 1 <= trial["parallelism_mean"] <= trial["parallelism_max"] <= 4
-        assert trial["observer_effect"] > 0.5
+        assert trial["tracing_overhead"] > 0.5
         assert "worker1" in trial["diagnosis"]
     assert trials[1]["parallelism_max"] == 1
     assert trials[16]["samples"] == 10
@@ -78,14 +78,14 @@ def test_a_search_answers_and_leaves_its_files(tmp_path: Path) -> None:
     assert [trial.params["num_worker_threads"] for trial in study.trials] == [16, 1, 2]
     recommended = json.loads((folder / "recommended.json").read_text())
     assert recommended["format"] == 2
-    assert recommended["settings"] == document["best"]
+    assert recommended["config"] == document["best"]
     assert recommended["environment"]["options"] == {
         "calls": 4, "size": 100, "rounds": 10, "device": "cpu",
     }  # fmt: skip
     for number in trials:
         trace = read_trace(folder / "traces" / f"num_worker_threads={number}.json")
         assert trace.losses == ()
-        assert trace.observer_effect == trials[number]["observer_effect"]
+        assert trace.tracing_overhead == trials[number]["tracing_overhead"]
         assert trace.ranks[1].num_worker_threads == number
         # The recipe's function: 1 + 10 * 4 operators called, and what these call.
         assert len(trace.calls) == 4 * (trace.steps or 0)
@@ -141,14 +141,14 @@ def test_a_search_tells_a_person_what_to_do(tmp_path: Path) -> None:
     assert "[W" not in done.stderr  # torch's own log lines stay with the ranks
 
 
-def test_settings_that_deadlock_do_not_end_the_search(tmp_path: Path) -> None:
+def test_configs_that_deadlock_do_not_end_the_search(tmp_path: Path) -> None:
     done = command(
         "--workload", f"{ROOT}/{TROUBLES}:Nested", "--space", "num_worker_threads=1,2",
-        "--timed-part", "0.05s", "--max-blocks", "5", "--json", cwd=tmp_path,
+        "--min-time", "0.05s", "--max-blocks", "5", "--json", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    outcomes = {t["settings"]["*"]["num_worker_threads"]: t["outcome"] for t in document["trials"]}
+    outcomes = {t["config"]["*"]["num_worker_threads"]: t["outcome"] for t in document["trials"]}
     assert outcomes[1] == "deadlocked"
     assert outcomes[16] == "completed"
     assert document["study"] == "nested"

@@ -5,18 +5,18 @@ import pytest
 
 from tuner.decide.race import (
     Rules,
-    certified,
     cheapest,
+    dominated,
     epsilon_achieved,
     halve,
-    hopeless,
     incumbent,
     look_alpha,
     looks,
+    near_optimal,
     race,
     scores,
 )
-from tuner.decide.records import FloatArray
+from tuner.decide.statistics import FloatArray
 
 RULES = Rules(epsilon=0.03, confidence=0.95)
 NO_COST = np.zeros(50)
@@ -33,7 +33,7 @@ def observed(
     return result
 
 
-def test_scores_remove_what_the_settings_of_a_block_share() -> None:
+def test_scores_remove_what_the_configs_of_a_block_share() -> None:
     matrix = observed([1.0, 2.0], blocks=6, drift=3.0)
     found = scores(matrix, [0, 1])
     assert found[1] - found[0] == pytest.approx(math.log(2))
@@ -47,12 +47,12 @@ def test_scores_use_the_blocks_that_have_all_candidates() -> None:
     assert scores(matrix, [0, 1, 2])[0] < scores(matrix, [0, 1, 2])[1]
 
 
-def test_hopeless_needs_four_blocks_and_all_of_them() -> None:
+def test_dominated_needs_four_blocks_and_all_of_them() -> None:
     matrix = observed([1.0, 1.6, 1.4], blocks=4)
-    assert set(hopeless(matrix, [0, 1, 2])) == {1}
-    assert hopeless(matrix[:3], [0, 1, 2]) == {}
+    assert set(dominated(matrix, [0, 1, 2])) == {1}
+    assert dominated(matrix[:3], [0, 1, 2]) == {}
     matrix[2, 1] = 0.0
-    assert hopeless(matrix, [0, 1, 2]) == {}
+    assert dominated(matrix, [0, 1, 2]) == {}
 
 
 def test_halving_keeps_the_better_half_as_the_budget_goes() -> None:
@@ -96,9 +96,9 @@ def test_race_only_tests_at_its_looks() -> None:
     assert race(matrix, [0, 1], NO_COST, initial=2, cap=200, rules=RULES).dropped == {}
 
 
-def test_certified_are_those_at_most_epsilon_behind_every_other() -> None:
+def test_near_optimal_are_those_at_most_epsilon_behind_every_other() -> None:
     matrix = observed([1.0, 1.01, 1.2], blocks=40, sigma=0.01, seed=5)
-    assert certified(matrix, [0, 1, 2], alpha=0.01, log_epsilon=RULES.log_epsilon) == [0, 1]
+    assert near_optimal(matrix, [0, 1, 2], alpha=0.01, log_epsilon=RULES.log_epsilon) == [0, 1]
 
 
 def test_cheapest_counts_cpu_first_then_threads() -> None:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tuner.decide.race import Rules
-from tuner.decide.records import FloatArray
+from tuner.decide.statistics import FloatArray
 from tuner.decide.verdict import (
     Comparison,
     compare,
@@ -84,7 +84,7 @@ def test_stops_early_only_at_a_look_that_is_clear_and_narrow() -> None:
     assert may_stop(after(40, 1.02, 0.05), 40)  # the cap
 
 
-def test_equal_settings_are_rarely_called_better() -> None:
+def test_equal_configs_are_rarely_called_better() -> None:
     random = np.random.default_rng(11)
     runs, wrong = 600, 0
     for _ in range(runs):

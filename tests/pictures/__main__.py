@@ -20,10 +20,10 @@ from playwright.sync_api import Browser, Page, sync_playwright
 import tuner
 from tests.browser.chromium import launched
 from tests.browser.serving import dashboard
-from tuner.plan.folder import StudyFolder
-from tuner.plan.settings import Settings
+from tuner.plan.config import Config
 from tuner.present.figures import write_timelines_figure
-from tuner.trace.events import read_trace
+from tuner.study.folder import StudyFolder
+from tuner.trace.files.reading import read_trace
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
@@ -84,9 +84,9 @@ def _folded(line: str) -> list[str]:
 
 def _draw_timelines(folder: StudyFolder) -> None:
     traces = [
-        (f"{threads} thread{'s' if threads > 1 else ''}", read_trace(folder.trace(settings)))
+        (f"{threads} thread{'s' if threads > 1 else ''}", read_trace(folder.trace(config)))
         for threads in (1, 8)
-        for settings in [Settings.from_json({"*": {"num_worker_threads": threads}})]
+        for config in [Config.from_json({"*": {"num_worker_threads": threads}})]
     ]
     write_timelines_figure(traces, IMAGES / "timelines.png")
 

@@ -1,6 +1,6 @@
 """Workloads and settings that the tests of the plan and of its presentation share."""
 
-from tuner.plan.settings import Settings
+from tuner.plan.config import Config
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 
 
@@ -21,11 +21,11 @@ def workload_spec(
     )
 
 
-def for_all(**knobs: object) -> Settings:
+def for_all(**knobs: object) -> Config:
     """Settings for all roles, values as JSON has them."""
-    return Settings.from_json({"*": knobs})
+    return Config.from_json({"*": knobs})
 
 
-def threads(count: int) -> Settings:
+def threads(count: int) -> Config:
     """Settings that only say the number of worker threads."""
     return for_all(num_worker_threads=count)

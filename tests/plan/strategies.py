@@ -2,6 +2,7 @@
 
 from hypothesis import strategies as st
 
+from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.plan.knobs import (
     CHANNELS,
     DEVICE_MAPS,
@@ -14,7 +15,6 @@ from tuner.plan.knobs import (
     DeviceMaps,
     Value,
 )
-from tuner.plan.settings import ALL_ROLES, Dimension, Settings
 
 
 def _names(known: tuple[str, ...]) -> st.SearchStrategy[Value]:
@@ -50,7 +50,7 @@ VALUES: dict[str, st.SearchStrategy[Value]] = {
 
 
 @st.composite
-def settings_values(draw: st.DrawFn) -> Settings:
+def config_values(draw: st.DrawFn) -> Config:
     dimensions = draw(
         st.lists(
             st.builds(Dimension, st.just(ALL_ROLES) | words, st.sampled_from(sorted(KNOBS))),
@@ -58,4 +58,4 @@ def settings_values(draw: st.DrawFn) -> Settings:
             max_size=6,
         )
     )
-    return Settings.of({dimension: draw(VALUES[dimension.knob]) for dimension in dimensions})
+    return Config.of({dimension: draw(VALUES[dimension.knob]) for dimension in dimensions})

@@ -15,8 +15,8 @@ from tuner.plan.knobs import (
     TRANSPORTS,
     DeviceMaps,
     Knob,
-    nearest,
 )
+from tuner.text import did_you_mean
 
 
 def mistake(knob: Knob, raw: object) -> str:
@@ -204,7 +204,7 @@ def test_device_maps_name_a_callee() -> None:
 
 
 def test_nearest_names_all_where_none_is_near() -> None:
-    assert nearest("num_workers", ("num_worker_threads", "rpc_timeout")) == (
+    assert did_you_mean("num_workers", ("num_worker_threads", "rpc_timeout")) == (
         "; did you mean num_worker_threads?"
     )
-    assert nearest("zzz", ("caller", "server")) == "; known: caller, server"
+    assert did_you_mean("zzz", ("caller", "server")) == "; known: caller, server"

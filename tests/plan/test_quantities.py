@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuner.plan.quantities import format_duration, parse_duration_s, parse_fraction
+from tuner.plan.quantities import parse_duration_s, parse_fraction
+from tuner.text import duration
 
 
 @pytest.mark.parametrize(
@@ -98,11 +99,11 @@ def test_what_is_no_fraction_is_refused_with_an_example(raw: object) -> None:
     ],
 )
 def test_durations_as_people_read_them(seconds: float, text: str) -> None:
-    assert format_duration(seconds) == text
+    assert duration(seconds) == text
 
 
 @given(st.floats(min_value=0.1, max_value=1e6))
 @settings(deadline=None)
 def test_a_formatted_duration_reads_back_to_its_precision(seconds: float) -> None:
     precision_s = 0.051 if seconds < 10 else 0.51 if seconds < 3599 else 60
-    assert parse_duration_s(format_duration(seconds)) == pytest.approx(seconds, abs=precision_s)
+    assert parse_duration_s(duration(seconds)) == pytest.approx(seconds, abs=precision_s)

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.plan.specs import for_all, threads, workload_spec
+from tuner.plan.config import Config, Dimension
 from tuner.plan.knobs import KNOBS
-from tuner.plan.settings import Dimension, Settings
-from tuner.plan.space import MAX_SETTINGS, Space, baseline_settings, check_against_workload
+from tuner.plan.space import MAX_CONFIGS, Space, baseline_config, check_against_workload
 
 
 def parsed(*entries: tuple[str, object]) -> Space:
@@ -80,18 +80,18 @@ def test_a_range_without_a_power_of_two_says_how_to_get_every_number() -> None:
 
 def test_a_huge_range_is_refused_before_it_is_counted() -> None:
     assert mistakes(("num_worker_threads", "1..1000000000000:1")) == [
-        f"num_worker_threads: range 1..1000000000000:1 has more than {MAX_SETTINGS} values"
+        f"num_worker_threads: range 1..1000000000000:1 has more than {MAX_CONFIGS} values"
     ]
 
 
 def test_the_largest_range_is_allowed() -> None:
-    assert parsed(("num_worker_threads", f"1..{MAX_SETTINGS}:1")).size == MAX_SETTINGS
-    assert mistakes(("num_worker_threads", f"1..{MAX_SETTINGS + 1}:1"))
+    assert parsed(("num_worker_threads", f"1..{MAX_CONFIGS}:1")).size == MAX_CONFIGS
+    assert mistakes(("num_worker_threads", f"1..{MAX_CONFIGS + 1}:1"))
 
 
-def test_too_many_settings_are_refused() -> None:
+def test_too_many_configs_are_refused() -> None:
     entries = [(f"role{n}.num_worker_threads", "1..100:1") for n in range(2)]
-    assert mistakes(*entries) == [f"10000 settings are more than {MAX_SETTINGS}"]
+    assert mistakes(*entries) == [f"10000 settings are more than {MAX_CONFIGS}"]
 
 
 @pytest.mark.parametrize("raw", ["", " , ", []])
@@ -232,7 +232,7 @@ def test_transports_must_not_differ_between_roles() -> None:
     assert workload_mistakes(("transports", "uv"), ("caller.transports", "shm")) == [expected]
 
 
-def test_several_values_per_role_would_differ_in_some_settings() -> None:
+def test_several_values_per_role_would_differ_in_some_configs() -> None:
     entries = [("caller.channels", "basic,cma"), ("server.channels", "basic,cma")]
     assert workload_mistakes(*entries) == [
         "channels must be the same for all roles, or init_rpc fails; "
@@ -248,24 +248,24 @@ def test_transports_by_role_are_fine_where_they_agree() -> None:
 
 def test_the_baseline_is_pytorchs_default_for_each_tuned_knob() -> None:
     space = parsed(("num_worker_threads", "1,2"), ("transports", "shm"), ("intra_op_threads", "4"))
-    found = baseline_settings(Settings.of({}), space, workload_spec(intra_op_threads=2))
+    found = baseline_config(Config.of({}), space, workload_spec(intra_op_threads=2))
     assert found == for_all(num_worker_threads=16, transports=None, intra_op_threads=2)
 
 
 def test_a_named_baseline_stands() -> None:
     space = parsed(("num_worker_threads", "1,2"), ("rpc_timeout", "5"))
-    found = baseline_settings(threads(8), space, workload_spec())
+    found = baseline_config(threads(8), space, workload_spec())
     assert found == for_all(num_worker_threads=8, rpc_timeout=60)
 
 
 def test_a_baseline_for_all_roles_covers_a_tuned_role() -> None:
     space = parsed(("server.num_worker_threads", "1,2"))
-    assert baseline_settings(threads(8), space, workload_spec()) == threads(8)
+    assert baseline_config(threads(8), space, workload_spec()) == threads(8)
 
 
 def test_a_baseline_for_one_role_leaves_the_others_the_default() -> None:
     space = parsed(("num_worker_threads", "1,2"))
-    named = Settings.of({Dimension("server", "num_worker_threads"): 4})
-    found = baseline_settings(named, space, workload_spec())
+    named = Config.of({Dimension("server", "num_worker_threads"): 4})
+    found = baseline_config(named, space, workload_spec())
     assert found.for_role("server") == {"num_worker_threads": 4}
     assert found.for_role("caller") == {"num_worker_threads": 16}

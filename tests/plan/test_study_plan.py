@@ -7,7 +7,7 @@ import pytest
 from tests.plan.specs import for_all, threads, workload_spec
 from tuner.api import plan_mapping
 from tuner.errors import UsageError
-from tuner.plan.settings import Settings
+from tuner.plan.config import Config
 from tuner.plan.study_plan import (
     StudyPlan,
     default_study_name,
@@ -53,7 +53,7 @@ def test_every_key_is_read() -> None:
         max_blocks=7,
         epsilon="5%",
         confidence=0.9,
-        timed_part="500ms",
+        min_time="500ms",
         deadline=10,
         seed=3,
         storage="sqlite:///x.db",
@@ -68,7 +68,7 @@ def test_every_key_is_read() -> None:
         "max_blocks": 7,
         "epsilon": 0.05,
         "confidence": 0.9,
-        "timed_part_s": 0.5,
+        "min_time_s": 0.5,
         "deadline_s": 10.0,
         "seed": 3,
     }
@@ -112,7 +112,7 @@ def test_device_maps_are_no_role() -> None:
         ({"budget": "soon"}, "budget must be a duration such as 60s, 2m or 1m30s, got 'soon'"),
         ({"budget": "0s"}, "budget must be longer than zero, got 0s"),
         ({"deadline": -1}, "deadline must be longer than zero, got -1"),
-        ({"timed_part": "x"}, "timed_part must be a duration such as 60s, 2m or 1m30s, got 'x'"),
+        ({"min_time": "x"}, "min_time must be a duration such as 60s, 2m or 1m30s, got 'x'"),
         ({"epsilon": "3"}, "epsilon must lie between 0% and 100%, got 3 "
                            "(3% is written 3% or 0.03)"),
         ({"epsilon": "little"}, "epsilon must be a percentage such as 3%, got 'little'"),
@@ -202,7 +202,7 @@ def test_the_candidates_begin_with_the_baseline_and_act_differently() -> None:
     ]
 
 
-def test_settings_that_act_alike_are_measured_once() -> None:
+def test_configs_that_act_alike_are_measured_once() -> None:
     space = {"num_worker_threads": [4], "caller.num_worker_threads": [4, 8]}
     candidates = finished(space=space).candidates()
     assert [str(each) for each in candidates] == [
@@ -232,7 +232,7 @@ def test_the_fingerprint_ignores_what_a_resumed_study_may_change() -> None:
         {"objective": "step_p99_ms"},
         {"epsilon": "5%"},
         {"seed": 1},
-        {"timed_part": "1s"},
+        {"min_time": "1s"},
         {"deadline": "9s"},
     ],
 )
@@ -354,7 +354,7 @@ def test_a_workload_without_a_shipped_plan_stands_alone() -> None:
 def test_a_draft_with_mistakes_cannot_become_a_plan() -> None:
     draft = draft_plan({})
     assert draft.problems == ("workload is missing",)
-    assert draft.named_baseline == Settings.of({})
+    assert draft.named_baseline == Config.of({})
     with pytest.raises(UsageError, match="the plan: workload is missing"):
         draft.finish(workload_spec())
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.plan.specs import for_all, threads, workload_spec
-from tuner.decide.records import OBJECTIVES, Phase
-from tuner.decide.result import Observation, StudyAnswer, TrialDetail, TrialRow
 from tuner.decide.statistics import Interval
-from tuner.plan.settings import Settings
+from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan, draft_plan
 from tuner.plan.workload_spec import WorkloadSpec
+from tuner.study.answer import Observation, StudyAnswer, TrialDetail, TrialRow
+from tuner.study.records import OBJECTIVES, Phase
 from tuner.world.environment import Environment
 from tuner.world.measurement import CallPart, Quantiles
 
@@ -37,7 +37,7 @@ def study_plan(out: Path, spec: WorkloadSpec | None = None, **keys: Any) -> Stud
 
 def measured(
     trial: int,
-    settings: Settings,
+    config: Config,
     value: float,
     ci: tuple[float, float] = (math.nan, math.nan),
     *,
@@ -47,8 +47,8 @@ def measured(
     """Settings that ran, five worlds of them."""
     return TrialRow(
         trial=trial,
-        label=str(settings),
-        settings=settings.to_json(),
+        label=str(config),
+        config=config.to_json(),
         outcome=outcome,
         failure=None,
         samples=5,
@@ -60,18 +60,18 @@ def measured(
         rpc_cpu_total_ms=8.123,
         parallelism_mean=3.52,
         parallelism_max=4.0,
-        observer_effect=1.24,
-        diagnosis=f"What limits {settings}.",
+        tracing_overhead=1.24,
+        diagnosis=f"What limits {config}.",
         tied_with_best=tied,
     )
 
 
-def failed(trial: int, settings: Settings, message: str = "server failed first") -> TrialRow:
+def failed(trial: int, config: Config, message: str = "server failed first") -> TrialRow:
     """Settings whose worlds crashed, before any was measured."""
     return TrialRow(
         trial=trial,
-        label=str(settings),
-        settings=settings.to_json(),
+        label=str(config),
+        config=config.to_json(),
         outcome="crashed",
         failure=message,
         samples=0,
@@ -85,7 +85,7 @@ def failed(trial: int, settings: Settings, message: str = "server failed first")
 
 def failed_later(
     trial: int,
-    settings: Settings,
+    config: Config,
     value: float,
     ci: tuple[float, float] = (math.nan, math.nan),
     *,
@@ -93,7 +93,7 @@ def failed_later(
 ) -> TrialRow:
     """Settings that failed after three worlds were measured: what these told is kept."""
     return replace(
-        measured(trial, settings, value, ci, outcome=outcome), failure="no progress", samples=3
+        measured(trial, config, value, ci, outcome=outcome), failure="no progress", samples=3
     )
 
 
@@ -194,13 +194,13 @@ def gridded(
             spike = 20.0 if (block, trial) in ((1, 0), (3, ranked[-1])) else 1.0
             value = steps[trial] * (1 + 0.002 * block) * chance.gauss(1, 0.02) * spike
             observations.append(Observation(trial, block, phase, value))
-    settings = [for_all(**point) for point in points]
+    config = [for_all(**point) for point in points]
     rows = []
     for trial in ranked:
         threads_here = float(str(points[trial]["num_worker_threads"]))
         rows.append(
             replace(
-                measured(trial, settings[trial], steps[trial],
+                measured(trial, config[trial], steps[trial],
                          (steps[trial] * 0.97, steps[trial] * 1.03)),
                 cpu_cores=0.5 + 0.4 * math.sqrt(threads_here) * chance.uniform(0.9, 1.1),
                 parallelism_mean=min(threads_here, 4.0) * 0.8,
@@ -208,12 +208,12 @@ def gridded(
                 samples=sum(seen.trial == trial for seen in observations),
             )
         )  # fmt: skip
-    rows += [failed(trial, settings[trial]) for trial in sorted(broken)]
+    rows += [failed(trial, config[trial]) for trial in sorted(broken)]
     return study_result(
         plan,
-        baseline=settings[0],
-        best=settings[ranked[0]],
-        challenger=settings[ranked[0]],
+        baseline=config[0],
+        best=config[ranked[0]],
+        challenger=config[ranked[0]],
         blocks=blocks,
         worlds=len(observations),
         rows=tuple(rows),

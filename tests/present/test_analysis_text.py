@@ -3,11 +3,11 @@ from dataclasses import replace
 import pytest
 
 from tests.present.screen import Screen
-from tests.trace.files import KINETO, LEGACY
+from tests.trace.golden_files import KINETO, LEGACY
 from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
 from tuner.present.analysis import MOST_LISTED, Analysis, print_analysis
-from tuner.trace.events import read_traces
-from tuner.trace.schema import Trace
+from tuner.trace.files.reading import read_traces
+from tuner.trace.model.schema import Trace
 
 SECTIONS = [
     "Time by call and by operator",
@@ -34,7 +34,7 @@ def section(lines: list[str], title: str) -> list[str]:
 def served_in_turn() -> Trace:
     """Ten steps of four calls, each 1 ms of an operator, on a server of one thread."""
     made = simulate([Part("operator", 1.0)], threads=1, at_once=4, steps=10)
-    return replace(made, steps=10, observer_effect=1.25)
+    return replace(made, steps=10, tracing_overhead=1.25)
 
 
 def test_the_trace_is_described_before_its_tables() -> None:

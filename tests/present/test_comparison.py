@@ -8,10 +8,10 @@ import pytest
 
 from tests.plan.specs import for_all, threads, workload_spec
 from tests.present.results import ENVIRONMENT, ROWS, measured, study_plan, study_result
-from tuner.decide.records import OBJECTIVES
-from tuner.decide.result import StudyAnswer
 from tuner.errors import UsageError
 from tuner.present.report.comparison import Comparison, comparison_html
+from tuner.study.answer import StudyAnswer
+from tuner.study.records import OBJECTIVES
 
 
 def study(name: str, tmp_path: Path, **changes: Any) -> StudyAnswer:
@@ -40,7 +40,7 @@ def there(tmp_path: Path) -> StudyAnswer:
     )
 
 
-def test_shared_settings_stand_side_by_side(here: StudyAnswer, there: StudyAnswer) -> None:
+def test_shared_configs_stand_side_by_side(here: StudyAnswer, there: StudyAnswer) -> None:
     comparison = Comparison.of([here, there])
     assert comparison.reference == "num_worker_threads=16"
     lines = {line.label: line.cells for line in comparison.lines()}
@@ -70,7 +70,7 @@ def test_a_baseline_not_shared_is_no_reference(here: StudyAnswer, there: StudyAn
     )
 
 
-def test_settings_missing_from_one_of_three_are_blank_there(
+def test_configs_missing_from_one_of_three_are_blank_there(
     here: StudyAnswer, there: StudyAnswer
 ) -> None:
     third = replace(there, study="third")
@@ -85,7 +85,7 @@ def test_what_was_measured_differently_is_refused_with_what_differs(
     other = study(
         "other",
         tmp_path,
-        keys={"confidence": "90%", "timed_part": "1s"},
+        keys={"confidence": "90%", "min_time": "1s"},
         spec=workload_spec("caller", "server").model_copy(update={"intra_op_threads": 4}),
         objective=OBJECTIVES["cpu_ms_per_step"],
     )
@@ -99,13 +99,13 @@ def test_what_was_measured_differently_is_refused_with_what_differs(
     )
 
 
-def test_studies_without_common_settings_are_refused(here: StudyAnswer, there: StudyAnswer) -> None:
+def test_studies_without_common_configs_are_refused(here: StudyAnswer, there: StudyAnswer) -> None:
     apart = replace(there, rows=(measured(0, threads(64), 1.0),))
     with pytest.raises(UsageError, match="no settings were measured in all: here: num_worker"):
         Comparison.of([here, apart])
 
 
-def test_failed_settings_are_not_compared(here: StudyAnswer) -> None:
+def test_failed_configs_are_not_compared(here: StudyAnswer) -> None:
     assert any(row.failure for row in ROWS)
     labels = {line.label for line in Comparison.of([here, here]).lines()}
     assert labels == {row.label for row in ROWS if not row.failure}
@@ -131,14 +131,14 @@ def test_the_page_shows_it_all(here: StudyAnswer, there: StudyAnswer) -> None:
         assert text in page
 
 
-def test_equal_settings_are_known_by_whatever_name(here: StudyAnswer, there: StudyAnswer) -> None:
+def test_equal_configs_are_known_by_whatever_name(here: StudyAnswer, there: StudyAnswer) -> None:
     named = {
         "num_worker_threads=4": for_all(num_worker_threads=4, transports=None),
         "num_worker_threads=16": for_all(num_worker_threads=16, transports=None),
         "num_worker_threads=2": for_all(num_worker_threads=2, transports="uv"),
     }
     rows = tuple(
-        replace(row, label=str(named[row.label]), settings=named[row.label].to_json())
+        replace(row, label=str(named[row.label]), config=named[row.label].to_json())
         for row in there.rows
     )
     best, baseline = named["num_worker_threads=4"], named["num_worker_threads=16"]

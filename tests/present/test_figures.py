@@ -15,8 +15,7 @@ from tests.present.results import (
     study_plan,
     study_result,
 )
-from tuner.decide.records import OBJECTIVES
-from tuner.plan.settings import Settings
+from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import (
     CurvePoint,
@@ -25,6 +24,7 @@ from tuner.present.figures import (
     scaling_curve,
     study_figures,
 )
+from tuner.study.records import OBJECTIVES
 
 
 def test_threads_alone_are_one_series_from_few_to_many(plan: StudyPlan) -> None:
@@ -43,13 +43,13 @@ def test_threads_alone_are_one_series_from_few_to_many(plan: StudyPlan) -> None:
     assert list(curve.ticks) == sorted(curve.ticks)
 
 
-def test_settings_that_failed_are_no_points(plan: StudyPlan) -> None:
+def test_configs_that_failed_are_no_points(plan: StudyPlan) -> None:
     curve = scaling_curve(study_result(plan))
     assert "num_worker_threads=32" not in [p.label for p in curve.series[""]]
     assert 32.0 not in curve.ticks
 
 
-def test_settings_that_failed_after_some_worlds_are_no_points(plan: StudyPlan) -> None:
+def test_configs_that_failed_after_some_worlds_are_no_points(plan: StudyPlan) -> None:
     rows = (*ROWS, failed_later(5, threads(2), 1.0, (0.9, 1.1)))
     curve = scaling_curve(study_result(plan, rows=rows))
     assert [point.x for point in curve.points] == [1.0, 4.0, 8.0, 16.0]
@@ -76,7 +76,7 @@ def test_the_threads_of_a_second_role_make_the_series(plan: StudyPlan) -> None:
     rows = tuple(
         measured(
             trial,
-            Settings.from_json(
+            Config.from_json(
                 {
                     "caller": {"num_worker_threads": caller},
                     "server": {"num_worker_threads": server},
@@ -98,7 +98,7 @@ def test_of_one_role_the_baseline_has_its_place_by_inheritance(plan: StudyPlan) 
     rows = (
         measured(0, threads(16), 3.0),
         *(
-            measured(n, Settings.from_json({"server": {"num_worker_threads": n}}), 6.0 / n)
+            measured(n, Config.from_json({"server": {"num_worker_threads": n}}), 6.0 / n)
             for n in (1, 2, 4)
         ),
     )
@@ -118,7 +118,7 @@ def test_other_knobs_alone_stand_one_below_the_other(plan: StudyPlan) -> None:
     assert [p.x for p in curve.series[""]] == [0.0, 1.0, 2.0]
 
 
-def test_settings_without_a_number_of_threads_have_that_of_pytorch(plan: StudyPlan) -> None:
+def test_configs_without_a_number_of_threads_have_that_of_pytorch(plan: StudyPlan) -> None:
     rows = (
         measured(1, threads(4), 1.0),
         measured(2, threads(8), 2.0),
@@ -157,15 +157,15 @@ def test_when_nothing_ran_the_curve_is_empty(plan: StudyPlan) -> None:
     assert curve.ticks == {}
 
 
-def test_of_many_settings_without_a_scale_the_fastest_and_the_baseline_are_shown(
+def test_of_many_configs_without_a_scale_the_fastest_and_the_baseline_are_shown(
     plan: StudyPlan,
 ) -> None:
     orders = ["+".join(each) for each in itertools.permutations(("cma", "mpt_uv", "basic"))]
-    settings = [
+    config = [
         for_all(transports=way, channels=each) for way in ("shm", "uv", "ibv") for each in orders
     ]
-    rows = tuple(measured(trial, each, trial + 1.0) for trial, each in enumerate(settings))
-    curve = scaling_curve(study_result(plan, rows=rows, best=settings[0], baseline=settings[-1]))
+    rows = tuple(measured(trial, each, trial + 1.0) for trial, each in enumerate(config))
+    curve = scaling_curve(study_result(plan, rows=rows, best=config[0], baseline=config[-1]))
     assert [point.value for point in curve.points] == [*(n + 1.0 for n in range(15)), 18.0]
     assert curve.left_out == 2
     (figure,) = (
@@ -174,10 +174,10 @@ def test_of_many_settings_without_a_scale_the_fastest_and_the_baseline_are_shown
     assert "Shown are 16 of 18 settings" in figure.caption
 
 
-def test_what_all_settings_share_is_not_said(plan: StudyPlan) -> None:
-    settings = [for_all(num_worker_threads=n, transports="shm") for n in (1, 4)]
-    rows = tuple(measured(trial, each, trial + 1.0) for trial, each in enumerate(settings))
-    curve = scaling_curve(study_result(plan, rows=rows, best=settings[0], baseline=settings[1]))
+def test_what_all_configs_share_is_not_said(plan: StudyPlan) -> None:
+    config = [for_all(num_worker_threads=n, transports="shm") for n in (1, 4)]
+    rows = tuple(measured(trial, each, trial + 1.0) for trial, each in enumerate(config))
+    curve = scaling_curve(study_result(plan, rows=rows, best=config[0], baseline=config[1]))
     assert list(curve.series) == [""]
     assert set(legend_of(curve)) == {
         "best: num_worker_threads=1",

@@ -7,10 +7,10 @@ from markdown_it import MarkdownIt
 
 from tests.plan.specs import threads
 from tests.present.results import ROWS, failed, measured, nothing_ran, study_result
-from tuner.decide.result import TrialDetail
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.notes import FOLDED_WIDTH, study_note, trial_notes
 from tuner.present.wording import verdict_sentence
+from tuner.study.answer import TrialDetail
 from tuner.world.measurement import Quantiles
 
 QUANTILES = Quantiles(p5=1.5, p25=1.75, p50=2.0, p75=2.5, p95=3.0, p99=12.345)
@@ -30,7 +30,7 @@ def test_the_note_on_a_study_begins_with_the_verdict(plan: StudyPlan) -> None:
     assert "rpc.TensorPipeRpcBackendOptions(num_worker_threads=4)" in note
 
 
-def test_every_settings_is_a_row_of_the_table(plan: StudyPlan) -> None:
+def test_every_config_is_a_row_of_the_table(plan: StudyPlan) -> None:
     note = study_note(study_result(plan))
     assert "| trial | num_worker_threads | median step time (ms) | 95 % interval |" in note
     assert "| 1 | 4 | 2 | 1.9-2.1 | 5 | 1.75 | 8.12 | 3.5/4 | best |" in note
@@ -73,7 +73,7 @@ def test_a_mark_of_the_dashboard_that_misleads_is_explained(plan: StudyPlan) -> 
     assert "The dashboard marks" not in study_note(study_result(plan))
 
 
-def test_a_mark_on_eliminated_settings_is_none(plan: StudyPlan) -> None:
+def test_a_mark_on_eliminated_configs_is_none(plan: StudyPlan) -> None:
     # Optuna's best trial is one that was completed.
     rows = (measured(3, threads(1), 1.0, outcome="eliminated"), *ROWS[:3])
     assert "The dashboard marks" not in study_note(study_result(plan, rows=rows))

@@ -2,15 +2,15 @@ import threading
 from dataclasses import replace
 
 from tests.present.screen import Screen
-from tuner.decide.progress import Snapshot
 from tuner.present.progress import LiveProgress, PlainProgress, progress_for, snapshot_line
+from tuner.searching.progress import Snapshot
 
 RACING = Snapshot(
     phase="race",
     block=7,
     worlds=48,
     traced=6,
-    settings=6,
+    configs=6,
     survivors=5,
     leader="transports=shm",
     leader_value=1.8042,
@@ -21,11 +21,11 @@ RACING = Snapshot(
 
 def test_a_race_says_the_block_the_survivors_and_the_leader() -> None:
     assert snapshot_line(RACING) == (
-        "racing · block 7 · 5 of 6 settings left · leader transports=shm (1.8 ms) · 9.1s left"
+        "racing · block 7 · 5 of 6 configurations left · leader transports=shm (1.8 ms) · 9.1s left"
     )
 
 
-def test_calibrating_counts_the_settings_that_were_tried() -> None:
+def test_calibrating_counts_the_configs_that_were_tried() -> None:
     snapshot = replace(
         RACING,
         phase="calibration",
@@ -35,7 +35,7 @@ def test_calibrating_counts_the_settings_that_were_tried() -> None:
         leader_value=None,
         remaining_s=58,
     )
-    assert snapshot_line(snapshot) == "calibrating · 2 of 6 settings · 58s left"
+    assert snapshot_line(snapshot) == "calibrating · 2 of 6 configurations · 58s left"
 
 
 def test_confirming_says_so() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from tests.plan.specs import threads
 from tests.present.results import FASTER, big_study, failed, measured, nothing_ran, study_result
-from tuner.decide.result import StudyAnswer
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import study_figures
 from tuner.present.report.study_report import notebook_html, report_html, write_report
-from tuner.study_result import StudyResult
+from tuner.present.study_result import StudyResult
+from tuner.study.answer import StudyAnswer
 
 MOST_BYTES = 3_000_000
 NEVER_CLOSED = {"meta", "link", "br", "path", "use", "img"}
@@ -81,13 +81,13 @@ def test_every_id_is_there_once_and_every_link_leads_to_one(tmp_path: Path) -> N
         assert link.startswith("data:") or link[1:] in found.ids
 
 
-def test_the_table_has_every_settings_and_marks_the_best(plan: StudyPlan) -> None:
+def test_the_table_has_every_config_and_marks_the_best(plan: StudyPlan) -> None:
     found = page(study_result(plan))
-    settings = said(found.text["settings"])
+    config = said(found.text["configs"])
     for cell in ("num_worker_threads", "median step time (ms)", "1.9-2.1", "best, ", "3.5/4"):
-        assert cell.removesuffix(", ") in settings
-    assert "eliminated" in settings
-    assert "crashed" in settings
+        assert cell.removesuffix(", ") in config
+    assert "eliminated" in config
+    assert "crashed" in config
 
 
 def test_the_failures_tell_why_and_where_to_look(plan: StudyPlan) -> None:

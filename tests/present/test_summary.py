@@ -8,12 +8,12 @@ from tests.plan.specs import threads
 from tests.present.results import ROWS, nothing_ran, study_plan, study_result
 from tests.present.screen import Screen
 from tuner.command_line import print_json
-from tuner.decide.result import StudyAnswer
-from tuner.plan.folder import StudyFolder
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.config import init_rpc_lines
 from tuner.present.summary import print_interruption, print_summary
 from tuner.present.wording import tied_sentence, verdict_sentence
+from tuner.recommended.snippet import init_rpc_lines
+from tuner.study.answer import StudyAnswer
+from tuner.study.folder import StudyFolder
 
 
 def summary(result: StudyAnswer, *, terminal: bool = False, width: int = 120) -> str:
@@ -88,7 +88,7 @@ def test_the_json_document_is_that_of_the_contract(
     document = json_document(study_result(plan), capsysbinary)
     trials = document.pop("trials")
     assert document == {
-        "format": 1,
+        "format": 2,
         "study": "udf",
         "workload": "udf",
         "objective": "step_ms",
@@ -98,7 +98,7 @@ def test_the_json_document_is_that_of_the_contract(
         "verdict": "better",
         "speedup": {"estimate": 1.5, "ci_low": 1.4, "ci_high": 1.62},
         "challenger": {
-            "settings": {"*": {"num_worker_threads": 4}},
+            "config": {"*": {"num_worker_threads": 4}},
             "speedup": {"estimate": 1.5, "ci_low": 1.4, "ci_high": 1.62},
         },
         "why": {
@@ -111,7 +111,7 @@ def test_the_json_document_is_that_of_the_contract(
         "elapsed_s": 42.3,
     }
     assert trials[0] == {
-        "settings": {"*": {"num_worker_threads": 4}},
+        "config": {"*": {"num_worker_threads": 4}},
         "outcome": "completed",
         "failure": None,
         "samples": 5,
@@ -123,7 +123,7 @@ def test_the_json_document_is_that_of_the_contract(
         "rpc_cpu_total_ms": 8.123,
         "parallelism_mean": 3.52,
         "parallelism_max": 4.0,
-        "observer_effect": 1.24,
+        "tracing_overhead": 1.24,
         "diagnosis": "What limits num_worker_threads=4.",
         "tied_with_best": True,
     }

@@ -16,10 +16,10 @@ from tests.present.results import (
     study_result,
 )
 from tests.present.screen import Screen
-from tuner.decide.result import StudyAnswer, TrialRow
-from tuner.plan.settings import Settings
+from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.tables import failure_lines, trials_table, write_trials_csv
+from tuner.study.answer import StudyAnswer, TrialRow
 
 
 def printed(result: StudyAnswer, width: int = 120) -> list[list[str]]:
@@ -29,7 +29,7 @@ def printed(result: StudyAnswer, width: int = 120) -> list[list[str]]:
     return [line.split() for line in screen.lines if line.strip(" ─")]
 
 
-def test_the_table_has_a_row_per_settings_with_what_was_measured(plan: StudyPlan) -> None:
+def test_the_table_has_a_row_per_config_with_what_was_measured(plan: StudyPlan) -> None:
     *header, first, second, baseline, eliminated, failure = printed(study_result(plan))
     assert [" ".join(line) for line in header] == [
         "num_worker_ step 95 % CPU RPC at",
@@ -53,7 +53,7 @@ def test_one_world_has_no_interval(plan: StudyPlan) -> None:
 
 
 def test_there_is_a_column_for_each_tuned_knob_of_each_role(tmp_path: Path) -> None:
-    best = Settings.from_json(
+    best = Config.from_json(
         {"*": {"transports": ["shm", "uv"]}, "server": {"num_worker_threads": 4}}
     )
     baseline = for_all(transports=None)
@@ -78,7 +78,7 @@ def test_the_confidence_and_the_unit_are_those_of_the_plan(tmp_path: Path) -> No
     assert "(ms)" in header[1]
 
 
-def test_when_nothing_ran_no_settings_are_marked_best(plan: StudyPlan) -> None:
+def test_when_nothing_ran_no_configs_are_marked_best(plan: StudyPlan) -> None:
     *_, baseline, other = printed(nothing_ran(plan))
     assert baseline == ["16", "0", "crashed,", "baseline"]
     assert other == ["4", "0", "crashed"]
@@ -109,17 +109,17 @@ def csv(plan: StudyPlan, tmp_path: Path) -> pd.DataFrame:
 
 def test_the_csv_has_its_version_and_a_column_per_field(csv: pd.DataFrame) -> None:
     assert list(csv.columns) == ["format", *(field.name for field in fields(TrialRow))]
-    assert set(csv["format"]) == {1}
+    assert set(csv["format"]) == {2}
 
 
-def test_the_csv_has_a_line_per_settings(csv: pd.DataFrame) -> None:
+def test_the_csv_has_a_line_per_config(csv: pd.DataFrame) -> None:
     assert list(csv["label"]) == [row.label for row in ROWS]
     assert list(csv["value"])[:4] == [2.0, 2.05, 3.0, 6.0]
     assert list(csv["tied_with_best"]) == [True, True, False, False, False]
 
 
-def test_the_settings_in_the_csv_read_back(csv: pd.DataFrame) -> None:
-    found = [Settings.from_json(json.loads(text)) for text in csv["settings"]]
+def test_the_configs_in_the_csv_read_back(csv: pd.DataFrame) -> None:
+    found = [Config.from_json(json.loads(text)) for text in csv["config"]]
     assert found == [threads(count) for count in (4, 8, 16, 1, 32)]
 
 

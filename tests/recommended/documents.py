@@ -6,9 +6,9 @@ from typing import Any
 
 from tests.plan.specs import for_all, workload_spec
 from tests.present.results import ENVIRONMENT, measured, study_plan, study_result
-from tuner.plan.settings import Settings
+from tuner.plan.config import Config
 from tuner.plan.workload_spec import WorkloadSpec
-from tuner.present.config import recommendation_of
+from tuner.recommended.building import recommendation_of
 from tuner.recommended.model import Recommendation
 from tuner.world.environment import Environment
 
@@ -21,7 +21,7 @@ OF_EVERY_KNOB = for_all(
     device_maps="worker1:0-1+1-0",
     intra_op_threads=2,
 )
-BY_ROLE = Settings.from_json(
+BY_ROLE = Config.from_json(
     {
         "*": {"num_worker_threads": 8, "transports": ["uv", "shm"], "channels": ["basic", "cma"]},
         "agent": {"num_worker_threads": 2, "rpc_timeout": 9.5, "devices": None},
@@ -32,23 +32,23 @@ AGENT = workload_spec("agent", "observer", "observer")
 
 
 def recommendation(
-    settings: Settings,
+    config: Config,
     spec: WorkloadSpec | None = None,
     environment: Environment = ENVIRONMENT,
     **changes: Any,
 ) -> Recommendation:
     """These settings, recommended against 16 threads unless `changes` say otherwise."""
     plan = study_plan(Path("studies/udf"), spec)
-    row = measured(1, settings, 2.0, (1.9, 2.1))
+    row = measured(1, config, 2.0, (1.9, 2.1))
     answer = study_result(
         plan,
-        **{"best": settings, "challenger": settings, "rows": (row,), **changes},
+        **{"best": config, "challenger": config, "rows": (row,), **changes},
         environment=environment,
     )
     return recommendation_of(answer)
 
 
-def document(settings: Settings = BY_ROLE, spec: WorkloadSpec = AGENT) -> dict[str, Any]:
+def document(config: Config = BY_ROLE, spec: WorkloadSpec = AGENT) -> dict[str, Any]:
     """The content of `recommended.json` as data that may be spoilt."""
-    found: dict[str, Any] = json.loads(recommendation(settings, spec).model_dump_json())
+    found: dict[str, Any] = json.loads(recommendation(config, spec).model_dump_json())
     return found

@@ -11,7 +11,7 @@ import pytest
 from tests.plan.specs import threads, workload_spec
 from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, document, recommendation
 from tuner.errors import UsageError
-from tuner.plan.settings import Settings
+from tuner.plan.config import Config
 from tuner.recommended.files import as_json, as_toml, read_recommendation
 from tuner.recommended.model import Recommendation
 
@@ -35,9 +35,9 @@ def test_what_is_written_is_read_back(
 
 
 def test_pytorchs_own_choice_for_a_role_has_a_word_in_toml() -> None:
-    settings = Settings.from_json({"*": {"devices": ["cuda:0"]}, "observer": {"devices": None}})
-    found = tomllib.loads(as_toml(recommendation(settings, AGENT)))
-    assert found["settings"] == {"*": {"devices": ["cuda:0"]}, "observer": {"devices": "default"}}
+    config = Config.from_json({"*": {"devices": ["cuda:0"]}, "observer": {"devices": None}})
+    found = tomllib.loads(as_toml(recommendation(config, AGENT)))
+    assert found["config"] == {"*": {"devices": ["cuda:0"]}, "observer": {"devices": "default"}}
 
 
 def refusal(path: Path, content: str | bytes) -> str:
@@ -58,11 +58,11 @@ def refusal(path: Path, content: str | bytes) -> str:
         ("r.json", "[" * 100_000, "not valid JSON: "),
         ("r.json", "[1, 2]", "it must hold an object, got [1, 2]"),
         ("r.json", "{}", "format is missing"),
-        ("r.json", '{"format": "2"}', "format must be 2, got '2'"),
-        ("r.json", '{"format": true}', "format must be 2, got True"),
+        ("r.json", '{"format": "2"}', "format must be 3, got '2'"),
+        ("r.json", '{"format": true}', "format must be 3, got True"),
         ("r.toml", "format = ", "not valid TOML: "),
         ("r.toml", b"\xff", "not valid TOML: "),
-        ("r.toml", "format = 2.0", "format must be 2, got 2.0"),
+        ("r.toml", "format = 2.0", "format must be 3, got 2.0"),
         ("r.toml", f"format = {'[' * 20_000}", "not valid TOML: "),
     ],
 )
@@ -82,15 +82,15 @@ def test_what_is_no_recommendation_is_damaged(
         ("trial", -3, "trial must be greater than or equal to 0, got -3"),
         ("colour", "blue", "unknown key colour"),
         ("speedup", {"estimate": "fast"}, "speedup.estimate must be a valid number, got 'fast'"),
-        ("settings", {"*": {"num_worker_threads": 0}},
-         "settings: num_worker_threads must be at least 1, got 0"),
-        ("settings", {"*": {"num_worker_threads": "8"}},
-         "settings: *.num_worker_threads must be 8, got '8'"),
-        ("settings", {"*": {"num_worker_thread": 8}},
-         "settings: unknown knob 'num_worker_thread'; did you mean num_worker_threads?"),
-        ("settings", {"agnet": {"num_worker_threads": 8}},
-         "settings: unknown role 'agnet'; did you mean agent?"),
-        ("settings", 8, "settings must be an object by role, got 8"),
+        ("config", {"*": {"num_worker_threads": 0}},
+         "config: num_worker_threads must be at least 1, got 0"),
+        ("config", {"*": {"num_worker_threads": "8"}},
+         "config: *.num_worker_threads must be 8, got '8'"),
+        ("config", {"*": {"num_worker_thread": 8}},
+         "config: unknown knob 'num_worker_thread'; did you mean num_worker_threads?"),
+        ("config", {"agnet": {"num_worker_threads": 8}},
+         "config: unknown role 'agnet'; did you mean agent?"),
+        ("config", 8, "config must be an object by role, got 8"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_in_a_sentence(
@@ -112,14 +112,14 @@ def test_all_that_is_wrong_is_told_together(tmp_path: Path) -> None:
 
 
 def test_a_newer_file_asks_for_a_newer_version(tmp_path: Path) -> None:
-    message = refusal(tmp_path / "r.json", json.dumps({**document(), "format": 3, "more": 1}))
-    assert "was written by a newer rpc-tuner (format 3; this version reads format 2)" in message
+    message = refusal(tmp_path / "r.json", json.dumps({**document(), "format": 4, "more": 1}))
+    assert "was written by a newer rpc-tuner (format 4; this version reads format 3)" in message
     assert message.endswith("upgrade rpc-tuner")
 
 
 def test_an_older_file_is_to_be_exported_again(tmp_path: Path) -> None:
     message = refusal(tmp_path / "r.json", json.dumps({"format": 1, "study": "my study"}))
-    assert "was written by an older rpc-tuner (format 1; this version reads format 2)" in message
+    assert "was written by an older rpc-tuner (format 1; this version reads format 3)" in message
     assert message.endswith("export again: python -m tuner.export 'my study' --format json")
 
 

@@ -11,7 +11,7 @@ import pytest
 import tuner.recommended
 from tests.plan.specs import threads, workload_spec
 from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, document, recommendation
-from tuner.plan.settings import Settings
+from tuner.plan.config import Config
 from tuner.recommended.model import Recommendation, json_schema
 
 SCHEMA = Path(tuner.recommended.__file__).with_name("recommended.schema.json")
@@ -42,7 +42,7 @@ def test_what_is_written_follows_the_schema_and_is_read_back(each: Recommendatio
     assert Recommendation.model_validate_json(written, strict=True) == each
 
 
-def test_every_role_gets_what_the_settings_say() -> None:
+def test_every_role_gets_what_the_configs_say() -> None:
     found = recommendation(BY_ROLE, AGENT)
     assert found.roles == ("agent", "observer")
     assert found.values_of("agent") == {
@@ -59,31 +59,31 @@ def test_the_date_has_a_time_zone() -> None:
 
 
 WRONG: list[tuple[tuple[str | int, ...], Any]] = [
-    (("settings",), None),
-    (("settings",), []),
-    (("settings", "*"), 8),
-    (("settings", "*", "num_worker_threads"), 0),
-    (("settings", "*", "num_worker_threads"), 4097),
-    (("settings", "*", "num_worker_threads"), "8"),
-    (("settings", "*", "num_worker_threads"), 2.5),
-    (("settings", "*", "num_worker_threads"), True),
-    (("settings", "*", "num_worker_threads"), None),
-    (("settings", "*", "num_worker_thread"), 8),
-    (("settings", "*", "transports"), "shm"),
-    (("settings", "*", "transports"), []),
-    (("settings", "*", "transports"), ["smoke"]),
-    (("settings", "*", "transports"), ["uv", "uv"]),
-    (("settings", "*", "channels"), 3),
-    (("settings", "*", "rpc_timeout"), 0),
-    (("settings", "*", "rpc_timeout"), "60"),
-    (("settings", "*", "rpc_timeout"), False),
-    (("settings", "*", "devices"), ["0"]),
-    (("settings", "*", "device_maps"), {}),
-    (("settings", "*", "device_maps"), {"worker1": {}}),
-    (("settings", "*", "device_maps"), {"worker1": {"0": "1"}}),
-    (("settings", "*", "device_maps"), "worker1:0-1"),
+    (("config",), None),
+    (("config",), []),
+    (("config", "*"), 8),
+    (("config", "*", "num_worker_threads"), 0),
+    (("config", "*", "num_worker_threads"), 4097),
+    (("config", "*", "num_worker_threads"), "8"),
+    (("config", "*", "num_worker_threads"), 2.5),
+    (("config", "*", "num_worker_threads"), True),
+    (("config", "*", "num_worker_threads"), None),
+    (("config", "*", "num_worker_thread"), 8),
+    (("config", "*", "transports"), "shm"),
+    (("config", "*", "transports"), []),
+    (("config", "*", "transports"), ["smoke"]),
+    (("config", "*", "transports"), ["uv", "uv"]),
+    (("config", "*", "channels"), 3),
+    (("config", "*", "rpc_timeout"), 0),
+    (("config", "*", "rpc_timeout"), "60"),
+    (("config", "*", "rpc_timeout"), False),
+    (("config", "*", "devices"), ["0"]),
+    (("config", "*", "device_maps"), {}),
+    (("config", "*", "device_maps"), {"worker1": {}}),
+    (("config", "*", "device_maps"), {"worker1": {"0": "1"}}),
+    (("config", "*", "device_maps"), "worker1:0-1"),
     (("baseline", "*", "num_worker_threads"), -1),
-    (("challenger", "settings", "*", "num_worker_threads"), -1),
+    (("challenger", "config", "*", "num_worker_threads"), -1),
     (("format",), "2"),
     (("trial",), -1),
     (("trial",), "1"),
@@ -133,17 +133,17 @@ def test_what_must_be_there(key: str) -> None:
         Recommendation.model_validate_json(json.dumps(spoilt), strict=True)
 
 
-def test_settings_of_a_role_that_is_not_there_are_refused() -> None:
-    settings = Settings.from_json({"agnet": {"num_worker_threads": 2}})
+def test_configs_of_a_role_that_is_not_there_are_refused() -> None:
+    config = Config.from_json({"agnet": {"num_worker_threads": 2}})
     with pytest.raises(ValueError, match="unknown role 'agnet'; did you mean agent"):
-        recommendation(settings, AGENT)
+        recommendation(config, AGENT)
 
 
 @pytest.mark.parametrize("place", ["baseline", "challenger"])
 def test_a_role_that_is_not_there_is_refused_everywhere(place: str) -> None:
     document = recommendation(threads(4)).model_dump(mode="json")
     wrong = {"nobody": {"num_worker_threads": 4}}
-    document[place] = wrong if place == "baseline" else {"settings": wrong}
+    document[place] = wrong if place == "baseline" else {"config": wrong}
     with pytest.raises(ValueError, match="unknown role 'nobody'"):
         Recommendation.model_validate(document)
 

@@ -11,13 +11,13 @@ from tests.present.results import FASTER, study_plan, study_result
 from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, recommendation
 from tuner import search
 from tuner.api import plan_mapping
-from tuner.plan.settings import Settings
+from tuner.plan.config import Config
 from tuner.plan.study_plan import PlanDraft, StudyPlan, draft_plan
 from tuner.plan.workload_spec import WorkloadSpec
-from tuner.present.config import recommendation_of
+from tuner.recommended.building import recommendation_of
 from tuner.recommended.model import Recommendation
 from tuner.recommended.recheck import recheck_command
-from tuner.world.local import LocalLauncher
+from tuner.world.local.launcher import LocalLauncher
 
 
 def drafted(each: Recommendation, monkeypatch: pytest.MonkeyPatch) -> PlanDraft:
@@ -41,23 +41,23 @@ def planned(each: Recommendation, spec: WorkloadSpec, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("settings", "spec"),
+    ("config", "spec"),
     [
         (threads(4), workload_spec()),
         (OF_EVERY_KNOB, workload_spec(cuda_devices=2)),
         (BY_ROLE, AGENT),
-        (Settings.from_json({"*": {"transports": None, "rpc_timeout": 0.5}}), workload_spec()),
+        (Config.from_json({"*": {"transports": None, "rpc_timeout": 0.5}}), workload_spec()),
     ],
 )
-def test_it_measures_the_settings_and_the_baseline(
-    settings: Settings, spec: WorkloadSpec, monkeypatch: pytest.MonkeyPatch
+def test_it_measures_the_configs_and_the_baseline(
+    config: Config, spec: WorkloadSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    each = recommendation(settings, spec)
+    each = recommendation(config, spec)
     plan = planned(each, spec, monkeypatch)
-    assert plan.space.grid() == [settings]
+    assert plan.space.grid() == [config]
     first, second = plan.candidates()
     assert first.for_role("server")["num_worker_threads"] == 16
-    assert second == settings
+    assert second == config
     assert plan.name == "udf-check"
     assert plan.workload.reference == "udf"
     assert plan.measuring.objective == "step_ms"
@@ -102,7 +102,7 @@ def test_the_objective_is_named_unless_it_is_the_usual_one() -> None:
 
 def test_it_measures_as_it_was_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     keys: dict[str, Any] = {
-        "timed_part": "1s",
+        "min_time": "1s",
         "epsilon": "1%",
         "confidence": "90%",
         "deadline": "77s",
@@ -111,4 +111,4 @@ def test_it_measures_as_it_was_measured(monkeypatch: pytest.MonkeyPatch, tmp_pat
     again = planned(recommendation_of(study_result(plan)), plan.workload, monkeypatch)
     assert again.measuring == plan.measuring
     usual = recommendation_of(study_result(study_plan(tmp_path)))
-    assert "--timed-part" not in recheck_command(usual)
+    assert "--min-time" not in recheck_command(usual)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal
 
-from tuner.trace.document import TraceRank
-from tuner.trace.schema import Trace, make_calls, make_operators
+from tuner.trace.model.document import TraceRank
+from tuner.trace.model.schema import Trace, make_calls, make_operators
 
 MS = 1_000_000
 """Nanoseconds in a millisecond."""

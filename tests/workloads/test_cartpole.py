@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tests.fakes import order
 from tests.workloads.workload_contract import WorkloadContract, launcher
-from tuner.world.local import LocalLauncher
+from tuner.world.local.launcher import LocalLauncher
 from tuner.world.measurement import Measurement
 from workloads import Rank, WorkloadError, World, cartpole, cartpole_agent
 from workloads.cartpole import (

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tests.fakes import order
 from tests.workloads.workload_contract import WorkloadContract, launcher
-from tuner.world.local import LocalLauncher
+from tuner.world.local.launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
 from workloads import Rank, WorkloadError, World, parameter_server
 from workloads.models import Batch, make_batches, make_model

@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 
 from tests.fakes import order
-from tuner.world.local import LocalLauncher
+from tuner.world.local.launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
 
 

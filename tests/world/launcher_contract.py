@@ -3,9 +3,9 @@
 import pytest
 
 from tests.fakes import order
-from tuner.decide.records import Record
 from tuner.errors import UsageError
 from tuner.plan.workload_spec import WorkloadSpec
+from tuner.study.records import Record
 from tuner.world.launcher import Launcher
 from tuner.world.measurement import Failure, Measurement
 
@@ -53,9 +53,7 @@ class LauncherContract:
         assert all(rank.threads >= 2 for rank in outcome.ranks)
         assert outcome.cpu_cores == pytest.approx(outcome.cpu_s / outcome.wall_s)
 
-    def test_a_calibration_lasts_the_timed_part(
-        self, launcher: Launcher, spec: WorkloadSpec
-    ) -> None:
+    def test_a_calibration_lasts_the_min_time(self, launcher: Launcher, spec: WorkloadSpec) -> None:
         outcome = launcher.run(order(spec, steps=None))
         assert isinstance(outcome, Measurement)
         assert outcome.wall_s >= 0.05

@@ -8,7 +8,7 @@ class TestFakeLauncher(LauncherContract):
     @pytest.fixture
     def launcher(self) -> FakeLauncher:
         return FakeLauncher(
-            fails=lambda settings, world: (
-                "init-failed" if settings.for_role("server").get("transports") == ("ibv",) else None
+            fails=lambda config, world: (
+                "init-failed" if config.for_role("server").get("transports") == ("ibv",) else None
             )
         )

@@ -4,10 +4,10 @@ import pytest
 import torch.distributed.rpc as rpc
 from torch.distributed.rpc import constants
 
-from tuner.plan.agent_options import agent_options
 from tuner.plan.knobs import CHANNELS, NUM_WORKER_THREADS, RPC_TIMEOUT, TRANSPORTS, Value
 from tuner.torch_private.agent import tensorpipe_options
 from tuner.torch_private.support import missing_support
+from tuner.world.agent_options import agent_options
 
 
 def test_this_torch_has_what_the_tuner_needs() -> None:
@@ -34,7 +34,7 @@ def test_torch_refuses_unknown_names() -> None:
         rpc.TensorPipeRpcBackendOptions(_transports=["carrier_pigeon"])
 
 
-def test_settings_reach_the_options() -> None:
+def test_configs_reach_the_options() -> None:
     values: dict[str, Value] = {
         "num_worker_threads": 3,
         "rpc_timeout": 7.5,
@@ -46,6 +46,6 @@ def test_settings_reach_the_options() -> None:
     assert options.init_method == "file:///nowhere"
 
 
-def test_missing_settings_keep_the_defaults_of_torch() -> None:
+def test_missing_configs_keep_the_defaults_of_torch() -> None:
     options = tensorpipe_options(**agent_options({}), init_method="file:///nowhere")
     assert options.num_worker_threads == NUM_WORKER_THREADS.default

@@ -1,1 +1,1 @@
-"""Stage 4: which is best. The race, the verdict, and the study that holds every measurement."""
+"""Which is best: pure functions of arrays of observations, so that they can be simulated."""

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tuner.decide.records import FloatArray
-from tuner.decide.statistics import differences, interval, shown_less, typical
+from tuner.decide.statistics import FloatArray, differences, interval, shown_less, typical
 
 FIRST_LOOK = 8
 LOOK_GROWTH = 1.4
-HOPELESS_BLOCKS = 4
-HOPELESS_RATIO = 1.5
+DOMINATED_BLOCKS = 4
+DOMINATED_RATIO = 1.5
 # Below this many blocks a race has no time to certify anything.
 RACE_FROM_BLOCKS = 150
 # CPU costs nearer than this are the same cost: the measurement cannot tell them apart.
@@ -86,14 +85,14 @@ def spent_alpha(alpha: float, look: int, previous: int, cap: int) -> float:
     return alpha * ((look / cap) ** 2 - (previous / cap) ** 2)
 
 
-def hopeless(matrix: FloatArray, candidates: Sequence[int]) -> dict[int, str]:
+def dominated(matrix: FloatArray, candidates: Sequence[int]) -> dict[int, str]:
     """The candidates that were slower than the best one by more than 1.5x in every block."""
     best = incumbent(matrix, candidates)
     found = {}
     for candidate in candidates:
         behind = matrix[:, candidate] - matrix[:, best]
         behind = behind[~np.isnan(behind)]
-        if len(behind) >= HOPELESS_BLOCKS and (behind > math.log(HOPELESS_RATIO)).all():
+        if len(behind) >= DOMINATED_BLOCKS and (behind > math.log(DOMINATED_RATIO)).all():
             found[candidate] = (
                 f"at least {math.exp(behind.min()):.2g} times the best in each of "
                 f"{len(behind)} blocks"
@@ -109,9 +108,9 @@ def halve(
     `initial` is the number of candidates at the start, `fraction` the part of the race's budget
     that is spent.
     """
-    if len(matrix) < HOPELESS_BLOCKS:
+    if len(matrix) < DOMINATED_BLOCKS:
         return Decision(finished=fraction >= 1)
-    dropped = hopeless(matrix, candidates)
+    dropped = dominated(matrix, candidates)
     if fraction >= 1:
         return Decision(dropped, finished=True)
     left = [candidate for candidate in candidates if candidate not in dropped]
@@ -138,7 +137,7 @@ def race(
 ) -> Decision:
     """One look of the race, if the number of blocks is one to look at."""
     blocks = len(matrix)
-    if blocks == HOPELESS_BLOCKS and (dropped := hopeless(matrix, candidates)):
+    if blocks == DOMINATED_BLOCKS and (dropped := dominated(matrix, candidates)):
         return Decision(dropped, finished=len(dropped) == len(candidates) - 1)
     at = looks(cap)
     if blocks not in at or len(candidates) < 2:
@@ -157,7 +156,7 @@ def race(
     done = (
         len(left) == 1
         or blocks >= cap
-        or bool(certified(matrix, left, alpha=alpha, log_epsilon=rules.log_epsilon))
+        or bool(near_optimal(matrix, left, alpha=alpha, log_epsilon=rules.log_epsilon))
     )
     return Decision(dropped, finished=done)
 
@@ -168,7 +167,7 @@ def look_alpha(blocks: int, *, initial: int, cap: int, rules: Rules) -> float:
     return spent_alpha(rules.alpha, min(blocks, cap), previous, cap) / max(1, initial - 1)
 
 
-def certified(
+def near_optimal(
     matrix: FloatArray, candidates: Sequence[int], *, alpha: float, log_epsilon: float
 ) -> list[int]:
     """The candidates shown to be at most epsilon slower than each of the others."""

@@ -4,9 +4,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy import stats
 
-from tuner.decide.records import FloatArray
+FloatArray = npt.NDArray[np.float64]
 
 TRIM = 0.2
 _MAX_EXPONENT = math.log(1e300)

@@ -4,8 +4,7 @@ import math
 from dataclasses import dataclass
 
 from tuner.decide.race import Rules
-from tuner.decide.records import FloatArray
-from tuner.decide.statistics import Interval, differences, interval
+from tuner.decide.statistics import FloatArray, Interval, differences, interval
 from tuner.decide.verdict_kind import VerdictKind
 
 # An answer that is clear is still worth the budget until its interval is this narrow.

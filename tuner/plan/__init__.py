@@ -1,1 +1,1 @@
-"""Stage 1: what to try. Settings, the search space, and the plan of a study."""
+"""What to try: knobs, search space, configuration, and the plan of a study."""

@@ -6,10 +6,11 @@ The names and defaults are those of `torch.distributed.rpc.TensorPipeRpcBackendO
 the command process never imports.
 """
 
-import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from tuner.text import did_you_mean
 
 DEFAULT_WORD = "default"
 
@@ -112,7 +113,7 @@ class NamesKnob(ListKnob):
         for name in names:
             if name not in self.known:
                 singular = self.name.removesuffix("s")
-                raise ValueError(f"unknown {singular} {name!r}{nearest(name, self.known)}")
+                raise ValueError(f"unknown {singular} {name!r}{did_you_mean(name, self.known)}")
         if len(set(names)) < len(names):
             raise ValueError(f"{self.name} names one twice: {'+'.join(names)}")
         return names
@@ -198,12 +199,6 @@ def _device(knob: str, raw: object) -> int:
     if not text.isdecimal():
         raise ValueError(f"{knob} takes device indices from 0, got {raw!r}")
     return int(text)
-
-
-def nearest(word: str, known: Sequence[str]) -> str:
-    """The tail of an unknown-name message: the nearest right name if one is near, else all."""
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]}?" if close else f"; known: {', '.join(known)}"
 
 
 NUM_WORKER_THREADS = IntegerKnob(

@@ -46,17 +46,3 @@ def parse_fraction(raw: object) -> float:
     if not 0 < fraction < 1:
         raise ValueError(f"must lie between 0% and 100%, got {raw} (3% is written 3% or 0.03)")
     return fraction
-
-
-def format_duration(seconds: float) -> str:
-    """`90 s` as `1m30s`, `42.3 s` as `42s`; below ten seconds with one decimal."""
-    if seconds < 9.95:
-        return f"{seconds:.1f}s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes}m{rest:02d}s" if rest else f"{minutes}m"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02d}m"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from tuner.plan.config import ALL_ROLES, Config, Dimension, default_value
 from tuner.plan.knobs import (
     CUDA_ONLY,
     KNOBS,
@@ -15,13 +16,12 @@ from tuner.plan.knobs import (
     Knob,
     SecondsKnob,
     Value,
-    nearest,
 )
-from tuner.plan.settings import ALL_ROLES, Dimension, Settings, default_value
 from tuner.plan.workload_spec import WorkloadSpec
+from tuner.text import did_you_mean
 
 # Beyond this no budget measures a grid; it is a slip of the keyboard.
-MAX_SETTINGS = 2000
+MAX_CONFIGS = 2000
 
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?::(-?\d+))?")
 
@@ -51,8 +51,8 @@ class Space:
             axes[dimension], mistakes = _read_values(KNOBS[dimension.knob], raw)
             problems += [f"{dimension}: {mistake}" for mistake in mistakes]
         space = cls(tuple((dimension, values) for dimension, values in axes.items() if values))
-        if space.size > MAX_SETTINGS:
-            problems.append(f"{space.size} settings are more than {MAX_SETTINGS}")
+        if space.size > MAX_CONFIGS:
+            problems.append(f"{space.size} settings are more than {MAX_CONFIGS}")
         return space, problems
 
     @property
@@ -65,10 +65,10 @@ class Space:
         """The tuned dimensions, in the order given."""
         return tuple(dimension for dimension, _ in self.axes)
 
-    def grid(self) -> list[Settings]:
+    def grid(self) -> list[Config]:
         """Every settings of the space, the last axis varying fastest."""
         combinations = itertools.product(*(values for _, values in self.axes))
-        return [Settings.of(zip(self.dimensions, chosen, strict=True)) for chosen in combinations]
+        return [Config.of(zip(self.dimensions, chosen, strict=True)) for chosen in combinations]
 
     def to_json(self) -> dict[str, list[object]]:
         """The values by dimension, as a plan file would say them."""
@@ -86,7 +86,9 @@ def check_against_workload(
     by_dimension = dict(axes)
     for dimension, values in by_dimension.items():
         if dimension.role not in (ALL_ROLES, *spec.roles):
-            problems[f"unknown role {dimension.role!r}{nearest(dimension.role, spec.roles)}"] = None
+            problems[
+                f"unknown role {dimension.role!r}{did_you_mean(dimension.role, spec.roles)}"
+            ] = None
         if not spec.cuda_devices and (mistake := _needs_cuda(dimension.knob, values)):
             problems[f"{dimension}: {mistake} needs CUDA, which torch does not see here"] = None
     for knob in SAME_FOR_ALL_ROLES:
@@ -145,8 +147,8 @@ def _expand_range(item: object) -> list[int] | None:
     if low < 1 or high < low or (step is not None and step < 1):
         raise ValueError(f"range {item} must rise from at least 1, by steps of at least 1")
     # Checked by arithmetic: a range of 1..10**12 must not fill the memory first.
-    if step is not None and (high - low) // step >= MAX_SETTINGS:
-        raise ValueError(f"range {item} has more than {MAX_SETTINGS} values")
+    if step is not None and (high - low) // step >= MAX_CONFIGS:
+        raise ValueError(f"range {item} has more than {MAX_CONFIGS} values")
     if step is not None:
         return list(range(low, high + 1, step))
     powers = [2**k for k in range(high.bit_length()) if low <= 2**k <= high]
@@ -155,10 +157,10 @@ def _expand_range(item: object) -> list[int] | None:
     return powers
 
 
-def baseline_settings(named: Settings, space: Space, spec: WorkloadSpec) -> Settings:
+def baseline_config(named: Config, space: Space, spec: WorkloadSpec) -> Config:
     """The baseline: what the person named, and PyTorch's default for each other tuned knob."""
     values = dict(named.items)
     for dimension in space.dimensions:
         if named.for_role(dimension.role).get(dimension.knob) is None:
             values.setdefault(dimension, default_value(dimension.knob, spec))
-    return Settings.of(values)
+    return Config.of(values)

@@ -10,11 +10,12 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from tuner.errors import UsageError
-from tuner.plan.knobs import KNOBS, Value, nearest
+from tuner.plan.config import Config, Dimension
+from tuner.plan.knobs import KNOBS, Value
 from tuner.plan.quantities import parse_duration_s, parse_fraction
-from tuner.plan.settings import Dimension, Settings
-from tuner.plan.space import Space, baseline_settings, check_against_workload
+from tuner.plan.space import Space, baseline_config, check_against_workload
 from tuner.plan.workload_spec import WorkloadSpec
+from tuner.text import did_you_mean
 
 FORMAT = 1
 DEFAULT_SPACE = {"num_worker_threads": "1..32"}
@@ -57,7 +58,7 @@ class Measuring(BaseModel):
     max_blocks: int | None = Field(None, ge=1)
     epsilon: Fraction = 0.03
     confidence: Annotated[float, BeforeValidator(_confidence)] = 0.95
-    timed_part_s: Duration = Field(0.3, alias="timed_part")
+    min_time_s: Duration = Field(0.3, alias="min_time")
     """The steps of a world are as many as last this long."""
     deadline_s: Duration = Field(30.0, alias="deadline")
     """A world that takes longer is ended, as a failure."""
@@ -72,17 +73,17 @@ class StudyPlan(BaseModel):
     name: str
     workload: WorkloadSpec
     space: Space
-    baseline: Settings
+    baseline: Config
     measuring: Measuring
     storage: str | None = None
     """An Optuna storage URL; None means SQLite in the study's folder."""
     out: Path
 
-    def candidates(self) -> list[Settings]:
+    def candidates(self) -> list[Config]:
         """The baseline, then every settings of the grid that acts differently from those before."""
-        distinct: dict[object, Settings] = {}
-        for settings in [self.baseline, *self.space.grid()]:
-            distinct.setdefault(settings.resolved(self.workload), settings)
+        distinct: dict[object, Config] = {}
+        for config in [self.baseline, *self.space.grid()]:
+            distinct.setdefault(config.resolved(self.workload), config)
         return list(distinct.values())
 
     def to_json(self) -> dict[str, Any]:
@@ -105,7 +106,7 @@ class StudyPlan(BaseModel):
             name=document["name"],
             workload=WorkloadSpec.model_validate(document["workload"]),
             space=space,
-            baseline=Settings.from_json(document["baseline"]),
+            baseline=Config.from_json(document["baseline"]),
             measuring=Measuring.model_validate(document["measuring"]),
             storage=storage,
             out=out,
@@ -138,7 +139,7 @@ class PlanDraft:
     workload: str
     options: Mapping[str, OptionValue]
     space: Space
-    named_baseline: Settings
+    named_baseline: Config
     measuring: Measuring
     storage: str | None
     out: Path | None
@@ -159,7 +160,7 @@ class PlanDraft:
             name=name,
             workload=spec,
             space=self.space,
-            baseline=baseline_settings(self.named_baseline, self.space, spec),
+            baseline=baseline_config(self.named_baseline, self.space, spec),
             measuring=self.measuring,
             storage=self.storage,
             out=self.out or Path("studies") / name,
@@ -194,7 +195,9 @@ def shipped_plan_path(workload: str) -> Path | None:
 def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
     """Read a plan's mapping, as a plan file holds it. Collects mistakes instead of raising."""
     problems = [
-        f"unknown key {key!r}{nearest(key, _PLAN_KEYS)}" for key in mapping if key not in _PLAN_KEYS
+        f"unknown key {key!r}{did_you_mean(key, _PLAN_KEYS)}"
+        for key in mapping
+        if key not in _PLAN_KEYS
     ]
     if (version := mapping.get("format", FORMAT)) != FORMAT:
         problems.append(f"format is {version!r}; this version reads format {FORMAT}")
@@ -251,11 +254,11 @@ def _sentence(detail: Any) -> str:
         return f"{key} {message}"
     if detail["type"] == "literal_error":
         choices = tuple(str(choice) for choice in ObjectiveName.__args__)  # type: ignore[attr-defined]
-        return f"unknown {key} {detail['input']!r}{nearest(str(detail['input']), choices)}"
+        return f"unknown {key} {detail['input']!r}{did_you_mean(str(detail['input']), choices)}"
     return f"{key}: {message[0].lower()}{message[1:]}, got {detail['input']!r}"
 
 
-def _read_baseline(table: object) -> tuple[Settings, list[str]]:
+def _read_baseline(table: object) -> tuple[Config, list[str]]:
     values: dict[Dimension, Value] = {}
     entries, problems = _flat_entries(table)
     for key, raw in entries:
@@ -266,7 +269,7 @@ def _read_baseline(table: object) -> tuple[Settings, list[str]]:
             values[dimension] = KNOBS[dimension.knob].read(raw)
         except ValueError as error:
             problems.append(str(error))
-    return Settings.of(values), problems
+    return Config.of(values), problems
 
 
 def _flat_entries(table: object) -> tuple[list[tuple[str, object]], list[str]]:

@@ -1,1 +1,1 @@
-"""Stage 5: tell, draw, export."""
+"""Tell and draw: tables, sentences, notes, progress, figures, pages."""

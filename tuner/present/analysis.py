@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.text import Text
 
 from tuner.present.named_rows import Column, decimal, named_rows, percent, time_columns
-from tuner.present.numbers import counted, three_digits
-from tuner.trace.analysis import breakdown, latency, recipe_table
-from tuner.trace.diagnosis import Diagnosis, diagnose
-from tuner.trace.parallelism import Source, levels, parallelism, thread_use
-from tuner.trace.schema import Trace
+from tuner.text import plural, three_digits
+from tuner.trace.analyze.diagnosis import Diagnosis, diagnose
+from tuner.trace.analyze.parallelism import Source, levels, parallelism, thread_use
+from tuner.trace.analyze.tables import breakdown, latency, recipe_table
+from tuner.trace.model.schema import Trace
 
-FORMAT = 1
+FORMAT = 2
 SOURCES: dict[Source, str] = {"calls": "serving calls", "operators": "inside operators"}
 ORIGINS = {
     "rpc-tuner": "rpc-tuner",
@@ -68,7 +68,7 @@ class Analysis:
             "call_count": len(trace.calls),
             "operator_count": len(trace.operators),
             "clock_error_ns": trace.clock_error_ns,
-            "observer_effect": trace.observer_effect,
+            "tracing_overhead": trace.tracing_overhead,
             "losses": trace.losses,
             "recipe_table": _records(self.recipe_table),
             "latency": _records(self.latency.reset_index()),
@@ -119,16 +119,16 @@ class _Section(NamedTuple):
 
 def _facts(trace: Trace) -> Iterator[str]:
     opened, closed = trace.window_ns
-    held = [counted(len(trace.calls), "call"), counted(len(trace.operators), "operator")]
+    held = [plural(len(trace.calls), "call"), plural(len(trace.operators), "operator")]
     if trace.steps is not None:
-        held.insert(0, counted(trace.steps, "step"))
+        held.insert(0, plural(trace.steps, "step"))
     ranks = _listed([rank.name for rank in trace.ranks])
     yield (
-        f"Recorded by {ORIGINS[trace.source]}: {counted(len(trace.ranks), 'rank')} ({ranks}) for "
+        f"Recorded by {ORIGINS[trace.source]}: {plural(len(trace.ranks), 'rank')} ({ranks}) for "
         f"{three_digits((closed - opened) / 1e6)} ms; {', '.join(held)}."
     )
-    if trace.observer_effect is not None:
-        yield f"A traced step took {trace.observer_effect:.2f} times as long as an untraced one."
+    if trace.tracing_overhead is not None:
+        yield f"A traced step took {trace.tracing_overhead:.2f} times as long as an untraced one."
     if trace.clock_error_ns:
         error_us = three_digits(trace.clock_error_ns / 1e3)
         yield f"Times of different ranks are comparable to within {error_us} us."

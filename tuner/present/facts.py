@@ -2,11 +2,10 @@
 
 import math
 
-from tuner.decide.records import Phase
-from tuner.decide.result import StudyAnswer
 from tuner.plan.knobs import KNOBS
-from tuner.plan.quantities import format_duration
-from tuner.present.numbers import counted
+from tuner.study.answer import StudyAnswer
+from tuner.study.records import Phase
+from tuner.text import duration, plural
 
 Facts = list[tuple[str, str]]
 
@@ -23,7 +22,7 @@ def environment_facts(answer: StudyAnswer) -> Facts:
         ("options", options or "none"),
         ("ranks", ranks),
         ("intra-op threads", f"{spec.intra_op_threads} in each process, unless tuned"),
-        ("CPU", f"{environment.cpu_model}, {counted(environment.cpu_count, 'core')}"),
+        ("CPU", f"{environment.cpu_model}, {plural(environment.cpu_count, 'core')}"),
         ("memory", f"{environment.memory_gb:g} GB"),
         ("torch", environment.torch),
         ("Python", environment.python),
@@ -36,7 +35,7 @@ def method_facts(answer: StudyAnswer) -> Facts:
     """How the numbers came about, and what the words in the report mean."""
     measuring = answer.plan.measuring
     source = "read from traces" if answer.objective.traced else "measured with tracing off"
-    budget = f"{format_duration(answer.elapsed_s)} of {format_duration(measuring.budget_s)}"
+    budget = f"{duration(answer.elapsed_s)} of {duration(measuring.budget_s)}"
     return [
         (
             "objective",
@@ -46,8 +45,8 @@ def method_facts(answer: StudyAnswer) -> Facts:
         ("baseline", str(answer.baseline)),
         (
             "worlds",
-            f"{counted(answer.worlds, 'world')} in {budget}, each of new processes, with "
-            f"{format_duration(measuring.timed_part_s)} of timed steps at least after a warm-up",
+            f"{plural(answer.worlds, 'world')} in {budget}, each of new processes, with "
+            f"{duration(measuring.min_time_s)} of timed steps at least after a warm-up",
         ),
         ("blocks", _blocks(answer)),
         (
@@ -78,14 +77,14 @@ def _blocks(answer: StudyAnswer) -> str:
 
     parts = []
     if race := count("race"):
-        parts.append(f"{counted(race, 'block')} of a race among the settings")
+        parts.append(f"{plural(race, 'block')} of a race among the settings")
     if pairs := count("confirmation"):
-        parts.append(f"{counted(pairs, 'pair')} of worlds of the challenger and the baseline")
+        parts.append(f"{plural(pairs, 'pair')} of worlds of the challenger and the baseline")
     return ", then ".join(parts) or "none"
 
 
 def _traces(answer: StudyAnswer) -> str:
-    traced = sum(not math.isnan(row.observer_effect) for row in answer.rows)
+    traced = sum(not math.isnan(row.tracing_overhead) for row in answer.rows)
     seen = (
         f"{traced} of {len(answer.rows)} settings were traced with their operators, in worlds "
         "that were not timed; calls at once and the parts of a call's time are from there"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from tuner.present.numbers import three_digits
+from tuner.text import three_digits
 
 _GAP = "  "
 _UNITS = (("us", 1.0), ("ms", 1e3), ("s", 1e6))

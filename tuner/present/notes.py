@@ -5,10 +5,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from tuner.decide.result import StudyAnswer, TrialDetail, TrialRow
-from tuner.present.config import init_rpc_lines
 from tuner.present.facts import Facts, environment_facts, method_facts
-from tuner.present.numbers import three_digits
 from tuner.present.tables import (
     TrialLine,
     knob_headings,
@@ -17,6 +14,9 @@ from tuner.present.tables import (
     why_facts,
 )
 from tuner.present.wording import tied_sentence, verdict_sentence
+from tuner.recommended.snippet import init_rpc_lines
+from tuner.study.answer import StudyAnswer, TrialDetail, TrialRow
+from tuner.text import three_digits
 from tuner.world.measurement import Quantiles
 
 FOLDED_WIDTH = 100
@@ -40,7 +40,7 @@ def study_note(answer: StudyAnswer) -> str:
         parts.append(f"```python\n{init_rpc_lines(answer.best, answer.plan.workload)}\n```")
     if mark := _misleading_mark(answer):
         parts.append(mark)
-    parts += ["## Settings", _settings_table(answer)]
+    parts += ["## Settings", _configs_table(answer)]
     headings, facts = why_facts(answer)
     if facts:
         parts += ["## Why", _table(["", *headings], facts)]
@@ -75,7 +75,7 @@ def _misleading_mark(answer: StudyAnswer) -> str | None:
     )
 
 
-def _settings_table(answer: StudyAnswer) -> str:
+def _configs_table(answer: StudyAnswer) -> str:
     columns = [*knob_headings(answer), *number_headings(answer)]
     headings = ["trial", *(column.full for column in columns), "outcome"]
     return _table(
@@ -104,7 +104,7 @@ def _facts(answer: StudyAnswer, row: TrialRow) -> Iterator[tuple[str, str]]:
         ("RPC CPU total", row.rpc_cpu_total_ms, " ms per step"),
         ("calls served at once, mean", row.parallelism_mean, ""),
         ("calls served at once, most", row.parallelism_max, ""),
-        ("traced step / untraced step", row.observer_effect, ""),
+        ("traced step / untraced step", row.tracing_overhead, ""),
     ):
         if not math.isnan(value):
             yield name, three_digits(value) + unit

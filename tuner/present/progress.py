@@ -7,10 +7,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from tuner.decide.progress import Snapshot
-from tuner.decide.records import Phase
-from tuner.plan.quantities import format_duration
-from tuner.present.numbers import three_digits
+from tuner.searching.progress import Snapshot
+from tuner.study.records import Phase
+from tuner.text import duration, three_digits
 
 _PHASES: dict[Phase, str] = {
     "calibration": "calibrating",
@@ -24,16 +23,16 @@ def snapshot_line(snapshot: Snapshot) -> str:
     """`racing · block 7 · 5 of 6 settings left · leader transports=shm (1.8 ms) · 9.1s left`."""
     parts = [_PHASES[snapshot.phase]]
     if snapshot.phase == "calibration":
-        parts.append(f"{snapshot.worlds} of {snapshot.settings} settings")
+        parts.append(f"{snapshot.worlds} of {snapshot.configs} configurations")
     elif snapshot.phase == "trace":
-        parts.append(f"{snapshot.traced} of {snapshot.survivors} settings")
+        parts.append(f"{snapshot.traced} of {snapshot.survivors} configurations")
     else:
         parts.append(f"block {snapshot.block}")
-        parts.append(f"{snapshot.survivors} of {snapshot.settings} settings left")
+        parts.append(f"{snapshot.survivors} of {snapshot.configs} configurations left")
     if snapshot.leader is not None and snapshot.leader_value is not None:
         value = f"{three_digits(snapshot.leader_value)} {snapshot.unit}"
         parts.append(f"leader {snapshot.leader} ({value})")
-    parts.append(f"{format_duration(snapshot.remaining_s)} left")
+    parts.append(f"{duration(snapshot.remaining_s)} left")
     return " · ".join(parts)
 
 

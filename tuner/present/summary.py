@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
-from tuner.decide.result import StudyAnswer
-from tuner.plan.folder import StudyFolder
-from tuner.plan.quantities import format_duration
-from tuner.present.config import init_rpc_lines
 from tuner.present.tables import failure_lines, trials_table, why_table
 from tuner.present.wording import tied_sentence, verdict_sentence
+from tuner.recommended.snippet import init_rpc_lines
+from tuner.study.answer import StudyAnswer
+from tuner.study.folder import StudyFolder
+from tuner.text import duration
 
 
 def print_summary(result: StudyAnswer, console: Console) -> None:
@@ -45,7 +45,7 @@ def print_interruption(result: StudyAnswer, console: Console) -> None:
 
 def _measured(result: StudyAnswer) -> str:
     return (
-        f"{result.worlds} worlds, {result.blocks} blocks in {format_duration(result.elapsed_s)}, "
+        f"{result.worlds} worlds, {result.blocks} blocks in {duration(result.elapsed_s)}, "
         f"on {result.environment.cpu_count} cores ({result.environment.cpu_model}), "
         f"torch {result.environment.torch}.\n{_files(result)}"
     )

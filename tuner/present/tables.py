@@ -10,19 +10,19 @@ import pandas as pd
 from rich import box
 from rich.table import Table
 
-from tuner.decide.result import StudyAnswer, TrialRow
 from tuner.files import written_atomically
+from tuner.plan.config import Config, Dimension
 from tuner.plan.knobs import KNOBS
-from tuner.plan.settings import Dimension, Settings
-from tuner.present.numbers import interval_text, three_digits
+from tuner.study.answer import StudyAnswer, TrialRow
+from tuner.text import interval_text, three_digits
 
-CSV_FORMAT = 1
+CSV_FORMAT = 2
 
 
 def write_trials_csv(trials: pd.DataFrame, path: Path) -> None:
     """Write the trials, settings as JSON; the column `format` carries the file's version."""
     frame = trials.copy()
-    frame["settings"] = [orjson.dumps(settings).decode() for settings in frame["settings"]]
+    frame["config"] = [orjson.dumps(config).decode() for config in frame["config"]]
     frame.insert(0, "format", CSV_FORMAT)
     with written_atomically(path) as partial:
         frame.to_csv(partial, index=False)
@@ -68,7 +68,7 @@ def trial_lines(result: StudyAnswer) -> list[TrialLine]:
     """The trials sorted by result, the best and the baseline marked."""
     dimensions, lines = _dimensions(result), []
     for row in result.rows:
-        settings = Settings.from_json(row.settings)
+        config = Config.from_json(row.config)
         is_best = row.label == str(result.best)
         numbers = (
             three_digits(row.value),
@@ -78,7 +78,7 @@ def trial_lines(result: StudyAnswer) -> list[TrialLine]:
             three_digits(row.rpc_cpu_total_ms),
             _at_once(row),
         )
-        knobs = tuple(_value(settings, dimension) for dimension in dimensions)
+        knobs = tuple(_value(config, dimension) for dimension in dimensions)
         lines.append(TrialLine(row, knobs, numbers, _outcome(result, row, is_best), is_best))
     return lines
 
@@ -108,7 +108,7 @@ def why_facts(result: StudyAnswer) -> tuple[list[str], list[tuple[str, ...]]]:
     facts: list[tuple[str, Callable[[TrialRow], str]]] = [
         ("RPC CPU total, ms per step", lambda row: three_digits(row.rpc_cpu_total_ms)),
         ("calls served at once, mean/max", _at_once),
-        ("traced / untraced step time", lambda row: three_digits(row.observer_effect)),
+        ("traced / untraced step time", lambda row: three_digits(row.tracing_overhead)),
         ("limit", lambda row: row.diagnosis or ""),
     ]
     headings = [f"{role}: {row.label}" for role, row in rows.items()]
@@ -135,7 +135,7 @@ def failure_lines(result: StudyAnswer) -> list[str]:
 
 
 def _dimensions(result: StudyAnswer) -> list[Dimension]:
-    every = [Settings.from_json(row.settings).values for row in result.rows]
+    every = [Config.from_json(row.config).values for row in result.rows]
     return list(dict.fromkeys(dimension for values in every for dimension in values))
 
 
@@ -145,8 +145,8 @@ def _folded(dimension: Dimension) -> str:
     return f"{first}_\n{last}" if underscore else last
 
 
-def _value(settings: Settings, dimension: Dimension) -> str:
-    values = settings.values
+def _value(config: Config, dimension: Dimension) -> str:
+    values = config.values
     if dimension not in values:
         return "-"
     return KNOBS[dimension.knob].format(values[dimension])

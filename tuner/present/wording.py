@@ -2,9 +2,8 @@
 
 import math
 
-from tuner.decide.result import StudyAnswer
-from tuner.plan.quantities import format_duration
-from tuner.present.numbers import counted, three_digits
+from tuner.study.answer import StudyAnswer
+from tuner.text import duration, plural, three_digits
 
 
 def verdict_sentence(result: StudyAnswer) -> str:
@@ -44,12 +43,12 @@ def _interrupted(result: StudyAnswer) -> str:
     measured = [row for row in result.rows if row.counts]
     ahead = (
         f" So far {measured[0].label} is ahead, with {three_digits(measured[0].value)} "
-        f"{result.objective.unit} in {counted(measured[0].samples, 'world')}."
+        f"{result.objective.unit} in {plural(measured[0].samples, 'world')}."
         if measured
         else ""
     )
     return (
-        f"Not finished, after {counted(result.blocks, 'block')}: there is no verdict yet.{ahead} "
+        f"Not finished, after {plural(result.blocks, 'block')}: there is no verdict yet.{ahead} "
         "If the search was interrupted, the same command with --resume goes on."
     )
 
@@ -83,7 +82,7 @@ def _keep(result: StudyAnswer) -> str:
 
 
 def _undecided(result: StudyAnswer) -> str:
-    spent = format_duration(result.elapsed_s)
+    spent = duration(result.elapsed_s)
     if result.challenger_speedup is None:
         return (
             f"Undecided, so keep {result.baseline}: {spent} was too short to compare it with "

@@ -1,1 +1,1 @@
-"""What a search recommends, as a file that other programs read; light enough to import in each."""
+"""The recommended configuration as files that programs load: built, checked and loaded."""

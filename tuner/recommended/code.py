@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.plan.agent_options import agent_options
 from tuner.plan.knobs import Value
+from tuner.world.agent_options import agent_options
 
 WIDTH = 88
 

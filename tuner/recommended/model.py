@@ -18,6 +18,7 @@ from pydantic import (
 from typing_extensions import TypeAliasType
 
 from tuner.decide.verdict_kind import VerdictKind
+from tuner.plan.config import ALL_ROLES, Config
 from tuner.plan.knobs import (
     DEFAULT_WORD,
     INTRA_OP_THREADS,
@@ -28,29 +29,28 @@ from tuner.plan.knobs import (
     Knob,
     NamesKnob,
     Value,
-    nearest,
 )
-from tuner.plan.settings import ALL_ROLES, Settings
 from tuner.plan.study_plan import ObjectiveName
 from tuner.plan.workload_spec import RankSpec
+from tuner.text import did_you_mean
 from tuner.world.environment import Environment
 
-FORMAT = 2
+FORMAT = 3
 SCHEMA_ID = f"urn:rpc-tuner:recommended:{FORMAT}"
 
 
-def _read_settings(raw: object) -> Settings:
+def _read_config(raw: object) -> Config:
     """Settings as rpc-tuner writes them; what only reads alike, such as "8" for 8, is refused."""
-    if isinstance(raw, Settings):
+    if isinstance(raw, Config):
         return raw
-    settings = Settings.from_json(raw)
+    config = Config.from_json(raw)
     assert isinstance(raw, Mapping)
-    for role, knobs in settings.to_json().items():
+    for role, knobs in config.to_json().items():
         for knob, value in knobs.items():
             given = raw[role][knob]
             if given != value and not (value is None and given == DEFAULT_WORD):
                 raise ValueError(f"{role}.{knob} must be {value!r}, got {given!r}")
-    return settings
+    return config
 
 
 def _knob_schema(knob: Knob) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def _list_schema(item: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": item, "minItems": 1, "uniqueItems": True}
 
 
-SETTINGS_SCHEMA: dict[str, Any] = {
+CONFIG_SCHEMA: dict[str, Any] = {
     "description": 'Values by role, then by knob; "*" is all roles, and the narrower entry wins.',
     "type": "object",
     "additionalProperties": {
@@ -88,13 +88,13 @@ SETTINGS_SCHEMA: dict[str, Any] = {
 }
 
 # A named type, so that the schema says once what settings are.
-SettingsJson = TypeAliasType(
-    "SettingsJson",
+ConfigJson = TypeAliasType(
+    "ConfigJson",
     Annotated[
-        Settings,
-        PlainValidator(_read_settings),
-        PlainSerializer(Settings.to_json, return_type=dict[str, Any]),
-        WithJsonSchema(SETTINGS_SCHEMA),
+        Config,
+        PlainValidator(_read_config),
+        PlainSerializer(Config.to_json, return_type=dict[str, Any]),
+        WithJsonSchema(CONFIG_SCHEMA),
     ],
 )
 
@@ -114,7 +114,7 @@ class Speedup(_Part):
 class Challenger(_Part):
     """The settings that met the baseline on fresh worlds."""
 
-    settings: SettingsJson | None = None
+    config: ConfigJson | None = None
     speedup: Speedup = Speedup()
 
 
@@ -137,7 +137,7 @@ class Measured(_Part):
 class How(_Part):
     """How it was measured, where that is not the same for every search."""
 
-    timed_part_s: FiniteFloat = Field(gt=0)
+    min_time_s: FiniteFloat = Field(gt=0)
     """How long the timed steps of a world last at least."""
     deadline_s: FiniteFloat = Field(gt=0)
     epsilon: float = Field(gt=0, lt=1)
@@ -162,11 +162,11 @@ class MeasuredIn(Environment):
 class Recommendation(_Part):
     """Settings that rpc-tuner recommends for `torch.distributed.rpc`, and what they rest on."""
 
-    format: Literal[2]
+    format: Literal[3]
     study: str
     trial: int = Field(ge=0)
     """The number of the settings in the study, as in `trials.csv`."""
-    settings: SettingsJson
+    config: ConfigJson
     verdict: VerdictKind | None = None
     """Null for settings that were chosen by hand."""
     speedup: Speedup = Speedup()
@@ -176,7 +176,7 @@ class Recommendation(_Part):
     confidence: float = Field(gt=0, lt=1)
     """Of every interval."""
     how: How
-    baseline: SettingsJson
+    baseline: ConfigJson
     ranks: tuple[RankSpec, ...] = Field(min_length=1)
     """The processes of the workload, by rank."""
     environment: MeasuredIn
@@ -189,20 +189,20 @@ class Recommendation(_Part):
     def values_of(self, role: str) -> dict[str, Value]:
         """What a process of the role gets, by knob, its intra-op threads included."""
         threads = self.environment.intra_op_threads[role]
-        return {INTRA_OP_THREADS.name: threads, **self.settings.for_role(role)}
+        return {INTRA_OP_THREADS.name: threads, **self.config.for_role(role)}
 
     @model_validator(mode="after")
     def _roles_are_known(self) -> Self:
         if missing := [r for r in self.roles if r not in self.environment.intra_op_threads]:
             raise ValueError(f"environment.intra_op_threads lacks {', '.join(map(repr, missing))}")
-        for place, settings in (
-            ("settings", self.settings),
+        for place, config in (
+            ("config", self.config),
             ("baseline", self.baseline),
-            ("challenger.settings", self.challenger.settings),
+            ("challenger.settings", self.challenger.config),
         ):
-            for dimension, _ in settings.items if settings else ():
+            for dimension, _ in config.items if config else ():
                 if dimension.role not in (ALL_ROLES, *self.roles):
-                    tail = nearest(dimension.role, self.roles)
+                    tail = did_you_mean(dimension.role, self.roles)
                     raise ValueError(f"{place}: unknown role {dimension.role!r}{tail}")
         names = [rank.name for rank in self.ranks]
         if twice := sorted({name for name in names if names.count(name) > 1}):

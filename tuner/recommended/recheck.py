@@ -3,17 +3,17 @@
 import shlex
 from collections.abc import Iterator
 
+from tuner.plan.config import Config
 from tuner.plan.knobs import KNOBS
-from tuner.plan.settings import Settings
 from tuner.plan.study_plan import Measuring
 from tuner.recommended.model import Recommendation
 
 
 def recheck_arguments(recommendation: Recommendation) -> list[str]:
     """The flags of `tuner.search`: the settings, or else the strongest rival, and the baseline."""
-    chosen: Settings | None = recommendation.settings
+    chosen: Config | None = recommendation.config
     if chosen == recommendation.baseline:
-        chosen = recommendation.challenger.settings
+        chosen = recommendation.challenger.config
     environment = recommendation.environment
     arguments = ["--workload", environment.workload]
     for name, value in environment.options.items():
@@ -36,7 +36,7 @@ def _measured_alike(recommendation: Recommendation) -> Iterator[str]:
     """What must be as it was, or the two studies cannot be compared; defaults go without saying."""
     how, usual = recommendation.how, Measuring()
     for flag, value, default, unit in (
-        ("--timed-part", how.timed_part_s, usual.timed_part_s, "s"),
+        ("--min-time", how.min_time_s, usual.min_time_s, "s"),
         ("--deadline", how.deadline_s, usual.deadline_s, "s"),
         ("--epsilon", how.epsilon, usual.epsilon, ""),
         ("--confidence", recommendation.confidence, usual.confidence, ""),
@@ -45,7 +45,7 @@ def _measured_alike(recommendation: Recommendation) -> Iterator[str]:
             yield from (flag, f"{value!r}{unit}")
 
 
-def _flags(flag: str, settings: Settings) -> Iterator[str]:
-    for dimension, value in settings.items:
+def _flags(flag: str, config: Config) -> Iterator[str]:
+    for dimension, value in config.items:
         yield flag
         yield f"{dimension}={KNOBS[dimension.knob].format(value)}"

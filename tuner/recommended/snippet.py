@@ -1,132 +1,31 @@
-"""The recommendation as a Python module that stands alone."""
+"""The lines to paste: Python that starts RPC with a configuration."""
 
-import textwrap
-from collections.abc import Iterator
-
+from tuner.plan.config import Config
 from tuner.plan.knobs import INTRA_OP_THREADS
-from tuner.recommended.code import WIDTH, literal, options_call, table
-from tuner.recommended.model import Recommendation
-from tuner.recommended.recheck import recheck_command
-
-START = '''\
-def start_rpc(rank: int) -> None:
-    """Start RPC in the process of this rank; MASTER_ADDR and MASTER_PORT say where."""
-    name, role = RANKS[rank]
-    torch.set_num_threads(INTRA_OP_THREADS[role])
-    rpc.init_rpc(
-        name,
-        rank=rank,
-        world_size=len(RANKS),
-        rpc_backend_options=OPTIONS[role],
-    )
+from tuner.plan.workload_spec import WorkloadSpec
+from tuner.recommended.code import literal, options_call, table
 
 
-if __name__ == "__main__":
-    if "RANK" not in os.environ:
-        raise SystemExit(f"to see that it runs: {SELF_CHECK} {sys.argv[0]}")
-    start_rpc(int(os.environ["RANK"]))
-    gauges = rpc.api._get_current_rpc_agent().get_debug_info()
-    threads = gauges["agent.thread_pool_size"]
-    line = f"{rpc.get_worker_info().name}: num_worker_threads={threads}\\n"
-    print(line, end="", flush=True)
-    rpc.shutdown()
-'''
-
-
-def as_python(recommendation: Recommendation, sentence: str) -> str:
-    """A module with the options of each role and the `init_rpc` call; `sentence` says what it is.
-
-    It starts RPC for a program that imports it, and checks itself under `torchrun`.
-    """
-    ranks = recommendation.ranks
-    values = {role: recommendation.values_of(role) for role in recommendation.roles}
-    threads = {role: of_role[INTRA_OP_THREADS.name] for role, of_role in values.items()}
-    command = f"torchrun --standalone --nproc-per-node {len(ranks)}"
-    names = literal([(rank.name, rank.role) for rank in ranks])
-    options = table((role, options_call(of_role)) for role, of_role in values.items())
-    lines = [
-        *_comment(recommendation, sentence, command),
-        "",
-        "import os",
-        "import sys",
-        "",
-        "import torch",
-        "import torch.distributed.rpc as rpc",
-        "",
-        "# Name and role of each process, by rank.",
-        *names.labelled("RANKS = ").lines(spread=True),
-        "# As measured.",
-        *literal(threads).labelled("INTRA_OP_THREADS = ").lines(),
-        *options.labelled("OPTIONS = ").lines(spread=True),
-        f"SELF_CHECK = {literal(command)}",
-        "",
-        "",
-    ]
-    return "\n".join(lines) + "\n" + START
-
-
-def _comment(recommendation: Recommendation, sentence: str, self_check: str) -> Iterator[str]:
-    environment = recommendation.environment
-    options = " ".join(f"{name}={value}" for name, value in environment.options.items())
-    settings = f"trial {recommendation.trial}: {recommendation.settings}"
-    facts = {
-        "study": f"{recommendation.study}, {settings}",
-        "verdict": recommendation.verdict or "none: chosen by hand",
-        "speed-up": _speedup(recommendation),
-        "measured": _measured(recommendation),
-        "baseline": str(recommendation.baseline),
-        "workload": f"{environment.workload} {options}".strip(),
-        "date": environment.date.isoformat(sep=" ", timespec="seconds"),
-        "machine": (
-            f"{environment.cpu_count} CPUs ({environment.cpu_model}), "
-            f"{environment.memory_gb:g} GB, Linux {environment.kernel}"
-        ),
-        "software": f"torch {environment.torch}, Python {environment.python}",
+def init_rpc_lines(config: Config, spec: WorkloadSpec) -> str:
+    """Python lines that start RPC with these settings, one options object per different role."""
+    by_role = {
+        role: {INTRA_OP_THREADS.name: spec.intra_op_threads, **config.for_role(role)}
+        for role in spec.roles
     }
-    yield from _wrapped(sentence, "")
-    yield "#"
-    for name, fact in facts.items():
-        yield from _wrapped(f"{name + ':':<10}{fact}", " " * 10)
-    yield "#"
-    yield "# To measure it again:"
-    # Whole, to be copied.
-    yield f"#   {_printable(recheck_command(recommendation))}"
-    yield f"# To see that it runs: {self_check} THIS_FILE"
-
-
-def _wrapped(text: str, indent: str) -> Iterator[str]:
-    for line in textwrap.wrap(_printable(text), WIDTH - 2, subsequent_indent=indent,
-                              break_long_words=False, break_on_hyphens=False):  # fmt: skip
-        yield f"# {line}"
-
-
-def _printable(text: str) -> str:
-    """The text without what would end a comment."""
-    return "".join(character if character.isprintable() else " " for character in text)
-
-
-def _speedup(recommendation: Recommendation) -> str:
-    speedup = recommendation.speedup
-    if recommendation.settings == recommendation.baseline:
-        return "1: these settings are the baseline"
-    if speedup.estimate is None:
-        return "not known"
-    interval = _interval(speedup.ci_low, speedup.ci_high, recommendation.confidence)
-    return f"{speedup.estimate:.3g}{interval}, baseline / these settings"
-
-
-def _measured(recommendation: Recommendation) -> str:
-    measured = recommendation.measured
-    if measured.value is None:
-        return "no world that counts"
-    interval = _interval(measured.ci_low, measured.ci_high, recommendation.confidence)
-    worlds = f"{measured.worlds} world{'s' if measured.worlds != 1 else ''}"
-    value = f"{measured.value:.3g} {measured.unit}"
-    return f"{recommendation.objective} {value}{interval}, {worlds}"
-
-
-def _interval(low: float | None, high: float | None, confidence: float) -> str:
-    if low is None:
-        return ""
-    reach = f"{low:.3g} or more" if high is None else f"{low:.3g} to {high:.3g}"
-    return f" ({reach}, {confidence * 100:g} % confidence)"
+    options = {role: options_call(values) for role, values in by_role.items()}
+    threads = {role: values[INTRA_OP_THREADS.name] for role, values in by_role.items()}
+    lines = ["import torch", "import torch.distributed.rpc as rpc", ""]
+    if len(set(threads.values())) == 1:
+        lines.append(f"torch.set_num_threads({next(iter(threads.values()))})  # as measured")
+    else:
+        lines.append(f"torch.set_num_threads({literal(threads)}[role])  # as measured")
+    if len(set(options.values())) == 1:
+        lines.append(f"options = {next(iter(options.values()))}")
+    else:
+        lines += ["options = {"]
+        lines += [f"    {part}," for part in table(options.items()).parts]
+        lines += ["}[role]"]
+    lines.append(
+        "rpc.init_rpc(name, rank=rank, world_size=world_size, rpc_backend_options=options)"
+    )
+    return "\n".join(lines)

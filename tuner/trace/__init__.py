@@ -1,1 +1,1 @@
-"""Stage: see inside the calls of a world, or of a person's own program."""
+"""What happened inside a world: taking, reading and analysing traces of RPC calls."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from tuner.plan.settings import Settings
+from tuner.plan.config import Config
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.world.measurement import Failure, Measurement
 
@@ -26,11 +26,11 @@ class WorldOrder:
     """One world to launch."""
 
     workload: WorkloadSpec
-    settings: Settings
+    config: Config
     seed: int
     steps: int | None
     """Timed steps; None calibrates: as many as the timed part needs to last `timed_part_s`."""
-    timed_part_s: float
+    min_time_s: float
     deadline_s: float
     trace: TraceOrder | None = None
     """Trace the steps, of which `steps` gives the number: a world to look into, not to time."""

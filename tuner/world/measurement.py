@@ -92,7 +92,7 @@ class Measurement(BaseModel):
     world_s: float
     """Seconds from the launch of the first process to the end of the last."""
     ranks: tuple[RankUsage, ...]
-    observer_effect: float | None = None
+    tracing_overhead: float | None = None
     """Traced over untraced step time; a world that has one was traced, and its times are not to be
     compared with those of one that was not."""
     trace: TraceNumbers | None = None

@@ -6,9 +6,9 @@ from matplotlib.figure import Figure
 
 from tests.plan.specs import threads
 from tests.present.results import ROWS, big_study, failed_later, measured, study_result
-from tuner.decide.result import Observation, StudyAnswer
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.blocks import BlockPoint, blocks, blocks_figure, draw_blocks
+from tuner.study.answer import Observation, StudyAnswer
 
 
 def seen(
@@ -32,7 +32,7 @@ def test_the_baseline_and_the_best_are_lines_and_the_others_are_marks(plan: Stud
     }
     assert shown.names["best"] == "best: num_worker_threads=4"
     assert shown.others == (BlockPoint(0, 2.5),)
-    assert (shown.other_settings, shown.confirmation_from, shown.outside) == (1, 1, 0)
+    assert (shown.other_configs, shown.confirmation_from, shown.outside) == (1, 1, 0)
 
 
 def test_where_the_baseline_stays_its_challenger_is_a_line(plan: StudyPlan) -> None:
@@ -60,7 +60,7 @@ def test_an_outlier_does_not_squash_the_rest(plan: StudyPlan) -> None:
     assert "2 outliers are drawn as arrows at the edge" in figure.caption
 
 
-def test_worlds_of_settings_that_failed_later_are_shown_and_told_of(plan: StudyPlan) -> None:
+def test_worlds_of_configs_that_failed_later_are_shown_and_told_of(plan: StudyPlan) -> None:
     rows = (*ROWS, failed_later(5, threads(2), 1.0))
     answer = study_result(plan, rows=rows, observations=seen((0, 0, 3.0), (5, 0, 1.0)))
     shown, figure = blocks(answer), blocks_figure(answer)
@@ -70,7 +70,7 @@ def test_worlds_of_settings_that_failed_later_are_shown_and_told_of(plan: StudyP
     assert "1 of the settings shown failed later." in figure.caption
 
 
-def test_slow_settings_are_no_outliers(plan: StudyPlan) -> None:
+def test_slow_configs_are_no_outliers(plan: StudyPlan) -> None:
     values = [(0, block, 3.0) for block in range(8)] + [(3, block, 30.0) for block in range(8)]
     shown = blocks(study_result(plan, observations=seen(*values)))
     assert shown is not None
@@ -101,7 +101,7 @@ def test_an_outlier_is_an_arrow_at_the_edge_and_the_confirmation_has_a_line(
     assert axes.get_ylim() == pytest.approx((shown.low, shown.high))
 
 
-def test_a_world_of_a_settings_that_failed_later_is_drawn(plan: StudyPlan) -> None:
+def test_a_world_of_a_config_that_failed_later_is_drawn(plan: StudyPlan) -> None:
     shown = blocks(study_result(plan, observations=seen((0, 0, 3.0), (4, 0, 2.0))))
     assert shown is not None
     assert shown.others == (BlockPoint(0, 2.0),)

@@ -15,7 +15,6 @@ from tests.present.results import (
     study_result,
     two_knobs,
 )
-from tuner.decide.result import StudyAnswer
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import comparison_figures
 from tuner.present.figures.comparison import (
@@ -25,6 +24,7 @@ from tuner.present.figures.comparison import (
     relative,
     side_by_side,
 )
+from tuner.study.answer import StudyAnswer
 
 REFERENCE = str(threads(16))
 
@@ -44,7 +44,7 @@ def two(plan: StudyPlan) -> list[tuple[str, StudyAnswer]]:
     ]
 
 
-def test_each_study_is_a_series_over_the_settings(two: list[tuple[str, StudyAnswer]]) -> None:
+def test_each_study_is_a_series_over_the_configs(two: list[tuple[str, StudyAnswer]]) -> None:
     shown = side_by_side(two, REFERENCE)
     assert shown is not None
     assert shown.knob == "num_worker_threads"
@@ -112,7 +112,7 @@ def test_other_knobs_are_rows_with_a_mark_for_each_study(tmp_path: Path) -> None
     assert all(abs(at - shown.rows.at[0]) < shown.rows.bar_in / 2 for at in first)
 
 
-def test_of_many_settings_the_fastest_of_each_study_and_the_baseline_are_shown(
+def test_of_many_configs_the_fastest_of_each_study_and_the_baseline_are_shown(
     tmp_path: Path,
 ) -> None:
     answer = big_study(tmp_path)
@@ -141,7 +141,7 @@ def test_the_reference_is_shown_though_it_is_slow_and_no_baseline(tmp_path: Path
     assert slow in second.caption
 
 
-def test_settings_can_have_the_label_of_another_study(tmp_path: Path) -> None:
+def test_configs_can_have_the_label_of_another_study(tmp_path: Path) -> None:
     answer = two_knobs(tmp_path)
     label = str(answer.baseline)
     labels = {label: "num_worker_threads=16", answer.rows[0].label: "the fastest"}

@@ -8,11 +8,11 @@ from matplotlib.figure import Figure
 
 from tests.plan.specs import threads
 from tests.present.results import big_study, failed_later, measured, study_result
-from tuner.decide.result import StudyAnswer
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.figures.cast import cast_of
 from tuner.present.figures.cpu import cpu, cpu_figure, draw_cpu
-from tuner.present.figures.places import place_texts
+from tuner.present.figures.kit.cast import cast_of
+from tuner.present.figures.kit.places import place_texts
+from tuner.study.answer import StudyAnswer
 
 
 def costing(plan: StudyPlan, costs: dict[int, tuple[float, float]]) -> StudyAnswer:
@@ -42,7 +42,7 @@ def test_the_front_is_what_nothing_beats_in_both(plan: StudyPlan) -> None:
     assert shown.x_label == "median step time (ms)"
 
 
-def test_settings_that_failed_are_not_in_front(plan: StudyPlan) -> None:
+def test_configs_that_failed_are_not_in_front(plan: StudyPlan) -> None:
     answer = costing(plan, {4: (2.0, 1.9), 16: (3.0, 1.6)})
     stuck = replace(failed_later(2, threads(2), 1.0), cpu_cores=0.1)
     shown = cpu(replace(answer, rows=(*answer.rows, stuck)))
@@ -51,13 +51,13 @@ def test_settings_that_failed_are_not_in_front(plan: StudyPlan) -> None:
     assert len(shown.points) == 2
 
 
-def test_settings_that_cost_the_same_are_both_in_front(plan: StudyPlan) -> None:
+def test_configs_that_cost_the_same_are_both_in_front(plan: StudyPlan) -> None:
     shown = cpu(costing(plan, {4: (2.0, 1.5), 16: (2.0, 1.5)}))
     assert shown is not None
     assert [point.in_front for point in shown.points] == [True, True]
 
 
-def test_settings_of_unknown_cost_are_left_out(plan: StudyPlan) -> None:
+def test_configs_of_unknown_cost_are_left_out(plan: StudyPlan) -> None:
     answer = costing(plan, {4: (2.0, 1.5), 8: (2.0, float("nan")), 16: (float("nan"), 1.0)})
     assert cpu(answer) is None
 

@@ -19,16 +19,16 @@ from tests.present.results import (
     study_result,
     two_knobs,
 )
-from tuner.decide.result import StudyAnswer
 from tuner.errors import UsageError
-from tuner.plan.settings import Settings
+from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import plot_parallelism, plot_scaling
-from tuner.present.figures.dimensions import threads_dimension
 from tuner.present.figures.heat_map import Cell, draw_heat_map, heat_map, heat_map_figure
 from tuner.present.figures.importance import REST, draw_importance, importance, importance_figure
+from tuner.present.figures.kit.dimensions import threads_dimension
+from tuner.present.figures.kit.theme import HEAT, ON_DARK_CELL, ON_LIGHT_CELL
 from tuner.present.figures.parallelism import AtOnce, draw_parallelism, parallelism
-from tuner.present.figures.theme import HEAT, ON_DARK_CELL, ON_LIGHT_CELL
+from tuner.study.answer import StudyAnswer
 
 
 def at_once(plan: StudyPlan, found: dict[int, tuple[float, float]]) -> StudyAnswer:
@@ -54,7 +54,7 @@ def test_parallelism_is_told_by_threads(plan: StudyPlan) -> None:
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "4", "16"]
 
 
-def test_settings_without_a_trace_are_no_points(plan: StudyPlan) -> None:
+def test_configs_without_a_trace_are_no_points(plan: StudyPlan) -> None:
     nan = float("nan")
     shown = parallelism(at_once(plan, {4: (2.5, nan), 16: (nan, nan), 1: (1.0, 1)}))
     assert shown is not None
@@ -63,7 +63,7 @@ def test_settings_without_a_trace_are_no_points(plan: StudyPlan) -> None:
     assert axes.get_ylim()[1] > 4
 
 
-def test_settings_that_failed_after_their_trace_are_no_points(plan: StudyPlan) -> None:
+def test_configs_that_failed_after_their_trace_are_no_points(plan: StudyPlan) -> None:
     answer = at_once(plan, {4: (2.5, 4), 1: (1.0, 1)})
     shown = parallelism(replace(answer, rows=(*answer.rows, failed_later(2, threads(2), 1.0))))
     assert shown is not None
@@ -76,7 +76,7 @@ def test_of_two_roles_the_threads_of_the_one_that_serves_count(plan: StudyPlan) 
     rows = tuple(
         measured(
             n,
-            Settings.from_json(
+            Config.from_json(
                 {"caller": {"num_worker_threads": n}, "server": {"num_worker_threads": 2 * n}}
             ),
             float(n),
@@ -96,7 +96,7 @@ def test_the_threads_of_the_role_that_serves_have_the_axis_though_they_are_fewer
     rows = tuple(
         measured(
             n,
-            Settings.from_json(
+            Config.from_json(
                 {"caller": {"num_worker_threads": caller}, "server": {"num_worker_threads": server}}
             ),
             n + 1.0,
@@ -113,7 +113,7 @@ def test_the_threads_of_the_role_that_serves_have_the_axis_though_they_are_fewer
 
 def test_a_driver_alone_has_the_axis(plan: StudyPlan) -> None:
     rows = tuple(
-        measured(n, Settings.from_json({"caller": {"num_worker_threads": n}}), 1.0) for n in (1, 2)
+        measured(n, Config.from_json({"caller": {"num_worker_threads": n}}), 1.0) for n in (1, 2)
     )
     answer = study_result(plan, rows=rows)
     assert str(threads_dimension(answer)) == "caller.num_worker_threads"
@@ -149,7 +149,7 @@ def test_plots_without_axes_make_a_pyplot_figure(plan: StudyPlan) -> None:
         plot_scaling(study_result(plan, rows=(failed(0, threads(16)),)))
 
 
-def test_the_grid_has_a_cell_for_each_settings(plan: StudyPlan) -> None:
+def test_the_grid_has_a_cell_for_each_config(plan: StudyPlan) -> None:
     rows = (
         measured(1, for_all(num_worker_threads=4, transports="shm"), 2.0),
         measured(2, for_all(num_worker_threads=4, transports="uv"), 4.0),
@@ -212,10 +212,10 @@ def test_only_two_knobs_are_a_grid(plan: StudyPlan, tmp_path: Path) -> None:
     assert heat_map(study_result(plan, rows=broken)) is None
 
 
-def test_a_cell_of_settings_that_failed_later_says_how(tmp_path: Path) -> None:
+def test_a_cell_of_configs_that_failed_later_says_how(tmp_path: Path) -> None:
     answer = two_knobs(tmp_path)
     fast = answer.rows[0]
-    stuck = failed_later(fast.trial, Settings.from_json(fast.settings), 0.01)
+    stuck = failed_later(fast.trial, Config.from_json(fast.config), 0.01)
     answer = replace(answer, rows=(*answer.rows[1:], stuck))
     shown, figure = heat_map(answer), heat_map_figure(answer)
     assert shown is not None
@@ -256,12 +256,12 @@ def test_a_value_that_never_works_is_no_dimension(plan: StudyPlan) -> None:
 def test_what_failed_later_is_not_important(tmp_path: Path) -> None:
     answer = big_study(tmp_path)
     last = answer.rows[57]
-    stuck = failed_later(last.trial, Settings.from_json(last.settings), 1000.0)
+    stuck = failed_later(last.trial, Config.from_json(last.config), 1000.0)
     shown = importance(replace(answer, rows=(*answer.rows[:57], *answer.rows[58:], stuck)))
     without = importance(replace(answer, rows=answer.rows[:57]))
     assert shown == without
     assert shown is not None
-    assert shown.settings == 57
+    assert shown.configs == 57
 
 
 def test_a_knob_of_many_values_goes_downwards(plan: StudyPlan) -> None:
@@ -283,7 +283,7 @@ def test_importance_is_for_more_than_two_knobs(plan: StudyPlan, tmp_path: Path) 
     assert list(shown.shares) == ["num_worker_threads", "transports", "intra_op_threads"]
     assert shown.shares["num_worker_threads"] > 0.8
     assert shown.rest == pytest.approx(max(0.0, 1 - sum(shown.shares.values())))
-    assert shown.settings == 58
+    assert shown.configs == 58
 
 
 def test_importance_is_drawn_as_bars(tmp_path: Path) -> None:

@@ -15,17 +15,17 @@ from tests.plan.specs import for_all, threads
 from tests.present.results import big_study, study_result
 from tests.present.test_timeline import stepped
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.figures.axis import plain_log_axis, threads_axis
-from tuner.present.figures.cast import cast_of, short_names, shown_rows
 from tuner.present.figures.comparison import ComparedPoint
-from tuner.present.figures.inline import inline_svg
-from tuner.present.figures.legends import entry_name, legend_below
-from tuner.present.figures.rows import Rows, wrapped
-from tuner.present.figures.spread import reach, top_of
+from tuner.present.figures.kit.axis import plain_log_axis, threads_axis
+from tuner.present.figures.kit.cast import cast_of, short_names, shown_rows
+from tuner.present.figures.kit.inline import inline_svg
+from tuner.present.figures.kit.legends import entry_name, legend_below
+from tuner.present.figures.kit.rows import Rows, wrapped
+from tuner.present.figures.kit.spread import reach, top_of
 from tuner.present.figures.timelines import timeline_figures
 
 
-def test_settings_of_one_knob_are_called_by_its_value(plan: StudyPlan) -> None:
+def test_configs_of_one_knob_are_called_by_its_value(plan: StudyPlan) -> None:
     cast = cast_of(study_result(plan))
     assert cast.knob == "num_worker_threads"
     assert cast.name("num_worker_threads=4") == "4"
@@ -34,7 +34,7 @@ def test_settings_of_one_knob_are_called_by_its_value(plan: StudyPlan) -> None:
     assert cast.legend_name("num_worker_threads=4") == "best: num_worker_threads=4"
 
 
-def test_what_all_settings_share_is_left_out_of_their_names() -> None:
+def test_what_all_configs_share_is_left_out_of_their_names() -> None:
     pair = [for_all(num_worker_threads=n, transports="shm") for n in (1, 2)]
     assert short_names(pair) == (
         "num_worker_threads", {str(pair[0]): "1", str(pair[1]): "2"},

@@ -19,8 +19,6 @@ from tests.present.results import (
 )
 from tests.present.test_timeline import many_kinds, stepped
 from tests.trace.synthetic import trace
-from tuner.decide.records import OBJECTIVES
-from tuner.decide.result import Observation, StudyAnswer
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import (
     DrawnFigure,
@@ -28,8 +26,10 @@ from tuner.present.figures import (
     study_figures,
     write_figures,
 )
-from tuner.present.figures.drawn import FIGURE_NAMES
-from tuner.present.figures.theme import THEME
+from tuner.present.figures.kit.drawn import FIGURE_NAMES
+from tuner.present.figures.kit.theme import THEME
+from tuner.study.answer import Observation, StudyAnswer
+from tuner.study.records import OBJECTIVES
 
 OF_THREE_KNOBS = [
     "step_time", "blocks", "latency", "cpu", "call_time", "parallelism", "timeline_baseline",
@@ -160,7 +160,7 @@ def test_when_nothing_ran_there_is_no_figure(plan: StudyPlan) -> None:
     assert names(nothing_ran(plan)) == []
 
 
-def test_of_one_settings_there_is_what_can_be_told(plan: StudyPlan) -> None:
+def test_of_one_config_there_is_what_can_be_told(plan: StudyPlan) -> None:
     answer = study_result(
         plan, rows=(measured(0, threads(16), 3.0), failed(1, threads(4))), best=threads(16),
         details={0: detail(3.0)}, observations=(Observation(0, 0, "race", 3.0),),

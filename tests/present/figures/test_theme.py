@@ -4,7 +4,7 @@ import pytest
 
 from tuner.present.figures import theme_css
 from tuner.present.figures.heat_map import text_on
-from tuner.present.figures.theme import HEAT, PAPER_DARK, THEME, Colour, contrast, luminance
+from tuner.present.figures.kit.theme import HEAT, PAPER_DARK, THEME, Colour, contrast, luminance
 
 LEAST = {"text": 4.5, "mark": 3.0, "filled": 1.0, "faint": 1.0}
 

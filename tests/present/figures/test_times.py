@@ -17,7 +17,6 @@ from tests.present.results import (
     quantiles,
     study_result,
 )
-from tuner.decide.result import TrialDetail
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.call_time import (
     PARTS,
@@ -26,12 +25,13 @@ from tuner.present.figures.call_time import (
     call_time_figure,
     draw_call_time,
 )
-from tuner.present.figures.cast import cast_of
+from tuner.present.figures.kit.cast import cast_of
 from tuner.present.figures.latency import LatencyRow, draw_latency, latency, latency_figure
+from tuner.study.answer import TrialDetail
 from tuner.world.measurement import CallPart
 
 
-def test_latency_has_a_row_for_each_settings_that_ran(plan: StudyPlan) -> None:
+def test_latency_has_a_row_for_each_config_that_ran(plan: StudyPlan) -> None:
     details = {
         0: TrialDetail(step_ms=quantiles(3.0)),
         1: TrialDetail(step_ms=quantiles(2.0), call_ms=quantiles(0.5)),
@@ -49,7 +49,7 @@ def test_latency_has_a_row_for_each_settings_that_ran(plan: StudyPlan) -> None:
     }
 
 
-def test_settings_that_failed_after_some_worlds_have_no_row(plan: StudyPlan) -> None:
+def test_configs_that_failed_after_some_worlds_have_no_row(plan: StudyPlan) -> None:
     rows = (ROWS[0], ROWS[2], failed_later(5, threads(2), 1.0))
     answer = study_result(plan, rows=rows, details={n: detail(n + 1.0) for n in (0, 1, 5)})
     shown, parts = latency(answer), call_time(answer)
@@ -95,7 +95,7 @@ def test_without_traces_there_is_one_panel(plan: StudyPlan) -> None:
     )
 
 
-def test_of_many_settings_the_fastest_and_the_baseline_are_shown(tmp_path: Path) -> None:
+def test_of_many_configs_the_fastest_and_the_baseline_are_shown(tmp_path: Path) -> None:
     answer = big_study(tmp_path)
     shown, parts = latency(answer), call_time(answer)
     assert shown is not None

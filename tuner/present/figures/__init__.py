@@ -1,7 +1,8 @@
 """Figures: first a value with the data, then a drawing of it. The only importer of matplotlib."""
 
 from tuner.present.figures.comparison import comparison_figures
-from tuner.present.figures.drawn import DrawnFigure, write_figures
+from tuner.present.figures.kit.drawn import DrawnFigure, write_figures
+from tuner.present.figures.kit.theme import theme_css
 from tuner.present.figures.notebook import plot_parallelism, plot_scaling
 from tuner.present.figures.step_time import (
     CurvePoint,
@@ -10,7 +11,6 @@ from tuner.present.figures.step_time import (
     scaling_curve,
 )
 from tuner.present.figures.study import study_figures
-from tuner.present.figures.theme import theme_css
 from tuner.present.figures.timeline import Bar, Lane, ServerLanes, Timeline, timeline
 from tuner.present.figures.timeline_drawing import (
     draw_timeline,

@@ -11,14 +11,14 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from tuner.decide.result import StudyAnswer
-from tuner.present.figures.axis import plain_log_axis
-from tuner.present.figures.canvas import SMALL
-from tuner.present.figures.cast import LOOKS, Role, cast_of
-from tuner.present.figures.drawn import DrawnFigure, Words, drawn
-from tuner.present.figures.legends import entry_name, legend_above
-from tuner.present.figures.theme import MUTED, OTHER
-from tuner.present.numbers import counted, three_digits
+from tuner.present.figures.kit.axis import plain_log_axis
+from tuner.present.figures.kit.canvas import SMALL
+from tuner.present.figures.kit.cast import LOOKS, Role, cast_of
+from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.legends import entry_name, legend_above
+from tuner.present.figures.kit.theme import MUTED, OTHER
+from tuner.study.answer import StudyAnswer
+from tuner.text import plural, three_digits
 
 _FENCE = 3.0
 """So many times the middle half's width from it, a world is an outlier: Tukey's far out."""
@@ -45,7 +45,7 @@ class Blocks:
     """The worlds of the baseline and of what it met, in order."""
     names: Mapping[Role, str]
     others: tuple[BlockPoint, ...]
-    other_settings: int
+    other_configs: int
     failed: int
     """How many of all settings failed after these worlds."""
     confirmation_from: int | None
@@ -96,7 +96,7 @@ def blocks(answer: StudyAnswer) -> Blocks | None:
         leading={role: tuple(sorted(leading[role])) for role in LOOKS if role in leading},
         names=names,
         others=tuple(rest),
-        other_settings=len(others),
+        other_configs=len(others),
         failed=sum(row.trial in trials and row.failure is not None for row in answer.rows),
         confirmation_from=min(confirmed, default=None),
         low=low,
@@ -156,7 +156,7 @@ def _draw_others(shown: Blocks, axes: Axes) -> list[Line2D]:
             [x for p in inside for x in (p.block + 0.75, p.block + 1.25, math.nan)],
             [y for p in inside for y in (p.value, p.value, math.nan)],
             color=OTHER.light, linewidth=1.0, solid_capstyle="butt", zorder=3,
-            label=f"{shown.other_settings} other settings",
+            label=f"{shown.other_configs} other settings",
         )  # fmt: skip
 
 
@@ -200,16 +200,16 @@ def blocks_figure(answer: StudyAnswer) -> DrawnFigure | None:
         caption += f" {shown.failed} of the settings shown failed later."
     if shown.outside:
         verb = "is" if shown.outside == 1 else "are"
-        caption += f" {counted(shown.outside, 'outlier')} {verb} drawn as arrows at the edge."
+        caption += f" {plural(shown.outside, 'outlier')} {verb} drawn as arrows at the edge."
     texts = []
     for role, points in shown.leading.items():
         values = [point.value for point in points]
         texts.append(
-            f"{shown.names[role]}, {counted(len(values), 'world')} from "
+            f"{shown.names[role]}, {plural(len(values), 'world')} from "
             f"{three_digits(min(values))} to {three_digits(max(values))} {answer.objective.unit}"
         )
     if shown.others:
-        texts.append(f"{counted(len(shown.others), 'world')} of the other settings")
+        texts.append(f"{plural(len(shown.others), 'world')} of the other settings")
     words = Words(
         name="blocks", title="Every world by block", caption=caption, alt="; ".join(texts)
     )

@@ -8,12 +8,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from tuner.decide.result import StudyAnswer, TrialDetail
-from tuner.present.figures.cast import Cast, cast_of, left_out, shown_rows
-from tuner.present.figures.drawn import DrawnFigure, Words, drawn
-from tuner.present.figures.legends import legend_below
-from tuner.present.figures.rows import Rows
-from tuner.present.figures.theme import (
+from tuner.present.figures.kit.cast import Cast, cast_of, left_out, shown_rows
+from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.legends import legend_below
+from tuner.present.figures.kit.rows import Rows
+from tuner.present.figures.kit.theme import (
     INK,
     OFF_CPU,
     ON_CPU,
@@ -24,7 +23,8 @@ from tuner.present.figures.theme import (
     TRANSPORT,
     Colour,
 )
-from tuner.present.numbers import three_digits
+from tuner.study.answer import StudyAnswer, TrialDetail
+from tuner.text import three_digits
 from tuner.world.measurement import CallPart
 
 

@@ -7,18 +7,18 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
-from tuner.decide.result import StudyAnswer
+from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
-from tuner.plan.settings import Settings
-from tuner.present.figures.axis import threads_axis
-from tuner.present.figures.cast import most_rows, short_names
-from tuner.present.figures.drawn import DrawnFigure, Words, drawn
-from tuner.present.figures.legends import Entry, entry_name, legend_above
-from tuner.present.figures.rows import Rows
-from tuner.present.figures.spread import reach, top_of
+from tuner.present.figures.kit.axis import threads_axis
+from tuner.present.figures.kit.cast import most_rows, short_names
+from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.legends import Entry, entry_name, legend_above
+from tuner.present.figures.kit.rows import Rows
+from tuner.present.figures.kit.spread import reach, top_of
+from tuner.present.figures.kit.theme import MUTED, SERIES
 from tuner.present.figures.step_time import LINES, MARKERS
-from tuner.present.figures.theme import MUTED, SERIES
-from tuner.present.numbers import three_digits
+from tuner.study.answer import StudyAnswer
+from tuner.text import three_digits
 
 _MOST_TOLD = 6
 """Settings of a study of which the numbers are told in words."""
@@ -117,13 +117,13 @@ def _names(
 
     A label can be another study's for the same settings: then it is not what these are written as.
     """
-    settings: dict[str, Settings] = {}
+    config: dict[str, Config] = {}
     for row in (row for _, answer in answers for row in answer.rows):
-        found = Settings.from_json(row.settings)
-        if row.label not in settings or str(found) == row.label:
-            settings[row.label] = found
-    knob, names = short_names([settings[label] for label in labels])
-    return knob, {label: names[str(settings[label])] for label in labels}
+        found = Config.from_json(row.config)
+        if row.label not in config or str(found) == row.label:
+            config[row.label] = found
+    knob, names = short_names([config[label] for label in labels])
+    return knob, {label: names[str(config[label])] for label in labels}
 
 
 def _baselines(answers: Sequence[tuple[str, StudyAnswer]]) -> set[str]:
@@ -132,7 +132,7 @@ def _baselines(answers: Sequence[tuple[str, StudyAnswer]]) -> set[str]:
         row.label
         for _, answer in answers
         for row in answer.rows
-        if Settings.from_json(row.settings).resolved(answer.plan.workload)
+        if Config.from_json(row.config).resolved(answer.plan.workload)
         == answer.baseline.resolved(answer.plan.workload)
     }
 
@@ -248,7 +248,7 @@ def _figure(shown: SideBySide, name: str, title: str, caption: str, unit: str) -
         name=name,
         title=title,
         caption=caption,
-        alt=f"By {shown.knob or 'settings'}. {'; '.join(texts)}",
+        alt=f"By {shown.knob or 'config'}. {'; '.join(texts)}",
     )
     height = 2.7 if shown.threads else 0.75 + shown.rows.height_in
     height += 0.15 * (shown.reference is not None)

@@ -11,14 +11,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
-from tuner.decide.result import StudyAnswer
-from tuner.present.figures.canvas import SMALL
-from tuner.present.figures.cast import LOOKS, Cast, Role, cast_of
-from tuner.present.figures.drawn import DrawnFigure, Words, drawn
-from tuner.present.figures.legends import entry_name, legend_below
-from tuner.present.figures.places import place_texts
-from tuner.present.figures.theme import OTHER, SERIES
-from tuner.present.numbers import three_digits
+from tuner.present.figures.kit.canvas import SMALL
+from tuner.present.figures.kit.cast import LOOKS, Cast, Role, cast_of
+from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.legends import entry_name, legend_below
+from tuner.present.figures.kit.places import place_texts
+from tuner.present.figures.kit.theme import OTHER, SERIES
+from tuner.study.answer import StudyAnswer
+from tuner.text import three_digits
 
 _SHORT = 8
 """Names of so many letters stand beside their points; longer ones in a key."""

@@ -8,17 +8,16 @@ from typing import Literal, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 
-from tuner.decide.importance import values_of, varying
-from tuner.decide.result import StudyAnswer, TrialRow
+from tuner.plan.config import Config, Dimension
+from tuner.plan.dimensions import values_of, varying
 from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, Value
-from tuner.plan.settings import Dimension, Settings
-from tuner.present.figures.canvas import SMALL
-from tuner.present.figures.cast import Role, cast_of
-from tuner.present.figures.dimensions import varying_dimensions
-from tuner.present.figures.drawn import DrawnFigure, Words, drawn
-from tuner.present.figures.legends import legend_above
-from tuner.present.figures.rows import wrapped
-from tuner.present.figures.theme import (
+from tuner.present.figures.kit.canvas import SMALL
+from tuner.present.figures.kit.cast import Role, cast_of
+from tuner.present.figures.kit.dimensions import varying_dimensions
+from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.legends import legend_above
+from tuner.present.figures.kit.rows import wrapped
+from tuner.present.figures.kit.theme import (
     HEAT,
     INK,
     NO_VALUE,
@@ -28,7 +27,8 @@ from tuner.present.figures.theme import (
     Colour,
     contrast,
 )
-from tuner.present.numbers import three_digits
+from tuner.study.answer import StudyAnswer, TrialRow
+from tuner.text import three_digits
 
 _MOST_COLUMNS = 8
 """More values than this stand below each other, if the other knob has fewer."""
@@ -88,15 +88,15 @@ def heat_map(answer: StudyAnswer) -> HeatMap | None:
     if len(dimensions := varying_dimensions(answer)) != 2:
         return None
     rows = _in_the_plane(answer, dimensions)
-    by_trial = [settings for _, settings in sorted(rows, key=lambda pair: pair[0].trial)]
+    by_trial = [config for _, config in sorted(rows, key=lambda pair: pair[0].trial)]
     found = {each: values_of(by_trial, each, workload) for each in dimensions}
     x, y = sorted(found, key=lambda dimension: dimension.knob != NUM_WORKER_THREADS.name)
     if len(found[x]) > _MOST_COLUMNS and len(found[y]) < len(found[x]):
         x, y = y, x
     roles = cast_of(answer).roles
     cells: dict[tuple[int, int], Cell] = {}
-    for row, settings in rows:
-        column, line = (found[each].index(settings.value_of(each, workload)) for each in (x, y))
+    for row, config in rows:
+        column, line = (found[each].index(config.value_of(each, workload)) for each in (x, y))
         cell = Cell(
             row.label,
             row.value if row.counts and row.value > 0 else None,
@@ -115,21 +115,21 @@ def heat_map(answer: StudyAnswer) -> HeatMap | None:
 
 def _in_the_plane(
     answer: StudyAnswer, plane: Container[Dimension]
-) -> list[tuple[TrialRow, Settings]]:
+) -> list[tuple[TrialRow, Config]]:
     """The rows with their settings, what counts first; without those that failed and differ from
     all that count outside of the plane."""
     workload = answer.plan.workload
-    rows = [(row, Settings.from_json(row.settings)) for row in answer.rows]
-    counting = [settings for row, settings in rows if row.counts]
+    rows = [(row, Config.from_json(row.config)) for row in answer.rows]
+    counting = [config for row, config in rows if row.counts]
     outside = [
         (each, set(values_of(counting, each, workload)))
-        for each in varying([settings for _, settings in rows], workload)
+        for each in varying([config for _, config in rows], workload)
         if each not in plane
     ]
     kept = [
-        (row, settings)
-        for row, settings in rows
-        if all(settings.value_of(each, workload) in values for each, values in outside)
+        (row, config)
+        for row, config in rows
+        if all(config.value_of(each, workload) in values for each, values in outside)
     ]
     return sorted(kept, key=lambda pair: not pair[0].counts)
 

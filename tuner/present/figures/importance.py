@@ -1,17 +1,21 @@
 """The figure of how much each knob explains."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from tuner.decide.importance import main_effects
-from tuner.decide.result import StudyAnswer
-from tuner.plan.settings import Settings
-from tuner.present.figures.canvas import SMALL
-from tuner.present.figures.dimensions import varying_dimensions
-from tuner.present.figures.drawn import DrawnFigure, Words, drawn
-from tuner.present.figures.rows import Rows
-from tuner.present.figures.theme import INK, OFF_CPU, SERIES
+from tuner.decide.importance import variance_shares
+from tuner.plan.config import Config
+from tuner.plan.dimensions import varying
+from tuner.plan.workload_spec import WorkloadSpec
+from tuner.present.figures.kit.canvas import SMALL
+from tuner.present.figures.kit.dimensions import varying_dimensions
+from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.rows import Rows
+from tuner.present.figures.kit.theme import INK, OFF_CPU, SERIES
+from tuner.study.answer import StudyAnswer
 
 REST = "interactions and noise"
 
@@ -21,7 +25,7 @@ class Importance:
     """The share of the variance that each knob explains, the largest first."""
 
     shares: dict[str, float]
-    settings: int
+    configs: int
     """How many count."""
 
     @property
@@ -34,9 +38,26 @@ def importance(answer: StudyAnswer) -> Importance | None:
     """The shares; None unless more than two knobs vary, and settings differ."""
     if len(varying_dimensions(answer)) <= 2:
         return None
-    measured = [(Settings.from_json(row.settings), row.value) for row in answer.rows if row.counts]
+    measured = [(Config.from_json(row.config), row.value) for row in answer.rows if row.counts]
     shares = main_effects(measured, answer.plan.workload)
-    return Importance(shares=shares, settings=len(measured)) if any(shares.values()) else None
+    return Importance(shares=shares, configs=len(measured)) if any(shares.values()) else None
+
+
+def main_effects(
+    measured: Sequence[tuple[Config, float]], workload: WorkloadSpec
+) -> dict[str, float]:
+    """The share of the variance of log(value) that each dimension alone explains, largest first.
+
+    Configurations without a value (NaN) are left out, and so is a dimension with one value only.
+    One that failed can have a value, from before; it is for the caller to leave it out.
+    """
+    known = [(config, math.log(value)) for config, value in measured if value > 0]
+    configs = [config for config, _ in known]
+    levels = {
+        str(dimension): [config.value_of(dimension, workload) for config in configs]
+        for dimension in varying(configs, workload)
+    }
+    return variance_shares(levels, [value for _, value in known])
 
 
 def draw_importance(shown: Importance, axes: Axes) -> None:
@@ -70,7 +91,7 @@ def importance_figure(answer: StudyAnswer) -> DrawnFigure | None:
         title="Which knobs matter",
         caption=(
             f"The share of the variance of log({answer.objective.label}) between the "
-            f"{shown.settings} measured settings that each knob explains alone; the rest is how "
+            f"{shown.configs} measured settings that each knob explains alone; the rest is how "
             "knobs act together, and noise."
         ),
         alt=f"{', '.join(texts)}, {REST} {100 * shown.rest:.0f} %",

@@ -7,14 +7,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tuner.decide.result import StudyAnswer, TrialDetail
-from tuner.present.figures.axis import plain_log_axis
-from tuner.present.figures.cast import LOOKS, Cast, Role, cast_of, left_out, shown_rows
-from tuner.present.figures.drawn import DrawnFigure, Words, drawn
-from tuner.present.figures.legends import legend_below
-from tuner.present.figures.rows import Rows
-from tuner.present.figures.theme import INK, MUTED, OTHER, PAPER
-from tuner.present.numbers import three_digits
+from tuner.present.figures.kit.axis import plain_log_axis
+from tuner.present.figures.kit.cast import LOOKS, Cast, Role, cast_of, left_out, shown_rows
+from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.legends import legend_below
+from tuner.present.figures.kit.rows import Rows
+from tuner.present.figures.kit.theme import INK, MUTED, OTHER, PAPER
+from tuner.study.answer import StudyAnswer, TrialDetail
+from tuner.text import three_digits
 from tuner.world.measurement import Quantiles
 
 _NOTHING = TrialDetail()

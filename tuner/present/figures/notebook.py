@@ -3,11 +3,11 @@
 import matplotlib as mpl
 from matplotlib.axes import Axes
 
-from tuner.decide.result import StudyAnswer
 from tuner.errors import UsageError
-from tuner.present.figures.canvas import STYLE
+from tuner.present.figures.kit.canvas import STYLE
 from tuner.present.figures.parallelism import draw_parallelism, parallelism
 from tuner.present.figures.step_time import draw_scaling_curve, scaling_curve
+from tuner.study.answer import StudyAnswer
 
 
 def plot_scaling(answer: StudyAnswer, axes: Axes | None = None) -> Axes:

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
-from tuner.decide.result import StudyAnswer
-from tuner.plan.settings import Settings
-from tuner.present.figures.axis import threads_axis
-from tuner.present.figures.dimensions import threads_dimension
-from tuner.present.figures.drawn import DrawnFigure, Words, drawn
-from tuner.present.figures.legends import legend_above
-from tuner.present.figures.theme import MUTED, OTHER, SERIES
-from tuner.present.numbers import counted, three_digits
+from tuner.plan.config import Config
+from tuner.present.figures.kit.axis import threads_axis
+from tuner.present.figures.kit.dimensions import threads_dimension
+from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.legends import legend_above
+from tuner.present.figures.kit.theme import MUTED, OTHER, SERIES
+from tuner.study.answer import StudyAnswer
+from tuner.text import plural, three_digits
 
 
 class AtOnce(NamedTuple):
@@ -47,7 +47,7 @@ def parallelism(answer: StudyAnswer) -> Parallelism | None:
         return None
     points = [
         AtOnce(
-            int(str(Settings.from_json(row.settings).value_of(dimension, workload))),
+            int(str(Config.from_json(row.config).value_of(dimension, workload))),
             row.parallelism_mean,
             row.parallelism_max,
         )
@@ -76,7 +76,7 @@ def draw_parallelism(shown: Parallelism, axes: Axes) -> None:
     )  # fmt: skip
     ends = [min(threads), max(threads)]
     axes.plot(ends, ends, color=MUTED.light, linestyle="--", linewidth=1.0, label="one per thread")
-    cores = counted(shown.cores, "CPU core")
+    cores = plural(shown.cores, "CPU core")
     axes.axhline(shown.cores, color=SERIES[2].light, linestyle="-.", linewidth=1.2, label=cores)
     highest = max([shown.cores, *threads, *(p.most for p in shown.points if p.most > 0)])
     lowest = min([1.0, *(p.mean for p in shown.points if p.mean > 0)])
@@ -97,7 +97,7 @@ def parallelism_figure(answer: StudyAnswer) -> DrawnFigure | None:
     for point in shown.points:
         means.setdefault(point.threads, []).append(point.mean)
     numbers = ", ".join(
-        f"{_range(found)} on {counted(threads, 'thread')}" for threads, found in means.items()
+        f"{_range(found)} on {plural(threads, 'thread')}" for threads, found in means.items()
     )
     words = Words(
         name="parallelism",
@@ -109,7 +109,7 @@ def parallelism_figure(answer: StudyAnswer) -> DrawnFigure | None:
             "faster only where they wait."
         ),
         alt=f"Calls served at once on average, by {shown.x_label}: {numbers}; "
-        f"the machine has {counted(shown.cores, 'CPU core')}.",
+        f"the machine has {plural(shown.cores, 'CPU core')}.",
     )
     return drawn(words, 2.8, lambda figure: draw_parallelism(shown, figure.add_subplot()))
 

@@ -8,17 +8,17 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
-from tuner.decide.result import StudyAnswer
-from tuner.plan.settings import Settings
-from tuner.present.figures.axis import threads_axis
-from tuner.present.figures.cast import Cast, cast_of, shown_rows
-from tuner.present.figures.dimensions import threads_dimension, varying_dimensions
-from tuner.present.figures.drawn import DrawnFigure, Words, drawn
-from tuner.present.figures.legends import Entry, entry_name, legend_above
-from tuner.present.figures.rows import Rows
-from tuner.present.figures.spread import reach, top_of
-from tuner.present.figures.theme import BASELINE, BEST, INK, OTHER, SERIES
-from tuner.present.numbers import counted, three_digits
+from tuner.plan.config import Config
+from tuner.present.figures.kit.axis import threads_axis
+from tuner.present.figures.kit.cast import Cast, cast_of, shown_rows
+from tuner.present.figures.kit.dimensions import threads_dimension, varying_dimensions
+from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.legends import Entry, entry_name, legend_above
+from tuner.present.figures.kit.rows import Rows
+from tuner.present.figures.kit.spread import reach, top_of
+from tuner.present.figures.kit.theme import BASELINE, BEST, INK, OTHER, SERIES
+from tuner.study.answer import StudyAnswer
+from tuner.text import plural, three_digits
 
 # Readable in grey: the series differ in marker and line, not only in colour.
 MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -99,10 +99,10 @@ def scaling_curve(result: StudyAnswer) -> ScalingCurve:
             x, name = float(position), ""
             ticks[x] = cast.name(row.label)
         else:
-            settings = Settings.from_json(row.settings)
-            rest = {each: settings.value_of(each, workload) for each in others}
-            x = float(str(settings.value_of(threads, workload)))
-            name = str(Settings.of(rest)) if rest else ""
+            config = Config.from_json(row.config)
+            rest = {each: config.value_of(each, workload) for each in others}
+            x = float(str(config.value_of(threads, workload)))
+            name = str(Config.of(rest)) if rest else ""
             ticks[x] = f"{x:g}"
         point = CurvePoint(x, row.value, row.ci_low, row.ci_high, row.label)
         series.setdefault(name, []).append(point)
@@ -110,7 +110,7 @@ def scaling_curve(result: StudyAnswer) -> ScalingCurve:
         points.sort()
     objective = result.objective
     return ScalingCurve(
-        x_label=cast.knob or "settings" if threads is None else str(threads),
+        x_label=cast.knob or "config" if threads is None else str(threads),
         y_label=f"{objective.label} ({objective.unit})",
         series=series,
         ticks=dict(sorted(ticks.items())),
@@ -159,7 +159,7 @@ def _draw_series(curve: ScalingCurve, axes: Axes) -> list[Entry]:
         lines = axes.plot(
             [p.x for p in points], [p.value for p in points], color=OTHER.light, linewidth=0.7,
             marker=".", markersize=3,
-            label=counted(len(others), "other combination"),
+            label=plural(len(others), "other combination"),
         )  # fmt: skip
     for index, name in enumerate(named):
         points = curve.series[name]

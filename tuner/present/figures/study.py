@@ -2,19 +2,19 @@
 
 from collections.abc import Mapping
 
-from tuner.decide.result import StudyAnswer
 from tuner.present.figures.blocks import blocks_figure
 from tuner.present.figures.call_time import call_time_figure
-from tuner.present.figures.cast import cast_of
 from tuner.present.figures.cpu import cpu_figure
-from tuner.present.figures.drawn import DrawnFigure
 from tuner.present.figures.heat_map import heat_map_figure
 from tuner.present.figures.importance import importance_figure
+from tuner.present.figures.kit.cast import cast_of
+from tuner.present.figures.kit.drawn import DrawnFigure
 from tuner.present.figures.latency import latency_figure
 from tuner.present.figures.parallelism import parallelism_figure
 from tuner.present.figures.step_time import step_time_figure
 from tuner.present.figures.timelines import timeline_figures
-from tuner.trace.schema import Trace
+from tuner.study.answer import StudyAnswer
+from tuner.trace.model.schema import Trace
 
 
 def study_figures(answer: StudyAnswer, traces: Mapping[str, Trace]) -> list[DrawnFigure]:

@@ -11,11 +11,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from tuner.present.numbers import counted, three_digits
-from tuner.trace.document import TraceRank
-from tuner.trace.intervals import Spans, group_codes, open_over_time, united
-from tuner.trace.parallelism import server_name, window
-from tuner.trace.schema import Trace
+from tuner.text import plural, three_digits
+from tuner.trace.analyze.intervals import Spans, group_codes, open_over_time, united
+from tuner.trace.analyze.parallelism import server_name, window
+from tuner.trace.model.document import TraceRank
+from tuner.trace.model.schema import Trace
 
 MOST_CALLS = 150
 """More served calls than this are too many to tell apart: then an excerpt is shown."""
@@ -181,10 +181,10 @@ def _excerpt_of_calls(work: pd.DataFrame, steps: int | None, most_steps: int | N
         first = (steps - shown) // 2
         start_ns, end_ns = _extent(work, first * each, shown * each)
         which = f"step {first + 1}" if shown == 1 else f"steps {first + 1} to {first + shown}"
-        which = f"{which} of {steps}" if shown < steps else f"all {counted(steps, 'step')}"
-        return _Excerpt(start_ns, end_ns, f"{which}, {counted(shown * each, 'call')}", shown)
+        which = f"{which} of {steps}" if shown < steps else f"all {plural(steps, 'step')}"
+        return _Excerpt(start_ns, end_ns, f"{which}, {plural(shown * each, 'call')}", shown)
     if count <= MOST_CALLS:
-        return _Excerpt(*_extent(work, 0, count), f"all {counted(count, 'served call')}", None)
+        return _Excerpt(*_extent(work, 0, count), f"all {plural(count, 'served call')}", None)
     first = (count - EXCERPT_CALLS) // 2
     note = f"served calls {first + 1} to {first + EXCERPT_CALLS} of {count}"
     return _Excerpt(*_extent(work, first, EXCERPT_CALLS), note, None)
@@ -293,7 +293,7 @@ class _Scene(NamedTuple):
         seen = self.work.loc[self.work["rank"] == rank, "thread"].nunique()
         if self.of_calls and seen < pool:
             return f"{name}: {seen} of its {pool} threads served calls"
-        return f"{name}: {counted(pool, 'thread')}"
+        return f"{name}: {plural(pool, 'thread')}"
 
 
 def _thread_labels(threads: Sequence[int], process: TraceRank | None) -> list[str]:

@@ -11,9 +11,9 @@ from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path as MplPath
 
 from tuner.errors import UsageError
-from tuner.present.figures.canvas import SMALL, canvas
-from tuner.present.figures.legends import entry_name, legend_below
-from tuner.present.figures.theme import (
+from tuner.present.figures.kit.canvas import SMALL, canvas
+from tuner.present.figures.kit.legends import entry_name, legend_below
+from tuner.present.figures.kit.theme import (
     EDGES,
     FUNCTIONS,
     IDLE,
@@ -25,8 +25,8 @@ from tuner.present.figures.theme import (
     Colour,
 )
 from tuner.present.figures.timeline import FINEST, Lane, ServerLanes, Timeline, timeline
-from tuner.present.numbers import counted, three_digits
-from tuner.trace.schema import Trace
+from tuner.text import plural, three_digits
+from tuner.trace.model.schema import Trace
 
 _OTHERS = "other functions"
 _HATCHES = {"inferred": "////", "unfinished": "xxxx"}
@@ -196,7 +196,7 @@ def _draw_server(
 def under_way(server: ServerLanes) -> str:
     """What the lane of the calls to a server is called."""
     most = max((level for _, level in server.in_flight), default=0)
-    return f"up to {counted(most, 'call')} under way"
+    return f"up to {plural(most, 'call')} under way"
 
 
 def _draw_in_flight(server: ServerLanes, length_ms: float, top: float, axes: Axes) -> None:

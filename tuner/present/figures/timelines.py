@@ -5,14 +5,14 @@ from functools import partial
 
 from matplotlib.figure import Figure
 
-from tuner.present.figures.canvas import SMALL
-from tuner.present.figures.drawn import DrawnFigure, Words, drawn
-from tuner.present.figures.legends import legend_below
-from tuner.present.figures.rows import wrapped
+from tuner.present.figures.kit.canvas import SMALL
+from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.legends import legend_below
+from tuner.present.figures.kit.rows import wrapped
 from tuner.present.figures.timeline import Timeline
 from tuner.present.figures.timeline_drawing import Scales, narrowed, scales, under_way
-from tuner.present.numbers import counted, three_digits
-from tuner.trace.schema import Trace
+from tuner.text import plural, three_digits
+from tuner.trace.model.schema import Trace
 
 _FINE = 1000
 """Operators that a figure of the report's width can show beside each other."""
@@ -90,6 +90,6 @@ def _words(role: str, name: str, shown: Timeline) -> Words:
         ),
         alt=(
             f"{name}: {'; '.join(server.label for server in shown.servers)}: "
-            f"{counted(len(bars), 'bar')} in {three_digits(shown.length_ms)} ms"
+            f"{plural(len(bars), 'bar')} in {three_digits(shown.length_ms)} ms"
         ),
     )

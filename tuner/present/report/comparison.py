@@ -5,22 +5,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from tuner.decide.result import StudyAnswer, TrialRow
 from tuner.errors import UsageError
 from tuner.files import written_atomically
-from tuner.plan.quantities import format_duration
-from tuner.plan.settings import Settings
+from tuner.plan.config import Config
 from tuner.present.facts import Facts, environment_facts
 from tuner.present.figures import DrawnFigure
-from tuner.present.numbers import interval_text, three_digits
 from tuner.present.report.pages import render
 from tuner.present.wording import verdict_sentence
+from tuner.study.answer import StudyAnswer, TrialRow
+from tuner.text import duration, interval_text, three_digits
 
 # What two studies must have in common, or their numbers do not mean the same.
 _MEASURED_ALIKE: dict[str, Callable[[StudyAnswer], str]] = {
     "objective": lambda answer: answer.objective.name,
     "confidence of the intervals": lambda answer: f"{answer.plan.measuring.confidence * 100:g} %",
-    "timed part of a world": lambda answer: format_duration(answer.plan.measuring.timed_part_s),
+    "timed part of a world": lambda answer: duration(answer.plan.measuring.min_time_s),
     "intra-op threads": lambda answer: str(answer.plan.workload.intra_op_threads),
 }
 
@@ -113,8 +112,8 @@ class Comparison(NamedTuple):
         beside = row.value / rows[self.reference].value
         marks = [
             mark
-            for mark, settings in ((_mark(answer), answer.best), ("baseline", answer.baseline))
-            if label == str(settings)
+            for mark, config in ((_mark(answer), answer.best), ("baseline", answer.baseline))
+            if label == str(config)
         ]
         return Cell(
             three_digits(row.value),
@@ -159,23 +158,23 @@ def _with_equal_names(answers: Sequence[StudyAnswer]) -> list[StudyAnswer]:
 
     To say that a knob is at PyTorch's default is as good as not to name it.
     """
-    written: dict[object, Settings] = {}
+    written: dict[object, Config] = {}
     for answer in answers:
         for row in answer.rows:
-            settings = Settings.from_json(row.settings)
-            same = settings.resolved(answer.plan.workload)
-            written[same] = min(written.get(same, settings), settings, key=lambda s: len(str(s)))
+            config = Config.from_json(row.config)
+            same = config.resolved(answer.plan.workload)
+            written[same] = min(written.get(same, config), config, key=lambda s: len(str(s)))
     return [_rewritten(answer, written) for answer in answers]
 
 
-def _rewritten(answer: StudyAnswer, written: Mapping[object, Settings]) -> StudyAnswer:
-    def of(settings: Settings) -> Settings:
-        return written.get(settings.resolved(answer.plan.workload), settings)
+def _rewritten(answer: StudyAnswer, written: Mapping[object, Config]) -> StudyAnswer:
+    def of(config: Config) -> Config:
+        return written.get(config.resolved(answer.plan.workload), config)
 
     rows = []
     for row in answer.rows:
-        settings = of(Settings.from_json(row.settings))
-        rows.append(replace(row, label=str(settings), settings=settings.to_json()))
+        config = of(Config.from_json(row.config))
+        rows.append(replace(row, label=str(config), config=config.to_json()))
     return replace(
         answer,
         rows=tuple(rows),

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tuner.decide.result import StudyAnswer
 from tuner.files import written_atomically
-from tuner.present.config import init_rpc_lines
 from tuner.present.facts import Facts, environment_facts, method_facts
 from tuner.present.figures import DrawnFigure
 from tuner.present.report.pages import render
@@ -18,6 +16,8 @@ from tuner.present.tables import (
     why_facts,
 )
 from tuner.present.wording import tied_sentence, verdict_sentence
+from tuner.recommended.snippet import init_rpc_lines
+from tuner.study.answer import StudyAnswer
 
 
 class TrialsTable(NamedTuple):

@@ -1,0 +1,3 @@
+from tests.present.conftest import plan
+
+__all__ = ["plan"]

@@ -1,0 +1,214 @@
+"""`tuner.load_rpc_options`, in a process that has no agent."""
+
+import json
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed.rpc as rpc
+
+import tuner
+from tests.plan.specs import threads, workload_spec
+from tests.present.results import ENVIRONMENT
+from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, recommendation
+from tuner.errors import UsageError
+from tuner.plan.config import Config
+from tuner.plan.workload_spec import WorkloadSpec
+from tuner.recommended.files import as_json, as_toml
+from tuner.recommended.loading import ThreadsWarning
+from tuner.recommended.recheck import recheck_command
+from tuner.torch_private.agent import tensorpipe_options
+from tuner.world.environment import Environment
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Says where this is: where the settings were measured, but for what is given."""
+
+    def is_at(**changes: Any) -> None:
+        found = ENVIRONMENT.model_copy(update=changes)
+        monkeypatch.setattr(Environment, "here", lambda: found)
+
+    is_at()
+    return is_at
+
+
+def written(
+    folder: Path, config: Config, spec: WorkloadSpec | None = None, suffix: str = "json"
+) -> Path:
+    path = folder / f"recommended.{suffix}"
+    write = as_toml if suffix == "toml" else as_json
+    path.write_text(write(recommendation(config, spec)))
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["json", "toml"])
+def test_the_options_of_a_role(tmp_path: Path, suffix: str) -> None:
+    path = written(tmp_path, BY_ROLE, AGENT, suffix)
+    agent = tuner.load_rpc_options(path, role="agent")
+    assert isinstance(agent, rpc.TensorPipeRpcBackendOptions)
+    assert (agent.num_worker_threads, agent.rpc_timeout) == (2, 9.5)
+    torch.set_num_threads(2)
+    observer = tuner.load_rpc_options(str(path), role="observer")
+    assert (observer.num_worker_threads, observer.rpc_timeout) == (8, 60.0)
+
+
+@pytest.mark.parametrize("suffix", ["json", "toml"])
+def test_transports_and_channels_keep_their_order(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Torch's object does not show them: what it is made of does."""
+    given: list[dict[str, Any]] = []
+
+    def noting(**options: Any) -> rpc.TensorPipeRpcBackendOptions:
+        given.append(options)
+        return tensorpipe_options(**options)
+
+    monkeypatch.setattr("tuner.recommended.loading.tensorpipe_options", noting)
+    tuner.load_rpc_options(written(tmp_path, BY_ROLE, AGENT, suffix), role="agent")
+    assert given == [
+        {
+            "num_worker_threads": 2,
+            "rpc_timeout": 9.5,
+            "transports": ["uv", "shm"],
+            "channels": ["basic", "cma"],
+        }
+    ]
+
+
+def test_cuda_devices_arrive(tmp_path: Path) -> None:
+    torch.set_num_threads(2)
+    path = written(tmp_path, OF_EVERY_KNOB, workload_spec(cuda_devices=2))
+    options = tuner.load_rpc_options(path, role="caller")
+    assert options.devices == [torch.device("cuda:0"), torch.device("cuda:1")]
+    assert options.device_maps == {
+        "worker1": {
+            torch.device("cuda:0"): torch.device("cuda:1"),
+            torch.device("cuda:1"): torch.device("cuda:0"),
+        }
+    }
+
+
+def test_without_a_role_where_all_have_the_same_options(tmp_path: Path) -> None:
+    by_role = Config.from_json(
+        {"caller": {"num_worker_threads": 4}, "server": {"num_worker_threads": 4}}
+    )
+    for config in (threads(4), by_role):
+        assert tuner.load_rpc_options(written(tmp_path, config)).num_worker_threads == 4
+
+
+def test_without_a_role_where_they_differ(tmp_path: Path) -> None:
+    path = written(tmp_path, BY_ROLE, AGENT)
+    with pytest.raises(UsageError) as caught:
+        tuner.load_rpc_options(path)
+    assert str(caught.value) == (
+        f"the options in {path} differ by role: give role=, one of 'agent', 'observer'"
+    )
+
+
+@pytest.mark.parametrize("config", [threads(4), BY_ROLE])
+def test_a_role_that_is_not_there(tmp_path: Path, config: Config) -> None:
+    path = written(tmp_path, config, AGENT)
+    with pytest.raises(UsageError) as caught:
+        tuner.load_rpc_options(path, role="agnet")
+    assert str(caught.value) == (f"{path} has no role 'agnet'; its roles are 'agent', 'observer'")
+
+
+def test_where_it_was_measured_nothing_is_said(tmp_path: Path, here: Callable[..., None]) -> None:
+    here(python="3.14.0", memory_gb=1.0, kernel="7.0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tuner.load_rpc_options(written(tmp_path, threads(4)), role="caller")
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"torch": "2.14.0"}, "torch: 2.13.0, 2.14.0"),
+        ({"cpu_count": 64}, "cpu_count: 2, 64"),
+        ({"cpu_model": "Z80"}, "cpu_model: Abacus 9000, Z80"),
+        (
+            {"torch": "2.14.0", "cpu_count": 64, "cpu_model": "Z80"},
+            "torch: 2.13.0, 2.14.0; cpu_model: Abacus 9000, Z80; cpu_count: 2, 64",
+        ),
+    ],
+)
+def test_another_environment_is_told_once_with_the_cure(
+    tmp_path: Path, here: Callable[..., None], changes: dict[str, Any], told: str
+) -> None:
+    here(**changes)
+    path = written(tmp_path, threads(4))
+    with pytest.warns(tuner.EnvironmentWarning) as caught:
+        options = tuner.load_rpc_options(path, role="caller")
+    assert options.num_worker_threads == 4
+    (warning,) = caught
+    assert str(warning.message) == (
+        f"{path} was measured elsewhere (there, here): {told}. Its settings may not be the best "
+        f"here; to measure them again: {recheck_command(recommendation(threads(4)))}"
+    )
+    assert warning.filename == __file__
+
+
+def test_other_intra_op_threads_are_told_with_the_cure(tmp_path: Path) -> None:
+    torch.set_num_threads(3)
+    path = written(tmp_path, BY_ROLE, AGENT)
+    with pytest.warns(ThreadsWarning) as caught:
+        tuner.load_rpc_options(path, role="observer")
+    (warning,) = caught
+    assert str(warning.message) == (
+        f"{path} was measured with 2 intra-op threads in such a process, and this one has 3: "
+        "call torch.set_num_threads(2) first"
+    )
+    assert warning.filename == __file__
+
+
+def test_intra_op_threads_that_differ_by_role_are_not_held_against_no_role(tmp_path: Path) -> None:
+    torch.set_num_threads(3)
+    config = Config.from_json({"server": {"intra_op_threads": 2}})
+    assert tuner.load_rpc_options(written(tmp_path, config)).num_worker_threads == 16
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, threads(4))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "verdict": "great"}))
+    with pytest.raises(UsageError, match="is damaged: verdict must be 'better'"):
+        tuner.load_rpc_options(path, role="caller")
+
+
+def test_a_program_that_loads_options_imports_little() -> None:
+    script = (
+        "import sys, tuner.recommended.loading\n"
+        "heavy = {'pandas', 'optuna', 'scipy', 'matplotlib', 'sqlalchemy', 'typer', 'rich'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    assert run(script) == "[]\n"
+
+
+def test_the_model_itself_imports_no_torch() -> None:
+    script = (
+        "import sys, tuner.recommended.files, tuner.recommended.python_module\n"
+        "heavy = {'torch', 'numpy', 'pandas', 'optuna', 'scipy', 'matplotlib', 'tomli_w'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    assert run(script) == "[]\n"
+
+
+def run(script: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout

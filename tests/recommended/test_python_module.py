@@ -1,0 +1,113 @@
+"""The Python export stands alone."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.plan.specs import threads, workload_spec
+from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, recommendation
+from tuner.plan.config import Config
+from tuner.plan.workload_spec import WorkloadSpec
+from tuner.recommended.model import Recommendation
+from tuner.recommended.python_module import as_python
+from tuner.recommended.recheck import recheck_command
+
+RUFF = shutil.which("ruff", path=str(Path(sys.executable).parent))
+STRANGE = WorkloadSpec(
+    reference='my "file".py:It\'s\nimport nothing',
+    summary="A workload whose names are no names.",
+    options={"text": 'a"""\\\n\x00b', "path": "C:\\new"},
+    ranks=workload_spec('the "boss"', "it's").ranks,
+    intra_op_threads=3,
+)
+MANY = workload_spec("agent", *["observer"] * 11)
+
+EACH = [
+    recommendation(threads(4)),
+    recommendation(OF_EVERY_KNOB, workload_spec(cuda_devices=2)),
+    recommendation(BY_ROLE, AGENT),
+    recommendation(threads(2), MANY),
+    recommendation(Config.from_json({"it's": {"num_worker_threads": 2}}), STRANGE),
+    recommendation(threads(16), verdict="undecided", speedup=None, challenger=None,
+                   challenger_speedup=None),
+]  # fmt: skip
+
+
+def made(each: Recommendation) -> dict[str, Any]:
+    """What the module defines, imported as another module would."""
+    module: dict[str, Any] = {"__name__": "rpc_config"}
+    exec(compile(as_python(each, "A sentence."), "rpc_config.py", "exec"), module)  # noqa: S102 - the export under test
+    return module
+
+
+@pytest.mark.parametrize("each", EACH)
+def test_the_module_has_the_options_of_every_role(each: Recommendation) -> None:
+    module = made(each)
+    assert set(module["OPTIONS"]) == set(each.roles)
+    for role, options in module["OPTIONS"].items():
+        values = each.values_of(role)
+        assert options.num_worker_threads == values.get("num_worker_threads", 16)
+        assert options.rpc_timeout == values.get("rpc_timeout", 60.0)
+        devices = values.get("devices") or ()
+        assert isinstance(devices, tuple)
+        assert [f"{device}" for device in options.devices] == list(devices)
+        assert module["INTRA_OP_THREADS"][role] == values["intra_op_threads"]
+    assert module["RANKS"] == [(rank.name, rank.role) for rank in each.ranks]
+
+
+@pytest.mark.parametrize("each", EACH)
+@pytest.mark.parametrize(
+    "check", [("format", "--diff"), ("check", "--select", "E4,E7,E9,F,I,N,UP")]
+)
+def test_the_module_is_as_ruff_would_write_it(each: Recommendation, check: tuple[str, ...]) -> None:
+    assert RUFF is not None
+    done = subprocess.run(
+        [RUFF, *check, "--isolated", "-"],
+        input=as_python(each, "Use it. " * 30),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_comment_says_what_it_rests_on() -> None:
+    each = recommendation(threads(4))
+    comment = as_python(each, "Use num_worker_threads=4.").partition("\nimport")[0]
+    assert comment.startswith("# Use num_worker_threads=4.\n")
+    for fact in (
+        "study:    udf, trial 1: num_worker_threads=4",
+        "verdict:  better",
+        "speed-up: 1.5 (1.4 to 1.62, 95 % confidence), baseline / these settings",
+        "measured: step_ms 2 ms (1.9 to 2.1, 95 % confidence), 5 worlds",
+        "baseline: num_worker_threads=16",
+        "workload: udf calls=4 size=100",
+        "date:     2026-11-21 09:30:00+00:00",
+        "machine:  2 CPUs (Abacus 9000), 7.7 GB, Linux 6.1.0",
+        "software: torch 2.13.0, Python 3.11.9",
+        f"  {recheck_command(each)}",
+        "torchrun --standalone --nproc-per-node 2 THIS_FILE",
+    ):
+        assert f"# {fact}\n" in f"{comment}\n" or fact in comment
+
+
+def test_the_private_arguments_are_named_as_torch_has_them() -> None:
+    text = as_python(recommendation(BY_ROLE, AGENT), "")
+    assert '_transports=["uv", "shm"]' in text
+    assert '_channels=["basic", "cma"]' in text
+
+
+def test_the_module_is_the_same_each_time() -> None:
+    each = recommendation(BY_ROLE, AGENT)
+    assert as_python(each, "A sentence.") == as_python(each, "A sentence.")
+
+
+def test_without_a_rank_it_says_how_to_run_it(tmp_path: Path) -> None:
+    path = tmp_path / "rpc_config.py"
+    path.write_text(as_python(recommendation(threads(4)), "A sentence."))
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, env={})
+    assert done.returncode == 1
+    assert done.stderr == f"to see that it runs: torchrun --standalone --nproc-per-node 2 {path}\n"

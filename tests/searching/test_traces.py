@@ -1,0 +1,210 @@
+"""Whole studies on the fake launcher whose traces are really read."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from tests.fakes import FakeLauncher, threads_of
+from tuner.api import SearchInterrupted, tune
+from tuner.errors import UsageError
+from tuner.plan.config import Config
+from tuner.searching.trace_numbers import numbers_of
+from tuner.study.answer import StudyAnswer
+from tuner.study.folder import StudyFolder
+from tuner.trace.files.reading import read_trace
+from tuner.world.measurement import FailureKind
+
+pytestmark = pytest.mark.reads_traces
+
+
+class Events:
+    """An observer that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def on_snapshot(self, snapshot: object) -> None:
+        del snapshot
+
+    def on_event(self, message: str) -> None:
+        self.messages.append(message)
+
+
+def search(launcher: FakeLauncher, folder: Path, **changes: Any) -> StudyAnswer:
+    keys: dict[str, Any] = {"space": {"num_worker_threads": [1, 4]}, "budget": "30s", **changes}
+    return tune("udf", launcher=launcher, clock=launcher.clock, out=str(folder), **keys)
+
+
+def threads(count: int) -> Config:
+    return Config.from_json({"*": {"num_worker_threads": count}})
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeLauncher, StudyAnswer, Path]:
+    folder = tmp_path_factory.mktemp("study")
+    launcher = FakeLauncher(step_ms=lambda s: 8.0 / min(4, threads_of(s)))
+    return launcher, search(launcher, folder), folder
+
+
+def test_each_config_is_traced_once_and_never_timed(
+    done: tuple[FakeLauncher, StudyAnswer, Path],
+) -> None:
+    launcher, result, folder = done
+    looked = sorted(str(order.config) for order in launcher.looks)
+    assert looked == sorted(row.label for row in result.rows)
+    assert all(order.trace is None for order in launcher.orders)
+    for order in launcher.looks:
+        assert order.trace is not None
+        assert order.trace.path == StudyFolder(folder).trace(order.config)
+        assert read_trace(order.trace.path).steps == order.steps
+
+
+def test_the_rows_hold_what_the_traces_show(
+    done: tuple[FakeLauncher, StudyAnswer, Path],
+) -> None:
+    _, result, _ = done
+    # As many calls as threads, four at most, each of them all along its step of 8 / threads ms.
+    one, four = result.row_of(threads(1)), result.row_of(threads(4))
+    assert one is not None
+    assert four is not None
+    assert one.rpc_cpu_total_ms == pytest.approx(8.0)
+    assert four.rpc_cpu_total_ms == pytest.approx(4 * 2.0)
+    assert (one.parallelism_mean, one.parallelism_max) == pytest.approx((1.0, 1.0))
+    assert (four.parallelism_mean, four.parallelism_max) == pytest.approx((4.0, 4.0))
+    assert four.tracing_overhead == 1.25
+    assert four.diagnosis
+    assert "worker1" in four.diagnosis
+
+
+def test_the_verdict_comes_with_its_why(done: tuple[FakeLauncher, StudyAnswer, Path]) -> None:
+    _, result, _ = done
+    assert {role: row.label for role, row in result.why.items()} == {
+        "baseline": "num_worker_threads=16",
+        **({"best": str(result.best)} if result.best != result.baseline
+           else {"challenger": str(result.challenger)}),
+    }  # fmt: skip
+    assert result.to_json()["why"] == {role: row.diagnosis for role, row in result.why.items()}
+
+
+def test_optuna_keeps_the_numbers(done: tuple[FakeLauncher, StudyAnswer, Path]) -> None:
+    _, result, folder = done
+    study = optuna.load_study(study_name="udf", storage=f"sqlite:///{folder}/study.db")
+    for trial in study.get_trials(deepcopy=False):
+        row = next(row for row in result.rows if row.trial == trial.number)
+        assert trial.user_attrs["rpc_cpu_total_ms"] == row.rpc_cpu_total_ms
+        assert trial.user_attrs["parallelism_mean"] == row.parallelism_mean
+        assert trial.user_attrs["parallelism_max"] == row.parallelism_max
+        assert trial.user_attrs["tracing_overhead"] == 1.25
+        assert trial.user_attrs["diagnosis"] == row.diagnosis
+
+
+def test_configs_that_cannot_be_traced_are_measured_all_the_same(tmp_path: Path) -> None:
+    launcher = FakeLauncher(
+        step_ms=lambda s: 8.0 / min(4, threads_of(s)),
+        trace_fails=lambda s: "crashed" if threads_of(s) == 4 else None,
+    )
+    events = Events()
+    result = search(launcher, tmp_path, observer=events, baseline={"num_worker_threads": 1})
+    row = result.row_of(threads(4))
+    assert row is not None
+    assert row.outcome == "completed"
+    assert result.best == threads(4)
+    assert math.isnan(row.parallelism_mean)
+    assert row.diagnosis == "No trace: worker1 failed first."
+    assert "num_worker_threads=4: no trace: crashed: worker1 failed first" in events.messages
+    assert list(result.why) == ["baseline", "best"]
+
+
+def test_a_trace_that_is_incomplete_is_taken_again(tmp_path: Path) -> None:
+    failures: list[FailureKind] = ["trace-failed", "trace-failed"]
+    launcher = FakeLauncher(trace_fails=lambda s: failures.pop() if failures else None)
+    result = search(launcher, tmp_path)
+    assert not any(math.isnan(row.parallelism_mean) for row in result.rows)
+    assert len(launcher.looks) == len(result.rows) + 2
+
+
+def test_a_trace_that_stays_incomplete_is_given_up(tmp_path: Path) -> None:
+    launcher = FakeLauncher(trace_fails=lambda s: "trace-failed" if threads_of(s) == 1 else None)
+    result = search(launcher, tmp_path)
+    row = result.row_of(threads(1))
+    assert row is not None
+    assert row.outcome == "completed"
+    assert row.diagnosis == "No trace: worker1 failed first."
+    assert sum(order.config == threads(1) for order in launcher.looks) == 3
+
+
+def test_an_incomplete_trace_eliminates_no_configs(tmp_path: Path) -> None:
+    """With an objective that only a trace tells, every world can have one."""
+    launcher = FakeLauncher(
+        step_ms=lambda s: 2.0 if threads_of(s) < 4 else 4.0,
+        fails=lambda s, world: "trace-failed" if world % 3 == 1 else None,
+    )
+    result = search(launcher, tmp_path, objective="rpc_p99_ms", baseline={"num_worker_threads": 4})
+    assert [row.outcome for row in result.rows] == ["completed", "completed"]
+    assert result.best == threads(1)
+
+
+def test_a_resumed_study_traces_nothing_twice(tmp_path: Path) -> None:
+    first = FakeLauncher(interrupt_after=6)
+    with pytest.raises(SearchInterrupted):
+        search(first, tmp_path)
+    second = FakeLauncher()
+    result = search(second, tmp_path, resume=True)
+    assert len(first.looks) == len(result.rows)
+    assert second.looks == []
+    assert not any(math.isnan(row.parallelism_mean) for row in result.rows)
+
+
+@pytest.mark.parametrize("objective", ["rpc_cpu_total_ms", "rpc_p99_ms"])
+def test_a_traced_objective_traces_every_world(tmp_path: Path, objective: str) -> None:
+    launcher = FakeLauncher(step_ms=lambda s: 2.0 if threads_of(s) < 4 else 4.0)
+    result = search(
+        launcher, tmp_path, objective=objective, baseline={"num_worker_threads": 4}, budget="20s"
+    )
+    timed = [order for order in launcher.orders if order.steps is not None]
+    assert timed
+    assert all(order.trace is not None and not order.trace.operators for order in timed)
+    # A latency is the step's length; the sum of a step counts each of its calls.
+    expected = {"rpc_cpu_total_ms": (2.0, 16.0), "rpc_p99_ms": (2.0, 4.0)}[objective]
+    rows = [result.row_of(threads(count)) for count in (1, 4)]
+    assert [row.value for row in rows if row] == pytest.approx(expected)
+    assert result.best == threads(1)
+    assert result.verdict == "better"
+
+
+def test_an_objective_of_calls_is_refused_where_there_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def numbers_without_calls(path: Path) -> Any:
+        return numbers_of(path).model_copy(update={"rpc_p99_ms": None})
+
+    monkeypatch.setattr("tuner.searching.runner.numbers_of", numbers_without_calls)
+    with pytest.raises(UsageError, match="the workload udf makes none"):
+        search(FakeLauncher(), tmp_path, objective="rpc_p99_ms")
+
+
+def test_traces_of_an_earlier_study_are_removed(tmp_path: Path) -> None:
+    search(FakeLauncher(), tmp_path)
+    search(FakeLauncher(), tmp_path, space={"num_worker_threads": [2]}, overwrite=True)
+    names = sorted(path.name for path in (tmp_path / "traces").iterdir())
+    assert names == ["num_worker_threads=16.json", "num_worker_threads=2.json"]
+
+
+def test_the_parts_of_a_call_add_up_to_its_latency(
+    done: tuple[FakeLauncher, StudyAnswer, Path],
+) -> None:
+    _, result, folder = done
+    for row in result.rows:
+        detail = result.details[row.trial]
+        assert detail.call_ms is not None
+        config = Config.from_json(row.config)
+        calls = read_trace(StudyFolder(folder).trace(config)).calls
+        latency_ms = (calls["end_ns"] - calls["start_ns"]).mean() / 1e6
+        assert sum(detail.call_parts_ms.values()) == pytest.approx(latency_ms)
+        assert set(detail.call_parts_ms) == {
+            "transport", "queue", "on_cpu", "run_queue", "off_cpu", "pending",
+        }  # fmt: skip
+        assert detail.call_ms.p5 <= latency_ms <= detail.call_ms.p99 * 1.001

@@ -1,0 +1,190 @@
+"""Studies as the dashboard serves them: one on its own storage, or copies of several."""
+
+import gzip
+import io
+import json
+import sqlite3
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, NamedTuple
+from wsgiref.util import setup_testing_defaults
+
+import optuna
+import pytest
+from optuna.artifacts.exceptions import ArtifactNotFound
+from optuna.storages import InMemoryStorage
+
+import tuner
+from tests.fakes import FakeLauncher, threads_of
+from tuner.api import SearchInterrupted
+from tuner.errors import UsageError
+from tuner.study.folder import StudyFolder
+from tuner.study.storage.address import StudyAddress
+from tuner.study.storage.artifacts import SeveralFolders
+from tuner.study.storage.browsing import Site, copies_site, study_site
+from tuner.study.storage.copying import copy_study
+
+pytestmark = pytest.mark.publishes
+
+
+class Answer(NamedTuple):
+    status: HTTPStatus
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def ask(site: Site, path: str, method: str = "GET", body: bytes = b"") -> Answer:
+    """One request, as a web server makes it."""
+    request: dict[str, Any] = {"PATH_INFO": path.partition("?")[0], "REQUEST_METHOD": method}
+    request |= {"QUERY_STRING": path.partition("?")[2], "HTTP_ACCEPT_ENCODING": "identity"}
+    request |= {"CONTENT_TYPE": "application/json", "CONTENT_LENGTH": str(len(body))}
+    request["wsgi.input"] = io.BytesIO(body)
+    setup_testing_defaults(request)
+    told: list[str] = []
+
+    def start_response(status: str, headers: Any, exc_info: Any = None) -> Any:
+        told.append(status)
+
+    content = site.application(request, start_response)
+    try:
+        return Answer(HTTPStatus(int(told[0].split()[0])), b"".join(content))
+    finally:
+        getattr(content, "close", lambda: None)()
+
+
+def search(out: Path, name: str = "udf", **changes: Any) -> tuple[StudyAddress, StudyFolder]:
+    interrupt_after = changes.pop("interrupt_after", None)
+    launcher = FakeLauncher(
+        step_ms=lambda s: 8.0 / threads_of(s),
+        fails=lambda s, world: "crashed" if threads_of(s) == 2 else None,
+        interrupt_after=interrupt_after,
+    )
+    keys = {"space": {"num_worker_threads": [2, 4]}, "max_blocks": 8, "name": name,
+            "out": str(out), **changes}  # fmt: skip
+    if interrupt_after is None:
+        tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
+    else:
+        with pytest.raises(SearchInterrupted):
+            tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
+    return StudyAddress(f"sqlite:///{out}/study.db", name, in_own_folder=True), StudyFolder(out)
+
+
+def test_a_study_is_served_from_its_own_storage(tmp_path: Path) -> None:
+    address, folder = search(tmp_path / "one")
+    site = study_site(address, folder)
+    assert site.page == "/dashboard/studies/1"
+    page = ask(site, site.page)
+    assert page.status == HTTPStatus.OK
+    detail = ask(site, "/api/studies/1").json()
+    assert detail["note"]["body"].startswith("**")
+    assert detail["objective_names"] == ["step_ms"]
+    # What is noted in the dashboard is noted in the study.
+    note = json.dumps({"version": detail["note"]["version"] + 1, "body": "seen"}).encode()
+    assert ask(site, "/api/studies/1/note", "PUT", note).status == HTTPStatus.NO_CONTENT
+    assert ask(study_site(address, folder), "/api/studies/1").json()["note"]["body"] == "seen"
+
+
+def test_a_running_study_is_followed(tmp_path: Path) -> None:
+    address, folder = search(tmp_path / "one", interrupt_after=6)
+    site = study_site(address, folder)
+    trial = ask(site, "/api/studies/1").json()["trials"][0]
+    assert trial["state"] == "Running"
+    search(tmp_path / "one", resume=True)
+    assert "Interrupted" not in ask(site, "/api/studies/1").json()["note"]["body"]
+
+
+def test_a_study_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    address, folder = search(tmp_path / "one")
+    absent = StudyAddress(address.url, "two", in_own_folder=True)
+    with pytest.raises(UsageError, match="there is no study two in sqlite:///"):
+        study_site(absent, folder)
+
+
+def test_a_copy_shows_what_the_study_shows(tmp_path: Path) -> None:
+    # A trial id of the copies is another one in the second study's own storage.
+    first, second = search(tmp_path / "one", "one"), search(tmp_path / "two", "two")
+    copies = copies_site([first, second])
+    assert (copies.names, copies.problems) == (("one", "two"), ())
+    for number, (address, folder) in enumerate((first, second)):
+        original = ask(study_site(address, folder), "/api/studies/1").json()
+        shown = ask(copies.site, f"/api/studies/{number}").json()
+        assert comparable(shown) == comparable(original)
+        assert len(shown["trials"]) == 3
+        assert all(trial["note"]["body"] for trial in shown["trials"])
+
+
+def comparable(shown: Any) -> Any:
+    """What a storage may number and order as it likes, left out and sorted."""
+    if isinstance(shown, list):
+        return sorted(map(comparable, shown), key=str)
+    if isinstance(shown, dict):
+        own = ("trial_id", "study_id", "version")
+        return {key: comparable(value) for key, value in shown.items() if key not in own}
+    return shown
+
+
+def test_the_measurements_stay_behind(tmp_path: Path) -> None:
+    address, _ = search(tmp_path / "one")
+    storage = InMemoryStorage()
+    copy_study(address, storage, "copy")
+    trials = optuna.load_study(study_name="copy", storage=storage).trials
+    kept = {key.partition(":")[0] for trial in trials for key in trial.system_attrs}
+    assert kept == {"artifacts"}
+    source = optuna.load_study(study_name="udf", storage=address.url).trials
+    assert any(key.startswith("rpc_tuner:") for key in source[0].system_attrs)
+    assert [trial.datetime_complete for trial in trials] == [t.datetime_complete for t in source]
+
+
+def test_the_artifacts_of_copies_are_read_from_every_folder(tmp_path: Path) -> None:
+    copies = copies_site([search(tmp_path / "one", "one"), search(tmp_path / "two", "two")])
+    for study, name in enumerate(("one", "two")):
+        trial = ask(copies.site, f"/api/studies/{study}").json()["trials"][0]
+        (artifact,) = trial["artifacts"]
+        found = ask(
+            copies.site, f"/artifacts/{study}/{trial['trial_id']}/{artifact['artifact_id']}"
+        )
+        assert found.status == HTTPStatus.OK
+        trace = tmp_path / name / "traces" / artifact["filename"].removesuffix(".gz")
+        assert gzip.decompress(found.body) == trace.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("PUT", "/api/studies/0/note"), ("DELETE", "/api/studies/0"), ("POST", "/api/studies")],
+)
+def test_nothing_can_be_changed_in_a_copy(tmp_path: Path, method: str, path: str) -> None:
+    copies = copies_site([search(tmp_path / "one")])
+    refused = ask(copies.site, path, method, b'{"version": 9, "body": ""}')
+    assert refused.status == HTTPStatus.FORBIDDEN
+    assert "this is a copy" in refused.json()["reason"]
+    assert len(ask(copies.site, "/api/studies").json()["study_summaries"]) == 1
+
+
+def test_studies_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
+    copies = copies_site([search(tmp_path / "monday"), search(tmp_path / "tuesday")])
+    assert copies.names == ("udf", "udf (tuesday)")
+
+
+def test_a_study_that_cannot_be_read_is_left_out_and_told(tmp_path: Path) -> None:
+    good, bad = search(tmp_path / "good", "good"), search(tmp_path / "bad", "bad")
+    with sqlite3.connect(tmp_path / "bad" / "study.db") as database:
+        database.execute("UPDATE study_user_attributes SET value_json = 99 WHERE key = 'format'")
+    copies = copies_site([bad, good])
+    assert copies.names == ("good",)
+    (problem,) = copies.problems
+    assert "bad has format 99" in problem
+
+
+def test_artifacts_of_several_folders_can_only_be_read(tmp_path: Path) -> None:
+    store = SeveralFolders([tmp_path])
+    (tmp_path / "abc").write_text("content")
+    with store.open_reader("abc") as reader:
+        assert reader.read() == b"content"
+    with pytest.raises(ArtifactNotFound):
+        store.open_reader("abd")
+    with pytest.raises(PermissionError):
+        store.write("abd", io.BytesIO())
+    with pytest.raises(PermissionError):
+        store.remove("abc")

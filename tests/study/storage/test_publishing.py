@@ -1,0 +1,257 @@
+"""What a search leaves in its study for optuna-dashboard: notes, artifacts, attributes."""
+
+import gzip
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from optuna.artifacts import FileSystemArtifactStore, get_all_artifact_meta
+from optuna.storages import BaseStorage
+from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna_dashboard import get_note
+
+import tuner
+from tests.fakes import FakeLauncher, threads_of
+from tuner.api import SearchInterrupted
+from tuner.plan.config import Config
+from tuner.study.folder import StudyFolder
+from tuner.world.launcher import WorldOrder
+from tuner.world.measurement import Failure, FailureKind, Measurement
+
+pytestmark = pytest.mark.publishes
+
+PNG = b"\x89PNG a figure"
+
+
+@dataclass
+class Telling(FakeLauncher):
+    """A launcher whose failed worlds leave what their ranks printed."""
+
+    def run(self, order: WorldOrder) -> Measurement | Failure:
+        outcome = super().run(order)
+        if isinstance(outcome, Failure) and order.failure_folder is not None:
+            order.failure_folder.mkdir(parents=True, exist_ok=True)
+            (order.failure_folder / "worker1.stderr").write_text(f"in {order.failure_folder.name}")
+            (order.failure_folder / "failure.json").write_text("{}")
+        return outcome
+
+
+def eight_over_threads(config: Config) -> float:
+    return 8.0 / min(4, threads_of(config))
+
+
+def two_crash(config: Config, world: int) -> FailureKind | None:
+    del world
+    return "crashed" if threads_of(config) == 2 else None
+
+
+def search(out: Path, launcher: FakeLauncher, **changes: Any) -> "Left":
+    """Search 1 (the baseline), 2, 4 and 8 threads; what is left even if it is interrupted."""
+    keys = {"space": {"num_worker_threads": [2, 4, 8]}, "baseline": {"num_worker_threads": 1},
+            "budget": "40s", "out": str(out), **changes}  # fmt: skip
+    if launcher.interrupt_after is None:
+        tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
+    else:
+        with pytest.raises(SearchInterrupted):
+            tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
+    return Left(out)
+
+
+class Left:
+    """What a search has left in its folder, read with Optuna's own means."""
+
+    def __init__(self, out: Path) -> None:
+        self.folder = StudyFolder(out)
+        self.storage: BaseStorage = optuna.storages.get_storage(f"sqlite:///{out}/study.db")
+        (name,) = optuna.get_all_study_names(self.storage)
+        self.study = optuna.load_study(study_name=name, storage=self.storage)
+        self._files = FileSystemArtifactStore(self.folder.artifacts)
+
+    def trial(self, threads: int) -> FrozenTrial:
+        return next(t for t in self.study.trials if t.params["num_worker_threads"] == threads)
+
+    def note(self, threads: int) -> str:
+        return str(get_note(Trial(self.study, self.trial(threads)._trial_id)))
+
+    def artifacts(self, threads: int | None = None) -> dict[str, bytes]:
+        """The contents of the artifacts of a trial, or of the study, by file name."""
+        owner = self.study if threads is None else self.trial(threads)
+        found = {}
+        for meta in get_all_artifact_meta(owner, storage=self.storage):
+            assert meta.filename not in found
+            with self._files.open_reader(meta.artifact_id) as reader:
+                found[meta.filename] = reader.read()
+        return found
+
+    def stored(self) -> set[str]:
+        return {path.name for path in self.folder.artifacts.iterdir()}
+
+
+def test_a_trial_has_its_trace_as_a_packed_artifact(tmp_path: Path) -> None:
+    left = search(tmp_path, Telling(step_ms=eight_over_threads))
+    for threads in (1, 4, 8):
+        name = f"num_worker_threads={threads}.json"
+        artifacts = left.artifacts(threads)
+        assert set(artifacts) == {f"{name}.gz"}
+        assert gzip.decompress(artifacts[f"{name}.gz"]) == (tmp_path / "traces" / name).read_bytes()
+    (meta,) = get_all_artifact_meta(left.trial(4), storage=left.storage)
+    # A browser must hand over the file as it is, not what it unpacks to.
+    assert (meta.mimetype, meta.encoding) == ("application/gzip", "identity")
+
+
+def test_trials_have_their_names_while_they_are_measured(tmp_path: Path) -> None:
+    notes: dict[int, str] = {}
+
+    class Looking(Telling):
+        def run(self, order: WorldOrder) -> Measurement | Failure:
+            if len(self.orders) == 3:
+                left = Left(tmp_path)
+                notes.update({threads: left.note(threads) for threads in (1, 2, 4, 8)})
+                notes[0] = get_note(left.study)
+            return super().run(order)
+
+    search(tmp_path, Looking(step_ms=eight_over_threads))
+    assert notes.pop(0).startswith("Being measured.")
+    for threads, note in notes.items():
+        assert note.startswith(f"## num_worker_threads={threads}\n\nBeing measured.")
+
+
+def test_a_failed_trial_has_its_reason_and_what_its_ranks_printed(tmp_path: Path) -> None:
+    left = search(tmp_path, Telling(step_ms=eight_over_threads, fails=two_crash))
+    failed = left.trial(2)
+    assert failed.state == TrialState.FAIL
+    assert failed.user_attrs["outcome"] == failed.user_attrs["failure"] == "crashed"
+    assert failed.user_attrs["failure_reason"] == "worker1 failed first"
+    assert left.artifacts(2) == {
+        "failure.json": b"{}", "worker1.stderr": b"in num_worker_threads=2-block0000",
+    }  # fmt: skip
+    assert "## num_worker_threads=2" in left.note(2)
+    assert "Failed, crashed: worker1 failed first" in left.note(2)
+
+
+def test_a_trace_that_failed_does_not_hide_a_later_failure(tmp_path: Path) -> None:
+    launcher = Telling(
+        step_ms=eight_over_threads,
+        trace_fails=lambda s: "timed-out" if threads_of(s) == 8 else None,
+        fails=lambda s, world: "crashed" if threads_of(s) == 8 and world == 3 else None,
+    )
+    left = search(tmp_path, launcher)
+    artifacts = left.artifacts(8)
+    assert set(artifacts) == {
+        "failure.json", "worker1.stderr", "trace-failure.json", "trace-worker1.stderr",
+    }  # fmt: skip
+    assert artifacts["trace-worker1.stderr"] == b"in num_worker_threads=8-trace"
+    assert artifacts["worker1.stderr"].startswith(b"in num_worker_threads=8-block")
+
+
+def test_every_attribute_that_has_a_unit_names_it(tmp_path: Path) -> None:
+    left = search(tmp_path, Telling(step_ms=eight_over_threads, sigma=0.02), budget="3m")
+    assert left.study.metric_names == ["step_ms"]
+    for trial in left.study.trials:
+        numbers = {key for key, value in trial.user_attrs.items() if isinstance(value, float | int)}
+        assert numbers == {
+            "samples", "cpu_cores", "cpu_ms_per_step", "peak_rss_mb", "rpc_cpu_total_ms",
+            "parallelism_mean", "parallelism_max", "tracing_overhead",
+        }  # fmt: skip
+        assert trial.user_attrs["label"] == f"num_worker_threads={trial.params.popitem()[1]}"
+        pruned = trial.state == TrialState.PRUNED
+        assert trial.user_attrs["outcome"] == ("eliminated" if pruned else "completed")
+    assert left.trial(2).state == TrialState.PRUNED
+
+
+def test_the_study_has_the_verdict_and_the_files_of_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def draw(answer: object) -> None:
+        folder = StudyFolder(tmp_path)
+        folder.figures.mkdir()
+        (folder.figures / "step_time.png").write_bytes(PNG)
+        (folder.figures / "step_time.svg").write_text("<svg/>")
+        folder.report.write_text("<html>")
+
+    monkeypatch.setattr("tuner.api.write_study_report", draw)
+    left = search(tmp_path, Telling(step_ms=eight_over_threads))
+    assert get_note(left.study).startswith("**Use num_worker_threads=")
+    artifacts = left.artifacts()
+    assert set(artifacts) == {"recommended.json", "trials.csv", "step_time.png", "report.html"}
+    assert artifacts["step_time.png"] == PNG
+    assert artifacts["trials.csv"] == (tmp_path / "trials.csv").read_bytes()
+    assert json.loads(artifacts["recommended.json"])["study"] == "udf"
+
+
+def test_an_interrupted_search_tells_what_it_knows_and_a_resumed_one_the_rest(
+    tmp_path: Path,
+) -> None:
+    changes = {"max_blocks": 8}
+    before = search(tmp_path, Telling(step_ms=eight_over_threads, interrupt_after=11), **changes)
+    assert "Not finished" in get_note(before.study)
+    assert "measured so far" in before.note(8)
+    assert set(before.artifacts()) == {"trials.csv"}
+    traces = {threads: before.artifacts(threads) for threads in (1, 2, 4, 8)}
+    stored = before.stored()
+
+    after = search(tmp_path, Telling(step_ms=eight_over_threads), resume=True, **changes)
+    assert "Not finished" not in get_note(after.study)
+    assert "measured so far" not in after.note(8)
+    assert after.artifacts()["trials.csv"] == (tmp_path / "trials.csv").read_bytes()
+    assert set(after.artifacts()) == {"trials.csv", "recommended.json"}
+    assert {threads: after.artifacts(threads) for threads in (1, 2, 4, 8)} == traces
+    # The files of the earlier session are the same ones: nothing is stored twice.
+    assert stored < after.stored()
+    assert len(after.stored()) == len(stored) + 1
+
+    again = search(tmp_path, Telling(), resume=True, **changes)
+    assert again.stored() == after.stored()
+    assert get_note(again.study) == get_note(after.study)
+
+
+def test_a_resumed_search_attaches_what_a_killed_one_could_not(tmp_path: Path) -> None:
+    changes = {"max_blocks": 8}
+    left = search(tmp_path, Telling(step_ms=eight_over_threads, interrupt_after=11), **changes)
+    # Killed between the two writes of an upload: the artifact is listed, but its file is not there.
+    (of_four,) = get_all_artifact_meta(left.trial(4), storage=left.storage)
+    (left.folder.artifacts / of_four.artifact_id).unlink()
+    # Deleted by somebody in the dashboard, which leaves a null.
+    (of_eight,) = get_all_artifact_meta(left.trial(8), storage=left.storage)
+    (left.folder.artifacts / of_eight.artifact_id).unlink()
+    key = f"artifacts:{of_eight.artifact_id}"
+    left.storage.set_trial_system_attr(left.trial(8)._trial_id, key, json.dumps(None))
+
+    search(tmp_path, Telling(step_ms=eight_over_threads), resume=True, **changes)
+    assert set(Left(tmp_path).artifacts(4)) == {"num_worker_threads=4.json.gz"}
+    attributes = left.storage.get_trial_system_attrs(left.trial(8)._trial_id)
+    names = [json.loads(value) for key, value in attributes.items() if key.startswith("artifacts:")]
+    assert {each and each["filename"] for each in names} == {None, "num_worker_threads=8.json.gz"}
+
+
+def test_a_trace_that_is_gone_is_no_reason_to_fail(tmp_path: Path) -> None:
+    changes = {"max_blocks": 8}
+    left = search(tmp_path, Telling(step_ms=eight_over_threads, interrupt_after=11), **changes)
+    for path in [*left.folder.traces.iterdir(), *left.folder.artifacts.iterdir()]:
+        path.unlink()
+    after = search(tmp_path, Telling(step_ms=eight_over_threads), resume=True, **changes)
+    assert set(after.artifacts()) == {"trials.csv", "recommended.json"}
+
+
+def test_a_new_search_starts_without_the_artifacts_of_the_old(tmp_path: Path) -> None:
+    old = search(tmp_path, Telling(step_ms=eight_over_threads)).stored()
+    new = search(tmp_path, Telling(step_ms=eight_over_threads), overwrite=True).stored()
+    assert new.isdisjoint(old)
+    assert len(new) == len(old)
+
+
+def test_no_artifact_is_ever_there_in_part(tmp_path: Path) -> None:
+    from tuner.study.storage.artifacts import WholeFiles
+
+    class Breaking:
+        def read(self, size: int = -1) -> bytes:
+            raise OSError("the disk is gone")
+
+    store = WholeFiles(tmp_path / "artifacts")
+    with pytest.raises(OSError, match="the disk is gone"):
+        store.write("0-1", Breaking())  # type: ignore[arg-type]
+    assert list((tmp_path / "artifacts").iterdir()) == []
+    assert not store.holds("0-1")

@@ -1,0 +1,107 @@
+"""Studies are found by name, by folder, and in a storage."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.present.results import ENVIRONMENT, study_plan
+from tuner.errors import UsageError
+from tuner.study.finding import find_study, studies_in
+from tuner.study.storage.address import StudyAddress
+from tuner.study.storage.store import StudyStore
+
+
+def made(folder: Path, name: str = "udf", storage: str | None = None) -> None:
+    """A study of which nothing was measured yet."""
+    plan = study_plan(folder, name=name, storage=storage, space={"num_worker_threads": [1, 2]})
+    StudyStore.create(StudyAddress.of(plan, folder / "study.db"), plan, ENVIRONMENT)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def refusal(reference: str, *, storage: str | None = None, out: Path | None = None) -> str:
+    with pytest.raises(UsageError) as caught:
+        find_study(reference, storage=storage, out=out)
+    return str(caught.value)
+
+
+def test_by_its_name(tmp_path: Path) -> None:
+    made(Path("studies/udf"))
+    found = find_study("udf")
+    assert found.study == "udf"
+    assert found.interrupted
+    assert found.plan.out == Path("studies/udf")
+    assert len(found.rows) == 3
+
+
+@pytest.mark.parametrize("reference", ["some/where", "./some/where/", "some/where/study.db"])
+def test_by_its_folder(reference: str) -> None:
+    made(Path("some/where"), "other")
+    assert find_study(reference).study == "other"
+    assert find_study(str(Path(reference).absolute())).study == "other"
+
+
+def test_a_name_stands_for_the_folder_in_studies_first() -> None:
+    made(Path("udf"), "here")
+    assert find_study("udf").study == "here"
+    made(Path("studies/udf"), "there")
+    assert find_study("udf").study == "there"
+
+
+def test_by_its_name_in_a_folder() -> None:
+    made(Path("some/where"), "one")
+    assert find_study("one", out=Path("some/where")).study == "one"
+    assert refusal("onne", out=Path("some/where")) == (
+        "there is no study 'onne' in the folder some/where; did you mean one?"
+    )
+    assert refusal("one", out=Path("no")) == "there is no study in the folder no"
+    assert not Path("no").exists()
+
+
+def test_a_folder_of_several_studies_asks_which() -> None:
+    made(Path("both"), "one")
+    made(Path("both"), "two")
+    assert refusal("both") == (
+        "the folder both holds the studies one, two: name one of them, with --out both"
+    )
+    assert find_study("two", out=Path("both")).study == "two"
+
+
+def test_in_a_storage() -> None:
+    url = f"sqlite:///{Path('shared.db').absolute()}"
+    made(Path("studies/udf"), "udf", url)
+    made(Path("elsewhere"), "other", url)
+    assert find_study("udf", storage=url).plan.out == Path("studies/udf")
+    found = find_study("other", storage=url, out=Path("elsewhere"))
+    assert (found.study, found.plan.out, found.plan.storage) == ("other", Path("elsewhere"), url)
+    assert refusal("othr", storage=url).endswith("shared.db; did you mean other?")
+    empty = f"sqlite:///{Path('empty.db').absolute()}"
+    assert refusal("udf", storage=empty).endswith("empty.db; it holds none")
+    assert not Path("empty.db").exists()
+
+
+def test_one_that_is_not_there() -> None:
+    here = Path("studies").resolve()
+    ending = f" (give a study of {here}, or the path of its folder; with --storage, one in there)"
+    assert refusal("udf") == f"there is no study 'udf'; the folder studies holds none{ending}"
+    made(Path("studies/udf"))
+    made(Path("studies/light"))
+    assert refusal("udff") == f"there is no study 'udff'; did you mean udf?{ending}"
+    assert refusal("") == f"there is no study ''; known: light, udf{ending}"
+
+
+def test_a_database_that_is_none() -> None:
+    Path("studies/udf").mkdir(parents=True)
+    Path("studies/udf/study.db").write_text("This is no database, though it may look like one.")
+    assert "cannot open the storage sqlite:///" in refusal("udf")
+
+
+def test_the_studies_of_a_folder() -> None:
+    assert studies_in(Path("studies")) == []
+    made(Path("studies/udf"))
+    made(Path("studies/light"))
+    Path("studies/empty").mkdir()
+    assert studies_in(Path("studies")) == [Path("studies/light"), Path("studies/udf")]

@@ -1,0 +1,56 @@
+from pathlib import Path
+
+import pytest
+
+from tests.plan.specs import for_all, threads
+from tuner.errors import UsageError
+from tuner.study.folder import StudyFolder
+
+
+def test_the_files_have_the_names_of_the_contract() -> None:
+    folder = StudyFolder(Path("studies/udf"))
+    assert folder.database == Path("studies/udf/study.db")
+    assert folder.trials_csv == Path("studies/udf/trials.csv")
+    assert folder.recommended == Path("studies/udf/recommended.json")
+    assert folder.failures == Path("studies/udf/failures")
+    assert folder.report == Path("studies/udf/report.html")
+
+
+def test_each_failed_world_has_a_folder_of_its_own() -> None:
+    folder = StudyFolder(Path("udf"))
+    first = folder.failure(threads(8), block=3)
+    assert first == Path("udf/failures/num_worker_threads=8-block0003")
+    others = [
+        folder.failure(threads(8), block=4),
+        folder.failure(for_all(num_worker_threads=8, transports="shm"), block=3),
+    ]
+    assert len({first, *others}) == 3
+
+
+def test_a_writable_folder_is_left_as_it_was(tmp_path: Path) -> None:
+    StudyFolder(tmp_path / "a" / "b").check_writable()
+    StudyFolder(tmp_path).check_writable()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("below", ["", "a", "a/b"])
+def test_a_file_in_the_way_is_told(tmp_path: Path, below: str) -> None:
+    blocker = tmp_path / "studies"
+    blocker.write_text("")
+    root = blocker / below
+    with pytest.raises(UsageError) as caught:
+        StudyFolder(root).check_writable()
+    assert str(caught.value) == f"cannot write the study folder {root}: Not a directory"
+
+
+def test_a_name_too_long_for_the_file_system_is_told(tmp_path: Path) -> None:
+    root = tmp_path / ("n" * 300)
+    with pytest.raises(UsageError) as caught:
+        StudyFolder(root).check_writable()
+    assert str(caught.value) == f"cannot write the study folder {root}: File name too long"
+
+
+def test_a_read_only_file_system_is_told() -> None:
+    # Permissions do not stop root, but nobody makes files in /proc.
+    with pytest.raises(UsageError, match="cannot write the study folder /proc/studies: "):
+        StudyFolder(Path("/proc/studies")).check_writable()

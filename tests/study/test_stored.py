@@ -1,0 +1,172 @@
+"""A study is read back from its storage as it was answered."""
+
+from pathlib import Path
+
+import optuna
+import pytest
+
+from tests.fakes import FakeLauncher, threads_of
+from tuner.api import SearchInterrupted, tune
+from tuner.errors import UsageError
+from tuner.present.study_result import StudyResult
+from tuner.searching.progress import Silent
+from tuner.study.answer import StudyAnswer
+from tuner.study.finding import find_study
+from tuner.study.storage.address import StudyAddress
+from tuner.study.stored import stored_answer
+
+
+def searched(folder: Path, launcher: FakeLauncher) -> StudyAnswer:
+    return tune(
+        "udf", launcher=launcher, clock=launcher.clock, out=str(folder), budget="30s",
+        space={"num_worker_threads": [1, 2, 4]},
+    )  # fmt: skip
+
+
+def stored(folder: Path, name: str = "udf") -> StudyAnswer:
+    address = StudyAddress(f"sqlite:///{folder}/study.db", name, in_own_folder=True)
+    return stored_answer(address, out=folder, storage=None)
+
+
+def written_out(answer: StudyAnswer) -> str:
+    """Every field; NaN equals nothing, but reads the same."""
+    return StudyAnswer.__repr__(StudyResult.of(answer))
+
+
+def test_a_finished_study_answers_again_as_it_did(tmp_path: Path) -> None:
+    launcher = FakeLauncher(
+        step_ms=lambda s: 8.0 / threads_of(s),
+        sigma=0.05,
+        fails=lambda s, world: "crashed" if threads_of(s) == 2 else None,
+    )
+    answer = searched(tmp_path, launcher)
+    again = stored(tmp_path)
+    assert written_out(again) == written_out(answer)
+    assert again.to_json() == answer.to_json()
+    assert not again.interrupted
+
+
+def test_every_world_that_counts_is_an_observation(tmp_path: Path) -> None:
+    answer = searched(tmp_path, FakeLauncher(step_ms=lambda s: 8.0 / threads_of(s), sigma=0.05))
+    for row in answer.rows:
+        found = [each for each in answer.observations if each.trial == row.trial]
+        assert len(found) == row.samples
+        assert min(each.value for each in found) <= row.value <= max(each.value for each in found)
+        spread = answer.details[row.trial].step_ms
+        assert spread is not None
+        assert spread.p5 <= spread.p50 <= spread.p99
+    blocks = {(each.block, each.phase) for each in answer.observations}
+    assert len(blocks) == answer.blocks
+
+
+def test_an_interrupted_study_has_no_verdict_yet(tmp_path: Path) -> None:
+    with pytest.raises(SearchInterrupted) as caught:
+        searched(tmp_path, FakeLauncher(interrupt_after=9))
+    again = stored(tmp_path)
+    assert again.interrupted
+    assert again.best is None
+    assert again.verdict is None
+    assert written_out(again) == written_out(caught.value.result)
+
+
+def test_a_study_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    searched(tmp_path, FakeLauncher())
+    with pytest.raises(UsageError, match="there is no study udff in sqlite:///"):
+        stored(tmp_path, "udff")
+
+
+def test_a_config_that_fails_late_stands_last_with_its_numbers(tmp_path: Path) -> None:
+    launcher = FakeLauncher(
+        step_ms=lambda s: 8.0 / threads_of(s),
+        fails=lambda s, world: "deadlocked" if threads_of(s) == 4 and world > 3 else None,
+    )
+    last = searched(tmp_path, launcher).rows[-1]
+    assert (last.label, last.outcome) == ("num_worker_threads=4", "deadlocked")
+    assert last.value == pytest.approx(2.0)
+    assert last.samples > 0
+    assert not last.counts
+
+
+@pytest.mark.parametrize("name", ["we?ird #1", "50%20", "plain"])
+def test_a_folder_may_be_called_anything(tmp_path: Path, name: str) -> None:
+    answer = searched(tmp_path / name, FakeLauncher())
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name / "study.db").is_file()
+    assert find_study(str(tmp_path / name)).to_json() == answer.to_json()
+
+
+@pytest.mark.parametrize("key", ["plan", "environment", "measured_at", "confirmation"])
+def test_a_damaged_study_is_refused_with_what_is_damaged(tmp_path: Path, key: str) -> None:
+    searched(tmp_path, FakeLauncher())
+    storage = optuna.storages.get_storage(f"sqlite:///{tmp_path}/study.db")
+    storage.set_study_user_attr(storage.get_study_id_from_name("udf"), key, {"soup": 1})
+    with pytest.raises(UsageError, match=f"the study udf is damaged: {key}: "):
+        stored(tmp_path)
+
+
+def test_a_finished_study_keeps_the_budget_that_it_had(tmp_path: Path) -> None:
+    launcher = FakeLauncher()
+    searched(tmp_path, launcher)
+    tune(
+        "udf", launcher=launcher, clock=launcher.clock, out=str(tmp_path), budget="30m",
+        space={"num_worker_threads": [1, 2, 4]}, resume=True,
+    )  # fmt: skip
+    assert stored(tmp_path).plan.measuring.budget_s == 30
+
+
+class Heard(Silent):
+    """An observer that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def on_event(self, message: str) -> None:
+        self.messages.append(message)
+
+
+def test_an_answer_is_not_lost_for_want_of_its_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(answer: StudyAnswer) -> None:
+        raise RuntimeError("no ink")
+
+    monkeypatch.setattr("tuner.api.write_study_report", fail)
+    launcher, heard = FakeLauncher(), Heard()
+    answer = tune(
+        "udf", launcher=launcher, clock=launcher.clock, out=str(tmp_path), budget="30s",
+        space={"num_worker_threads": [1, 2]}, observer=heard,
+    )  # fmt: skip
+    assert answer.best is not None
+    assert (tmp_path / "recommended.json").exists()
+    assert heard.messages[-1] == (
+        f"the report could not be written: RuntimeError: no ink; python -m tuner.report {tmp_path} "
+        "tries again"
+    )
+
+
+def test_a_ctrl_c_while_the_report_is_written_keeps_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(answer: StudyAnswer) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tuner.api.write_study_report", interrupt)
+    with pytest.raises(SearchInterrupted) as caught:
+        searched(tmp_path, FakeLauncher())
+    assert caught.value.result.verdict is not None
+    assert (tmp_path / "recommended.json").exists()
+
+
+def test_a_slow_baseline_is_measured_on_and_never_called_eliminated(tmp_path: Path) -> None:
+    launcher, heard = FakeLauncher(step_ms=lambda s: 16.0 / threads_of(s), sigma=0.01), Heard()
+    answer = tune(
+        "udf", launcher=launcher, clock=launcher.clock, out=str(tmp_path), budget="60s",
+        space={"num_worker_threads": [4, 8, 16]}, baseline={"num_worker_threads": 1},
+        observer=heard,
+    )  # fmt: skip
+    said = [each for each in heard.messages if each.startswith("num_worker_threads=1: ")]
+    assert len(said) == 1
+    assert said[0].endswith("; measured on, as the baseline")
+    row = answer.row_of(answer.baseline)
+    assert row is not None
+    assert row.outcome == "completed"

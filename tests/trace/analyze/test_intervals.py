@@ -1,0 +1,131 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tuner.trace.analyze.intervals import (
+    Spans,
+    group_codes,
+    open_over_time,
+    parents,
+    summed,
+    united,
+)
+
+Row = tuple[int, int, int]
+"""Group, start, end."""
+
+
+def rows(least_length: int = 0, most: int = 25) -> st.SearchStrategy[list[Row]]:
+    row = st.tuples(st.integers(0, 2), st.integers(0, 20), st.integers(least_length, 8))
+    return st.lists(row.map(lambda it: (it[0], it[1], it[1] + it[2])), max_size=most)
+
+
+def spans(of: list[Row]) -> Spans:
+    columns = np.array(of, np.int64).reshape(len(of), 3).T
+    return Spans(*(np.ascontiguousarray(column) for column in columns))
+
+
+def nested(of: list[Row]) -> list[Row]:
+    """Those rows that cross none that was kept before."""
+    kept: list[Row] = []
+    for group, start, end in of:
+        crosses = any(
+            group == other and (first < start < last < end or start < first < end < last)
+            for other, first, last in kept
+        )
+        if not crosses:
+            kept.append((group, start, end))
+    return kept
+
+
+def covered(of: list[Row], group: int) -> set[int]:
+    return {t for own, start, end in of if own == group for t in range(start, end)}
+
+
+@settings(deadline=None)
+@given(rows())
+def test_united_covers_the_same_time_with_spans_that_neither_overlap_nor_touch(
+    of: list[Row],
+) -> None:
+    merged = united(spans(of))
+    for group in range(3):
+        mine = merged.take(merged.group == group)
+        assert sorted(
+            t for s, e in zip(mine.start, mine.end, strict=True) for t in range(s, e)
+        ) == (sorted(covered(of, group)))
+        assert (mine.start[1:] > mine.end[:-1]).all()
+
+
+@settings(deadline=None)
+@given(rows(least_length=1).map(nested))
+def test_the_parent_is_the_smallest_span_around(of: list[Row]) -> None:
+    for place, (found, (group, start, end)) in enumerate(zip(parents(spans(of)), of, strict=True)):
+        around = [
+            (last - first, -other)
+            for other, (own, first, last) in enumerate(of)
+            # Of equal spans, the first is around the others.
+            if own == group
+            and first <= start
+            and end <= last
+            and ((first, last) != (start, end) or other < place)
+        ]
+        assert found == (-min(around)[1] if around else -1)
+
+
+@settings(deadline=None)
+@given(rows())
+def test_a_parent_is_open_where_its_child_begins(of: list[Row]) -> None:
+    for found, (group, start, end) in zip(parents(spans(of)), of, strict=True):
+        if found >= 0 and end > start:
+            assert of[found][0] == group
+            assert of[found][1] <= start < of[found][2]
+
+
+def test_a_span_that_begins_where_another_ends_is_not_inside_it() -> None:
+    assert parents(spans([(0, 0, 5), (0, 5, 9), (0, 5, 7)])).tolist() == [-1, -1, 1]
+
+
+@settings(deadline=None)
+@given(rows())
+def test_open_over_time_counts_what_is_open_in_each_moment(of: list[Row]) -> None:
+    steps = open_over_time(spans(of).start, spans(of).end)
+    moments = np.arange(30)
+    count = [sum(start <= t < end for _, start, end in of) for t in moments.tolist()]
+    assert steps.level_at(moments).tolist() == count
+    time_at = steps.time_at_level()
+    assert time_at[1:].tolist() == [count.count(level) for level in range(1, len(time_at))]
+    assert len(time_at) - 1 == max(count, default=0)
+
+
+@settings(deadline=None)
+@given(rows(), rows(least_length=1))
+def test_the_mean_level_is_the_mean_over_moments(of: list[Row], over: list[Row]) -> None:
+    steps = open_over_time(spans(of).start, spans(of).end)
+    means = steps.mean_level(spans(over).start, spans(over).end)
+    for mean, (_, first, last) in zip(means, over, strict=True):
+        count = [sum(start <= t < end for _, start, end in of) for t in range(first, last)]
+        assert mean == pytest.approx(sum(count) / len(count))
+
+
+def test_a_span_without_length_has_no_mean_level() -> None:
+    steps = open_over_time(np.array([0]), np.array([5]))
+    assert np.isnan(steps.mean_level(np.array([2]), np.array([2]))).all()
+
+
+def test_codes_ascend_as_the_keys_do() -> None:
+    keys = (np.array([7, 7, 3, 3]), np.array([1, 2, 9, 1]))
+    codes = group_codes(keys)
+    assert len(set(codes)) == 4
+    assert np.argsort(codes).tolist() == [3, 2, 0, 1]
+
+
+def test_sums_go_to_their_codes() -> None:
+    assert summed(np.array([2, 0, 2]), np.array([1, 5, 3]), 4).tolist() == [5.0, 0.0, 4.0, 0.0]
+
+
+@pytest.mark.parametrize("function", [united, lambda given: given.take(parents(given) < 0)])
+def test_no_spans_are_no_trouble(function: Callable[[Spans], Spans]) -> None:
+    assert len(function(spans([])).start) == 0

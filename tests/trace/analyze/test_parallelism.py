@@ -1,0 +1,255 @@
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.trace.synthetic import Part, call, ns, operator, ranks, simulate, trace
+from tuner.trace.analyze.parallelism import (
+    LEVEL_COLUMNS,
+    PARALLELISM_COLUMNS,
+    THREAD_COLUMNS,
+    levels,
+    parallelism,
+    remote_parallelism,
+    thread_use,
+    threads_at_work,
+    window,
+)
+from tuner.trace.model.document import TraceRank
+from tuner.trace.model.schema import Trace
+
+
+def one(table: pd.DataFrame) -> dict[str, Any]:
+    """The only row."""
+    (row,) = table.to_dict("records")
+    return {str(column): value for column, value in row.items()}
+
+
+def eight_sleeps_on_four_threads() -> Trace:
+    return simulate([Part("sleep", 1000)], threads=4, at_once=8, steps=1, way_ms=0.0)
+
+
+class TestParallelism:
+    def test_eight_sleeps_on_four_threads(self) -> None:
+        row = one(parallelism(eight_sleeps_on_four_threads()))
+        assert (row["server"], row["rank"], row["threads"]) == ("worker1", 1, 4)
+        assert row["mean_while_busy"] == pytest.approx(4.0, abs=1e-4)
+        assert row["mean"] == pytest.approx(4.0, abs=1e-4)
+        assert row["busy_fraction"] == pytest.approx(1.0, abs=1e-4)
+        assert row["efficiency"] == pytest.approx(1.0, abs=1e-4)
+        assert (row["max"], row["calls"]) == (4, 8)
+
+    def test_the_window_is_the_measure(self) -> None:
+        calls = [
+            call(1, 0, 9, served_ms=(2, 6), thread=11),
+            call(2, 0, 9, served_ms=(4, 8), thread=12),
+        ]
+        row = one(parallelism(trace(calls, window_ms=(0, 16))))
+        assert row["mean"] == pytest.approx(8 / 16)
+        assert row["busy_fraction"] == pytest.approx(6 / 16)
+        assert row["mean_while_busy"] == pytest.approx(8 / 6)
+        assert row["efficiency"] == pytest.approx(8 / 6 / 4)
+        assert row["max"] == 2
+
+    def test_calls_that_follow_each_other_at_once_are_one_at_a_time(self) -> None:
+        calls = [call(i, 0, 9, served_ms=(i, i + 1), thread=11 + i % 2) for i in range(6)]
+        row = one(parallelism(trace(calls)))
+        assert (row["max"], row["mean_while_busy"]) == (1, 1.0)
+
+    def test_one_thread_never_counts_twice(self) -> None:
+        calls = [call(1, 0, 9, served_ms=(1, 5)), call(2, 0, 9, served_ms=(2, 6))]
+        row = one(parallelism(trace(calls)))
+        assert (row["max"], row["mean_while_busy"]) == (1, 1.0)
+        assert row["busy_fraction"] == pytest.approx(5 / 9)
+
+    def test_threads_that_are_not_known_are_taken_for_different_ones(self) -> None:
+        calls = [call(i, 0, 9, served_ms=(1, 5), thread=None) for i in range(3)]
+        assert one(parallelism(trace(calls)))["max"] == 3
+
+    def test_a_call_that_never_left_its_thread_is_at_work_to_the_end(self) -> None:
+        calls = [call(1, 0, None, served_ms=(2, None)), call(2, 0, 9, served_ms=(4, 6), thread=12)]
+        row = one(parallelism(trace(calls, window_ms=(0, 12))))
+        assert row["busy_fraction"] == pytest.approx(10 / 12)
+        assert row["mean"] == pytest.approx(12 / 12)
+
+    def test_a_future_that_is_pending_holds_no_thread(self) -> None:
+        waiting = call(1, 0, 10, served_ms=(1, 2), done_ns=ns(9))
+        assert one(parallelism(trace([waiting])))["busy_fraction"] == pytest.approx(1 / 10)
+
+    def test_there_is_a_row_per_server(self) -> None:
+        calls = [
+            call(1, 0, 9, served_ms=(1, 5), server_rank=2),
+            call(2, 0, 9, served_ms=(2, 3), client_rank=2),
+        ]
+        table = parallelism(trace(calls, processes=ranks(2)))
+        # The trace has facts about no third process.
+        assert table["server"].tolist() == ["worker1", "rank 2"]
+        assert table["rank"].tolist() == [1, 2]
+        assert table["threads"].tolist() == [4, pd.NA]
+        assert table["efficiency"].isna().tolist() == [False, True]
+
+    def test_operators_nested_in_operators_are_no_more_work(self) -> None:
+        served = [call(i, 0, 9, served_ms=(1, 8), thread=10 + i) for i in (1, 2)]
+        operators = [
+            operator("aten::rand", 2, 6, of=served[0], thread=11),
+            operator("aten::empty", 3, 4, of=served[0], thread=11),
+            operator("aten::mm", 5, 7, of=served[1], thread=12),
+            operator("aten::mm", 1, 8, rank=0, thread=1),
+        ]
+        row = one(parallelism(trace(served, operators), "operators"))
+        assert (row["server"], row["max"], row["calls"]) == ("worker1", 2, 2)
+        assert row["mean_while_busy"] == pytest.approx(6 / 5)
+        assert row["busy_fraction"] == pytest.approx(5 / 9)
+
+    def test_without_calls_every_rank_is_a_server_of_its_operators(self) -> None:
+        operators = [
+            operator("aten::mm", 0, 4, rank=0, thread=1),
+            operator("aten::mm", 0, 4, rank=1, thread=1),
+            operator("aten::mm", 2, 6, rank=1, thread=2),
+        ]
+        table = parallelism(trace([], operators), "operators")
+        assert table["rank"].tolist() == [0, 1]
+        assert table["mean_while_busy"].tolist() == pytest.approx([1.0, 8 / 6])
+        assert table["calls"].tolist() == [0, 0]
+
+    def test_a_call_without_length_is_served_and_takes_no_time(self) -> None:
+        row = one(parallelism(trace([call(1, 0, 4, served_ms=(2, 2))])))
+        assert (row["busy_fraction"], row["max"], row["calls"]) == (0.0, 0, 1)
+        assert np.isnan(row["mean_while_busy"])
+
+
+served_spans = st.lists(
+    st.tuples(st.integers(1, 3), st.integers(0, 25), st.integers(0, 9)), min_size=1, max_size=15
+)
+
+
+@settings(deadline=None)
+@given(served_spans, st.sampled_from(["calls", "operators"]))
+def test_every_number_is_what_counting_threads_moment_by_moment_gives(
+    drawn: list[tuple[int, int, int]], source: Any
+) -> None:
+    calls = [
+        call(i, 0, 40, served_ms=(start, start + length), thread=thread)
+        for i, (thread, start, length) in enumerate(drawn)
+    ]
+    operators = [
+        operator("aten::mm", start, start + length, of=served, thread=thread)
+        for served, (thread, start, length) in zip(calls, drawn, strict=True)
+    ]
+    taken = trace(calls, operators)
+    at_work = [
+        {thread for thread, start, length in drawn if start <= t < start + length}
+        for t in range(40)
+    ]
+    count = [len(threads) for threads in at_work]
+    busy = sum(level > 0 for level in count)
+    row = one(parallelism(taken, source))
+    assert row["mean"] == pytest.approx(sum(count) / 40)
+    assert row["busy_fraction"] == pytest.approx(busy / 40)
+    assert row["max"] == max(count)
+    assert row["mean_while_busy"] == pytest.approx(
+        sum(count) / busy if busy else np.nan, nan_ok=True
+    )
+    shares = levels(taken, source)
+    assert shares["share"].tolist() == pytest.approx(
+        [count.count(level) / 40 for level in range(max(count) + 1)]
+    )
+    use = thread_use(taken, source).set_index("thread")["busy_fraction"]
+    for thread in use.index:
+        assert use[thread] == pytest.approx(sum(thread in threads for threads in at_work) / 40)
+
+
+class TestLevels:
+    def test_the_share_of_the_window_at_each_level(self) -> None:
+        calls = [
+            call(1, 0, 9, served_ms=(2, 6), thread=11),
+            call(2, 0, 9, served_ms=(4, 8), thread=12),
+        ]
+        table = levels(trace(calls, window_ms=(0, 10)))
+        assert table["server"].tolist() == ["worker1"] * 3
+        assert table["level"].tolist() == [0, 1, 2]
+        assert table["share"].tolist() == pytest.approx([0.4, 0.4, 0.2])
+
+    def test_each_server_has_its_own(self) -> None:
+        calls = [
+            call(1, 0, 10, served_ms=(0, 5)),
+            call(2, 0, 10, served_ms=(0, 10), server_rank=2),
+        ]
+        table = levels(trace(calls, processes=ranks(3)))
+        assert table.groupby("server")["share"].sum().tolist() == pytest.approx([1.0, 1.0])
+        assert table.groupby("server")["share"].first().tolist() == pytest.approx([0.5, 0.0])
+
+
+class TestThreadUse:
+    def test_of_each_thread_that_served(self) -> None:
+        calls = [
+            call(1, 0, 10, served_ms=(0, 5), thread=12),
+            call(2, 0, 10, served_ms=(6, 7), thread=12),
+            call(3, 0, 10, served_ms=(0, 1), thread=11),
+            call(4, 0, 10, served_ms=(0, 9), thread=None),
+        ]
+        table = thread_use(trace(calls))
+        assert table["thread"].tolist() == [11, 12]
+        assert table["busy_fraction"].tolist() == pytest.approx([0.1, 0.6])
+        assert table["calls"].tolist() == [1, 2]
+
+    def test_an_idle_thread_that_the_trace_names_is_there(self) -> None:
+        named = ((5, "main"), (11, "RPC worker"), (12, "RPC worker"))
+        processes = (TraceRank(rank=1, name="worker1", threads=named),)
+        table = thread_use(trace([call(1, 0, 4, served_ms=(1, 3))], processes=processes))
+        assert table["thread"].tolist() == [11, 12]
+        assert table["busy_fraction"].tolist() == [0.5, 0.0]
+        assert table["calls"].tolist() == [1, 0]
+
+    def test_a_call_counts_once_however_many_operators_it_ran(self) -> None:
+        served = call(1, 0, 10, served_ms=(0, 5))
+        operators = [operator("aten::mm", t, t + 1, of=served) for t in range(4)]
+        assert one(thread_use(trace([served], operators), "operators"))["calls"] == 1
+
+
+class TestRemoteParallelism:
+    def test_servers_count_by_the_time_they_were_busy(self) -> None:
+        calls = [
+            call(1, 0, 10, served_ms=(0, 2), thread=11),
+            call(2, 0, 10, served_ms=(0, 2), thread=12),
+            call(3, 0, 10, served_ms=(0, 6), server_rank=2),
+        ]
+        assert remote_parallelism(trace(calls)) == (10 / 8, 2.0)
+
+    def test_operators_stand_in_where_no_serving_is_known(self) -> None:
+        builtin = [call(i, 0, 10, function="add", body="builtin") for i in (1, 2)]
+        operators = [
+            operator("aten::add", 1, 3, of=builtin[0], thread=11),
+            operator("aten::add", 2, 4, of=builtin[1], thread=12),
+        ]
+        assert remote_parallelism(trace(builtin, operators)) == (4 / 3, 2.0)
+        served = call(3, 0, 10, served_ms=(5, 6))
+        assert remote_parallelism(trace([*builtin, served], operators)) == (1.0, 1.0)
+
+    def test_it_is_unknown_where_nothing_is_known(self) -> None:
+        assert np.isnan(remote_parallelism(trace([call(1, 0, 10)]))).all()
+
+
+class TestWindow:
+    def test_it_is_the_trace_s_own(self) -> None:
+        assert window(trace([call(1, 2, 3)], window_ms=(1, 9))) == (ns(1), ns(9))
+
+    @pytest.mark.parametrize("given", [(0, 0), (2.5, 3)])
+    def test_it_is_no_smaller_than_the_events(self, given: tuple[float, float]) -> None:
+        served = call(1, 2, 6, served_ms=(3, 5), done_ns=ns(8))
+        events = [operator("aten::mm", 1, 4, of=served)]
+        assert window(trace([served], events, window_ms=given)) == (ns(1), ns(8))
+
+    def test_of_nothing(self) -> None:
+        assert window(trace()) == (0, 0)
+
+
+@pytest.mark.parametrize("source", ["calls", "operators"])
+def test_an_empty_trace_gives_empty_tables(source: Any) -> None:
+    assert parallelism(trace(), source).dtypes.astype(str).to_dict() == PARALLELISM_COLUMNS
+    assert levels(trace(), source).dtypes.astype(str).to_dict() == LEVEL_COLUMNS
+    assert thread_use(trace(), source).dtypes.astype(str).to_dict() == THREAD_COLUMNS
+    assert threads_at_work(trace(), source) == {}

@@ -1,0 +1,57 @@
+import pytest
+
+from tuner.trace.files.keys import Key, read_key
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "body"),
+    [
+        (
+            "rpc_async#udf(worker0 -> worker1)",
+            Key(kind="rpc_async", function="udf", client="worker0", server="worker1"),
+            "python",
+        ),
+        (
+            "rpc_sync#aten::add(a:1 -> b-2)",
+            Key(kind="rpc_sync", function="aten::add", client="a:1", server="b-2"),
+            "builtin",
+        ),
+        (
+            "rpc_remote#__torch__.model.forward(a -> b)",
+            Key(kind="rpc_remote", function="__torch__.model.forward", client="a", server="b"),
+            "script",
+        ),
+        (
+            "rpc_sync#outer.<locals>.f(x)(a -> b)",
+            Key(kind="rpc_sync", function="outer.<locals>.f(x)", client="a", server="b"),
+            "python",
+        ),
+        (
+            "to_here#(worker0)->(worker1)",
+            Key(kind="to_here", function="", client="worker0", server="worker1"),
+            "fetch",
+        ),
+    ],
+)
+def test_reads_the_names_that_pytorch_gives_calls(name: str, key: Key, body: str) -> None:
+    assert read_key(name) == key
+    assert key.body == body
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "aten::mul",
+        "rpc_sync#f",
+        "rpc_sync#(a -> b)",
+        "rpc_sync#f(a -> b) more",
+        "my rpc_sync#f(a -> b)",
+        "rpc_other#f(a -> b)",
+        "rpc_sync#f(a->b)",
+        "to_here#(a)",
+        "rpc_sync#f(a -> b)#remote_op: aten::mul",
+    ],
+)
+def test_other_names_are_no_keys(name: str) -> None:
+    assert read_key(name) is None

@@ -1,0 +1,174 @@
+import json
+from typing import Any
+
+import pytest
+
+from tests.trace.golden_files import NATIVE, rows
+from tuner.errors import UsageError
+from tuner.trace.files.native_reader import trace_of
+from tuner.trace.files.reading import read_trace
+from tuner.trace.model.document import FORMAT, TraceRank
+
+GOLDEN: dict[str, Any] = json.loads(NATIVE.read_text())
+WORK = "rpc_async#work(caller -> server)"
+
+
+def document(*events: dict[str, Any], **facts: Any) -> bytes:
+    """The golden trace with other events, and other facts about itself."""
+    return json.dumps(
+        {
+            "rpc_tuner": {**GOLDEN["rpc_tuner"], **facts},
+            "traceEvents": events or GOLDEN["traceEvents"],
+        }
+    ).encode()
+
+
+def changed(cat: str, ph: str, **changes: Any) -> list[dict[str, Any]]:
+    """The golden events, the first of that category and phase changed."""
+    events = [dict(event) for event in GOLDEN["traceEvents"]]
+    event = next(each for each in events if (each.get("cat"), each["ph"]) == (cat, ph))
+    event.update(changes)
+    return events
+
+
+def test_calls_come_by_start_with_both_their_sides() -> None:
+    calls = read_trace(NATIVE).calls
+    nested = 4294967297
+    what = ("call_id", "kind", "body", "function", "status", "error", "parent_call", "link")
+    assert rows(calls, *what) == [
+        (11, "rpc_sync", "builtin", "aten::add", "ok", "", None, "inferred"),
+        (12, "rpc_async", "python", "work", "raised", "ValueError: no", None, "exact"),
+        (nested, "rpc_async", "python", "nested", "unfinished", "", 12, "exact"),
+    ]
+    who = ("name", "client", "server", "client_rank", "server_rank", "client_thread")
+    assert rows(calls, *who) == [
+        ("rpc_sync#aten::add(caller -> server)", "caller", "server", 0, 1, 70),
+        (WORK, "caller", "server", 0, 1, 70),
+        ("rpc_async#nested(server -> caller)", "server", "caller", 1, 0, 81),
+    ]
+    assert rows(calls, "start_ns", "issued_ns", "end_ns") == [
+        (1_000_000, None, 1_400_000),
+        (1_500_500, 1_550_000, 8_123_457),
+        (3_000_000, 3_010_000, None),
+    ]
+    there = ("server_thread", "server_start_ns", "server_end_ns", "done_ns", "cpu_ns")
+    assert rows(calls, *there, "run_queue_ns") == [
+        (82, 1_200_000, 1_250_000, None, None, None),
+        (81, 2_000_000, 7_000_001, 8_000_000, 4_000_000, 70_000),
+        (71, 3_100_000, None, None, None, None),
+    ]
+
+
+def test_operators_have_the_name_of_their_call() -> None:
+    columns = ("rank", "thread", "name", "start_ns", "end_ns", "call_id", "call_name", "link")
+    assert rows(read_trace(NATIVE).operators, *columns) == [
+        (0, 70, "aten::ones", 500_000, 501_000, None, "", ""),
+        (1, 81, "aten::mul", 2_100_250, 2_110_251, 12, WORK, "exact"),
+        (
+            *(1, 82, "aten::add", 1_200_000, 1_250_000),
+            *(11, "rpc_sync#aten::add(caller -> server)", "inferred"),
+        ),
+    ]
+
+
+def test_facts_are_kept() -> None:
+    trace = read_trace(NATIVE)
+    assert trace.ranks[0] == TraceRank(
+        rank=0,
+        name="caller",
+        num_worker_threads=16,
+        host="alpha",
+        pid=70,
+        cpu_count=4,
+        cpu_s=0.25,
+        threads=((70, "main"),),
+    )
+    assert trace.ranks[1].threads == ((81, "RPC worker"), (82, "RPC worker"))
+    assert (trace.base_time_ns, trace.window_ns) == (1_700_000_000_000_000_000, (0, 9_000_000))
+    assert (trace.steps, trace.clock_error_ns, trace.tracing_overhead) == (3, 0, 1.25)
+    assert trace.losses == ("One thread had no name.",)
+
+
+def test_nanoseconds_come_back_exactly() -> None:
+    """For more than a week of them, written as microseconds in a float."""
+    for start_ns in (1, 999, 86_400_000_000_001, 691_200_123_456_789):
+        events = changed("rpc", "b", ts=start_ns / 1e3)
+        assert start_ns in list(trace_of(document(*events), "a").calls["start_ns"])
+    served = trace_of(document(*changed("rpc_served", "X", dur=1.001)), "a").calls.iloc[1]
+    assert served["server_end_ns"] - served["server_start_ns"] == 1001
+
+
+def test_a_world_that_called_nothing_is_a_trace() -> None:
+    (name, *_) = GOLDEN["traceEvents"]
+    trace = trace_of(document(name), "a")
+    assert trace.calls.empty
+    assert trace.operators.empty
+    assert len(trace.ranks) == 2
+
+
+@pytest.mark.parametrize("version", [FORMAT + 1, 0])
+def test_another_format_is_refused(version: int) -> None:
+    with pytest.raises(UsageError) as refused:
+        trace_of(document(format=version), "a.json")
+    assert str(refused.value) == (
+        f"a.json: a trace of format {version}, and this version of rpc-tuner reads format {FORMAT}"
+    )
+
+
+def test_another_format_is_named_even_if_nothing_else_can_be_read() -> None:
+    newer = b'{"rpc_tuner": {"format": 99, "ranks": "all"}, "traceEvents": {}}'
+    with pytest.raises(UsageError, match=r"^a\.json: a trace of format 99, and this version"):
+        trace_of(newer, "a.json")
+
+
+DAMAGE = {
+    "a call without facts": (changed("rpc", "b", args=None), "damaged: a call lacks its facts"),
+    "a call without a time": (changed("rpc", "b", ts=None), "damaged: a call has no time"),
+    "a call without a thread": (
+        changed("rpc", "b", tid=None),
+        "damaged: a call lacks its number, rank or thread",
+    ),
+    "a call twice": (changed("rpc", "b", id=11), "damaged: call 11 is there more than once"),
+    "a call served twice": (
+        changed("rpc_served", "X", args={"call": 11}),
+        "damaged: call 11 is served twice",
+    ),
+    "a served call of no call": (
+        changed("rpc_served", "X", args={}),
+        "damaged: a served call lacks its number, rank or thread",
+    ),
+    "an operator without an end": (
+        changed("cpu_op", "X", dur=None),
+        "damaged: an operator has no time",
+    ),
+    "a rank that is no number": (
+        changed("cpu_op", "X", pid="0"),
+        "not as rpc-tuner writes its traces: Expected `int | null`, got `str` - at "
+        "`$.traceEvents[14].pid`",
+    ),
+}
+
+
+@pytest.mark.parametrize(("events", "problem"), DAMAGE.values(), ids=DAMAGE.keys())
+def test_a_damaged_trace_is_refused(events: list[dict[str, Any]], problem: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        trace_of(document(*events), "a.json")
+    assert str(refused.value) == f"a.json: {problem}"
+
+
+def test_a_served_call_whose_client_is_missing_is_left_out_and_said() -> None:
+    events = [event for event in GOLDEN["traceEvents"] if event.get("id") != 11]
+    trace = trace_of(document(*events), "a.json")
+    assert len(trace.calls) == 2
+    assert trace.losses[1:] == ("Left out of a.json: 1 served call without its client's side.",)
+
+
+def test_a_file_cut_before_the_end_of_a_call_has_it_unfinished() -> None:
+    content = document()
+    length = content.index(b'"ph": "e"')
+    trace = trace_of(content[:length], "a.json")
+    assert rows(trace.calls, "call_id", "status", "end_ns") == [(12, "unfinished", None)]
+    assert trace.losses[1:] == (
+        f"a.json breaks off at byte {length}, after 4 complete events.",
+        "Missing from a.json: the end of 1 call.",
+    )

@@ -1,0 +1,189 @@
+"""Every kind of call, from every place: names, servers' sides, operators, parents."""
+
+from collections import Counter
+
+import pytest
+import torch
+
+from tests.trace.record import served
+from tests.trace.record.ran import Ran
+
+pytestmark = pytest.mark.world
+
+
+def test_results_are_the_same_with_and_without_a_profile(ran: Ran) -> None:
+    traced, untraced = ran.facts["every_kind_of_call"]["results"]
+    assert traced == untraced
+    assert untraced["proxies"] == [6, 8, 11, 15]
+
+
+def test_a_script_module_comes_back_as_it_does_without_a_profile(ran: Ran) -> None:
+    facts = ran.facts["a_script_module_comes_back"]
+    assert facts["refused"] == ["", ""]
+    assert facts["found"] == [[3.0, 3.0], [3.0, 3.0]]
+
+
+def test_gradients_are_the_same_with_and_without_a_profile(ran: Ran) -> None:
+    untraced, traced = ran.facts["gradients_through_rpc"]["found"]
+    assert traced == untraced == [20.0] * 3
+    assert ran.trace("gradients").names() == {
+        "rpc_sync#work(worker0 -> worker1)": 1,
+        "rpc_remote#work(worker0 -> worker2)": 1,
+        "to_here#(worker0)->(worker2)": 1,
+    }
+
+
+SCRIPTED = "__torch__.tests.trace.live.served.scripted"
+KINDS = {
+    "rpc_sync#work(worker0 -> worker1)": 1,
+    "rpc_async#work(worker0 -> worker1)": 5,
+    "rpc_remote#work(worker0 -> worker1)": 1,
+    "rpc_sync#work(worker0 -> worker2)": 2,
+    "rpc_sync#scale(worker0 -> worker0)": 1,
+    "rpc_remote#work(worker0 -> worker0)": 1,
+    "rpc_sync#aten::add(worker0 -> worker1)": 1,
+    "rpc_remote#aten::mul(worker0 -> worker1)": 1,
+    f"rpc_sync#{SCRIPTED}(worker0 -> worker1)": 1,
+    f"rpc_remote#{SCRIPTED}(worker0 -> worker1)": 1,
+    "rpc_sync#nested(worker0 -> worker1)": 1,
+    "rpc_sync#work(worker1 -> worker2)": 1,
+    "rpc_sync#later(worker0 -> worker1)": 1,
+    "rpc_async#work(worker1 -> worker2)": 1,
+    "rpc_async#later_by(worker0 -> worker1)": 1,
+    "rpc_remote#later_by(worker0 -> worker1)": 1,
+    "rpc_remote#Adder(worker0 -> worker1)": 1,
+    # A proxy asks for the type of its object, once.
+    "rpc_async#_rref_typeof_on_owner(worker0 -> worker1)": 1,
+    "rpc_sync#Adder.add(worker0 -> worker1)": 1,
+    "rpc_async#Adder.add(worker0 -> worker1)": 1,
+    "rpc_remote#Adder.add(worker0 -> worker1)": 1,
+    "rpc_sync#Adder.add_later(worker0 -> worker1)": 1,
+    "rpc_sync#gather(worker0 -> worker1)": 1,
+    "rpc_sync#partial(worker0 -> worker1)": 1,
+    "rpc_sync#Scale(worker0 -> worker1)": 1,
+    "rpc_sync#Scale.times(worker0 -> worker1)": 1,
+    "rpc_sync#sum_of(worker0 -> worker1)": 1,
+    "rpc_sync#sum_of(worker0 -> worker2)": 1,
+    "rpc_sync#rref_of(worker0 -> worker1)": 1,
+    "rpc_sync#exception_of(worker0 -> worker1)": 1,
+    "rpc_sync#max(worker0 -> worker1)": 1,
+    # Two of one value, and of a product, a script, later_by, Adder.add, and rref_of one each.
+    "to_here#(worker0)->(worker1)": 7,
+    "to_here#(worker2)->(worker1)": 2,
+}
+
+
+def test_every_call_is_there_once_under_pytorchs_own_name(ran: Ran) -> None:
+    assert ran.trace("kinds").names() == KINDS
+
+
+def test_every_call_has_the_side_of_its_server_that_can_be_known(ran: Ran) -> None:
+    trace = ran.trace("kinds")
+    assert trace.facts["losses"] == []
+    links = {"python": "exact", "builtin": "inferred", "script": "inferred", "fetch": ""}
+    for call in trace.calls:
+        assert (call.status, call.error, call.link) == ("ok", "", links[call.body]), call
+        assert (call.server_start_ns is None) == (call.body == "fetch")
+        if call.body == "builtin":
+            assert call.operators[0].name == call.name.partition("#")[2].partition("(")[0]
+        if call.body == "script":
+            assert [each.name for each in call.operators] == ["aten::mul", "aten::add"]
+
+
+def test_a_function_has_exactly_its_operators_in_every_call(ran: Ran) -> None:
+    expected = served.operators_of(served.work, torch.ones(4))
+    assert expected == {"aten::mul": 1, "aten::add": 1, "aten::relu": 1, "aten::clamp_min": 1}
+    calls = [call for call in ran.trace("kinds").calls if "#work(" in call.name]
+    assert len(calls) == 12
+    for call in calls:
+        assert Counter(each.name for each in call.operators) == expected
+
+
+def test_operators_that_no_call_ran_are_of_none(ran: Ran) -> None:
+    trace = ran.trace("kinds")
+    loose: dict[str, set[int]] = {}
+    for each in trace.operators:
+        if each.call is None:
+            loose.setdefault(each.name, set()).add(each.rank)
+    assert loose["aten::empty"] == loose["aten::set_"] == {0, 1, 2}  # tensors come off the wire
+    assert loose["aten::mul"] == {0}  # the program's own, and what `then` ran
+    assert loose["aten::add"] == {1}  # what `then` ran in `later`
+
+
+def test_calls_made_inside_served_functions_name_them(ran: Ran) -> None:
+    trace = ran.trace("kinds")
+    parents = {
+        "rpc_sync#work(worker1 -> worker2)": trace.only("rpc_sync#nested(worker0 -> worker1)"),
+        "rpc_async#work(worker1 -> worker2)": trace.only("rpc_sync#later(worker0 -> worker1)"),
+        "to_here#(worker2)->(worker1)": trace.only("rpc_sync#sum_of(worker0 -> worker2)"),
+    }
+    for call in trace.calls:
+        parent = parents.get(call.name)
+        assert call.parent == (None if parent is None else parent.id), call
+        if parent is not None:
+            assert call.client_rank == parent.server_rank
+            assert call.client_thread == parent.server_thread
+            assert parent.server_start_ns is not None
+            assert parent.server_end_ns is not None
+            assert parent.server_start_ns <= call.start_ns <= parent.server_end_ns
+
+
+def test_the_future_of_an_async_function_is_done_after_it(ran: Ran) -> None:
+    trace = ran.trace("kinds")
+    asynchronous = [
+        call for call in trace.calls if any(mark in call.name for mark in ("later", "add_later"))
+    ]
+    assert len(asynchronous) == 4
+    for call in trace.calls:
+        assert (call.done_ns is not None) == (call in asynchronous), call
+    for call in asynchronous:
+        assert call.done_ns is not None
+        assert call.server_end_ns is not None
+        if "later_by" in call.name:
+            assert call.done_ns - call.server_end_ns >= 40_000_000  # of 50 ms
+            assert call.served_ns < call.done_ns - call.server_end_ns
+            assert call.latency_ns >= 50_000_000
+        if "add_later" not in call.name:
+            # A future that was complete already is so within the function's time.
+            assert call.server_end_ns <= call.done_ns
+
+
+def test_the_profile_can_be_read_in_every_way(ran: Ran) -> None:
+    facts = ran.facts["every_kind_of_call"]
+    trace = ran.trace("kinds")
+    assert (facts["calls"], facts["operators"]) == (len(trace.calls), len(trace.operators))
+    assert {name: refused for name, refused in facts["refused"].items() if any(refused)} == {}
+
+
+# Who calls, and from where.
+
+
+def test_calls_that_other_ranks_make_by_themselves(ran: Ran) -> None:
+    trace, mains = ran.trace("others"), ran.facts["calls_of_other_ranks"]["mains"]
+    for client, server in (("worker1", "worker0"), ("worker1", "worker2"), ("worker2", "worker1")):
+        calls = trace.named(f"rpc_async#work({client} -> {server})")
+        assert len(calls) == 5
+        for call in calls:
+            assert call.parent is None  # the main thread serves nobody
+            assert call.client_thread == mains[client]
+            assert len(call.operators) == 4
+
+
+def test_calls_from_other_threads_tell_which(ran: Ran) -> None:
+    threads = ran.facts["calls_of_other_ranks"]["threads"]
+    assert len(set(threads.values())) == 4
+    calls = ran.trace("others").named("rpc_sync#scale(worker0 -> worker2)")
+    assert Counter(call.client_thread for call in calls) == dict.fromkeys(threads.values(), 3)
+
+
+def test_served_functions_agree_on_where_and_when_they_ran(ran: Ran) -> None:
+    trace, told = ran.trace("places"), ran.facts["places_of_calls"]["where"]
+    assert len(trace.calls) == len(told) == 15
+    ranks = {rank["rank"]: rank for rank in trace.facts["ranks"]}
+    for call, (pid, thread, time_ns) in zip(trace.calls, told, strict=True):
+        assert ranks[call.server_rank]["pid"] == pid
+        assert call.server_thread == thread
+        at_ns = time_ns - trace.facts["base_time_ns"]
+        assert call.server_start_ns is not None
+        assert call.server_end_ns is not None
+        assert call.server_start_ns <= at_ns <= call.server_end_ns

@@ -1,0 +1,83 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.trace.record.clock import SAME_CLOCK, ClockSample, clock_offset, offset_bounds
+
+NOW = 1_700_000_000_000_000_000
+delays = st.integers(0, 10**7)
+offsets = st.integers(-(10**16), 10**16)
+
+
+def sample(at: int, there: int, working: int, back: int, offset: int) -> ClockSample:
+    """A call sent at `at`, with the delays of each way, to a clock ahead of ours by `offset`."""
+    begun = at + there + offset
+    return ClockSample(at, begun, begun + working, at + there + working + back)
+
+
+def samples(offset: int) -> st.SearchStrategy[list[ClockSample]]:
+    """Calls one after another, with any delays."""
+
+    def one_after_another(waits: list[tuple[int, int, int]]) -> list[ClockSample]:
+        at, found = NOW, []
+        for there, working, back in waits:
+            found.append(sample(at, there, working, back, offset))
+            at = found[-1].answered_ns + 100
+        return found
+
+    waits = st.lists(st.tuples(delays, delays, delays), min_size=1, max_size=8)
+    return waits.map(one_after_another)
+
+
+@given(st.data(), offsets)
+def test_the_bounds_contain_the_true_offset_whatever_the_delays(
+    data: st.DataObject, offset: int
+) -> None:
+    found = data.draw(samples(offset))
+    low, high = offset_bounds(found)
+    assert low <= offset <= high
+    fastest = min((each.answered_ns - each.sent_ns) - (each.ended_ns - each.begun_ns)
+                  for each in found)  # fmt: skip
+    assert high - low <= fastest  # no wider than the quickest call there and back
+
+
+@given(st.data(), offsets)
+def test_the_true_offset_is_within_the_error(data: st.DataObject, offset: int) -> None:
+    before, after = data.draw(samples(offset)), data.draw(samples(offset))
+    clock = clock_offset(before, after)
+    assert abs(clock.offset_ns - offset) <= clock.error_ns
+    limits = [*offset_bounds(before), *offset_bounds(after)]
+    assert clock.error_ns <= (max(limits) - min(limits) + 1) // 2  # and no wider than it must be
+
+
+@given(st.data(), offsets, st.integers(-(10**9), 10**9))
+def test_clocks_that_drifted_are_bounded_at_both_ends(
+    data: st.DataObject, offset: int, drift: int
+) -> None:
+    before, after = data.draw(samples(offset)), data.draw(samples(offset + drift))
+    clock = clock_offset(before, after)
+    assert abs(clock.offset_ns - offset) <= clock.error_ns
+    assert abs(clock.offset_ns - (offset + drift)) <= clock.error_ns
+
+
+def test_the_bound_is_half_of_the_way_there_and_back() -> None:
+    found = clock_offset(
+        [sample(NOW, 300, 50, 100, 5000), sample(NOW + 10**6, 100, 0, 300, 5000)],
+        [sample(NOW + 10**9, 100, 0, 100, 5000)],
+    )
+    # At most 300 and at most 100 ahead of it, at least 100 and at least 300 behind.
+    assert found == (5000, 100)
+
+
+def test_the_quickest_calls_of_both_ways_decide() -> None:
+    slow_there = sample(NOW, 900, 0, 20, -700)
+    slow_back = sample(NOW + 2000, 30, 0, 900, -700)
+    assert offset_bounds([slow_there, slow_back]) == (-720, -670)
+
+
+def test_a_single_odd_nanosecond_is_rounded_up_in_the_error() -> None:
+    found = clock_offset([sample(NOW, 1, 0, 0, 0)], [sample(NOW, 1, 0, 0, 0)])
+    assert found.error_ns == 1
+
+
+def test_one_host_has_no_error() -> None:
+    assert (SAME_CLOCK.offset_ns, SAME_CLOCK.error_ns) == (0, 0)

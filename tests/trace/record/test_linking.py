@@ -1,0 +1,283 @@
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.trace.record.recordings import client_span, operator, server_span
+from tuner.trace.model.spans import ClientSpan, OperatorSpan, ServerSpan
+from tuner.trace.record.linking import Links, link
+
+MAIN = 1001
+ADD, MM, SCRIPT = "aten::add", "aten::mm", "sc"
+
+
+def builtin(number: int, start_ns: int, end_ns: int | None, function: str = ADD) -> ClientSpan:
+    return client_span(
+        number, body="builtin", function=function, start_ns=start_ns, end_ns=end_ns
+    )  # fmt: skip
+
+
+def script(number: int, start_ns: int, end_ns: int) -> ClientSpan:
+    return builtin(number, start_ns, end_ns)._replace(
+        body="script", function=f"__torch__.a.b.{SCRIPT}"
+    )
+
+
+def served(call: int, thread: int, start_ns: int, end_ns: int | None) -> ServerSpan:
+    return ServerSpan(call, thread, start_ns, end_ns, 1, 0)
+
+
+def names(links: Links, operators: Sequence[OperatorSpan], call: int) -> list[str]:
+    return [each.name for each, of in zip(operators, links.call_of, strict=True) if of == call]
+
+
+# Operators inside Python functions.
+
+
+def test_an_operator_belongs_to_the_function_that_ran_on_its_thread_then() -> None:
+    operators = [
+        operator(20, 30),  # before any call
+        operator(50, 60),
+        operator(50, 60, thread=2002),  # meanwhile, on another thread
+        operator(100, 110),  # as the first call ends
+        operator(120, 130),
+    ]
+    calls = [served(7, 2001, 40, 100), served(8, 2001, 110, 140), served(9, 2002, 45, 55)]
+    assert link(operators, calls, [], MAIN).call_of == [None, 7, 9, None, 8]
+
+
+def test_the_order_in_which_spans_and_operators_come_does_not_matter() -> None:
+    operators = [operator(150, 160), operator(50, 60), operator(250, 260)]
+    calls = [served(3, 2001, 240, 270), served(1, 2001, 40, 70), served(2, 2001, 140, 170)]
+    assert link(operators, calls, [], MAIN).call_of == [2, 1, 3]
+
+
+def test_a_function_that_never_left_its_thread_has_all_that_follows() -> None:
+    links = link([operator(50, 60), operator(9000, 9010)], [served(7, 2001, 40, None)], [], MAIN)
+    assert links.call_of == [7, 7]
+
+
+@st.composite
+def served_threads(draw: st.DrawFn) -> list[ServerSpan]:
+    """Calls on up to three threads, one after another on each; at most the last has no end."""
+    spans: list[ServerSpan] = []
+    for thread in range(2001, 2001 + draw(st.integers(1, 3))):
+        edges = sorted(draw(st.lists(st.integers(0, 60), max_size=8, unique=True)))
+        for start_ns, end_ns in zip(edges[::2], edges[1::2], strict=False):
+            spans.append(served(len(spans), thread, start_ns, end_ns))
+        if len(edges) % 2:
+            spans.append(served(len(spans), thread, edges[-1], None))
+    return draw(st.permutations(spans))
+
+
+@given(
+    served_threads(),
+    st.lists(
+        st.builds(
+            lambda start_ns, ns, thread: operator(start_ns, start_ns + ns, thread=thread),
+            st.integers(0, 70),
+            st.integers(0, 5),
+            st.integers(2001, 2003),
+        ),
+        max_size=12,
+    ),
+)
+def test_operators_inside_functions_as_a_search_of_all_spans_finds_them(
+    spans: list[ServerSpan], operators: list[OperatorSpan]
+) -> None:
+    def owner(each: OperatorSpan) -> int | None:
+        around = [
+            span.call_id
+            for span in spans
+            if span.thread == each.thread
+            and span.start_ns <= each.start_ns
+            and (span.end_ns is None or each.start_ns < span.end_ns)
+        ]
+        assert len(around) <= 1
+        return around[0] if around else None
+
+    links = link(operators, spans, [], MAIN)
+    assert links.call_of == [owner(each) for each in operators]
+    assert links.inferred == {}
+
+
+# Calls that run without Python on the server.
+
+
+def test_a_builtin_is_served_by_the_operator_of_its_name_and_what_is_inside() -> None:
+    operators = [
+        operator(30, 80, ADD),
+        operator(40, 50, "aten::to"),
+        operator(42, 48, "aten::copy_"),
+        operator(80, 85, "aten::set_"),  # right after it: of nobody
+    ]
+    links = link(operators, [], [builtin(5, 10, 100)], MAIN)
+    assert names(links, operators, 5) == [ADD, "aten::to", "aten::copy_"]
+    assert links.call_of[3] is None
+    assert links.inferred == {5: ServerSpan(5, 2001, 30, 80, None, None)}
+
+
+def test_an_operator_that_calls_one_of_its_own_name_is_one_slot() -> None:
+    operators = [operator(30, 80, ADD), operator(30, 70, ADD), operator(35, 60, ADD)]
+    links = link(operators, [], [builtin(5, 10, 100), builtin(6, 10, 100)], MAIN)
+    assert len(set(links.call_of)) == 1
+    assert len(links.inferred) == 1
+    (span,) = links.inferred.values()
+    assert (span.start_ns, span.end_ns) == (30, 80)
+
+
+def test_torchscript_is_known_by_the_last_part_of_its_name() -> None:
+    operators = [
+        operator(30, 80, SCRIPT, is_operator=False),
+        operator(40, 50, ADD),
+        operator(50, 60, MM),
+    ]
+    links = link(operators, [], [script(5, 10, 100), builtin(6, 10, 100)], MAIN)
+    # The add inside the script is no slot for the builtin.
+    assert names(links, operators, 5) == [SCRIPT, ADD, MM]
+    assert list(links.inferred) == [5]
+
+
+def test_what_python_ran_serves_no_builtin() -> None:
+    links = link([operator(50, 60, ADD)], [served(1, 2001, 40, 70)], [builtin(5, 10, 100)], MAIN)
+    assert links.call_of == [1]
+    assert links.inferred == {}
+
+
+def test_the_main_thread_serves_nobody() -> None:
+    links = link([operator(50, 60, ADD, thread=MAIN)], [], [builtin(5, 10, 100)], MAIN)
+    assert links.call_of == [None]
+    assert links.inferred == {}
+
+
+def test_the_times_have_to_allow_it() -> None:
+    calls = [builtin(5, 55, 200), builtin(6, 10, 79), builtin(7, 90, 200)]
+    links = link([operator(50, 80, ADD)], [], calls, MAIN)
+    assert links.call_of == [None]
+
+
+def test_the_times_may_just_allow_it() -> None:
+    assert link([operator(50, 80, ADD)], [], [builtin(5, 50, 80)], MAIN).call_of == [5]
+
+
+def test_a_call_without_an_end_may_have_run_at_any_time() -> None:
+    assert link([operator(50, 80, ADD)], [], [builtin(5, 10, None)], MAIN).call_of == [5]
+
+
+def test_a_name_that_does_not_fit_is_of_nobody() -> None:
+    assert link([operator(50, 80, MM)], [], [builtin(5, 10, 100)], MAIN).call_of == [None]
+
+
+def test_python_calls_and_fetches_wait_for_no_operator() -> None:
+    calls = [builtin(5, 10, 100)._replace(body=body) for body in ("python", "fetch")]
+    assert link([operator(50, 80, ADD)], [], calls, MAIN).call_of == [None]
+
+
+def test_the_call_that_ends_first_gets_the_first_operator() -> None:
+    operators = [operator(20, 30, ADD), operator(40, 50, ADD, thread=2002)]
+    links = link(operators, [], [builtin(5, 10, 100), builtin(6, 10, 35)], MAIN)
+    assert links.call_of == [6, 5]
+
+
+def test_a_short_call_beside_a_long_one_keeps_its_operator() -> None:
+    # The long one begins first; the short one's answer is back before the long one's is ready.
+    operators = [operator(10, 100, MM), operator(20, 30, MM, thread=2002)]
+    links = link(operators, [], [builtin(5, 0, 110, MM), builtin(6, 0, 50, MM)], MAIN)
+    assert links.call_of == [5, 6]
+
+
+def most_pairs(allowed: list[set[int]]) -> int:
+    """The size of a largest matching; `allowed` has the partners of each (augmenting paths)."""
+    taken_by: dict[int, int] = {}
+
+    def place(one: int, tried: set[int]) -> bool:
+        for other in allowed[one] - tried:
+            tried.add(other)
+            if other not in taken_by or place(taken_by[other], tried):
+                taken_by[other] = one
+                return True
+        return False
+
+    return sum(place(one, set()) for one in range(len(allowed)))
+
+
+@st.composite
+def slots(draw: st.DrawFn) -> list[OperatorSpan]:
+    """Outermost operators of two names on three threads, none of which overlap on a thread."""
+    found = []
+    for thread in range(2001, 2004):
+        edges = sorted(draw(st.lists(st.integers(0, 40), max_size=6, unique=True)))
+        for start_ns, end_ns in zip(edges[::2], edges[1::2], strict=False):
+            name = draw(st.sampled_from([ADD, MM]))
+            found.append(operator(start_ns, end_ns, name, thread=thread))
+    return draw(st.permutations(found))
+
+
+@st.composite
+def waiting_calls(draw: st.DrawFn, around: Sequence[OperatorSpan]) -> list[ClientSpan]:
+    """Calls of any times, and for most of the operators one that may have run it."""
+    found = []
+    for number in range(draw(st.integers(0, 3))):
+        start_ns = draw(st.integers(0, 40))
+        end_ns = draw(st.none() | st.integers(start_ns, 45))
+        found.append(builtin(number, start_ns, end_ns, draw(st.sampled_from([ADD, MM]))))
+    for number, slot in enumerate(around, start=10):
+        if draw(st.integers(0, 4)):
+            start_ns = slot.start_ns - draw(st.integers(0, 20))
+            end_ns = slot.end_ns + draw(st.integers(0, 20))
+            found.append(builtin(number, start_ns, end_ns, slot.name))
+    return draw(st.permutations(found))
+
+
+slots_and_calls = slots().flatmap(lambda found: st.tuples(st.just(found), waiting_calls(found)))
+
+
+def fits(slot: OperatorSpan, call: ClientSpan) -> bool:
+    return (
+        slot.name == call.function
+        and call.start_ns <= slot.start_ns
+        and (call.end_ns is None or slot.end_ns <= call.end_ns)
+    )
+
+
+@given(slots_and_calls)
+def test_each_slot_has_one_call_at_most_and_as_many_have_one_as_can(
+    drawn: tuple[list[OperatorSpan], list[ClientSpan]],
+) -> None:
+    operators, calls = drawn
+    links = link(operators, [], calls, MAIN)
+    by_id = {call.call_id: call for call in calls}
+    linked = [
+        (slot, by_id[call])
+        for slot, call in zip(operators, links.call_of, strict=True)
+        if call is not None
+    ]
+    assert all(fits(slot, call) for slot, call in linked)
+    assert len({call.call_id for _, call in linked}) == len(linked)  # none has two slots
+    assert links.inferred == {
+        call.call_id: ServerSpan(call.call_id, slot.thread, slot.start_ns, slot.end_ns, None, None)
+        for slot, call in linked
+    }
+    possible = [
+        {place for place, call in enumerate(calls) if fits(slot, call)} for slot in operators
+    ]
+    assert len(linked) == most_pairs(possible)
+
+
+@given(slots_and_calls, served_threads())
+def test_links_of_functions_do_not_depend_on_builtins(
+    drawn: tuple[list[OperatorSpan], list[ClientSpan]], spans: list[ServerSpan]
+) -> None:
+    operators, calls = drawn
+    spans = [span._replace(call_id=span.call_id + 100) for span in spans]
+    alone = link(operators, spans, [], MAIN).call_of
+    together = link(operators, spans, calls, MAIN).call_of
+    for before, after in zip(alone, together, strict=True):
+        assert after == before or (before is None and after is not None and after < 100)
+
+
+def test_the_server_side_of_a_call_and_its_operators_agree() -> None:
+    call = client_span(3)
+    span = server_span(call)
+    links = link([operator(span.start_ns, span.start_ns + 5)], [span], [call], MAIN)
+    assert links.call_of == [call.call_id]

@@ -1,0 +1,264 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.trace.record.recordings import MAIN, client_span, operator, pair, recording, server_span
+from tuner.errors import TraceError
+from tuner.trace.model.document import FORMAT
+from tuner.trace.model.spans import MergedTrace, call_name
+from tuner.trace.record.clock import SAME_CLOCK, ClockOffset
+from tuner.trace.record.merge import merge
+from tuner.trace.record.recording import RankRecording
+
+ONE_CLOCK = {"worker0": SAME_CLOCK, "worker1": SAME_CLOCK, "worker2": SAME_CLOCK}
+T0 = 1_700_000_000_000_000_000
+
+
+def at(ns: int) -> int:
+    """A time of the day, in Unix nanoseconds."""
+    return T0 + ns
+
+
+def complete() -> list[RankRecording]:
+    """A call to a function with two operators, a builtin, a fetch, and one never answered."""
+    call = client_span(0, start_ns=at(1000))
+    builtin = client_span(1, start_ns=at(2000), body="builtin", function="aten::add")
+    fetch = client_span(2, start_ns=at(3000), body="fetch", function="", kind="to_here")
+    hanging = client_span(3, start_ns=at(4000), end_ns=None, status="unfinished")
+    return pair(
+        call,
+        builtin,
+        fetch,
+        hanging,
+        server_spans=[
+            server_span(call),
+            server_span(hanging, end_ns=None, cpu_ns=None, run_queue_ns=None),
+        ],
+        done_ns={call.call_id: at(1090)},
+        operators=[
+            operator(at(1030), at(1050)),
+            operator(at(1035), at(1040), "aten::empty"),
+            operator(at(2020), at(2050), "aten::add"),
+            operator(at(900), at(910), "aten::set_"),
+            operator(at(1060), at(1070), "scripted", is_operator=False),
+        ],
+    )
+
+
+def merged(
+    *recordings: RankRecording, window: tuple[int, int] = (at(950), at(5000))
+) -> MergedTrace:
+    return merge(recordings or complete(), ONE_CLOCK, window)
+
+
+def test_the_base_is_the_earliest_time_of_all() -> None:
+    trace = merged()
+    assert trace.facts.base_time_ns == at(900)  # an operator before the window
+    assert trace.facts.window_ns == (50, 4100)
+    assert merged(window=(at(10), at(5000))).facts.base_time_ns == at(10)
+
+
+def test_a_trace_of_nothing_is_a_trace() -> None:
+    trace = merge([recording(0)], ONE_CLOCK, (at(0), at(5)))
+    assert (trace.calls, trace.operators) == ([], [])
+    assert trace.facts.window_ns == (0, 5)
+
+
+def test_both_ends_of_a_call_are_joined() -> None:
+    call = merged().calls[0]
+    assert (call.name, call.client, call.client_rank) == (
+        "rpc_async#work(worker0 -> worker1)",
+        "worker0",
+        0,
+    )
+    assert (call.span.start_ns, call.span.issued_ns, call.span.end_ns) == (100, 110, 200)
+    assert call.served is not None
+    assert (call.served.start_ns, call.served.end_ns, call.served.cpu_ns) == (120, 180, 50)
+    assert (call.done_ns, call.link) == (190, "exact")
+
+
+def test_a_builtin_has_the_span_of_its_operator() -> None:
+    call = merged().calls[1]
+    assert call.served is not None
+    assert (call.served.start_ns, call.served.end_ns) == (1120, 1150)
+    assert (call.served.cpu_ns, call.served.run_queue_ns) == (None, None)
+    assert call.link == "inferred"
+
+
+def test_a_fetch_has_no_server_side() -> None:
+    call = merged().calls[2]
+    assert (call.name, call.served, call.link) == ("to_here#(worker0)->(worker1)", None, "")
+
+
+def test_an_unfinished_call_stays_so_and_is_told() -> None:
+    trace = merged()
+    call = trace.calls[3]
+    assert (call.span.end_ns, call.span.status) == (None, "unfinished")
+    assert call.served is not None
+    assert (call.served.start_ns, call.served.end_ns) == (3120, None)
+    assert trace.facts.losses == (
+        "1 calls of worker0 had no answer when the trace ended",
+        "1 calls were still being served by worker1 as it ended",
+    )
+
+
+def test_operators_have_their_calls() -> None:
+    found = [(each.span.name, each.call_id, each.link) for each in merged().operators]
+    assert found == [
+        ("aten::mul", 0, "exact"),
+        ("aten::empty", 0, "exact"),
+        ("aten::add", 1, "inferred"),
+        ("aten::set_", None, ""),  # and no TorchScript function: that is none
+    ]
+    assert {each.rank for each in merged().operators} == {1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "function", "name"),
+    [
+        ("rpc_sync", "Adder.add", "rpc_sync#Adder.add(worker0 -> worker1)"),
+        ("rpc_async", "aten::add", "rpc_async#aten::add(worker0 -> worker1)"),
+        ("rpc_remote", "__torch__.m.f", "rpc_remote#__torch__.m.f(worker0 -> worker1)"),
+        ("to_here", "", "to_here#(worker0)->(worker1)"),
+    ],
+)
+def test_names_are_those_of_pytorch(kind: str, function: str, name: str) -> None:
+    assert call_name(client_span(1, kind=kind, function=function), "worker0") == name
+
+
+def test_the_facts_tell_of_each_rank() -> None:
+    (first, second) = merged().facts.ranks
+    assert (first.rank, first.name, first.pid, first.threads) == (
+        0, "worker0", MAIN, ((MAIN, "main"),))  # fmt: skip
+    assert (second.num_worker_threads, second.cpu_count, second.host) == (4, 2, "here")
+    assert second.cpu_s == 0.5
+
+
+def test_the_facts_tell_of_the_trace() -> None:
+    facts = merge(
+        complete(), ONE_CLOCK, (at(0), at(9000)), steps=3, tracing_overhead=1.25
+    ).facts  # fmt: skip
+    assert (facts.format, facts.steps, facts.tracing_overhead) == (FORMAT, 3, 1.25)
+    assert facts.clock_error_ns == 0
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_missing_span_is_an_error_that_names_it(rank: int) -> None:
+    recordings = complete()
+    field = ("client_spans", "server_spans")[rank]
+    spans = getattr(recordings[rank], field)
+    recordings[rank] = replace(recordings[rank], **{field: spans[1:]})
+    with pytest.raises(
+        TraceError, match=rf"the trace is incomplete: .*worker{rank}.* has spans of"
+    ):
+        merge(recordings, ONE_CLOCK, (at(0), at(9000)))
+
+
+def test_a_count_that_differs_is_an_error_that_names_it() -> None:
+    recordings = complete()
+    recordings[0].issued["worker1", "fetch"] = 2
+    message = "worker0 issued 2 fetch calls to worker1, and has spans of 1"
+    with pytest.raises(TraceError, match=message):
+        merge(recordings, ONE_CLOCK, (at(0), at(9000)))
+
+
+def shifted(each: RankRecording, ns: int) -> RankRecording:
+    """The recording of a process whose clock is ahead by so much."""
+    return replace(
+        each,
+        client_spans=[
+            span._replace(
+                start_ns=span.start_ns + ns,
+                issued_ns=span.issued_ns + ns,
+                end_ns=None if span.end_ns is None else span.end_ns + ns,
+            )
+            for span in each.client_spans
+        ],
+        server_spans=[
+            span._replace(
+                start_ns=span.start_ns + ns,
+                end_ns=None if span.end_ns is None else span.end_ns + ns,
+            )
+            for span in each.server_spans
+        ],
+        done_ns={call: done + ns for call, done in each.done_ns.items()},
+        operators=[
+            span._replace(start_ns=span.start_ns + ns, end_ns=span.end_ns + ns)
+            for span in each.operators or ()
+        ],
+    )
+
+
+@given(st.integers(-(10**12), 10**12), st.integers(-(10**12), 10**12))
+def test_clocks_that_differ_make_no_difference(first_ns: int, second_ns: int) -> None:
+    first, second = complete()
+    offsets = {"worker0": ClockOffset(first_ns, 30), "worker1": ClockOffset(second_ns, 50)}
+    trace = merge(
+        [shifted(first, first_ns), shifted(second, second_ns)], offsets, (at(950), at(5000))
+    )
+    one_clock = merged()
+    assert trace.calls == one_clock.calls
+    assert trace.operators == one_clock.operators
+    assert trace.facts.base_time_ns == one_clock.facts.base_time_ns
+    assert trace.facts.clock_error_ns == 80
+
+
+def test_the_clock_error_is_that_of_the_two_ranks_least_known() -> None:
+    clocks = {
+        "worker0": SAME_CLOCK,
+        "worker1": ClockOffset(5, 40),
+        "worker2": ClockOffset(9, 100),
+    }
+    ranks = [recording(rank) for rank in range(3)]
+    assert merge(ranks, clocks, (0, 1)).facts.clock_error_ns == 140
+    clocks["worker2"] = SAME_CLOCK
+    assert merge(ranks, clocks, (0, 1)).facts.clock_error_ns == 40
+
+
+def test_the_calls_keep_the_order_of_the_ranks() -> None:
+    calls = [client_span(0, client=1, server=0), client_span(0), client_span(1)]
+    recordings = [
+        recording(0, client_spans=calls[1:], server_spans=[server_span(calls[0])]),
+        recording(
+            1, client_spans=calls[:1], server_spans=[server_span(call) for call in calls[1:]]
+        ),
+    ]
+    assert [call.client for call in merge(recordings, ONE_CLOCK, (0, 10)).calls] == [
+        "worker0",
+        "worker0",
+        "worker1",
+    ]
+
+
+def test_a_call_served_inside_another_names_it() -> None:
+    outer = client_span(0)
+    inner = client_span(0, client=1, server=2, parent_call=outer.call_id, start_ns=30, end_ns=70)
+    recordings = [
+        recording(0, client_spans=[outer]),
+        recording(1, client_spans=[inner], server_spans=[server_span(outer)]),
+        recording(2, server_spans=[server_span(inner, end_ns=60)]),
+    ]
+    calls = merge(recordings, ONE_CLOCK, (0, 200)).calls
+    assert [call.span.parent_call for call in calls] == [None, outer.call_id]
+
+
+def test_a_builtin_is_served_by_its_own_server_and_not_on_the_main_thread() -> None:
+    call = client_span(0, body="builtin", function="aten::add", server=2, start_ns=0, end_ns=100)
+    elsewhere = recording(1, operators=[operator(10, 20, "aten::add")])
+    on_main = operator(30, 40, "aten::add", thread=MAIN + 2)
+    server = recording(2, operators=[on_main, operator(50, 60, "aten::add")])
+    trace = merge([recording(0, client_spans=[call]), elsewhere, server], ONE_CLOCK, (0, 100))
+    assert [each.call_id for each in trace.operators] == [None, None, call.call_id]
+    (merged_call,) = trace.calls
+    assert merged_call.served is not None
+    assert (merged_call.served.start_ns, merged_call.served.end_ns) == (50, 60)
+
+
+def test_spans_alone_have_no_operators() -> None:
+    call = client_span(0)
+    recordings = [replace(each, operators=None) for each in pair(call)]
+    trace = merge(recordings, ONE_CLOCK, (0, 10))
+    assert trace.operators == []
+    assert trace.calls[0].link == "exact"

@@ -1,0 +1,177 @@
+"""Worlds of the local launcher that are traced, not timed: the recipe's workload on real ranks."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes import order
+from tests.trace.record.perfetto_rules import broken_rules
+from tests.trace.record.seen import Seen, seen
+from tests.trace.record.served import operators_of
+from tuner.trace.files.native_reader import trace_of
+from tuner.world.launcher import TraceOrder
+from tuner.world.local.launcher import LocalLauncher
+from tuner.world.measurement import Failure, Measurement
+from workloads.udf import num_workers_udf_with_ops
+
+pytestmark = pytest.mark.world
+
+STEPS = 100
+CALLS = 4
+SIZE, ROUNDS = 20, 10
+KEY = "rpc_async#num_workers_udf_with_ops(worker0 -> worker1)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TracedWorld:
+    """A world that was traced, and its file."""
+
+    threads: int
+    measurement: Measurement
+    path: Path
+    trace: Seen
+
+
+@pytest.fixture(scope="module")
+def launcher() -> Iterator[LocalLauncher]:
+    with LocalLauncher() as running:
+        yield running
+
+
+def run_traced(
+    launcher: LocalLauncher,
+    path: Path,
+    *,
+    workload: str = "udf",
+    options: dict[str, object] | None = None,
+    threads: int,
+    steps: int,
+    operators: bool = True,
+    **knobs: Any,
+) -> Measurement | Failure:
+    spec = launcher.describe(workload, options or {})
+    plain = order(spec, threads=threads, steps=steps, **knobs)
+    return launcher.run(replace(plain, trace=TraceOrder(path=path, operators=operators)))
+
+
+@pytest.fixture(scope="module", params=[1, 8])
+def world(
+    request: pytest.FixtureRequest,
+    launcher: LocalLauncher,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> TracedWorld:
+    """The recipe's four calls at once, 100 times, for 1 and for 8 threads."""
+    path = tmp_path_factory.mktemp("traces") / "folder of its own" / "trace.json"
+    outcome = run_traced(
+        launcher,
+        path,
+        options={"calls": CALLS, "size": SIZE, "rounds": ROUNDS},
+        threads=request.param,
+        steps=STEPS,
+    )
+    assert isinstance(outcome, Measurement), outcome
+    return TracedWorld(threads=request.param, measurement=outcome, path=path, trace=seen(path))
+
+
+def test_the_steps_ordered_are_the_steps_traced(world: TracedWorld) -> None:
+    measured, facts = world.measurement, world.trace.facts
+    assert len(measured.step_s) == STEPS
+    assert facts["steps"] == STEPS
+    opened, closed = facts["window_ns"]
+    # The window is that of the steps, with little around them.
+    assert 0 < measured.wall_s <= (closed - opened) / 1e9 < measured.wall_s + 1
+
+
+def test_the_tracing_overhead_is_measured_and_stored(world: TracedWorld) -> None:
+    effect = world.measurement.tracing_overhead
+    assert effect is not None
+    assert effect == world.trace.facts["tracing_overhead"]
+    assert 0 < effect < 20
+
+
+def test_four_calls_in_each_step_are_four_calls(world: TracedWorld) -> None:
+    trace = world.trace
+    assert trace.names() == {KEY: STEPS * CALLS}
+    assert trace.facts["losses"] == []
+    assert all((call.status, call.link) == ("ok", "exact") for call in trace.calls)
+    steps = [trace.calls[first : first + CALLS] for first in range(0, len(trace.calls), CALLS)]
+    for step, following in pairwise(steps):
+        assert all(
+            call.end_ns is not None and call.end_ns <= following[0].start_ns for call in step
+        )
+
+
+def test_each_operator_is_there_as_often_as_it_ran(world: TracedWorld) -> None:
+    each_call = operators_of(num_workers_udf_with_ops, SIZE, ROUNDS, 0)
+    assert each_call["aten::mul"] == ROUNDS
+    trace = world.trace
+    for call in trace.calls:
+        assert Counter(each.name for each in call.operators) == each_call
+    linked = Counter(each.name for each in trace.operators if each.call is not None)
+    assert linked == {name: STEPS * CALLS * count for name, count in each_call.items()}
+    # And none of them anywhere else.
+    loose = {each.name for each in trace.operators if each.call is None}
+    assert not loose & {"aten::mul", "aten::add", "aten::relu", "aten::sigmoid"}
+
+
+def test_operators_lie_within_their_calls(world: TracedWorld) -> None:
+    for call in world.trace.calls:
+        assert call.server_start_ns is not None
+        assert call.server_end_ns is not None
+        for each in call.operators:
+            assert (each.rank, each.thread) == (call.server_rank, call.server_thread)
+            assert call.server_start_ns <= each.start_ns <= each.end_ns <= call.server_end_ns
+
+
+def test_as_many_threads_serve_as_the_configs_say(world: TracedWorld) -> None:
+    trace = world.trace
+    threads = {call.server_thread for call in trace.calls}
+    assert 1 <= len(threads) <= world.threads
+    assert [rank["num_worker_threads"] for rank in trace.facts["ranks"]] == [world.threads] * 2
+
+
+def test_the_file_opens_in_perfetto_and_here(world: TracedWorld) -> None:
+    trace = world.trace
+    assert broken_rules(trace.document) == []
+    frames = trace_of(world.path.read_bytes(), "it")
+    assert len(frames.calls) == len(trace.calls)
+    assert len(frames.operators) == len(trace.operators)
+    assert frames.tracing_overhead == world.measurement.tracing_overhead
+    assert frames.steps == STEPS
+
+
+def test_spans_alone_over_sockets(launcher: LocalLauncher, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    outcome = run_traced(
+        launcher, path, threads=2, steps=5, operators=False, transports=["uv"]
+    )  # fmt: skip
+    assert isinstance(outcome, Measurement), outcome
+    trace = seen(path)
+    assert trace.names() == {KEY: 5 * CALLS}
+    assert trace.operators == ()
+    assert broken_rules(trace.document) == []
+
+
+@pytest.mark.parametrize(
+    ("trouble", "failure"), [("Exits", "crashed"), ("TracesItself", "trace-failed")]
+)
+def test_no_trace_is_written_of_a_world_that_fails(
+    launcher: LocalLauncher, tmp_path: Path, trouble: str, failure: str
+) -> None:
+    path = tmp_path / "trace.json"
+    troubles = Path(__file__).parents[2] / "world" / "local" / "troubles.py"
+    outcome = run_traced(launcher, path, workload=f"{troubles}:{trouble}", threads=2, steps=5)
+    assert isinstance(outcome, Failure)
+    assert outcome.failure == failure
+    assert not path.exists()
+
+
+def test_an_untraced_world_has_no_tracing_overhead(launcher: LocalLauncher) -> None:
+    outcome = launcher.run(order(launcher.describe("udf", {}), steps=2, transports=["uv"]))
+    assert isinstance(outcome, Measurement)
+    assert outcome.tracing_overhead is None

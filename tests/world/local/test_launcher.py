@@ -1,0 +1,263 @@
+"""Real worlds: what the local launcher does when all goes well, and when it does not."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psutil
+import pytest
+
+from tests.fakes import order
+from tests.world.launcher_contract import LauncherContract
+from tuner.errors import UsageError
+from tuner.world.local.launcher import LocalLauncher
+from tuner.world.measurement import Failure, Measurement
+
+pytestmark = pytest.mark.world
+
+TROUBLES = Path(__file__).with_name("troubles.py")
+
+
+@pytest.fixture(scope="module")
+def launcher() -> Iterator[LocalLauncher]:
+    with LocalLauncher() as running:
+        yield running
+
+
+def run(
+    launcher: LocalLauncher,
+    workload: str,
+    *,
+    threads: int = 2,
+    deadline_s: float = 20.0,
+    folder: Path | None = None,
+    options: dict[str, object] | None = None,
+    **knobs: Any,
+) -> Measurement | Failure:
+    spec = launcher.describe(f"{TROUBLES}:{workload}", options or {})
+    return launcher.run(
+        order(spec, threads=threads, deadline_s=deadline_s, failure_folder=folder, **knobs)
+    )
+
+
+def failure(outcome: Measurement | Failure) -> Failure:
+    assert isinstance(outcome, Failure), outcome
+    return outcome
+
+
+class TestLocalLauncher(LauncherContract):
+    @pytest.fixture
+    def launcher(self, launcher: LocalLauncher) -> LocalLauncher:
+        return launcher
+
+
+def test_a_served_call_that_calls_back_deadlocks_with_one_thread(
+    launcher: LocalLauncher, tmp_path: Path
+) -> None:
+    found = failure(run(launcher, "Nested", threads=1, folder=tmp_path / "failures" / "nested"))
+    assert found.failure == "deadlocked"
+    assert "worker1 deadlocked: its only worker thread waits" in found.message
+    assert "give it more num_worker_threads" in found.message
+    assert found.world_s < 10  # proven, not waited out
+    stacks = (tmp_path / "failures" / "nested" / "worker1.stacks").read_text()
+    assert "in call_back" in stacks
+    document = orjson.loads((tmp_path / "failures" / "nested" / "failure.json").read_bytes())
+    assert document["config"] == {"*": {"num_worker_threads": 1}}
+    assert document["failure"] == "deadlocked"
+
+
+def test_the_same_call_runs_with_two_threads(launcher: LocalLauncher) -> None:
+    assert isinstance(run(launcher, "Nested", threads=2), Measurement)
+
+
+def test_a_rank_that_dies_is_the_root_cause(launcher: LocalLauncher) -> None:
+    found = failure(run(launcher, "ServerAborts"))
+    assert found.failure == "crashed"
+    assert found.message.startswith("worker1 failed first (signal 6, SIGABRT")
+
+
+def test_a_rank_that_exits_is_a_crash(launcher: LocalLauncher) -> None:
+    found = failure(run(launcher, "Exits"))
+    assert (found.failure, found.message) == (
+        "crashed",
+        "worker0 failed first (exit code 3, in step)",
+    )
+
+
+def test_a_world_past_its_deadline_is_ended(launcher: LocalLauncher) -> None:
+    started = time.monotonic()
+    found = failure(run(launcher, "Dozes", deadline_s=4.5))
+    assert found.failure == "timed-out"
+    assert "not done after 4.5 s (0 steps done; worker0 in step" in found.message
+    assert time.monotonic() - started < 8
+
+
+def test_a_call_past_its_rpc_timeout_is_a_timeout(launcher: LocalLauncher) -> None:
+    found = failure(run(launcher, "Dozes", rpc_timeout=1))
+    assert found.failure == "timed-out"
+    assert "RPC ran for more than set timeout (1000 ms)" in found.message
+
+
+def test_a_wrong_answer_is_a_failure(launcher: LocalLauncher) -> None:
+    found = failure(run(launcher, "WrongAnswer"))
+    assert found.failure == "wrong-answer"
+    assert found.message == "worker0 failed first, in check: ValueError: 2 is not 3"
+    assert "Traceback" in found.detail
+
+
+def test_a_bare_assert_is_told_by_its_line(launcher: LocalLauncher) -> None:
+    found = failure(run(launcher, "BareAssert"))
+    assert found.message.startswith("worker0 failed first, in check: AssertionError: troubles.py:")
+    assert found.message.endswith(": assert self.steps < 0")
+
+
+def test_a_setup_that_raises_keeps_what_was_printed(
+    launcher: LocalLauncher, tmp_path: Path
+) -> None:
+    folder = tmp_path / "failures" / "setup"
+    found = failure(run(launcher, "SetupFails", folder=folder))
+    assert found.failure == "crashed"
+    assert "worker1 failed first, in setup: KeyError: 'nothing here'" in found.message
+    assert found.message.endswith("see failures/setup")
+    assert (folder / "worker1.stdout").read_text() == "about to fail\n"
+
+
+def test_a_teardown_that_hangs_is_ended(launcher: LocalLauncher) -> None:
+    found = failure(run(launcher, "TeardownHangs", deadline_s=4.0))
+    assert found.failure == "timed-out"
+    assert "worker1 in teardown" in found.message
+
+
+def test_a_child_of_a_rank_does_not_outlive_the_world(
+    launcher: LocalLauncher, tmp_path: Path
+) -> None:
+    pid_file = tmp_path / "pid"
+    outcome = run(launcher, "LeavesAChild", options={"pid_file": str(pid_file)})
+    assert isinstance(outcome, Measurement)
+    child = int(pid_file.read_text())
+    assert _gone(child, within_s=5)
+
+
+def test_cpu_time_is_that_of_the_min_time(launcher: LocalLauncher) -> None:
+    outcome = run(launcher, "Burns", transports=["uv"])
+    assert isinstance(outcome, Measurement)
+    burner, sleeper = outcome.ranks
+    assert burner.cpu_s == pytest.approx(outcome.wall_s, rel=0.25)
+    assert sleeper.cpu_s < 0.3 * outcome.wall_s
+
+
+def test_setup_steps_and_check_share_one_object(launcher: LocalLauncher) -> None:
+    assert isinstance(run(launcher, "Remembers"), Measurement)
+
+
+def test_nothing_listens_beyond_loopback(launcher: LocalLauncher) -> None:
+    found = failure(run(launcher, "Listens", transports=["uv"]))
+    assert found.message.endswith("listening on ['127.0.0.1']")
+
+
+@pytest.mark.parametrize(
+    ("workload", "problem"),
+    [
+        ("Absent", "has no class Absent"),
+        ("NoSteps", "does not define step"),
+        ("TwiceTheSameName", "the rank name 'worker0' is used 2 times"),
+        ("Untyped", "Untyped.calls has no type; write `calls: int = 4`"),
+        ("NobodyThere", "ranks() is empty; rank 0 must be there to drive"),
+        ("call_back", "has no class call_back"),
+    ],
+)
+def test_mistakes_in_a_workload_are_told(
+    launcher: LocalLauncher, workload: str, problem: str
+) -> None:
+    with pytest.raises(UsageError) as raised:
+        launcher.describe(f"{TROUBLES}:{workload}", {})
+    assert problem in str(raised.value)
+
+
+DESCRIBE = """
+import sys
+from tuner.world.local.launcher import LocalLauncher
+with LocalLauncher() as launcher:
+    print(*launcher.describe(sys.argv[1], {}).roles)
+"""
+
+
+def test_what_a_module_prints_on_import_stays_off_stdout(tmp_path: Path) -> None:
+    module = tmp_path / "chatty.py"
+    module.write_text("print('hello')\nfrom tests.world.local.troubles import Pair\n")
+    done = subprocess.run(
+        [sys.executable, "-c", DESCRIBE, f"{module}:Pair"],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "caller server\n"
+    assert "hello" in done.stderr
+
+
+def test_a_module_that_ends_the_process_is_told(launcher: LocalLauncher, tmp_path: Path) -> None:
+    module = tmp_path / "quitter.py"
+    module.write_text("import os\nos._exit(7)\n")
+    with pytest.raises(UsageError, match=r"ended without an answer \(exit code 7\)"):
+        launcher.describe(f"{module}:Anything", {})
+
+
+def test_no_process_outlives_a_killed_search(tmp_path: Path) -> None:
+    script = tmp_path / "search.py"
+    # No main guard: a rank must not run the person's script again.
+    script.write_text(
+        "from tests.fakes import order\n"
+        "from tuner.world.local.launcher import LocalLauncher\n"
+        "print('started', flush=True)\n"
+        "with LocalLauncher() as launcher:\n"
+        f"    spec = launcher.describe({str(TROUBLES) + ':Dozes'!r}, {{}})\n"
+        "    print('described', flush=True)\n"
+        "    launcher.run(order(spec))\n"
+    )
+    root = Path(__file__).parents[3]
+    search = subprocess.Popen(
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": str(root), "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert search.stdout is not None
+    try:
+        assert search.stdout.readline() == "started\n"
+        assert search.stdout.readline() == "described\n"
+        ranks = _wait_for_descendants(search.pid, 4)  # tracker, forkserver, two ranks
+    finally:
+        search.send_signal(signal.SIGKILL)
+        rest = search.communicate()[0]
+    assert "started" not in rest
+    assert all(_gone(process.pid, within_s=10) for process in ranks)
+
+
+def _gone(pid: int, within_s: float) -> bool:
+    """Whether the process ends in time; a zombie that nobody collects here has ended, too."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        time.sleep(0.02)  # polling another process; nothing here can notify
+    return False
+
+
+def _wait_for_descendants(pid: int, count: int) -> list[psutil.Process]:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        found = psutil.Process(pid).children(recursive=True)
+        if len(found) >= count:
+            return found
+        time.sleep(0.05)  # polling another process; nothing here can notify
+    raise AssertionError("the world did not start")

@@ -1,0 +1,157 @@
+"""Workloads that go wrong, each in its own way; run by the local launcher's tests."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+import torch
+import torch.distributed.rpc as rpc
+
+from tuner.trace.record.driver import TraceDriver
+from workloads import Rank, Workload, World
+
+
+def call_back(name: str) -> float:
+    return float(rpc.rpc_sync(name, time.time))
+
+
+def abort() -> None:
+    os.abort()
+
+
+def doze(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+class Pair(Workload):
+    def ranks(self) -> Sequence[Rank]:
+        return [Rank("worker0", "caller"), Rank("worker1", "server")]
+
+    def step(self, world: World) -> None:
+        rpc.rpc_sync("worker1", torch.add, args=(torch.ones(1), 1))
+
+
+class Nested(Pair):
+    """Deadlocks with one thread."""
+
+    def step(self, world: World) -> None:
+        rpc.rpc_sync("worker1", call_back, args=("worker0",))
+
+
+class ServerAborts(Pair):
+    def step(self, world: World) -> None:
+        rpc.rpc_sync("worker1", abort)
+
+
+class Dozes(Pair):
+    seconds: float = 60.0
+
+    def step(self, world: World) -> None:
+        rpc.rpc_sync("worker1", doze, args=(self.seconds,))
+
+
+class WrongAnswer(Pair):
+    def check(self, world: World) -> None:
+        raise ValueError("2 is not 3")
+
+
+class BareAssert(Pair):
+    def check(self, world: World) -> None:
+        self.steps = 1
+        assert self.steps < 0
+
+
+class SetupFails(Pair):
+    def setup(self, world: World) -> None:
+        if world.role == "server":
+            print("about to fail")
+            raise KeyError("nothing here")
+
+
+class Exits(Pair):
+    def step(self, world: World) -> None:
+        os._exit(3)
+
+
+class TeardownHangs(Pair):
+    def teardown(self, world: World) -> None:
+        if world.role == "server":
+            time.sleep(60)
+
+
+class LeavesAChild(Pair):
+    """Starts a process that outlives it, unless somebody ends it."""
+
+    pid_file: str = ""
+
+    def setup(self, world: World) -> None:
+        if world.role == "server":
+            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            with open(self.pid_file, "w") as file:  # noqa: PTH123
+                file.write(str(child.pid))
+
+
+class Burns(Pair):
+    """Keeps rank 0 on one core for each step, and the server asleep."""
+
+    def step(self, world: World) -> None:
+        until = time.perf_counter() + 0.02
+        while time.perf_counter() < until:
+            pass
+
+
+class Remembers(Pair):
+    """Fails its check unless setup, steps and check share one object and one world."""
+
+    def setup(self, world: World) -> None:
+        self.names = [*world.names("caller"), *world.names("server")]
+        self.steps = 0
+
+    def step(self, world: World) -> None:
+        self.steps += 1
+
+    def check(self, world: World) -> None:
+        assert self.names == ["worker0", "worker1"]
+        assert (world.name, world.role, world.seed) == ("worker0", "caller", 7)
+        assert self.steps > 5
+        assert torch.get_num_threads() == 1
+
+
+class Listens(Pair):
+    """Fails its check with the addresses that this rank listens on."""
+
+    def check(self, world: World) -> None:
+        import psutil
+
+        connections = psutil.Process().net_connections(kind="inet")
+        listening = sorted({c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN})
+        raise AssertionError(f"listening on {listening}")
+
+
+class NoSteps(Workload):
+    def ranks(self) -> Sequence[Rank]:
+        return [Rank("worker0", "caller")]
+
+
+class TwiceTheSameName(Pair):
+    def ranks(self) -> Sequence[Rank]:
+        return [Rank("worker0", "caller"), Rank("worker0", "server")]
+
+
+class Untyped(Pair):
+    calls = 4
+
+
+class NobodyThere(Pair):
+    def ranks(self) -> Sequence[Rank]:
+        return []
+
+
+class TracesItself(Pair):
+    """Cannot be traced from outside, since it is already."""
+
+    def setup(self, world: World) -> None:
+        if world.rank == 0:
+            TraceDriver(operators=False, drain_s=1.0).start()

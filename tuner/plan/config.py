@@ -1,0 +1,113 @@
+"""Settings: one value for every tuned knob, per role."""
+
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Self
+
+from tuner.plan.knobs import INTRA_OP_THREADS, KNOBS, Value
+from tuner.plan.workload_spec import WorkloadSpec
+from tuner.text import did_you_mean
+
+ALL_ROLES = "*"
+
+
+def default_value(knob: str, spec: WorkloadSpec) -> Value:
+    """What a process gets for `knob` when no settings name it."""
+    return spec.intra_op_threads if knob == INTRA_OP_THREADS.name else KNOBS[knob].default
+
+
+@dataclass(frozen=True, order=True)
+class Dimension:
+    """A knob for one role, or for all roles (`"*"`)."""
+
+    role: str
+    knob: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """`num_worker_threads` or `agent.num_worker_threads`; ValueError on an unknown knob."""
+        role, _, knob = text.strip().rpartition(".")
+        if knob not in KNOBS:
+            raise ValueError(f"unknown knob {knob!r}{did_you_mean(knob, tuple(KNOBS))}")
+        return cls(role or ALL_ROLES, knob)
+
+    def __str__(self) -> str:
+        return self.knob if self.role == ALL_ROLES else f"{self.role}.{self.knob}"
+
+
+@dataclass(frozen=True)
+class Config:
+    """Values by dimension, in a fixed order; equal settings compare and hash equal."""
+
+    items: tuple[tuple[Dimension, Value], ...]
+
+    @classmethod
+    def of(cls, values: Mapping[Dimension, Value] | Iterable[tuple[Dimension, Value]]) -> Self:
+        """Settings from values that `Knob.read` has accepted."""
+        return cls(tuple(sorted(dict(values).items(), key=lambda item: item[0])))
+
+    @classmethod
+    def from_json(cls, document: object) -> Self:
+        """The inverse of `to_json`. Raises ValueError naming what is wrong."""
+        if not isinstance(document, Mapping):
+            raise ValueError(f"config must be an object by role, got {document!r}")
+        values: dict[Dimension, Value] = {}
+        for role, knobs in document.items():
+            if not isinstance(knobs, Mapping):
+                raise ValueError(f"config of role {role!r} must be an object, got {knobs!r}")
+            for knob, raw in knobs.items():
+                if knob not in KNOBS:
+                    raise ValueError(
+                        f"unknown knob {knob!r}{did_you_mean(str(knob), tuple(KNOBS))}"
+                    )
+                values[Dimension(str(role), knob)] = KNOBS[knob].read(raw)
+        return cls.of(values)
+
+    def to_json(self) -> dict[str, dict[str, Any]]:
+        """`{"*": {"num_worker_threads": 8}, "agent": {"num_worker_threads": 2}}`."""
+        document: dict[str, dict[str, Any]] = {}
+        for dimension, value in self.items:
+            role = document.setdefault(dimension.role, {})
+            role[dimension.knob] = KNOBS[dimension.knob].to_json(value)
+        return document
+
+    @property
+    def values(self) -> Mapping[Dimension, Value]:
+        """The values that these settings name."""
+        return MappingProxyType(dict(self.items))
+
+    def for_role(self, role: str) -> dict[str, Value]:
+        """The values that a process of `role` gets, by knob; the narrower entry wins.
+
+        Knobs that the settings do not name are left out: PyTorch's default holds.
+        """
+        chosen = {d.knob: value for d, value in self.items if d.role == ALL_ROLES}
+        chosen.update({d.knob: value for d, value in self.items if d.role == role})
+        return chosen
+
+    def value_of(self, dimension: Dimension, spec: WorkloadSpec) -> Value:
+        """What a process of the dimension's role gets, PyTorch's default if nothing is named."""
+        fallback = default_value(dimension.knob, spec)
+        return self.for_role(dimension.role).get(dimension.knob, fallback)
+
+    def resolved(self, spec: WorkloadSpec) -> tuple[tuple[str, str, Value], ...]:
+        """What every role ends up with, defaults filled in: equal for settings that act alike."""
+        return tuple(
+            (role, knob, self.value_of(Dimension(role, knob), spec))
+            for role in spec.roles
+            for knob in KNOBS
+        )
+
+    def __str__(self) -> str:
+        """`num_worker_threads=8 agent.transports=shm+uv`."""
+        words = [f"{d}={KNOBS[d.knob].format(value)}" for d, value in self.items]
+        return " ".join(words) or "defaults"
+
+    @property
+    def slug(self) -> str:
+        """The settings as a file name; long ones are cut, and told apart by a checksum."""
+        name = re.sub(r"[^A-Za-z0-9_.+=-]+", "-", str(self))
+        return name if len(name) <= 100 else f"{name[:90]}-{zlib.crc32(name.encode()):08x}"

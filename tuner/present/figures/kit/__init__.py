@@ -1,0 +1,1 @@
+"""What the figures share: theme, axes, legends, rows, and how a figure becomes a file."""

@@ -1,0 +1,93 @@
+"""Rows of settings, one below the other, with names that may be long."""
+
+import itertools
+import textwrap
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+
+from tuner.present.figures.kit.canvas import SMALL
+from tuner.present.figures.kit.theme import INK, MUTED
+
+_BESIDE = 15
+"""Names of so many letters stand beside their rows, longer ones above them."""
+_LINE = 56
+"""Letters that fit on a line of the report's width."""
+_TEXT_IN, _GAP_IN = 0.165, 0.1
+"""Inches of a line of text, and from one row to the next."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Named rows from the top down, measured in inches: so the y of their axes is."""
+
+    names: tuple[str, ...]
+    bar_in: float = 0.14
+    """The height of what is drawn in a row."""
+
+    @property
+    def above(self) -> bool:
+        """Whether the names are too long to stand beside the rows."""
+        return any(len(name) > _BESIDE for name in self.names)
+
+    @property
+    def lines(self) -> list[str]:
+        """The names, the long ones in two lines."""
+        return [wrapped(name, _LINE) for name in self.names]
+
+    @property
+    def heights_in(self) -> list[float]:
+        """The height of each row with its name."""
+        if not self.above:
+            return [self.bar_in + 0.11] * len(self.names)
+        return [_TEXT_IN * (text.count("\n") + 1) + self.bar_in + _GAP_IN for text in self.lines]
+
+    @property
+    def height_in(self) -> float:
+        """Inches of all rows."""
+        return sum(self.heights_in)
+
+    @property
+    def at(self) -> list[float]:
+        """Where the middle of each row's drawing is."""
+        gap = _GAP_IN if self.above else 0.055
+        return [bottom - gap - self.bar_in / 2 for bottom in itertools.accumulate(self.heights_in)]
+
+    def heading_lines(self, label: str | None) -> float:
+        """Lines of text that `draw` writes over the axes."""
+        return 1.6 if label and not self.above else 0.3
+
+    def draw(self, axes: Axes, label: str | None, emphasised: Iterable[int] = ()) -> None:
+        """Name the rows of the axes; `label` says what the names are values of."""
+        leading = set(emphasised) or set(range(len(self.names)))
+        if self.above:
+            axes.set_yticks([])
+            axes.spines["left"].set_visible(False)
+            for place, (at, text) in enumerate(zip(self.at, self.lines, strict=True)):
+                axes.annotate(
+                    text, (0, at - self.bar_in / 2), xycoords=("axes fraction", "data"),
+                    xytext=(0, 1), textcoords="offset points", va="bottom", fontsize=SMALL,
+                    color=(INK if place in leading else MUTED).light, annotation_clip=False,
+                    zorder=7,
+                ).set_in_layout(False)  # fmt: skip
+        else:
+            axes.set_yticks(self.at, self.names)
+            for place, tick in enumerate(axes.get_yticklabels()):
+                tick.set_color((INK if place in leading else MUTED).light)
+            axes.tick_params(axis="y", length=0)
+            if label:
+                axes.annotate(
+                    label, (0.01, 1), xycoords=("figure fraction", "axes fraction"),
+                    xytext=(0, 2), textcoords="offset points", fontsize=SMALL,
+                )  # fmt: skip
+        axes.grid(axis="y", visible=False)
+        axes.set_ylim(self.height_in, 0)
+
+
+def wrapped(name: str, width: int, most: int = 2) -> str:
+    """The name in lines of so many letters, cut where it is longer than `most` of them."""
+    lines = textwrap.wrap(name, width, break_on_hyphens=False)
+    if len(lines) > most:
+        lines = [*lines[: most - 1], f"{lines[most - 1][: width - 1]}…"]
+    return "\n".join(lines)

@@ -1,0 +1,47 @@
+"""What a search tells whoever watches it."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from tuner.study.records import Phase
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """Where a search is."""
+
+    phase: Phase
+    block: int
+    """Blocks begun."""
+    worlds: int
+    """Worlds run in all sessions, calibrations included."""
+    traced: int
+    """Settings that have been traced."""
+    configs: int
+    """Settings of the plan, the baseline included."""
+    survivors: int
+    leader: str | None
+    leader_value: float | None
+    """In the objective's unit."""
+    unit: str
+    remaining_s: float
+
+
+class Observer(Protocol):
+    """Watches a search; must be quick, and is never called while a world runs."""
+
+    def on_snapshot(self, snapshot: Snapshot) -> None:
+        """The search is here now."""
+
+    def on_event(self, message: str) -> None:
+        """Something worth a line happened: settings failed or were eliminated, a phase began."""
+
+
+class Silent:
+    """An observer that watches nothing."""
+
+    def on_snapshot(self, snapshot: Snapshot) -> None:
+        """Nothing."""
+
+    def on_event(self, message: str) -> None:
+        """Nothing."""

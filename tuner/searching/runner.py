@@ -1,0 +1,121 @@
+"""Runs the worlds of a plan: to be timed, or to be traced."""
+
+import math
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.errors import UsageError
+from tuner.plan.config import Config
+from tuner.plan.study_plan import StudyPlan
+from tuner.searching.trace_numbers import numbers_of
+from tuner.study.folder import StudyFolder
+from tuner.study.records import OBJECTIVES
+from tuner.text import duration
+from tuner.world.launcher import Launcher, TraceOrder, WorldOrder
+from tuner.world.measurement import Failure, Measurement
+
+# What must fit into a budget besides one block: two pairs, the fewest that give an interval.
+LEAST_PAIRS = 2
+# Enough calls for a p99 of sorts, and a file that a browser opens at once.
+TRACED_TIME_S = 0.2
+MOST_TRACED_STEPS = 50
+# That a trace is incomplete tells of the tracer, not of the settings: another world may do better.
+TRACE_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs worlds of a plan."""
+
+    plan: StudyPlan
+    launcher: Launcher
+    folder: StudyFolder
+
+    def run(
+        self,
+        config: Config,
+        block: int,
+        steps: int | None,
+        deadline_s: float = math.inf,
+    ) -> Measurement | Failure:
+        """One world of these settings; `steps` is None for a calibration.
+
+        `deadline_s` can only shorten the plan's. Where the objective is a traced one, every world
+        but a calibration is traced, without operators, which would cost more than they tell.
+        """
+        # All settings of a block get the same inputs, each block others.
+        seed = self.plan.measuring.seed + max(0, block)
+        failure_folder = self.folder.failure(config, max(0, block))
+        if steps is None or not OBJECTIVES[self.plan.measuring.objective].traced:
+            return self._world(config, seed, steps, failure_folder, deadline_s)
+        with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
+            trace = TraceOrder(path=Path(scratch) / "trace.json", operators=False)
+            outcome = self._world(config, seed, steps, failure_folder, deadline_s, trace)
+            return self._with_objective(outcome)
+
+    def trace(self, config: Config, step_s: float, deadline_s: float) -> Measurement | Failure:
+        """One world of these settings, traced with its operators; the file is kept.
+
+        `step_s` is about what a step takes; `deadline_s` can only shorten the plan's.
+        """
+        steps = min(MOST_TRACED_STEPS, math.ceil(TRACED_TIME_S / step_s))
+        trace = TraceOrder(path=self.folder.trace(config), operators=True)
+        failure_folder = self.folder.trace_failure(config)
+        seed = self.plan.measuring.seed
+        return self._world(config, seed, steps, failure_folder, deadline_s, trace)
+
+    def _world(
+        self,
+        config: Config,
+        seed: int,
+        steps: int | None,
+        failure_folder: Path,
+        deadline_s: float,
+        trace: TraceOrder | None = None,
+    ) -> Measurement | Failure:
+        measuring = self.plan.measuring
+        order = WorldOrder(
+            workload=self.plan.workload,
+            config=config,
+            seed=seed,
+            steps=steps,
+            min_time_s=measuring.min_time_s,
+            deadline_s=min(deadline_s, measuring.deadline_s),
+            trace=trace,
+            failure_folder=failure_folder,
+        )
+        outcome = self.launcher.run(order)
+        for _ in range(1, TRACE_ATTEMPTS):
+            if isinstance(outcome, Measurement) or outcome.failure != "trace-failed":
+                break
+            outcome = self.launcher.run(order)
+        if trace is None or isinstance(outcome, Failure):
+            return outcome
+        return outcome.model_copy(update={"trace": numbers_of(trace.path)})
+
+    def _with_objective(self, outcome: Measurement | Failure) -> Measurement | Failure:
+        """The outcome, if the objective can be read from it."""
+        objective = self.plan.measuring.objective
+        numbers = outcome.trace if isinstance(outcome, Measurement) else None
+        if numbers is not None and getattr(numbers, objective) is None:
+            raise UsageError(
+                f"the objective {objective} is read from RPC calls, and the workload "
+                f"{self.plan.workload.reference} makes none that Python can see"
+            )
+        return outcome
+
+
+def check_budget(plan: StudyPlan, first: Measurement | Failure, spent_s: float) -> None:
+    """UsageError unless the budget holds every calibration and trace, one block, and two pairs.
+
+    `first` is the baseline's calibration, the best guess of what a world takes.
+    """
+    count = len(plan.candidates())
+    worlds = (count - 1) + count + (2 * LEAST_PAIRS if count > 1 else 0)
+    needed_s = spent_s + first.world_s * worlds + (first.world_s + TRACED_TIME_S) * count
+    if isinstance(first, Measurement) and needed_s > plan.measuring.budget_s:
+        raise UsageError(
+            f"a budget of {duration(plan.measuring.budget_s)} is too short for one block of "
+            f"{count} settings; it needs about {duration(math.ceil(needed_s * 1.1))}"
+        )

@@ -1,0 +1,51 @@
+"""What a study takes from a trace."""
+
+import math
+from pathlib import Path
+
+from tuner.trace.analyze.diagnosis import diagnose
+from tuner.trace.analyze.parallelism import remote_parallelism
+from tuner.trace.analyze.tables import (
+    breakdown,
+    outermost,
+    outermost_ms,
+    rpc_cpu_total_ms,
+    rpc_p99_ms,
+)
+from tuner.trace.files.reading import read_trace
+from tuner.trace.model.schema import Trace
+from tuner.world.measurement import CallPart, Quantiles, TraceNumbers
+
+
+def numbers_of(path: Path) -> TraceNumbers:
+    """The numbers of a trace file. UsageError if it is no trace."""
+    trace = read_trace(path)
+    mean, most = remote_parallelism(trace)
+    return TraceNumbers(
+        rpc_cpu_total_ms=_known(rpc_cpu_total_ms(trace)),
+        rpc_p99_ms=_known(rpc_p99_ms(trace)),
+        parallelism_mean=_known(mean),
+        parallelism_max=_known(most),
+        diagnosis=diagnose(trace).text,
+        losses=trace.losses,
+        call_ms=Quantiles.of(outermost_ms(trace).tolist()),
+        call_parts_ms=_call_parts_ms(trace),
+    )
+
+
+def _call_parts_ms(trace: Trace) -> dict[CallPart, float]:
+    """Where the time of an outermost call goes, averaged over all of them; empty if not known."""
+    table = breakdown(outermost(trace.calls))
+    if table.empty:
+        return {}
+    weights = table["calls"]
+    has_cpu = bool(table["on_cpu_us"].notna().all())
+    inside: tuple[CallPart, ...] = ("on_cpu", "run_queue", "off_cpu") if has_cpu else ("served",)
+    parts: tuple[CallPart, ...] = ("transport", "queue", *inside, "pending")
+    return {
+        part: float((table[f"{part}_us"] * weights).sum() / weights.sum()) / 1e3 for part in parts
+    }
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,96 @@
+"""Studies that were searched before, by the names and folders that a person knows them by."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from tuner.errors import UsageError
+from tuner.study.answer import StudyAnswer
+from tuner.study.folder import StudyFolder
+from tuner.study.storage.address import StudyAddress
+from tuner.study.stored import stored_answer
+from tuner.text import did_you_mean
+
+STUDIES = Path("studies")
+"""Where a search puts a study's folder unless told."""
+
+
+class StudyPlace(NamedTuple):
+    """Where a study is, and the folder of its files."""
+
+    address: StudyAddress
+    folder: Path
+
+
+def studies_in(folder: Path) -> list[Path]:
+    """The folders in `folder` that hold a study's database, by name."""
+    return sorted(path.parent for path in folder.glob(f"*/{StudyFolder(Path()).database}"))
+
+
+def find_study(
+    reference: str, *, storage: str | None = None, out: Path | None = None
+) -> StudyAnswer:
+    """The answer of a study, which is named, or whose folder is.
+
+    `storage` is the URL that it was searched with, and `out` the folder of its files, if it was
+    given these. UsageError if it is not there, or cannot be read.
+    """
+    place = place_of(reference, storage=storage, out=out)
+    return stored_answer(place.address, out=place.folder, storage=storage)
+
+
+def place_of(reference: str, *, storage: str | None = None, out: Path | None = None) -> StudyPlace:
+    """Where the study is that `find_study` finds. UsageError if it is not there."""
+    if storage is not None:
+        return _in_storage(reference, storage, out or STUDIES / reference)
+    if out is not None:
+        return _in_folder(out, reference)
+    return _in_folder(_folder_of(reference), None)
+
+
+def places_in(folder: Path) -> list[StudyPlace]:
+    """The studies of one folder's database, by name. UsageError if it cannot be opened."""
+    database = StudyFolder(folder).database
+    names = StudyAddress.in_file(database, "").names()
+    return [StudyPlace(StudyAddress.in_file(database, name), folder) for name in sorted(names)]
+
+
+def _in_storage(name: str, storage: str, folder: Path) -> StudyPlace:
+    address = StudyAddress(storage, name, in_own_folder=False)
+    if name not in (names := address.names()):
+        tail = did_you_mean(name, names) if names else "; it holds none"
+        raise UsageError(f"there is no study {name!r} in {address}{tail}")
+    return StudyPlace(address, folder)
+
+
+def _folder_of(reference: str) -> Path:
+    """`studies/NAME`, or the folder named, which may be named by its database."""
+    named = Path(reference)
+    if named.name == StudyFolder(Path()).database.name:
+        named = named.parent
+    for folder in (STUDIES / reference, named):
+        if reference and StudyFolder(folder).database.is_file():
+            return folder
+    known = [folder.name for folder in studies_in(STUDIES)]
+    tail = did_you_mean(reference, known) if known else f"; the folder {STUDIES} holds none"
+    raise UsageError(
+        f"there is no study {reference!r}{tail} (give a study of {STUDIES.resolve()}, or the path "
+        "of its folder; with --storage, one in there)"
+    )
+
+
+def _in_folder(folder: Path, name: str | None) -> StudyPlace:
+    """The study `name` of a folder's database; without a name, its only one."""
+    database = StudyFolder(folder).database
+    names = StudyAddress.in_file(database, name or "").names()
+    if not names:
+        raise UsageError(f"there is no study in the folder {folder}")
+    if name is None and len(names) > 1:
+        raise UsageError(
+            f"the folder {folder} holds the studies {', '.join(sorted(names))}: name one of them, "
+            f"with --out {folder}"
+        )
+    chosen = names[0] if name is None else name
+    if chosen not in names:
+        tail = did_you_mean(chosen, names)
+        raise UsageError(f"there is no study {chosen!r} in the folder {folder}{tail}")
+    return StudyPlace(StudyAddress.in_file(database, chosen), folder)

@@ -1,0 +1,70 @@
+"""Studies as optuna-dashboard shows them: one on its own storage, or copies of several."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import optuna_dashboard
+from optuna.storages import InMemoryStorage
+
+from tuner.errors import UsageError
+from tuner.study.folder import StudyFolder
+from tuner.study.storage.address import StudyAddress
+from tuner.study.storage.artifacts import SeveralFolders, WholeFiles
+from tuner.study.storage.copying import copy_study
+from tuner.study.storage.store import StudyStore
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+_REFUSED = b'{"reason": "this is a copy; start the dashboard with the name of the study"}'
+
+
+class Site(NamedTuple):
+    """What a web server needs: the application, and the path of the page to begin with."""
+
+    application: "WSGIApplication"
+    page: str
+
+
+def study_site(address: StudyAddress, folder: StudyFolder) -> Site:
+    """A study on its own storage, as it is at any time. UsageError if it cannot be read."""
+    StudyStore.load(address)
+    storage = address.storage()
+    application = optuna_dashboard.wsgi(storage, artifact_store=WholeFiles(folder.artifacts))
+    return Site(application, f"/dashboard/studies/{storage.get_study_id_from_name(address.name)}")
+
+
+class Copies(NamedTuple):
+    """Copies of studies side by side, and why some are not among them."""
+
+    site: Site
+    names: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def copies_site(studies: Sequence[tuple[StudyAddress, StudyFolder]]) -> Copies:
+    """The studies as they are now, in one storage; those that cannot be read are left out."""
+    storage, names, problems = InMemoryStorage(), [], []
+    for address, folder in studies:
+        name = f"{address.name} ({folder.root.name})" if address.name in names else address.name
+        try:
+            copy_study(address, storage, name)
+        except UsageError as error:
+            problems.append(str(error))
+        else:
+            names.append(name)
+    artifacts = SeveralFolders(folder.artifacts for _, folder in studies)
+    application = optuna_dashboard.wsgi(storage, artifact_store=artifacts)
+    return Copies(Site(_read_only(application), "/dashboard"), tuple(names), tuple(problems))
+
+
+def _read_only(application: "WSGIApplication") -> "WSGIApplication":
+    """The application, without what would change something: nobody would find it again."""
+
+    def answer(request: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        if request["REQUEST_METHOD"] in ("GET", "HEAD"):
+            return application(request, start_response)
+        start_response("403 Forbidden", [("Content-Type", "application/json")])
+        return [_REFUSED]
+
+    return answer

@@ -1,0 +1,40 @@
+"""Settings as Optuna's parameters: a number where the knob is one, else its words."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+
+from tuner.plan.config import Config, Dimension
+from tuner.plan.knobs import KNOBS, IntegerKnob, SecondsKnob
+from tuner.plan.workload_spec import WorkloadSpec
+
+
+def distributions_of(
+    candidates: Sequence[Config], spec: WorkloadSpec
+) -> dict[Dimension, BaseDistribution]:
+    """One Optuna parameter per tuned dimension: a number where the knob is one, else its words."""
+    dimensions = dict.fromkeys(d for config in candidates for d in config.values)
+    found: dict[Dimension, BaseDistribution] = {}
+    for dimension in dimensions:
+        values = [parameter_of(dimension, config, spec) for config in candidates]
+        knob = KNOBS[dimension.knob]
+        if isinstance(knob, IntegerKnob):
+            found[dimension] = IntDistribution(min(values), max(values))
+        elif isinstance(knob, SecondsKnob):
+            found[dimension] = FloatDistribution(min(values), max(values))
+        else:
+            found[dimension] = CategoricalDistribution(tuple(dict.fromkeys(values)))
+    return found
+
+
+def parameter_of(dimension: Dimension, config: Config, spec: WorkloadSpec) -> Any:
+    """What settings give for a dimension: a number, or its words."""
+    knob = KNOBS[dimension.knob]
+    value = config.value_of(dimension, spec)
+    return value if isinstance(knob, IntegerKnob | SecondsKnob) else knob.format(value)

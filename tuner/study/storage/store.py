@@ -1,0 +1,310 @@
+"""The study in its Optuna storage: one trial per settings, every world's measurement with it.
+
+A trial's intermediate values are its objective by block; the measurements themselves are system
+attributes, beside those that Optuna's own artifact store keeps there, so that a dashboard shows a
+person the summary and not every step time.
+"""
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.trial import Trial, TrialState, create_trial
+from pydantic import ValidationError
+
+from tuner.errors import UsageError
+from tuner.plan.config import Config
+from tuner.plan.study_plan import StudyPlan
+from tuner.study.folder import StudyFolder
+from tuner.study.records import Record, objective_value
+from tuner.study.storage.address import StudyAddress
+from tuner.study.storage.artifacts import Attachments
+from tuner.study.storage.notes import announce, put_note
+from tuner.study.storage.parameters import distributions_of, parameter_of
+from tuner.world.environment import Environment
+from tuner.world.measurement import Failure
+
+FORMAT = 3
+RECORD_KEY = "rpc_tuner:record:"
+
+# The study is the product's own display; Optuna's log lines would only break into it.
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+
+class StudyStore:
+    """A study that is open for measuring: reads what is there, adds what comes."""
+
+    def __init__(self, study: optuna.Study, storage: optuna.storages.BaseStorage) -> None:
+        self._study = study
+        self._storage = storage
+        self._study_id = storage.get_study_id_from_name(study.study_name)
+        self._trials: dict[int, Trial] = {}
+
+    @classmethod
+    def create(
+        cls, address: StudyAddress, plan: StudyPlan, environment: Environment
+    ) -> "StudyStore":
+        """A new study with one running trial per settings, the baseline first."""
+        if address.in_own_folder and (file := address.sqlite_file) is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        storage = address.storage()
+        with address.telling_why():
+            # Nothing is ever sampled: the grid is the plan's.
+            study = optuna.create_study(
+                storage=storage,
+                study_name=address.name,
+                direction="minimize",
+                sampler=optuna.samplers.RandomSampler(seed=plan.measuring.seed),
+            )
+        store = cls(study, storage)
+        try:
+            _fill(study, plan, environment)
+            announce(study, map(store._trial, store.running()))
+        except BaseException:
+            # Interrupted, say: half a grid must not be taken for the whole of it.
+            address.delete()
+            raise
+        return store
+
+    @classmethod
+    def load(cls, address: StudyAddress) -> "StudyStore":
+        """The study as it was left. UsageError if there is none, or if it cannot be read."""
+        storage = address.storage()
+        try:
+            study = optuna.load_study(
+                study_name=address.name, storage=storage, sampler=optuna.samplers.RandomSampler()
+            )
+        except KeyError:
+            raise UsageError(f"there is no study {address.name} in {address}") from None
+        attributes = study.user_attrs
+        if "format" not in attributes:
+            raise UsageError(
+                f"the study {address.name} in {address} was not created completely, or by another "
+                "program; --overwrite deletes it"
+            )
+        if attributes["format"] != FORMAT:
+            raise UsageError(
+                f"the study {address.name} has format {attributes['format']!r}; "
+                f"this version reads format {FORMAT}"
+            )
+        return cls(study, storage)
+
+    @classmethod
+    def resume(
+        cls, address: StudyAddress, plan: StudyPlan, environment: Environment
+    ) -> "StudyStore":
+        """The study, to go on with by a plan that differs in its budget alone, if at all.
+
+        UsageError if it was measured by another plan or on another machine.
+        """
+        store = cls.load(address)
+        store._check_same(plan, environment)
+        if store.running():
+            store.note("plan", plan.to_json())
+        return store
+
+    def _check_same(self, plan: StudyPlan, environment: Environment) -> None:
+        then = self.plan(plan.out, plan.storage).fingerprint()
+        problems = [
+            f"{key}: {_plain(then[key])} then, {_plain(now)} now"
+            for key, now in plan.fingerprint().items()
+            if then[key] != now
+        ]
+        problems += [
+            f"{difference} (then, now)" for difference in self.environment.differences(environment)
+        ]
+        if problems:
+            raise UsageError.about(
+                f"the study {plan.name} cannot be resumed: it was measured differently", problems
+            )
+
+    def plan(self, out: Path, storage: str | None) -> StudyPlan:
+        """The plan of the study, whose files are in the folder `out`. UsageError if damaged."""
+        with self.reading("plan"):
+            return StudyPlan.from_json(self._study.user_attrs["plan"], out=out, storage=storage)
+
+    @contextmanager
+    def reading(self, what: str) -> Iterator[None]:
+        """Turn what a damaged study makes its reader raise into a UsageError that says where."""
+        try:
+            yield
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            reason = str(error).split("\n")[0]
+            raise UsageError(
+                f"the study {self._study.study_name} is damaged: {what}: {reason}"
+            ) from None
+
+    @property
+    def environment(self) -> Environment:
+        """The machine and the software that it was measured with."""
+        with self.reading("environment"):
+            return Environment.model_validate(self._study.user_attrs["environment"])
+
+    def configs(self) -> list[Config]:
+        """The settings of every trial, by trial number; the baseline is number 0."""
+        with self.reading("config"):
+            return [
+                Config.from_json(trial.user_attrs["config"])
+                for trial in self._study.get_trials(deepcopy=False)
+            ]
+
+    def records(self) -> list[Record]:
+        """Every world measured so far, in the order of blocks."""
+        found = []
+        for trial in self._study.get_trials(deepcopy=False):
+            for key, document in trial.system_attrs.items():
+                if key.startswith(RECORD_KEY):
+                    try:
+                        found.append(Record.model_validate(document))
+                    except ValidationError as error:
+                        raise UsageError(
+                            f"the study {self._study.study_name} is damaged: trial "
+                            f"{trial.number}, {key}: {error.errors()[0]['msg']}"
+                        ) from None
+        return sorted(found, key=lambda record: (record.block, record.trial))
+
+    def eliminated(self) -> dict[int, str]:
+        """The eliminated trials, each with the reason."""
+        return {
+            trial.number: trial.user_attrs["eliminated"]
+            for trial in self._study.get_trials(deepcopy=False)
+            if trial.user_attrs.get("eliminated")
+        }
+
+    def add(self, record: Record, plan: StudyPlan) -> None:
+        """Keep one world's outcome; a failure also ends its trial."""
+        self._storage.set_trial_system_attr(
+            self._trial_id(record.trial),
+            f"{RECORD_KEY}{record.block:06d}",
+            record.model_dump(mode="json"),
+        )
+        self._show(record, plan)
+
+    def repair(self, records: Sequence[Record], plan: StudyPlan) -> None:
+        """Finish what a session that died left between keeping an outcome and showing it."""
+        trials = {trial.number: trial for trial in self._study.get_trials(deepcopy=False)}
+        for record in records:
+            trial = trials[record.trial]
+            if not trial.state.is_finished() and record.block not in trial.intermediate_values:
+                self._show(record, plan)
+
+    def _show(self, record: Record, plan: StudyPlan) -> None:
+        """Put an outcome where Optuna's own tools look for it."""
+        trial = self._trial(record.trial)
+        if record.phase == "trace" or isinstance(record.outcome, Failure):
+            self._attachments(StudyFolder(plan.out)).attach_world(trial, record)
+        if record.phase == "trace":
+            if isinstance(record.outcome, Failure):
+                trial.set_user_attr("trace_failure", record.outcome.message)
+            elif record.outcome.trace is not None:
+                trial.set_user_attr("diagnosis", record.outcome.trace.diagnosis)
+        elif isinstance(record.outcome, Failure):
+            facts = {"failure": record.outcome.failure, "failure_reason": record.outcome.message}
+            self._annotate(record.trial, {**facts, "outcome": record.outcome.failure})
+            self._study.tell(record.trial, state=TrialState.FAIL)
+        elif record.phase != "calibration":
+            value = objective_value(plan.measuring.objective, record.outcome)
+            trial.report(value, record.block)
+
+    def eliminate(self, number: int, reason: str | None) -> None:
+        """Note that a trial is out of the race, or (without a reason) that it is back in it.
+
+        It is pruned when the study is closed: until then its settings may be needed again.
+        """
+        self._trial(number).set_user_attr("eliminated", reason)
+
+    def prune(self, number: int, numbers: Mapping[str, float]) -> None:
+        """End a trial that was eliminated, with its other numbers."""
+        self._annotate(number, {"outcome": "eliminated", **numbers})
+        self._study.tell(number, state=TrialState.PRUNED)
+
+    def complete(self, number: int, value: float, numbers: Mapping[str, float]) -> None:
+        """End a trial that came through, with its value and its other numbers."""
+        self._annotate(number, {"outcome": "completed", **numbers})
+        self._study.tell(number, value)
+
+    def running(self) -> list[int]:
+        """The trials that are neither eliminated, failed nor complete."""
+        trials = self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        return [trial.number for trial in trials]
+
+    def note(self, key: str, value: Any) -> None:
+        """Keep a fact about the study as a whole."""
+        self._study.set_user_attr(key, value)
+
+    def noted(self, key: str) -> Any:
+        """A fact kept by `note`, or None."""
+        return self._study.user_attrs.get(key)
+
+    @property
+    def measured_at(self) -> datetime:
+        """When its last session ended, as last noted; in UTC."""
+        noted = self.noted("measured_at")
+        with self.reading("measured_at"):
+            return datetime.fromisoformat(noted) if noted else datetime.now(UTC)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Wall time spent on this study in all its sessions, as last noted."""
+        with self.reading("elapsed_s"):
+            return float(self.noted("elapsed_s") or 0.0)
+
+    def publish(self, note: str, trial_notes: Mapping[int, str], folder: StudyFolder) -> None:
+        """Leave in the study what optuna-dashboard shows: notes in Markdown, and the files.
+
+        Can be done again: what is there gives way to what is new.
+        """
+        put_note(self._study, note)
+        for number, text in trial_notes.items():
+            put_note(self._trial(number), text)
+        self._attachments(folder).attach_answer()
+
+    def _attachments(self, folder: StudyFolder) -> Attachments:
+        return Attachments(self._storage, self._study, self._study_id, folder)
+
+    def _annotate(self, number: int, facts: Mapping[str, float | str]) -> None:
+        trial = self._trial(number)
+        for name, value in facts.items():
+            trial.set_user_attr(name, value)
+
+    def _trial_id(self, number: int) -> int:
+        return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
+
+    def _trial(self, number: int) -> Trial:
+        # Making one reads the trial from the storage.
+        if number not in self._trials:
+            self._trials[number] = Trial(self._study, self._trial_id(number))
+        return self._trials[number]
+
+
+def _fill(study: optuna.Study, plan: StudyPlan, environment: Environment) -> None:
+    """What a new study starts with; its format comes last, and says that it is complete."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        study.set_metric_names([plan.measuring.objective])
+    study.set_user_attr("plan", plan.to_json())
+    study.set_user_attr("environment", environment.model_dump())
+    candidates = plan.candidates()
+    distributions = distributions_of(candidates, plan.workload)
+    for config in candidates:
+        parameters = {
+            str(dimension): parameter_of(dimension, config, plan.workload)
+            for dimension in distributions
+        }
+        study.add_trial(
+            create_trial(
+                state=TrialState.RUNNING,
+                params=parameters,
+                distributions={str(d): chosen for d, chosen in distributions.items()},
+                user_attrs={"label": str(config), "config": config.to_json()},
+            )
+        )
+    study.set_user_attr("format", FORMAT)
+
+
+def _plain(value: object) -> str:
+    return str(value).replace("'", "")

@@ -1,0 +1,41 @@
+"""A study as its storage has it: what was measured, and what that answers."""
+
+from pathlib import Path
+
+from tuner.plan.study_plan import StudyPlan
+from tuner.study.answer import StudyAnswer, study_answer
+from tuner.study.conclusion import conclude
+from tuner.study.log import Confirmation, StudyLog
+from tuner.study.storage.address import StudyAddress
+from tuner.study.storage.store import StudyStore
+
+
+def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
+    """Everything that the study has measured."""
+    log = StudyLog(plan, store.configs(), store.records(), store.eliminated())
+    if confirmation := store.noted("confirmation"):
+        with store.reading("confirmation"):
+            log.confirmation = Confirmation(**confirmation)
+    return log
+
+
+def stored_answer(address: StudyAddress, *, out: Path, storage: str | None) -> StudyAnswer:
+    """The answer of a study, or how far it is; `out` is the folder of its files.
+
+    UsageError if there is no such study, or if it cannot be read.
+    """
+    store = StudyStore.load(address)
+    return answer_of(store, stored_log(store, store.plan(out, storage)))
+
+
+def answer_of(store: StudyStore, log: StudyLog) -> StudyAnswer:
+    """The answer of a study that is open; no conclusion while there is something to measure."""
+    interrupted = bool(store.running())
+    return study_answer(
+        log,
+        None if interrupted else conclude(log),
+        store.environment,
+        elapsed_s=store.elapsed_s,
+        measured_at=store.measured_at,
+        interrupted=interrupted,
+    )

@@ -1,0 +1,64 @@
+"""Words for people: numbers, percentages, durations, plurals, lists, did-you-mean."""
+
+import difflib
+import math
+from collections.abc import Iterable, Sequence
+
+MOST_TELLING = 100
+"""An interval that spans more than this factor, of two worlds say, tells nothing."""
+
+
+def three_digits(value: float) -> str:
+    """Three significant digits, never as a power of ten; nothing where the number is unknown."""
+    if math.isnan(value):
+        return ""
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    # Digits behind the point: enough for three that are not zero, but a picosecond is nothing.
+    digits = 2 - math.floor(math.log10(abs(value))) if value else 0
+    text = f"{value:.{min(digits, 9)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def interval_text(low: float, high: float) -> str:
+    """`1.9-2.1`; nothing where there is no interval, or one that says nothing."""
+    if math.isnan(low) or high > MOST_TELLING * low:
+        return ""
+    return f"{three_digits(low)}-{three_digits(high)}"
+
+
+def percent(fraction: float) -> str:
+    """`3 %` for 0.03: as given where that is short, else with three digits; never as a power."""
+    text = f"{fraction * 100:g}"
+    return f"{text if len(text) <= 5 and 'e' not in text else three_digits(fraction * 100)} %"
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 thread`, `2 threads`, `12,000 threads`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    """`90 s` as `1m30s`, `42.3 s` as `42s`; below ten seconds with one decimal."""
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes}m{rest:02d}s" if rest else f"{minutes}m"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m"
+
+
+def listed(items: Iterable[str], last: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`; nothing where there are none."""
+    *most, final = [*items] or [""]
+    return f"{', '.join(most)} {last} {final}" if most else final
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """The tail of an unknown-name message: the nearest right name if one is near, else all."""
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else f"; known: {', '.join(known)}"

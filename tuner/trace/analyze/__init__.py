@@ -1,0 +1,1 @@
+"""From a trace to tables, parallelism and a diagnosis."""

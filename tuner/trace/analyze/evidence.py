@@ -1,0 +1,323 @@
+"""What the calls of a trace's busiest server add up to: the numbers that a diagnosis rests on."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from tuner.trace.analyze.intervals import Spans, Steps, group_codes, united
+from tuner.trace.analyze.parallelism import parallelism, server_name, threads_at_work, window
+from tuner.trace.analyze.tables import call_times
+from tuner.trace.model.document import TraceRank
+from tuner.trace.model.schema import Trace
+
+LONG_OPERATOR_NS = 30_000
+"""An operator releases the GIL while it runs, but a shorter one has ended before another thread has
+taken it over: two threads of 2 us multiplications were no faster than one, of 40 us ones 1.9x."""
+MEASURED_SHARE = 0.8
+"""CPU numbers stand for a server if they cover at least this share of its served time."""
+UNCROWDED = 2 / 3
+"""Calls served in little company are those with at most this share of the usual others."""
+ENOUGH_TO_COMPARE = 10
+"""Fewer calls of a kind are chance."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Means:
+    """Where the time of a call went, on average; the parts add up to the latency."""
+
+    calls: int
+    """How many it rests on: served, and the client waited for the answer."""
+    latency_us: float
+    transport_us: float
+    queue_us: float
+    served_us: float
+    pending_us: float
+
+    @property
+    def queue_share(self) -> float:
+        """The share of their latency that calls waited for a thread."""
+        return self.queue_us / self.latency_us if self.latency_us > 0 else 0.0
+
+    @property
+    def served_share(self) -> float:
+        """The share of their latency that calls were served, until their result was complete."""
+        served_us = self.served_us + self.pending_us
+        return served_us / self.latency_us if self.latency_us > 0 else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Use:
+    """How the server's threads were used. Shares lie in 0..1."""
+
+    in_flight_fraction: float
+    """Of the window: a call to the server was under way."""
+    busy_fraction: float
+    """Of the window: it was serving."""
+    at_once: float
+    """Calls in service, on average while it was busy."""
+    at_once_max: int
+    full_share: float
+    """Of its busy time: all its threads were at work."""
+    waited_full_share: float
+    """Of the time that calls waited for a thread: all its threads were at work."""
+    waited_serving_share: float
+    """Of the same time: at least one was."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cpu:
+    """What the threads did while they served. The first three are shares that make 1."""
+
+    on_share: float
+    run_queue_share: float
+    """Ready to run, but no core was free."""
+    off_share: float
+    """Neither: asleep, or waiting for I/O, a lock, the GIL."""
+    off_uncrowded_ratio: float | None
+    """Off-CPU time of the calls served in little company, over what is usual for their CPU time:
+    about 1 where calls sleep, less where they wait for each other; None if there were too few."""
+    off_first_ratio: float | None
+    """Off-CPU time of the calls that began while no other was in service, over what is usual; None
+    if there were too few."""
+    cores: float
+    """CPU time of the calls over the time that the server was busy."""
+    gil_share: float | None
+    """Share of the served time on the CPU outside long operators; None without operators."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """The server with the most served time. None stands for what the trace does not tell."""
+
+    server: str
+    servers: int
+    """How many ranks served calls."""
+    threads: int | None
+    """Its num_worker_threads."""
+    threads_seen: int
+    """How many of its threads were seen at work."""
+    calls: int
+    """Calls to it that run something there: no fetching of a value."""
+    served_calls: int
+    """Those of them whose serving is known from start to end."""
+    means: Means
+    use: Use
+    cpu: Cpu | None
+    nested_share: float
+    """Share of its served time that it waited for calls of its own."""
+    operators_at_once: float | None
+    """Threads inside operators, on average while any was."""
+    host_cores: float | None
+    """Cores that the trace's processes on its machine used, over the window."""
+    cpu_count: int | None
+
+    @property
+    def pool(self) -> int:
+        """Its number of threads; as many as were seen, where the trace does not tell."""
+        return self.threads or self.threads_seen
+
+
+class _Server(NamedTuple):
+    """The server in question, and its calls."""
+
+    trace: Trace
+    rank: int
+    process: TraceRank | None
+    sent: pd.DataFrame
+    """The calls to it."""
+    served: pd.DataFrame
+    """Those of them whose serving is known."""
+    times: pd.DataFrame
+    """`call_times` of the served ones."""
+    steps: Steps
+    """How many of its threads are at work over time."""
+    threads_seen: int
+
+    @property
+    def pool(self) -> int:
+        threads = self.process.num_worker_threads if self.process else None
+        return threads or self.threads_seen
+
+
+def gather(trace: Trace) -> Evidence | None:
+    """The evidence on the server with the most served time; None if no call's serving is known."""
+    served = trace.calls[
+        trace.calls["server_start_ns"].notna() & trace.calls["server_end_ns"].notna()
+    ]
+    if served.empty:
+        return None
+    by_rank = _wall_ns(served).groupby(served["server_rank"]).sum()
+    server = _server(trace, int(by_rank.index.to_numpy()[by_rank.argmax()]), served)
+    process = server.process
+    return Evidence(
+        server=server_name(trace, server.rank),
+        servers=len(by_rank),
+        threads=process.num_worker_threads if process else None,
+        threads_seen=server.threads_seen,
+        calls=int((server.sent["body"] != "fetch").sum()),
+        served_calls=len(server.served),
+        means=_means(server),
+        use=_use(server),
+        cpu=_cpu(server),
+        nested_share=_nested_share(server),
+        operators_at_once=_operators_at_once(server),
+        host_cores=_host_cores(server),
+        cpu_count=process.cpu_count if process else None,
+    )
+
+
+def _server(trace: Trace, rank: int, served: pd.DataFrame) -> _Server:
+    own = served[served["server_rank"] == rank]
+    sent = trace.calls[trace.calls["server_rank"] == rank]
+    steps = threads_at_work(trace)[rank]
+    return _Server(
+        trace=trace,
+        rank=rank,
+        process=next((known for known in trace.ranks if known.rank == rank), None),
+        sent=sent,
+        served=own,
+        times=call_times(sent).loc[own.index],
+        steps=steps,
+        threads_seen=max(1, own["server_thread"].nunique(), len(steps.time_at_level()) - 1),
+    )
+
+
+def _means(server: _Server) -> Means:
+    timed = server.times["wire_us"].notna()
+    mean = server.times[timed].mean()
+    return Means(
+        calls=int(timed.sum()),
+        latency_us=float(mean["latency_us"]),
+        transport_us=float(mean["wire_us"] - mean["queue_us"]),
+        queue_us=float(mean["queue_us"]),
+        served_us=float(_wall_ns(server.served)[timed].mean()) / 1e3,
+        pending_us=float(mean["pending_us"]),
+    )
+
+
+def _use(server: _Server) -> Use:
+    opened, closed = window(server.trace)
+    time_ns = server.steps.time_at_level()
+    busy_ns = max(float(time_ns[1:].sum()), 1.0)
+    began = server.sent["start_ns"].to_numpy()
+    ended = server.sent["end_ns"].to_numpy(dtype=np.int64, na_value=closed)
+    under_way = united(Spans(np.zeros_like(began), began, ended))
+    return Use(
+        in_flight_fraction=_total(under_way) / max(closed - opened, 1),
+        busy_fraction=float(time_ns[1:].sum()) / max(closed - opened, 1),
+        at_once=float(time_ns @ np.arange(len(time_ns))) / busy_ns,
+        at_once_max=len(time_ns) - 1,
+        full_share=float(time_ns[server.pool :].sum()) / busy_ns,
+        waited_full_share=_waited_share(server, server.pool),
+        waited_serving_share=_waited_share(server, 1),
+    )
+
+
+def _waited_share(server: _Server, level: int) -> float:
+    """Of the time that calls waited, the share in which so many threads or more were at work."""
+    steps = server.steps
+    reached = Steps(steps.time, (steps.level >= level).astype(np.int64))
+    until = server.served["server_start_ns"].to_numpy(dtype=np.int64)
+    waited_ns = np.round(server.times["queue_us"].to_numpy() * 1e3).astype(np.int64)
+    shares = reached.mean_level(until - waited_ns, until)
+    return float(np.nansum(shares * waited_ns)) / max(float(waited_ns.sum()), 1.0)
+
+
+def _cpu(server: _Server) -> Cpu | None:
+    measured = server.times["off_cpu_us"].notna()
+    calls, times = server.served[measured], server.times[measured]
+    wall_us = float(_wall_ns(calls).sum()) / 1e3
+    if wall_us <= 0 or wall_us < MEASURED_SHARE * float(_wall_ns(server.served).sum()) / 1e3:
+        return None
+    on_us, off_us = float(times["on_cpu_us"].sum()), float(times["off_cpu_us"].sum())
+    long_us = _long_operators_us(server, calls)
+    uncrowded, first = _off_ratios(server, calls, times)
+    return Cpu(
+        on_share=on_us / wall_us,
+        run_queue_share=float(times["run_queue_us"].sum()) / wall_us,
+        off_share=off_us / wall_us,
+        off_uncrowded_ratio=uncrowded,
+        off_first_ratio=first,
+        cores=on_us * 1e3 / max(float(server.steps.time_at_level()[1:].sum()), 1.0),
+        gil_share=None if long_us is None else max(on_us - long_us, 0.0) / wall_us,
+    )
+
+
+def _off_ratios(
+    server: _Server, calls: pd.DataFrame, times: pd.DataFrame
+) -> tuple[float | None, float | None]:
+    """Off-CPU time over what is usual, of the calls in little company and of those that came first.
+
+    Usual is the mean of the calls of that name; for the former, per CPU time.
+    """
+    start, end = (calls[f"server_{edge}_ns"].to_numpy(np.int64) for edge in ("start", "end"))
+    off, on = times["off_cpu_us"], times["on_cpu_us"]
+    usual_off, usual_on = (
+        part.groupby(calls["name"], observed=True).transform("mean") for part in (off, on)
+    )
+    company = server.steps.mean_level(start, end)
+    uncrowded = pd.Series(company <= UNCROWDED * np.nanmean(company), index=off.index)
+    first = pd.Series(server.steps.level_at(start) == 1, index=off.index)
+    by_cpu = on * usual_off / usual_on.where(usual_on > 0)
+    return _ratio_of(off, by_cpu, uncrowded), _ratio_of(off, usual_off, first)
+
+
+def _ratio_of(values: pd.Series, usual: pd.Series, some: pd.Series) -> float | None:
+    """The sum of some values over that of the usual ones."""
+    expected = float(usual[some].sum())
+    if some.sum() < ENOUGH_TO_COMPARE or expected <= 0:
+        return None
+    return float(values[some].sum()) / expected
+
+
+def _long_operators_us(server: _Server, calls: pd.DataFrame) -> float | None:
+    """Time in long operators that the calls ran; None if none were recorded."""
+    operators = server.trace.operators
+    if not server.trace.operators_recorded:
+        return None
+    lasted = operators["end_ns"] - operators["start_ns"] >= LONG_OPERATOR_NS
+    long = operators[lasted & operators["call_id"].isin(calls["call_id"])]
+    thread = group_codes((long["rank"].to_numpy(), long["thread"].to_numpy()))
+    return (
+        _total(united(Spans(thread, long["start_ns"].to_numpy(), long["end_ns"].to_numpy()))) / 1e3
+    )
+
+
+def _nested_share(server: _Server) -> float:
+    """Of the served time, the share in which a call made by the served one was under way."""
+    served = server.served.set_index("call_id")
+    inner = server.trace.calls[server.trace.calls["end_ns"].notna()]
+    inner = inner[inner["parent_call"].isin(served.index)]
+    outer = served.loc[inner["parent_call"]]
+    start = np.maximum(inner["start_ns"].to_numpy(), outer["server_start_ns"].to_numpy(np.int64))
+    end = np.minimum(inner["end_ns"].to_numpy(np.int64), outer["server_end_ns"].to_numpy(np.int64))
+    spans = Spans(inner["parent_call"].to_numpy(np.int64), start, end)
+    return _total(united(spans.take(end > start))) / max(float(_wall_ns(served).sum()), 1.0)
+
+
+def _operators_at_once(server: _Server) -> float | None:
+    table = parallelism(server.trace, "operators")
+    known = table.loc[table["rank"] == server.rank, "mean_while_busy"]
+    return float(known.iloc[0]) if len(known) and known.notna().all() else None
+
+
+def _host_cores(server: _Server) -> float | None:
+    """CPU seconds of all processes on the server's machine over the window's seconds."""
+    opened, closed = window(server.trace)
+    host = server.process.host if server.process else None
+    used = [rank.cpu_s for rank in server.trace.ranks if rank.host == host]
+    known = [cpu_s for cpu_s in used if cpu_s is not None]
+    if not used or len(known) < len(used) or closed <= opened:
+        return None
+    return sum(known) / ((closed - opened) / 1e9)
+
+
+def _wall_ns(served: pd.DataFrame) -> pd.Series:
+    """The server's wall time of each served call."""
+    return (served["server_end_ns"] - served["server_start_ns"]).astype("int64")
+
+
+def _total(spans: Spans) -> float:
+    return float((spans.end - spans.start).sum())

@@ -1,0 +1,148 @@
+"""Reads the bare arrays that `torch.autograd.profiler_legacy` exports.
+
+The process that profiled shows its operators and its calls; of the others, the operators that
+ran within those calls, each under the name of its call. Threads are numbered within each process.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from tuner.trace.files.chrome import CLOCKS, Event, EventId, events_in, spans_of, thread_numbers
+from tuner.trace.files.keys import REMOTE_OPERATOR, UNKNOWN_RANK, calls_by_name, read_key
+from tuner.trace.files.opening import TraceText, several
+from tuner.trace.model.document import TraceRank
+from tuner.trace.model.schema import Trace, make_operators
+
+PROCESS = "CPU functions"
+"""What the legacy profiler writes for the process of every event."""
+
+KNOWN_LOSS = (
+    "The legacy profiler shows calls of one function that overlap as a single call. From the "
+    "second call on a server's thread on it shows no remote operator of it, or repeats them."
+)
+
+_REMOTE_THREAD = re.compile(r"\s*node_id:(\d{1,9}), thread_id:(\d{1,18})\s*")
+
+
+@dataclass(frozen=True)
+class _Name:
+    """What the name of an event tells."""
+
+    own: str
+    """Of the operator or the call itself."""
+    call: str
+    """Of the call that ran it; empty if none did."""
+
+    @classmethod
+    def read(cls, name: str) -> "_Name":
+        """`call#remote_op: call#remote_op: aten::mul`: a call may run calls."""
+        *calls, own = name.split(REMOTE_OPERATOR)
+        return cls(own, calls[-1] if calls else "")
+
+
+def read_legacy(text: TraceText) -> Trace:
+    """The trace in a file of the legacy profiler; UsageError if it is none. Its base is unknown."""
+    raw, whole = text.decode(msgspec.Raw)
+    events, losses = events_in(raw, text)
+    if not whole:
+        losses.append(text.broken_off(len(events)))
+    rows, lost = _rows([event for event in events if event.ph == "X" and event.pid == PROCESS])
+    losses += [text.left_out(number, "span", why) for why, number in lost.items()]
+    if rows.empty:
+        number = several(len(events), "event")
+        raise text.refused(f"JSON, but no trace: no span of the legacy profiler in {number}")
+    if repeated := int(rows.duplicated().sum()):
+        rows = rows.drop_duplicates(ignore_index=True)
+        why = "there more than once, alike in thread, name, start and end"
+        losses.append(text.left_out(repeated, "span", why))
+    ranks, profiling = _ranks(rows)
+    rows["rank"] = rows["rank"].replace(UNKNOWN_RANK, profiling)
+    return Trace(
+        calls=_calls(rows, {name: rank for rank, name in ranks.items()}),
+        operators=_operators(rows),
+        ranks=tuple(TraceRank(rank=rank, name=name) for rank, name in sorted(ranks.items())),
+        source="legacy",
+        window_ns=(int(rows["start_ns"].min()), int(rows["end_ns"].max())),
+        losses=(*losses, KNOWN_LOSS, *([CLOCKS] if len(ranks) > 1 else [])),
+    )
+
+
+def _rows(events: Sequence[Event]) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Columns rank, thread, own, call, is_call, start_ns, end_ns; how many events were left out.
+
+    The process that profiled is of UNKNOWN_RANK.
+    """
+    threads = list(dict.fromkeys(event.tid for event in events))
+    spans, lost = spans_of(events, {thread: place for place, thread in enumerate(threads)})
+    local = thread_numbers(threads)
+    located = np.array(
+        [_remote(thread) or (UNKNOWN_RANK, local[thread]) for thread in threads], dtype=np.int64
+    ).reshape(-1, 2)[spans.threads]
+    names = [_Name.read(name) for name in spans.names.categories]
+    codes = spans.names.codes
+    rows = pd.DataFrame(
+        {
+            "rank": located[:, 0],
+            "thread": located[:, 1],
+            "own": pd.Series([name.own for name in names], dtype="category").array.take(codes),
+            "call": pd.Series([name.call for name in names], dtype="category").array.take(codes),
+            "is_call": np.array([bool(read_key(name.own)) for name in names], dtype=bool)[codes],
+            "start_ns": spans.start_ns,
+            "end_ns": spans.end_ns,
+        }
+    )
+    return rows, lost
+
+
+def _remote(thread: EventId) -> tuple[int, int] | None:
+    """Rank and thread of a remote operator."""
+    found = _REMOTE_THREAD.fullmatch(thread) if isinstance(thread, str) else None
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _ranks(rows: pd.DataFrame) -> tuple[dict[int, str], int]:
+    """The name of each rank, and which rank profiled: if no name tells, the lowest that is free."""
+    names: dict[int, str] = {}
+    remote = rows.loc[rows["rank"] != UNKNOWN_RANK, ["rank", "call"]].drop_duplicates()
+    for rank, call in remote.itertuples(index=False):
+        key = read_key(call)
+        names.setdefault(rank, key.server if key else f"rank {rank}")
+    free = next(rank for rank in count() if rank not in names)
+    called = rows.loc[(rows["rank"] == UNKNOWN_RANK) & rows["is_call"], "own"]
+    key = read_key(called.iloc[0]) if len(called) else None
+    if key is None:
+        return {free: f"rank {free}", **names}, free
+    profiling = next((rank for rank, name in names.items() if name == key.client), free)
+    return {**names, profiling: key.client}, profiling
+
+
+def _calls(rows: pd.DataFrame, ranks: Mapping[str, int]) -> pd.DataFrame:
+    calls = rows[rows["is_call"]]
+    return calls_by_name(
+        calls["own"].array,
+        client_rank=calls["rank"].to_numpy(),
+        client_thread=calls["thread"].to_numpy(),
+        start_ns=calls["start_ns"].to_numpy(),
+        end_ns=calls["end_ns"].to_numpy(),
+        ranks=ranks,
+    )
+
+
+def _operators(rows: pd.DataFrame) -> pd.DataFrame:
+    operators = rows[~rows["is_call"]]
+    return make_operators(
+        {
+            "rank": operators["rank"].to_numpy(),
+            "thread": operators["thread"].to_numpy(),
+            "name": operators["own"].array.remove_unused_categories(),
+            "start_ns": operators["start_ns"].to_numpy(),
+            "end_ns": operators["end_ns"].to_numpy(),
+            "call_name": operators["call"].array.remove_unused_categories(),
+        }
+    )

@@ -1,0 +1,117 @@
+"""Writes a trace as Chrome trace events, which Perfetto opens: ui.perfetto.dev.
+
+A process per rank, a track per thread. A call is an async event on its client, since calls
+overlap, with a slice for the moment in which it is issued; a slice on the server's thread, with
+the operators nested in it; and an arrow from the one slice to the other.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import orjson
+
+from tuner.trace.model.document import CALL, ISSUE, OPERATOR, SERVED
+from tuner.trace.model.spans import MergedCall, MergedOperator, MergedTrace
+
+
+def trace_document(trace: MergedTrace) -> bytes:
+    """The JSON of a trace file; `tuner.trace.files.native_reader` reads it back without loss."""
+    events: list[dict[str, Any]] = [*_names(trace)]
+    for call in trace.calls:
+        events += _client_events(call)
+        events += _server_events(call)
+    events += map(_operator_event, trace.operators)
+    return orjson.dumps(
+        {
+            "rpc_tuner": msgspec.to_builtins(trace.facts),
+            "displayTimeUnit": "ns",
+            "traceEvents": events,
+        }
+    )
+
+
+def _names(trace: MergedTrace) -> Iterator[dict[str, Any]]:
+    for rank in trace.facts.ranks:
+        process = {"ph": "M", "pid": rank.rank}
+        yield {**process, "name": "process_name", "args": {"name": rank.name}}
+        yield {**process, "name": "process_sort_index", "args": {"sort_index": rank.rank}}
+        for thread, name in rank.threads:
+            yield {**process, "name": "thread_name", "tid": thread, "args": {"name": name}}
+
+
+def _client_events(call: MergedCall) -> Iterator[dict[str, Any]]:
+    span = call.span
+    here = {"name": call.name, "pid": call.client_rank, "tid": span.thread}
+    facts = {
+        "call": span.call_id,
+        "kind": span.kind,
+        "body": span.body,
+        "function": span.function,
+        "client": call.client,
+        "server": span.server,
+        "client_rank": call.client_rank,
+        "server_rank": span.server_rank,
+        "issued_ns": span.issued_ns,
+        "status": span.status,
+        "error": span.error,
+        "parent": span.parent_call,
+        "link": call.link,
+    }
+    spans = {**here, "cat": CALL, "id": span.call_id}
+    yield {**spans, "ph": "b", "ts": span.start_ns / 1e3, "args": facts}
+    if span.end_ns is not None:
+        yield {**spans, "ph": "e", "ts": span.end_ns / 1e3}
+    if call.served is not None:
+        # An arrow starts at a slice: async events are none.
+        yield {
+            **here,
+            "name": f"issue {call.name}",
+            "cat": ISSUE,
+            "ph": "X",
+            "ts": span.start_ns / 1e3,
+            "dur": (span.issued_ns - span.start_ns) / 1e3,
+            "args": {"call": span.call_id},
+        }
+        arrow = {**here, "cat": CALL, "id": span.call_id}
+        yield {**arrow, "ph": "s", "ts": span.start_ns / 1e3}
+
+
+def _server_events(call: MergedCall) -> Iterator[dict[str, Any]]:
+    served = call.served
+    if served is None:
+        return
+    here = {"name": call.name, "pid": call.span.server_rank, "tid": served.thread}
+    event = {
+        **here,
+        "cat": SERVED,
+        "ts": served.start_ns / 1e3,
+        "args": {
+            "call": served.call_id,
+            "cpu_ns": served.cpu_ns,
+            "run_queue_ns": served.run_queue_ns,
+            "done_ns": call.done_ns,
+        },
+    }
+    if served.end_ns is None:
+        yield {**event, "ph": "B"}
+    else:
+        yield {**event, "ph": "X", "dur": (served.end_ns - served.start_ns) / 1e3}
+    arrow = {**here, "cat": CALL, "id": served.call_id}
+    yield {**arrow, "ph": "f", "bp": "e", "ts": served.start_ns / 1e3}
+
+
+def _operator_event(operator: MergedOperator) -> dict[str, Any]:
+    span = operator.span
+    event = {
+        "ph": "X",
+        "cat": OPERATOR,
+        "name": span.name,
+        "pid": operator.rank,
+        "tid": span.thread,
+        "ts": span.start_ns / 1e3,
+        "dur": (span.end_ns - span.start_ns) / 1e3,
+    }
+    if operator.call_id is not None:
+        event["args"] = {"call": operator.call_id, "link": operator.link}
+    return event

@@ -1,0 +1,99 @@
+"""The spans of a trace as plain values: as each process saw them, then joined on one clock.
+
+They travel by RPC from the ranks to the one that gathers them: no pandas here.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tuner.trace.model.document import Facts, Link
+
+# A call's id is the client's rank and a number: rank * CALLS_PER_RANK + number. Both fit into the
+# 53 bits that every reader of JSON keeps.
+CALLS_PER_RANK = 1 << 32
+
+
+class ClientSpan(NamedTuple):
+    """A call as its client saw it. Times are Unix nanoseconds by the client's clock."""
+
+    call_id: int
+    kind: str
+    body: str
+    function: str
+    server: str
+    server_rank: int
+    thread: int
+    parent_call: int | None
+    start_ns: int
+    issued_ns: int
+    end_ns: int | None
+    """None if the call was still under way when the trace ended."""
+    status: str
+    error: str
+
+    @property
+    def has_server_span(self) -> bool:
+        """Whether Python runs on the server, and can tell when."""
+        return self.body == "python"
+
+
+class ServerSpan(NamedTuple):
+    """A Python function as its server ran it. Unix nanoseconds by the server's clock."""
+
+    call_id: int
+    thread: int
+    start_ns: int
+    end_ns: int | None
+    """When the function left its thread; None if it was still running."""
+    cpu_ns: int | None
+    run_queue_ns: int | None
+    """None where the kernel does not keep it."""
+
+
+class OperatorSpan(NamedTuple):
+    """An operator, or a TorchScript function, on any thread. Unix nanoseconds."""
+
+    name: str
+    thread: int
+    start_ns: int
+    end_ns: int
+    is_operator: bool
+
+
+@dataclass(frozen=True)
+class MergedCall:
+    """Both ends of a call; times are nanoseconds since the trace's base."""
+
+    name: str
+    client: str
+    client_rank: int
+    span: ClientSpan
+    served: ServerSpan | None
+    done_ns: int | None
+    link: Link
+
+
+@dataclass(frozen=True)
+class MergedOperator:
+    """An operator and the call that ran it; times are nanoseconds since the trace's base."""
+
+    rank: int
+    span: OperatorSpan
+    call_id: int | None
+    link: Link
+
+
+@dataclass(frozen=True)
+class MergedTrace:
+    """A complete trace, still as plain values."""
+
+    facts: Facts
+    calls: list[MergedCall]
+    operators: list[MergedOperator]
+
+
+def call_name(span: ClientSpan, client: str) -> str:
+    """The key under which PyTorch's own profiler would list the call."""
+    if span.kind == "to_here":
+        return f"to_here#({client})->({span.server})"
+    return f"{span.kind}#{span.function}({client} -> {span.server})"

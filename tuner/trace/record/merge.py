@@ -1,0 +1,138 @@
+"""From the recordings of all ranks to one trace on one clock."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tuner.errors import TraceError
+from tuner.trace.model.document import FORMAT, Facts, Link, TraceRank
+from tuner.trace.model.spans import (
+    ClientSpan,
+    MergedCall,
+    MergedOperator,
+    MergedTrace,
+    OperatorSpan,
+    ServerSpan,
+    call_name,
+)
+from tuner.trace.record.clock import ClockOffset
+from tuner.trace.record.completeness import losses, missing_spans
+from tuner.trace.record.linking import link
+from tuner.trace.record.recording import RankRecording
+
+
+def merge(
+    recordings: Sequence[RankRecording],
+    clocks: Mapping[str, ClockOffset],
+    window_ns: tuple[int, int],
+    *,
+    steps: int | None = None,
+    tracing_overhead: float | None = None,
+) -> MergedTrace:
+    """Join what the ranks recorded. TraceError if spans are missing, listing what."""
+    if problems := missing_spans(recordings):
+        raise TraceError("the trace is incomplete: " + "; ".join(problems))
+    base_ns = min([window_ns[0], *_first_times(recordings, clocks)])
+    client_spans = {
+        each.name: [_client_span(span, _zero(each, clocks, base_ns)) for span in each.client_spans]
+        for each in recordings
+    }
+    served: dict[int, ServerSpan] = {}
+    done_ns: dict[int, int] = {}
+    inferred: dict[int, ServerSpan] = {}
+    operators = []
+    for each in recordings:
+        zero_ns = _zero(each, clocks, base_ns)
+        here = [_server_span(span, zero_ns) for span in each.server_spans]
+        served.update((span.call_id, span) for span in here)
+        done_ns.update((call, done - zero_ns) for call, done in each.done_ns.items())
+        spans = [_operator_span(span, zero_ns) for span in each.operators or ()]
+        made_to = [s for spans in client_spans.values() for s in spans if s.server == each.name]
+        links = link(spans, here, made_to, main_thread=each.pid)
+        inferred.update(links.inferred)
+        operators += [
+            MergedOperator(each.rank, span, call_id, _operator_link(call_id, inferred))
+            for span, call_id in zip(spans, links.call_of, strict=True)
+            if span.is_operator
+        ]
+    calls = [
+        MergedCall(
+            name=call_name(span, each.name),
+            client=each.name,
+            client_rank=each.rank,
+            span=span,
+            served=served.get(span.call_id) or inferred.get(span.call_id),
+            done_ns=done_ns.get(span.call_id),
+            link="exact" if span.call_id in served
+            else "inferred" if span.call_id in inferred
+            else "",
+        )
+        for each in recordings
+        for span in client_spans[each.name]
+    ]  # fmt: skip
+    facts = Facts(
+        format=FORMAT,
+        base_time_ns=base_ns,
+        window_ns=(window_ns[0] - base_ns, window_ns[1] - base_ns),
+        ranks=tuple(map(_rank_facts, recordings)),
+        operators_recorded=all(each.operators is not None for each in recordings),
+        steps=steps,
+        clock_error_ns=_clock_error_ns(clocks),
+        tracing_overhead=tracing_overhead,
+        losses=tuple(losses(recordings)),
+    )
+    return MergedTrace(facts, calls, operators)
+
+
+def _zero(each: RankRecording, clocks: Mapping[str, ClockOffset], base_ns: int) -> int:
+    """The trace's base by that rank's own clock."""
+    return base_ns + clocks[each.name].offset_ns
+
+
+def _first_times(
+    recordings: Sequence[RankRecording], clocks: Mapping[str, ClockOffset]
+) -> Iterator[int]:
+    for each in recordings:
+        spans = (each.client_spans, each.server_spans, each.operators or ())
+        starts = [span.start_ns for group in spans for span in group]
+        if starts:
+            yield min(starts) - clocks[each.name].offset_ns
+
+
+def _clock_error_ns(clocks: Mapping[str, ClockOffset]) -> int:
+    """How far times of any two ranks may be apart: each may err, in opposite directions."""
+    return sum(sorted((clock.error_ns for clock in clocks.values()), reverse=True)[:2])
+
+
+def _operator_link(call_id: int | None, inferred: Mapping[int, ServerSpan]) -> Link:
+    if call_id is None:
+        return ""
+    return "inferred" if call_id in inferred else "exact"
+
+
+def _client_span(span: ClientSpan, zero_ns: int) -> ClientSpan:
+    return span._replace(
+        start_ns=span.start_ns - zero_ns,
+        issued_ns=span.issued_ns - zero_ns,
+        end_ns=None if span.end_ns is None else span.end_ns - zero_ns,
+    )
+
+
+def _server_span(span: ServerSpan, zero_ns: int) -> ServerSpan:
+    end_ns = None if span.end_ns is None else span.end_ns - zero_ns
+    return span._replace(start_ns=span.start_ns - zero_ns, end_ns=end_ns)
+
+
+def _operator_span(span: OperatorSpan, zero_ns: int) -> OperatorSpan:
+    return span._replace(start_ns=span.start_ns - zero_ns, end_ns=span.end_ns - zero_ns)
+
+
+def _rank_facts(each: RankRecording) -> TraceRank:
+    return TraceRank(
+        rank=each.rank,
+        name=each.name,
+        num_worker_threads=each.num_worker_threads,
+        host=each.host,
+        pid=each.pid,
+        cpu_count=each.cpu_count,
+        cpu_s=each.cpu_s,
+        threads=tuple(each.threads.items()),
+    )

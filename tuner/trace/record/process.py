@@ -1,0 +1,205 @@
+"""What the driver of a trace asks of each process, by RPC: one function per request.
+
+Every request names the trace, so that one which was refused does another no harm.
+"""
+
+import os
+import platform
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch.distributed.rpc as rpc
+
+from tuner.torch_private.agent import agent_gauges
+from tuner.torch_private.operators import OperatorProfiler
+from tuner.torch_private.support import missing_tracing_support
+from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan
+from tuner.trace.record.calling import Client
+from tuner.trace.record.recording import RankRecording
+from tuner.trace.record.serving import Server
+from tuner.trace.record.threads import forget_threads
+from tuner.trace.record.wire import Ends
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Listening(NamedTuple):
+    """A process that is ready to be traced."""
+
+    boot_id: str
+    first_call: int
+    """The ids of its calls begin here."""
+
+
+@dataclass
+class _Tracing:
+    """A trace under way in this process."""
+
+    name: str
+    client: Client
+    server: Server
+    with_operators: bool
+    operators: OperatorProfiler | None
+    cpu_started_s: float = 0.0
+    cpu_s: float = 0.0
+
+    def end(self) -> tuple[list[OperatorSpan] | None, bool]:
+        """Record nothing any more; the operators, and whether they were disturbed."""
+        self.client.stop()
+        Ends.client = Ends.server = None
+        if self.operators is None:
+            return None, False
+        operators, disturbed = self.operators.stop()
+        return [OperatorSpan(*each) for each in operators], disturbed
+
+
+_tracing: _Tracing | None = None
+# Two ranks may ask at the same time.
+_listening = threading.Lock()
+
+
+def listen(trace: str, operators: bool) -> Listening:
+    """Record what this process serves, and its operators.
+
+    RuntimeError if it is being traced or profiled already, or its torch cannot be traced.
+    """
+    global _tracing
+    if missing := missing_tracing_support():
+        raise RuntimeError("; ".join(missing))
+    client, server = Client(rpc.get_worker_info().id), Server()
+    with _listening:
+        if _tracing is not None:
+            raise RuntimeError("this process is being traced already")
+        profiler = OperatorProfiler() if operators else None
+        _tracing = _Tracing(trace, client, server, operators, profiler)
+        Ends.client, Ends.server = client, server
+    return Listening(boot_id(), client.first_call)
+
+
+def issue(trace: str) -> None:
+    """Record what this process issues; all processes listen by now."""
+    tracing = _here(trace)
+    tracing.cpu_started_s = time.process_time()
+    tracing.client.start()
+
+
+def pause(trace: str) -> None:
+    """Record nothing until `resume`; the operators recorded so far are lost."""
+    tracing = _here(trace)
+    tracing.client.pause()
+    if tracing.operators is not None:
+        tracing.operators.stop()
+        tracing.operators = None
+
+
+def resume(trace: str) -> None:
+    """Record again, as after `issue`."""
+    tracing = _here(trace)
+    if tracing.with_operators:
+        tracing.operators = OperatorProfiler()
+    tracing.client.resume()
+
+
+def stop_issuing(trace: str) -> None:
+    """Record no new calls of this process."""
+    tracing = _here(trace)
+    tracing.client.is_issuing = False
+    tracing.cpu_s = time.process_time() - tracing.cpu_started_s
+
+
+def pending(trace: str) -> int:
+    """Recorded calls that are under way in this process."""
+    tracing = _here(trace)
+    return tracing.client.pending + tracing.server.pending
+
+
+def collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
+    """End the trace in this process, and give everything recorded.
+
+    `first_calls` tells, by rank, where the ids of this trace's calls begin.
+    """
+    global _tracing
+    tracing = _here(trace)
+    _tracing = None
+    operators, disturbed = tracing.end()
+    client, server = tracing.client, tracing.server
+
+    def is_ours(call_id: int) -> bool:
+        return call_id >= first_calls[call_id // CALLS_PER_RANK]
+
+    client_spans = client.spans()
+    server_spans = [span for span in server.spans() if is_ours(span.call_id)]
+    arrived = Counter(each // CALLS_PER_RANK for each in server.arrived if is_ours(each))
+    forget_threads()
+    worker = rpc.get_worker_info()
+    pool_size = agent_gauges().get("agent.thread_pool_size", "")
+    return RankRecording(
+        rank=worker.id,
+        name=worker.name,
+        host=platform.node(),
+        boot_id=boot_id(),
+        pid=os.getpid(),
+        cpu_count=len(os.sched_getaffinity(0)),
+        num_worker_threads=int(pool_size) if pool_size.isdecimal() else None,
+        cpu_s=tracing.cpu_s,
+        threads=_thread_names(
+            serving={span.thread for span in server_spans},
+            others={span.thread for span in (*client_spans, *(operators or ()))},
+        ),
+        client_spans=client_spans,
+        server_spans=server_spans,
+        done_ns={call: done for call, done in server.done_ns.items() if is_ours(call)},
+        operators=operators,
+        disturbed=disturbed,
+        issued=client.issued,
+        arrived=dict(arrived),
+    )
+
+
+def abandon(trace: str) -> None:
+    """End this trace in this process, if it is under way here, and forget what it recorded."""
+    global _tracing
+    if _tracing is not None and _tracing.name == trace:
+        tracing, _tracing = _tracing, None
+        tracing.end()
+        forget_threads()
+
+
+def read_clock() -> tuple[int, int]:
+    """Unix nanoseconds by this process's clock, twice: as the call begins, and as it ends."""
+    return time.time_ns(), time.time_ns()
+
+
+def boot_id() -> str:
+    """The same for all processes under one kernel, and so under one clock."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return platform.node()
+
+
+def _here(trace: str) -> _Tracing:
+    if _tracing is None or _tracing.name != trace:
+        raise RuntimeError("this process is not being traced any more")
+    return _tracing
+
+
+def _thread_names(serving: Iterable[int], others: Iterable[int]) -> dict[int, str]:
+    """A name for each thread: what it does, what the program calls it, or what the kernel does."""
+    names = {thread: f"thread {thread}" for thread in others}
+    for thread in names:
+        with suppress(OSError):  # it has ended meanwhile
+            command = Path(f"/proc/self/task/{thread}/comm").read_text().strip()
+            names[thread] = f"{command} {thread}"
+    for known in threading.enumerate():
+        if known.native_id in names and not known.name.startswith("Dummy-"):
+            names[known.native_id] = known.name
+    numbered = enumerate(sorted(set(serving)), start=1)
+    names.update((thread, f"RPC worker {number}") for number, thread in numbered)
+    return {**names, os.getpid(): "main"}

@@ -1,0 +1,1 @@
+"""The local launcher: worlds of processes on this machine."""

@@ -1,0 +1,33 @@
+"""What the launcher tells a process of a world; travels by pickle to a process of our own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.plan.knobs import Value
+from tuner.world.launcher import TraceOrder
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankTask:
+    """What one process of a world has to do."""
+
+    rank: int
+    ranks: tuple[tuple[str, str], ...]
+    """Name and role of every rank."""
+    reference: str
+    options: Mapping[str, bool | int | float | str]
+    values: Mapping[str, Value]
+    """This rank's settings by knob; a knob that is missing keeps PyTorch's default."""
+    intra_op_threads: int
+    seed: int
+    steps: int | None
+    min_time_s: float
+    trace: TraceOrder | None
+    scratch: Path
+    """The world's own folder: rendezvous file, captured output, stacks."""
+
+    @property
+    def name(self) -> str:
+        """This rank's RPC name."""
+        return self.ranks[self.rank][0]
