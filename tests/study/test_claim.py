@@ -1,0 +1,234 @@
+"""One search at a time has a study: nothing runs, and nothing is removed, before that is sure."""
+
+import fcntl
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tuner
+from tests.fakes import FakeLauncher
+from tuner.api import SearchInterrupted
+from tuner.errors import UsageError
+from tuner.study.answer import StudyAnswer
+
+FOREIGN = ("figures/holiday.png", "traces/mine.json", "artifacts/thesis.pdf", "report.html",
+           "trials.csv", "failures/notes/read.me")  # fmt: skip
+
+
+def search(out: Path | str, launcher: FakeLauncher | None = None, **changes: Any) -> StudyAnswer:
+    launcher = launcher or FakeLauncher()
+    keys = {"space": {"num_worker_threads": [2]}, "max_blocks": 6, "out": str(out), **changes}
+    return tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
+
+
+def refusal(out: Path | str, launcher: FakeLauncher | None = None, **changes: Any) -> str:
+    """Why a search is refused; it must run nothing."""
+    launcher = launcher or FakeLauncher()
+    with pytest.raises(UsageError) as caught:
+        search(out, launcher, **changes)
+    assert launcher.orders == []
+    return str(caught.value)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Every file below a folder but locks, which say who has them."""
+    return {
+        path: path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix != ".lock"
+    }
+
+
+@contextmanager
+def searching(folder: Path) -> Iterator[None]:
+    """A process of another person's, which holds the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "search.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.mark.parametrize("how", [{}, {"resume": True}, {"overwrite": True}])
+def test_a_folder_that_is_being_searched_is_refused_before_anything_runs(
+    tmp_path: Path, how: dict[str, bool]
+) -> None:
+    search(tmp_path / "study")
+    before = contents(tmp_path)
+    with searching(tmp_path / "study"):
+        assert "another search is running in" in refusal(tmp_path / "study", **how)
+    assert contents(tmp_path) == before
+
+
+def test_a_new_folder_that_is_being_searched_is_refused_before_anything_runs(
+    tmp_path: Path,
+) -> None:
+    with searching(tmp_path / "study"):
+        assert "another search is running in" in refusal(tmp_path / "study")
+
+
+def test_the_file_of_the_lock_stays(tmp_path: Path) -> None:
+    search(tmp_path / "study")
+    lock = tmp_path / "study" / "search.lock"
+    before = lock.stat().st_ino
+    search(tmp_path / "study", overwrite=True)
+    assert lock.stat().st_ino == before
+
+
+@pytest.mark.parametrize("how", [{}, {"overwrite": True}])
+def test_a_folder_of_other_files_is_refused(tmp_path: Path, how: dict[str, bool]) -> None:
+    for name in FOREIGN:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("mine")
+    before = contents(tmp_path)
+    assert refusal(tmp_path, **how) == (
+        f"the folder {tmp_path} holds files of other origin (artifacts, failures, figures and 3 "
+        "more): give --out a new or an empty folder"
+    )
+    assert contents(tmp_path) == before
+
+
+def test_an_empty_folder_is_fine(tmp_path: Path) -> None:
+    assert search(tmp_path).worlds > 0
+
+
+@pytest.mark.parametrize("how", [{"overwrite": True}, {"resume": True}])
+def test_files_that_no_study_made_outlive_it(tmp_path: Path, how: dict[str, bool]) -> None:
+    search(tmp_path)
+    mine = [tmp_path / name for name in FOREIGN if name not in ("report.html", "trials.csv")]
+    for path in mine:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+    search(tmp_path, **how)
+    assert [path.read_text() for path in mine] == ["mine"] * len(mine)
+
+
+def test_overwriting_removes_what_the_earlier_study_made(tmp_path: Path) -> None:
+    def crash(config: object, world: int) -> Any:
+        return "crashed" if world == 2 else None
+
+    search(tmp_path, FakeLauncher(fails=crash))
+    earlier = {path.name for path in (tmp_path / "traces").iterdir()}
+    assert earlier == {"num_worker_threads=16.json", "num_worker_threads=2.json"}
+    search(tmp_path, overwrite=True, space={"num_worker_threads": [4]})
+    later = {path.name for path in (tmp_path / "traces").iterdir()}
+    assert later == {"num_worker_threads=16.json", "num_worker_threads=4.json"}
+
+
+def test_an_earlier_study_stays_until_the_new_one_has_begun(tmp_path: Path) -> None:
+    search(tmp_path)
+    before = contents(tmp_path)
+    with pytest.raises(UsageError, match="is too short"):
+        search(tmp_path, overwrite=True, budget="1s")
+    with pytest.raises(KeyboardInterrupt):
+        search(tmp_path, FakeLauncher(interrupt_after=0), overwrite=True)
+    assert contents(tmp_path) == before
+
+
+def test_a_search_that_measures_nothing_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is too short"):
+        search(tmp_path / "a" / "b", budget="1s")
+    with pytest.raises(KeyboardInterrupt):
+        search(tmp_path / "a" / "b", FakeLauncher(interrupt_after=0))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_name_of_a_folder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert refusal("") == "the plan: out must name a folder, got ''"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_of_a_study_that_is_elsewhere_are_not_removed_unasked(tmp_path: Path) -> None:
+    out, storage = tmp_path / "study", f"sqlite:///{tmp_path}/shared.db"
+    search(out)
+    before = contents(out)
+    assert refusal(out, storage=storage) == (
+        f"the folder {out} holds the files of a study udf that is not in {storage}: --overwrite "
+        "deletes them, another --out keeps them"
+    )
+    assert contents(out) == before
+    search(out, storage=storage, overwrite=True)
+    assert not (out / "study.db").exists()
+
+
+def test_a_search_gives_launchers_absolute_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    launcher = FakeLauncher()
+    search("here", launcher)
+    for order in [*launcher.orders, *launcher.looks]:
+        assert order.failure_folder is not None
+        assert order.failure_folder.is_absolute()
+        assert order.trace is None or order.trace.path.is_absolute()
+    assert (tmp_path / "here" / "traces").is_dir()
+
+
+RACE = """
+import sys, time
+from pathlib import Path
+from tests.cheap_studies import NUMBERS
+from tests.fakes import FakeLauncher
+import tuner.api, tuner.searching.runner
+tuner.api.write_study_report = lambda answer: None
+tuner.searching.runner.numbers_of = lambda path: NUMBERS
+
+class Slow(FakeLauncher):
+    def run(self, order):
+        time.sleep(0.02)
+        return super().run(order)
+
+storage, out, go = sys.argv[1:]
+launcher = Slow()
+print("ready", flush=True)
+while not Path(go).exists():
+    time.sleep(0.001)
+try:
+    answer = tuner.tune(
+        "udf", launcher=launcher, clock=launcher.clock, space={"num_worker_threads": [2]},
+        max_blocks=6, out=out, storage=storage or None,
+    )
+except tuner.errors.UsageError as error:
+    print("refused", len(launcher.orders), error)
+else:
+    print("searched", answer.worlds, answer.blocks)
+"""
+
+
+@pytest.mark.parametrize("shared", ["folder", "storage"])
+def test_of_two_commands_started_together_one_has_the_study(tmp_path: Path, shared: str) -> None:
+    storage = f"sqlite:///{tmp_path}/shared.db" if shared == "storage" else ""
+    folders = ["one", "two" if shared == "storage" else "one"]
+    root = Path(__file__).parents[2]
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", RACE, storage, str(tmp_path / folder), str(tmp_path / "go")],
+            stdout=subprocess.PIPE, text=True, cwd=root,
+        )
+        for folder in folders
+    ]  # fmt: skip
+    for racer in racers:
+        assert racer.stdout is not None
+        assert racer.stdout.readline() == "ready\n"
+    (tmp_path / "go").touch()
+    searched, refused = sorted(
+        (racer.communicate(timeout=60)[0] for racer in racers), reverse=True
+    )
+    assert searched.startswith("searched")
+    assert searched.split()[2] == "6"
+    assert refused.startswith("refused 0 another search")
+    assert f"process {racers[0].pid if 'x' in searched else ''}".strip() in refused
+
+
+def test_an_interrupted_study_is_not_taken_for_a_finished_one(tmp_path: Path) -> None:
+    with pytest.raises(SearchInterrupted):
+        search(tmp_path, FakeLauncher(interrupt_after=6))
+    assert "--resume goes on with it" in refusal(tmp_path)
+    assert search(tmp_path, resume=True).blocks == 6
