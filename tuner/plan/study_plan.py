@@ -83,7 +83,7 @@ class StudyPlan(BaseModel):
     out: Path
 
     def candidates(self) -> list[Config]:
-        """The baseline, then every settings of the grid that acts differently from those before."""
+        """The baseline, then the grid, without what acts like an earlier configuration."""
         distinct: dict[object, Config] = {}
         for config in [self.baseline, *self.space.grid()]:
             distinct.setdefault(config.resolved(self.workload), config)
