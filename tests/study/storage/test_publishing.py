@@ -169,6 +169,8 @@ def test_the_study_has_the_verdict_and_the_files_of_the_answer(
         folder = StudyFolder(tmp_path)
         folder.figures.mkdir()
         (folder.figures / "step_time.png").write_bytes(PNG)
+        folder.manifest.add(folder.figures / "step_time.png")
+        (folder.figures / "mine.png").write_bytes(b"of other origin")
         (folder.figures / "step_time.svg").write_text("<svg/>")
         folder.report.write_text("<html>")
 
@@ -250,7 +252,7 @@ def test_no_artifact_is_ever_there_in_part(tmp_path: Path) -> None:
         def read(self, size: int = -1) -> bytes:
             raise OSError("the disk is gone")
 
-    store = WholeFiles(tmp_path / "artifacts")
+    store = WholeFiles(StudyFolder(tmp_path))
     with pytest.raises(OSError, match="the disk is gone"):
         store.write("0-1", Breaking())  # type: ignore[arg-type]
     assert list((tmp_path / "artifacts").iterdir()) == []

@@ -1,9 +1,11 @@
-"""Where a study is: a storage URL, and its name in there."""
+"""Where a study is: in which storage, by which name, and in which folder its files are."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import optuna
 import sqlalchemy
@@ -11,23 +13,18 @@ import sqlalchemy.exc
 
 from tuner.errors import UsageError
 from tuner.plan.study_plan import StudyPlan
+from tuner.study.folder import StudyFolder
 
 
 @dataclass(frozen=True)
 class StudyAddress:
     """Where a study is: a storage URL, and its name in there."""
 
-    url: str
+    url: str = field(repr=False)
+    """It may hold a password; `str` of the address hides it."""
     name: str
     in_own_folder: bool
     """Whether it is the default database, whose folder the search makes."""
-
-    @classmethod
-    def of(cls, plan: StudyPlan, database: Path) -> "StudyAddress":
-        """The plan's storage URL, or SQLite in the study's folder."""
-        if plan.storage is None:
-            return cls.in_file(database, plan.name)
-        return cls(plan.storage, plan.name, in_own_folder=False)
 
     @classmethod
     def in_file(cls, database: Path, name: str) -> "StudyAddress":
@@ -36,12 +33,18 @@ class StudyAddress:
         return cls(url.render_as_string(), name, in_own_folder=True)
 
     @property
+    def backend(self) -> str:
+        """The kind of database: `sqlite`, `postgresql`, `mysql` and so on."""
+        with self.telling_why():
+            return sqlalchemy.engine.make_url(self.url).get_backend_name()
+
+    @property
     def sqlite_file(self) -> Path | None:
         """The file behind a SQLite URL."""
         with self.telling_why():
-            url = sqlalchemy.engine.make_url(self.url)
-        is_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
-        return Path(str(url.database)) if is_file else None
+            database = sqlalchemy.engine.make_url(self.url).database
+        is_file = self.backend == "sqlite" and database not in (None, "", ":memory:")
+        return Path(str(database)) if is_file else None
 
     def __str__(self) -> str:
         """The URL as it may be shown: without a password."""
@@ -61,19 +64,23 @@ class StudyAddress:
         """
         file = self.sqlite_file
         if file is not None and not file.exists():
-            if not self.in_own_folder and not file.resolve().parent.is_dir():
-                raise UsageError(
-                    f"cannot open the storage {self}: there is no folder {file.parent}"
-                )
+            self.check_folder()
             return []
         with self.telling_why():
-            return optuna.get_all_study_names(optuna.storages.get_storage(self.url))
+            return optuna.get_all_study_names(self.storage)
+
+    def check_folder(self) -> None:
+        """UsageError if the folder of a SQLite file is not there, and no search makes it."""
+        file = self.sqlite_file
+        if file is not None and not self.in_own_folder and not file.resolve().parent.is_dir():
+            raise UsageError(f"cannot open the storage {self}: there is no folder {file.parent}")
 
     def delete(self) -> None:
         """Remove the study from its storage."""
         with self.telling_why():
-            optuna.delete_study(study_name=self.name, storage=self.url)
+            optuna.delete_study(study_name=self.name, storage=self.storage)
 
+    @cached_property
     def storage(self) -> optuna.storages.BaseStorage:
         """The open storage. UsageError if it cannot be opened."""
         with self.telling_why():
@@ -96,3 +103,18 @@ class StudyAddress:
                 str(error.__cause__ or error).strip().split("\n")[0].replace(self.url, str(self))
             )
             raise UsageError(f"cannot open the storage {self}: {cause}") from error
+
+
+class StudyPlace(NamedTuple):
+    """Where a study is, and the folder of its files."""
+
+    address: StudyAddress
+    folder: StudyFolder
+
+    @classmethod
+    def of(cls, plan: StudyPlan) -> "StudyPlace":
+        """Where a plan puts its study: at its storage URL, or in SQLite in the study's folder."""
+        folder = StudyFolder(plan.out)
+        if plan.storage is None:
+            return cls(StudyAddress.in_file(folder.database, plan.name), folder)
+        return cls(StudyAddress(plan.storage, plan.name, in_own_folder=False), folder)

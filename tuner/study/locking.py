@@ -1,0 +1,116 @@
+"""A file that one process at a time can hold, and that says who holds it."""
+
+import fcntl
+import os
+import re
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Self
+
+from tuner.errors import UsageError
+
+# A search that ends without having measured anything removes its lock, and its folder.
+_ATTEMPTS = 100
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The process that holds a lock."""
+
+    pid: int
+    host: str
+    since: str | None = None
+    """Local date and time, to the second."""
+
+    @classmethod
+    def here(cls) -> Self:
+        """This process, from now on."""
+        return cls(os.getpid(), socket.gethostname(), local_time(datetime.now()))
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """The inverse of `str`; None for anything else."""
+        found = re.fullmatch(r"process (\d+) on (\S+?)(?:, since (.+))?", text.strip())
+        return cls(int(found[1]), found[2], found[3]) if found else None
+
+    def __str__(self) -> str:
+        since = "" if self.since is None else f", since {self.since}"
+        return f"process {self.pid} on {self.host}{since}"
+
+
+def local_time(moment: datetime) -> str:
+    """A moment as the clock on the wall says it, to the second."""
+    return moment.astimezone().replace(tzinfo=None).isoformat(" ", "seconds")
+
+
+def busy(what: str, holder: Holder | str | None) -> UsageError:
+    """The refusal of a second search."""
+    return UsageError(f"another search is running in {what}{f': {holder}' if holder else ''}")
+
+
+@contextmanager
+def locked_file(path: Path, what: str, *, keep: Callable[[], bool]) -> Iterator[None]:
+    """Hold the lock on a file, which is made with its folder.
+
+    Args:
+        path: The file.
+        what: What the lock keeps from others, in words.
+        keep: Whether the file is to stay; asked when the lock is given back.
+
+    Raises:
+        UsageError: another process holds the lock, or the file cannot be made.
+    """
+    file = _locked(path, what)
+    try:
+        os.write(file, str(Holder.here()).encode())
+        yield
+    finally:
+        os.ftruncate(file, 0)
+        if not keep():
+            # Whoever has it open already sees that it is no longer at its path.
+            path.unlink(missing_ok=True)
+        os.close(file)
+
+
+def _locked(path: Path, what: str) -> int:
+    """The open file, once this process holds the lock on it."""
+    for _ in range(_ATTEMPTS):
+        file = _opened(path)
+        if file is None:
+            continue
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = Holder.parse(os.pread(file, 1000, 0).decode(errors="replace"))
+            os.close(file)
+            raise busy(what, holder) from None
+        if _is_at(path, file):
+            os.ftruncate(file, 0)
+            return file
+        # Removed since it was opened: nobody else would see this lock.
+        os.close(file)
+    raise UsageError(f"cannot lock {path}: it is removed again and again")
+
+
+def _opened(path: Path) -> int | None:
+    """The open file; None if its folder was removed while it was being opened."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise UsageError(f"cannot lock {path}: {reason}") from None
+
+
+def _is_at(path: Path, file: int) -> bool:
+    """Whether the open file is the one that others find at the path."""
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except FileNotFoundError:
+        return False
