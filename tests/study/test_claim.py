@@ -1,10 +1,11 @@
 """One search at a time has a study: nothing runs, and nothing is removed, before that is sure."""
 
 import fcntl
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,13 @@ import pytest
 
 import tuner
 from tests.fakes import FakeLauncher
+from tests.study.storage.test_publishing import Telling
 from tuner.api import SearchInterrupted
 from tuner.errors import UsageError
+from tuner.present.study_files import write_study_report
 from tuner.study.answer import StudyAnswer
+from tuner.study.folder import StudyFolder
+from tuner.study.manifest import NAME
 
 FOREIGN = ("figures/holiday.png", "traces/mine.json", "artifacts/thesis.pdf", "report.html",
            "trials.csv", "failures/notes/read.me")  # fmt: skip
@@ -119,6 +124,50 @@ def test_overwriting_removes_what_the_earlier_study_made(tmp_path: Path) -> None
     assert later == {"num_worker_threads=16.json", "num_worker_threads=4.json"}
 
 
+def test_every_file_of_a_study_is_in_its_manifest(tmp_path: Path) -> None:
+    """The report's too, whoever writes it."""
+
+    def crash(config: object, world: int) -> Any:
+        return "crashed" if world == 2 else None
+
+    write_study_report(search(tmp_path, Telling(fails=crash)))
+    ours = set(contents(tmp_path))
+    assert {path.parent.name for path in ours} >= {"traces", "figures", tmp_path.name}
+    assert any(path.match("failures/*/worker1.stderr") for path in ours)
+    manifest = StudyFolder(tmp_path).manifest
+    assert ours == {path for path in manifest.files() if path.suffix != ".lock"} | {manifest.path}
+
+
+@pytest.mark.parametrize("version", ["with another database", "of today"])
+def test_a_study_of_an_older_version_is_replaced_by_its_names_and_only_if_asked(
+    tmp_path: Path, version: str
+) -> None:
+    search(tmp_path)
+    (tmp_path / NAME).unlink()
+    if version != "of today":
+        with closing(sqlite3.connect(tmp_path / "study.db")) as database, database:
+            database.execute("UPDATE study_user_attributes SET value_json=2 WHERE key='format'")
+    (tmp_path / "traces" / "mine.json").write_text("mine")
+    assert "--overwrite deletes it first" in refusal(tmp_path)
+    assert "holds the study udf; give two another --out" in refusal(
+        tmp_path, name="two", overwrite=True
+    )
+    search(tmp_path, overwrite=True, space={"num_worker_threads": [4]})
+    assert {path.name for path in (tmp_path / "traces").iterdir()} == {
+        "mine.json", "num_worker_threads=16.json", "num_worker_threads=4.json",
+    }  # fmt: skip
+    assert StudyFolder(tmp_path).manifest.study() == "udf"
+
+
+def test_a_study_without_a_manifest_gets_one_when_it_is_resumed(tmp_path: Path) -> None:
+    with pytest.raises(SearchInterrupted):
+        search(tmp_path, FakeLauncher(interrupt_after=5))
+    before = contents(tmp_path)
+    (tmp_path / NAME).unlink()
+    search(tmp_path, resume=True)
+    assert set(before) <= {*StudyFolder(tmp_path).manifest.files(), tmp_path / NAME}
+
+
 def test_an_earlier_study_stays_until_the_new_one_has_begun(tmp_path: Path) -> None:
     search(tmp_path)
     before = contents(tmp_path)
@@ -176,6 +225,7 @@ import sys, time
 from pathlib import Path
 from tests.cheap_studies import NUMBERS
 from tests.fakes import FakeLauncher
+from tests.study.storage.test_publishing import Telling
 import tuner.api, tuner.searching.runner
 tuner.api.write_study_report = lambda answer: None
 tuner.searching.runner.numbers_of = lambda path: NUMBERS
@@ -222,7 +272,7 @@ def test_of_two_commands_started_together_one_has_the_study(tmp_path: Path, shar
     winner = next(place for place, text in enumerate(said) if text.startswith("searched"))
     assert said[winner].split()[2] == "6"
     refused = said[1 - winner]
-    assert refused.startswith("refused 0 another search is running in the ")
+    assert refused.startswith("refused 0 another search ")
     assert f": process {racers[winner].pid} on " in refused
 
 

@@ -20,11 +20,12 @@ SUFFIXES = ("svg", "png")
 def write_answer(answer: StudyAnswer) -> None:
     """Write `trials.csv` and `recommended.json`; an unfinished study recommends nothing."""
     folder = StudyFolder(answer.plan.out)
-    folder.manifest.add(folder.trials_csv, folder.recommended)
+    folder.manifest.add(folder.trials_csv)
     write_trials_csv(answer.trials, folder.trials_csv)
     if answer.best is None:
         folder.recommended.unlink(missing_ok=True)
     else:
+        folder.manifest.add(folder.recommended)
         write_recommended(answer, folder.recommended)
 
 

@@ -105,7 +105,11 @@ class StudyFolder:
         """
         made = [path for path in (self.root, *self.root.parents) if not path.exists()]
         try:
-            with locked_file(self.lock, f"the folder {self.root}", keep=lambda: self.is_of_a_study):
+            with locked_file(
+                self.lock,
+                f"another search is running in the folder {self.root}",
+                keep=lambda: self.is_of_a_study,
+            ):
                 yield
         finally:
             for path in made:

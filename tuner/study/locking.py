@@ -4,6 +4,7 @@ import fcntl
 import os
 import re
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Self
 
 from tuner.errors import UsageError
 
-# A search that ends without having measured anything removes its lock, and its folder.
+# For what another process does in a moment: writing who it is, or removing a lock that is unused.
 _ATTEMPTS = 100
 
 
@@ -47,24 +48,24 @@ def local_time(moment: datetime) -> str:
     return moment.astimezone().replace(tzinfo=None).isoformat(" ", "seconds")
 
 
-def busy(what: str, holder: Holder | str | None) -> UsageError:
-    """The refusal of a second search."""
-    return UsageError(f"another search is running in {what}{f': {holder}' if holder else ''}")
+def busy(reason: str, holder: Holder | str | None) -> UsageError:
+    """The refusal of a second search, with who runs the first one, where that is known."""
+    return UsageError(reason if holder is None else f"{reason}: {holder}")
 
 
 @contextmanager
-def locked_file(path: Path, what: str, *, keep: Callable[[], bool]) -> Iterator[None]:
+def locked_file(path: Path, reason: str, *, keep: Callable[[], bool]) -> Iterator[None]:
     """Hold the lock on a file, which is made with its folder.
 
     Args:
         path: The file.
-        what: What the lock keeps from others, in words.
+        reason: Why others are refused meanwhile, as a sentence.
         keep: Whether the file is to stay; asked when the lock is given back.
 
     Raises:
         UsageError: another process holds the lock, or the file cannot be made.
     """
-    file = _locked(path, what)
+    file = _locked(path, reason)
     try:
         os.write(file, str(Holder.here()).encode())
         yield
@@ -76,7 +77,7 @@ def locked_file(path: Path, what: str, *, keep: Callable[[], bool]) -> Iterator[
         os.close(file)
 
 
-def _locked(path: Path, what: str) -> int:
+def _locked(path: Path, reason: str) -> int:
     """The open file, once this process holds the lock on it."""
     for _ in range(_ATTEMPTS):
         file = _opened(path)
@@ -85,15 +86,24 @@ def _locked(path: Path, what: str) -> int:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = Holder.parse(os.pread(file, 1000, 0).decode(errors="replace"))
+            holder = _holder(file)
             os.close(file)
-            raise busy(what, holder) from None
+            raise busy(reason, holder) from None
         if _is_at(path, file):
             os.ftruncate(file, 0)
             return file
         # Removed since it was opened: nobody else would see this lock.
         os.close(file)
     raise UsageError(f"cannot lock {path}: it is removed again and again")
+
+
+def _holder(file: int) -> Holder | None:
+    """Who holds the lock, as that process wrote right after it had it."""
+    for _ in range(_ATTEMPTS):
+        if holder := Holder.parse(os.pread(file, 1000, 0).decode(errors="replace")):
+            return holder
+        time.sleep(0.001)
+    return None
 
 
 def _opened(path: Path) -> int | None:

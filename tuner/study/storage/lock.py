@@ -24,10 +24,10 @@ _MYSQL_IDLE_S = 31_536_000
 @contextmanager
 def study_lock(address: StudyAddress) -> Iterator[None]:
     """Keep every other search from the study. UsageError names the one that has it."""
-    what = f"the study {address.name} of {address}"
+    reason = f"another search of the study {address.name} is running in the storage {address}"
     if (file := address.sqlite_file) is not None and (lock := lock_file(address)) is not None:
         address.check_folder()
-        with locked_file(lock, what, keep=file.exists):
+        with locked_file(lock, reason, keep=file.exists):
             yield
     elif (take := _TAKING.get(address.backend)) is not None:
         with address.telling_why():
@@ -39,7 +39,7 @@ def study_lock(address: StudyAddress) -> Iterator[None]:
             with address.telling_why():
                 is_ours, holder = take(connection, address.name)
             if not is_ours:
-                raise busy(what, holder)
+                raise busy(reason, holder)
             yield
     else:
         yield
