@@ -1,6 +1,8 @@
-"""Studies of the fake launcher are thrown away: nothing of them has to survive a power cut."""
+"""Studies on the fake launcher are thrown away: whatever takes time and is not looked at is off."""
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -20,35 +22,38 @@ NUMBERS = TraceNumbers(
 )
 
 
-@pytest.fixture(autouse=True)
-def without_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A third of such a study's time; tests/present draws them.
-    monkeypatch.setattr("tuner.api.write_study_report", lambda answer: None)
+@contextmanager
+def cheaply(*, publishes: bool = False, reads_traces: bool = False) -> Iterator[None]:
+    """For fixtures that search for several tests; a test gets the same by its own fixture."""
+    with pytest.MonkeyPatch.context() as patch:
+        # A third of such a study's time; tests/present draws reports.
+        patch.setattr("tuner.api.write_study_report", lambda answer: None)
+        if not reads_traces:  # another third
+            patch.setattr("tuner.searching.runner.numbers_of", lambda path: NUMBERS)
+        if not publishes:  # a tenth
+            patch.setattr(StudyStore, "publish", lambda *arguments: None)
+            patch.setattr("tuner.study.storage.store.announce", lambda study, trials: None)
+            patch.setattr(Attachments, "attach_world", lambda *arguments: None)
+        yield
 
 
 @pytest.fixture(autouse=True)
-def without_reading_traces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Another third; tests marked so read them.
-    if "reads_traces" not in request.keywords:
-        monkeypatch.setattr("tuner.searching.runner.numbers_of", lambda path: NUMBERS)
-
-
-@pytest.fixture(autouse=True)
-def without_notes_and_artifacts(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # A tenth; tests marked so look at them.
-    if "publishes" not in request.keywords:
-        monkeypatch.setattr(StudyStore, "publish", lambda *arguments: None)
-        monkeypatch.setattr("tuner.study.storage.store.announce", lambda study, trials: None)
-        monkeypatch.setattr(Attachments, "attach_world", lambda *arguments: None)
+def cheap_study(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Without the report, and without what the test's marks do not ask for."""
+    with cheaply(
+        publishes="publishes" in request.keywords, reads_traces="reads_traces" in request.keywords
+    ):
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")
 def no_waiting_for_the_disk() -> Iterator[None]:
+    """Nothing of these studies has to survive a power cut."""
+
     def relax(connection: Any, record: object) -> None:
         del record
-        connection.execute("PRAGMA synchronous=OFF")
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute("PRAGMA synchronous=OFF")
 
     event.listen(Engine, "connect", relax)
     yield

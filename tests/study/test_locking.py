@@ -70,7 +70,8 @@ def test_a_file_that_was_removed_meanwhile_is_no_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between opening and locking it, another process gives it back and removes it."""
-    lock, flock, inodes = tmp_path / "lock", fcntl.flock, []
+    lock, flock = tmp_path / "lock", fcntl.flock
+    inodes: list[int] = []
 
     def late(file: int, how: int) -> None:
         if not inodes:

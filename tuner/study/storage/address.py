@@ -1,5 +1,7 @@
 """Where a study is: in which storage, by which name, and in which folder its files are."""
 
+import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +16,9 @@ import sqlalchemy.exc
 from tuner.errors import UsageError
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.folder import StudyFolder
+
+# Making the tables of a storage takes a fraction of a second.
+_ATTEMPTS = 30
 
 
 @dataclass(frozen=True)
@@ -82,9 +87,12 @@ class StudyAddress:
 
     @cached_property
     def storage(self) -> optuna.storages.BaseStorage:
-        """The open storage. UsageError if it cannot be opened."""
+        """The open storage; its connections end with it. UsageError if it cannot be opened."""
         with self.telling_why():
-            return optuna.storages.get_storage(self.url)
+            database = _opened(self.url)
+        storage = optuna.storages.get_storage(database)
+        weakref.finalize(storage, database.engine.dispose)
+        return storage
 
     @contextmanager
     def telling_why(self) -> Iterator[None]:
@@ -99,10 +107,26 @@ class StudyAddress:
             sqlalchemy.exc.SQLAlchemyError,
             optuna.exceptions.OptunaError,
         ) as error:
-            cause = (
-                str(error.__cause__ or error).strip().split("\n")[0].replace(self.url, str(self))
-            )
-            raise UsageError(f"cannot open the storage {self}: {cause}") from error
+            cause = error.__cause__ or error
+            reason = str(cause).strip().split("\n")[0].replace(self.url, str(self))
+            if isinstance(cause, ImportError) and cause.name == "psycopg":
+                reason += "; pip install 'rpc-tuner[postgresql]'"
+            raise UsageError(f"cannot open the storage {self}: {reason}") from error
+
+
+def _opened(url: str) -> optuna.storages.RDBStorage:
+    """The storage, whose tables are made if it is new."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return optuna.storages.RDBStorage(url)
+        except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError) as error:
+            told = (error, error.__cause__)
+            is_there = any(isinstance(each, sqlalchemy.exc.IntegrityError) for each in told)
+            if not is_there and not any("already exists" in str(each) for each in told):
+                raise
+            # Another search of this storage is making its tables right now.
+            time.sleep(0.1)
+    return optuna.storages.RDBStorage(url)
 
 
 class StudyPlace(NamedTuple):

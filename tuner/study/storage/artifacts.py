@@ -1,16 +1,19 @@
 """Files that stand beside a study and its trials: Optuna's artifacts."""
 
 import gzip
+import io
 import json
+import mimetypes
 import os
-import tempfile
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
 
 import optuna
-from optuna.artifacts import FileSystemArtifactStore, upload_artifact
+from optuna.artifacts import ArtifactMeta, FileSystemArtifactStore
 from optuna.artifacts.exceptions import ArtifactNotFound
 from optuna.storages import BaseStorage
 from optuna.trial import Trial
@@ -111,32 +114,36 @@ class Attachments:
         figures = [path for path in written if path.match("figures/*.png")]
         for file in (folder.report, folder.recommended, folder.trials_csv, *figures):
             if file.is_file():
-                self._put(self._study, file, file.name, known.get(file.name))
+                self._attach(self._study, file, file.name, known.get(file.name))
 
     def _attach_files(self, trial: Trial, folder: Path, prefix: str = "") -> None:
         known = self._known(trial)
         for file in sorted(folder.glob("*")):
             name = f"{prefix}{file.name}"
             if not self._holds(known.get(name)):
-                self._put(trial, file, name, known.get(name))
+                self._attach(trial, file, name, known.get(name))
+
+    def _attach(
+        self, owner: Trial | optuna.Study, file: Path, name: str, artifact_id: str | None
+    ) -> None:
+        with self._costing_one_file(name), file.open("rb") as content:
+            self._put(owner, content, name, artifact_id)
 
     def _attach_trace(self, trial: Trial, trace: Path) -> None:
         name = f"{trace.name}.gz"
         known = self._known(trial).get(name)
         if self._holds(known) or not trace.is_file():
             return
-        with self._costing_one_file(trial, name), _scratch() as scratch:
-            packed = scratch / "packed"
-            packed.write_bytes(gzip.compress(trace.read_bytes(), compresslevel=1, mtime=0))
-            self._put(trial, packed, name, known)
+        with self._costing_one_file(name):
+            packed = gzip.compress(trace.read_bytes(), compresslevel=1, mtime=0)
+            self._put(trial, io.BytesIO(packed), name, known)
 
     @contextmanager
-    def _costing_one_file(self, owner: Trial | optuna.Study, name: str) -> Iterator[None]:
+    def _costing_one_file(self, name: str) -> Iterator[None]:
         """Go on without a file that cannot be written."""
         try:
             yield
         except OSError as error:
-            self._unlist(owner, name)
             if not self._has_told:
                 self._has_told = True
                 reason = os.strerror(error.errno) if error.errno else str(error)
@@ -144,18 +151,6 @@ class Attachments:
                     f"the dashboard will lack files: {name} cannot be written to "
                     f"{self._folder.artifacts}: {reason}"
                 )
-
-    def _unlist(self, owner: Trial | optuna.Study, name: str) -> None:
-        """Take an artifact from the list that Optuna has put it on, unless its file is there."""
-        artifact_id = self._known(owner).get(name)
-        if artifact_id is None or self._holds(artifact_id):
-            return
-        # The dashboard itself deletes artifacts so.
-        key, nothing = f"{_KEY}{artifact_id}", json.dumps(None)
-        if isinstance(owner, Trial):
-            self._storage.set_trial_system_attr(self._trial_id(owner), key, nothing)
-        else:
-            self._storage.set_study_system_attr(self._study_id, key, nothing)
 
     def _trial_id(self, trial: Trial) -> int:
         return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, trial.number)
@@ -175,37 +170,34 @@ class Attachments:
         return artifact_id is not None and self._store.holds(artifact_id)
 
     def _put(
-        self, owner: Trial | optuna.Study, file: Path, name: str, artifact_id: str | None
+        self, owner: Trial | optuna.Study, content: BinaryIO, name: str, artifact_id: str | None
     ) -> None:
-        """Attach a file under a name, or in place of the artifact that has this name."""
-        with self._costing_one_file(owner, name):
-            if artifact_id is not None:
-                with file.open("rb") as content:
-                    self._store.write(artifact_id, content)
-                return
-            with _scratch() as scratch:
-                # Optuna calls an artifact as its file is called.
-                named = scratch / name
-                named.symlink_to(file.resolve())
-                upload_artifact(
-                    artifact_store=self._store,
-                    file_path=str(named),
-                    study_or_trial=owner,
-                    storage=self._storage,
-                    mimetype=_mimetype(named),
-                    # It would guess `gzip`: a browser would unpack the file, but keep its name.
-                    encoding="identity" if named.suffix == ".gz" else None,
-                )
+        """Attach content under a name, or in place of the artifact that has this name.
+
+        Optuna's own function lists a file before it is there.
+        """
+        if artifact_id is not None:
+            self._store.write(artifact_id, content)
+            return
+        artifact_id = str(uuid.uuid4())
+        self._store.write(artifact_id, content)
+        # A packed file is not encoded by gzip: a browser would unpack it, but keep its name.
+        encoding = "identity" if name.endswith(".gz") else None
+        meta = ArtifactMeta(
+            artifact_id=artifact_id, filename=name, mimetype=_mimetype(name), encoding=encoding
+        )
+        key, listed = f"{_KEY}{artifact_id}", json.dumps(asdict(meta))
+        if isinstance(owner, Trial):
+            self._storage.set_trial_system_attr(self._trial_id(owner), key, listed)
+        else:
+            self._storage.set_study_system_attr(self._study_id, key, listed)
 
 
-@contextmanager
-def _scratch() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as folder:
-        yield Path(folder)
-
-
-def _mimetype(file: Path) -> str | None:
-    """The type of a file whose name would not give it, or would give a wrong one."""
-    if file.suffix == ".gz":
+def _mimetype(name: str) -> str:
+    """By the ending of a file's name."""
+    ending = Path(name).suffix
+    if ending == ".gz":
         return "application/gzip"
-    return "text/plain" if file.suffix in (".stderr", ".stdout", ".stacks") else None
+    if ending in (".stderr", ".stdout", ".stacks"):
+        return "text/plain"
+    return mimetypes.guess_type(name)[0] or "application/octet-stream"
