@@ -8,6 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import optuna
+import sqlalchemy
+
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
@@ -45,6 +48,29 @@ class FakeClock:
 
     def advance(self, seconds: float) -> None:
         self.now_s += seconds
+
+
+class MemoryStorages:
+    """Stands for `optuna.storages.get_storage`, and keeps in memory what goes to SQLite files.
+
+    A file is created empty, so that it is there to be found; without its file a study is gone.
+    """
+
+    def __init__(self) -> None:
+        self._open = optuna.storages.get_storage
+        self._by_file: dict[Path, optuna.storages.InMemoryStorage] = {}
+
+    def __call__(
+        self, storage: str | optuna.storages.BaseStorage | None
+    ) -> optuna.storages.BaseStorage:
+        url = sqlalchemy.engine.make_url(storage) if isinstance(storage, str) else None
+        if url is None or url.get_backend_name() != "sqlite" or url.database is None:
+            return self._open(storage)
+        file = Path(url.database)
+        if not file.exists():
+            file.touch()
+            self._by_file[file] = optuna.storages.InMemoryStorage()
+        return self._by_file[file]
 
 
 @dataclass
