@@ -31,7 +31,7 @@ UDF = WorkloadSpec(
 
 
 def threads_of(config: Config) -> int:
-    """The worker threads that settings for all roles give."""
+    """The worker threads of a configuration for all roles."""
     threads = config.for_role("server").get("num_worker_threads", NUM_WORKER_THREADS.default)
     assert isinstance(threads, int)
     return threads
@@ -39,7 +39,7 @@ def threads_of(config: Config) -> int:
 
 @dataclass
 class FakeClock:
-    """Seconds that pass only when somebody lets them."""
+    """A clock that only moves when it is told to."""
 
     now_s: float = 1000.0
 
@@ -82,7 +82,7 @@ class FakeLauncher:
     """Standard deviation of log(step time) from world to world."""
     cpu_cores: Callable[[Config], float] = lambda config: 2.0
     fails: Callable[[Config, int], FailureKind | None] = lambda config, world: None
-    """The failure of a world, given how many worlds its settings have had before, `looks` apart."""
+    """How a world fails, from how many timed worlds its configuration had before."""
     trace_fails: Callable[[Config], FailureKind | None] = lambda config: None
     tracing_overhead: float = 1.25
     overhead_s: float = 0.2
@@ -94,9 +94,9 @@ class FakeLauncher:
     interrupt_after: int | None = None
     """Raise KeyboardInterrupt instead of the world with this number."""
     orders: list[WorldOrder] = field(default_factory=list)
-    """Every world that was run to be timed, in order."""
-    looks: list[WorldOrder] = field(default_factory=list)
-    """Every world that was traced with its operators: no search times such a one."""
+    """Every timed world, in order."""
+    traced: list[WorldOrder] = field(default_factory=list)
+    """Every world that was traced with its operators; none of these is timed."""
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -150,9 +150,9 @@ class FakeLauncher:
         )
 
     def _failure(self, order: WorldOrder) -> FailureKind | None:
-        """Note a world; how it fails, if it does."""
+        """Note a world, and say how it fails, if it does."""
         if order.trace is not None and order.trace.operators:
-            self.looks.append(order)
+            self.traced.append(order)
             return self.trace_fails(order.config)
         before = sum(each.config == order.config for each in self.orders)
         self.orders.append(order)
@@ -162,7 +162,7 @@ class FakeLauncher:
 def fake_trace(order: WorldOrder, step_s: float, steps: int) -> bytes:
     """A trace of `steps` steps: in each, as many calls as the server has threads, four at most.
 
-    Every call is served all along its step, so the parallelism is their number.
+    Every call is served for the whole of its step, so the parallelism is their number.
     """
     threads = min(4, threads_of(order.config))
     step_ns = round(step_s * 1e9)

@@ -61,9 +61,10 @@ def answer(
             return found.log_speedup
 
 
-def one_answer(random: np.random.Generator, cap: int, noise: Noise, way: str) -> bool:
+def one_answer(random: np.random.Generator, cap: int, way: str) -> bool:
     """Whether the interval of one simulated answer holds the true speed-up."""
     truth = float(random.choice(SPEEDUPS))
+    noise = quiet if random.random() < 0.5 else with_spikes
     baseline, challenger = noise(random, 2 * cap), noise(random, 2 * cap) - truth
     ends, raised = cap, (0, 0)
     if way == "the budget ends anywhere":
@@ -78,7 +79,6 @@ def one_answer(random: np.random.Generator, cap: int, noise: Noise, way: str) ->
 
 
 @pytest.mark.parametrize("cap", [10, 40, 160])
-@pytest.mark.parametrize("noise", [quiet, with_spikes])
 @pytest.mark.parametrize(
     "way",
     [
@@ -89,11 +89,11 @@ def one_answer(random: np.random.Generator, cap: int, noise: Noise, way: str) ->
     ],
 )
 def test_the_answers_interval_holds_the_truth_whatever_ended_the_confirmation(
-    cap: int, noise: Noise, way: str
+    cap: int, way: str
 ) -> None:
     random = np.random.default_rng(cap)
     runs = 1000
-    held = sum(one_answer(random, cap, noise, way) for _ in range(runs))
+    held = sum(one_answer(random, cap, way) for _ in range(runs))
     assert held / runs >= RULES.confidence
 
 

@@ -32,13 +32,13 @@ def test_an_interrupted_study_goes_on_and_measures_nothing_twice(
     first = FakeLauncher(step_ms=scaling, interrupt_after=after)
     with pytest.raises(SearchInterrupted) as interrupted:
         tune(first, **SCALING_UP)
-    assert interrupted.value.result.worlds == after + len(first.looks)
+    assert interrupted.value.result.worlds == after + len(first.traced)
     assert (tmp_path / "study" / "trials.csv").exists()
     second = FakeLauncher(step_ms=scaling)
     resumed = tune(second, resume=True, **SCALING_UP)
 
     assert keys(first) + keys(second) == keys(launcher)
-    assert len(first.looks) + len(second.looks) == len(launcher.looks)
+    assert len(first.traced) + len(second.traced) == len(launcher.traced)
     assert resumed.blocks == expected.blocks
     assert resumed.best == expected.best
     assert [row.samples for row in resumed.rows] == [row.samples for row in expected.rows]

@@ -37,7 +37,7 @@ def search(launcher: FakeLauncher, folder: Path, **changes: Any) -> StudyAnswer:
     keys: dict[str, Any] = {
         "space": {"num_worker_threads": [1, 4]},
         "budget": "30s",
-        "max_blocks": 8,
+        "max_blocks": 5,
         **changes,
     }
     return tune("udf", launcher=launcher, clock=launcher.clock, out=str(folder), **keys)
@@ -57,10 +57,10 @@ def test_each_config_is_traced_once_and_never_timed(
     done: tuple[FakeLauncher, StudyAnswer, Path],
 ) -> None:
     launcher, result, folder = done
-    looked = sorted(str(order.config) for order in launcher.looks)
+    looked = sorted(str(order.config) for order in launcher.traced)
     assert looked == sorted(row.label for row in result.rows)
     assert all(order.trace is None for order in launcher.orders)
-    for order in launcher.looks:
+    for order in launcher.traced:
         assert order.trace is not None
         assert order.trace.path == StudyFolder(folder).trace(order.config)
         assert read_trace(order.trace.path).steps == order.steps
@@ -127,7 +127,7 @@ def test_a_trace_that_is_incomplete_is_taken_again(tmp_path: Path) -> None:
     launcher = FakeLauncher(trace_fails=lambda config: failures.pop() if failures else None)
     result = search(launcher, tmp_path)
     assert not any(math.isnan(row.parallelism_mean) for row in result.rows)
-    assert len(launcher.looks) == len(result.rows) + 2
+    assert len(launcher.traced) == len(result.rows) + 2
 
 
 def test_a_trace_that_stays_incomplete_is_given_up(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_trace_that_stays_incomplete_is_given_up(tmp_path: Path) -> None:
     assert row is not None
     assert row.outcome == "completed"
     assert row.diagnosis == "No trace: worker1 failed first."
-    assert sum(order.config == threads(1) for order in launcher.looks) == 3
+    assert sum(order.config == threads(1) for order in launcher.traced) == 3
 
 
 def test_an_incomplete_trace_eliminates_no_configs(tmp_path: Path) -> None:
@@ -159,8 +159,8 @@ def test_a_resumed_study_traces_nothing_twice(tmp_path: Path) -> None:
         search(first, tmp_path)
     second = FakeLauncher()
     result = search(second, tmp_path, resume=True)
-    assert len(first.looks) == len(result.rows)
-    assert second.looks == []
+    assert len(first.traced) == len(result.rows)
+    assert second.traced == []
     assert not any(math.isnan(row.parallelism_mean) for row in result.rows)
 
 

@@ -41,8 +41,15 @@ def incumbent(matrix: FloatArray, candidates: Sequence[int]) -> int:
 
 
 def best_measured(matrix: FloatArray, candidates: Sequence[int]) -> int | None:
-    """The one with the best score of the candidates that a block has measured; None if no block
-    measured any."""
+    """The best of the candidates that a block has measured.
+
+    Args:
+        matrix: log(objective), blocks x trials.
+        candidates: The columns to choose from.
+
+    Returns:
+        The candidate with the best score; None if no block measured any.
+    """
     measured = _measured(matrix, candidates)
     return incumbent(matrix, measured) if measured else None
 
