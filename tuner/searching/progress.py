@@ -35,7 +35,7 @@ class Observer(Protocol):
         """The search is here now."""
 
     def on_event(self, message: str) -> None:
-        """Something worth a line happened: a configuration failed or was eliminated, a phase began."""
+        """Something worth a line: a configuration failed or was eliminated, or a phase began."""
 
 
 class Silent:
