@@ -16,7 +16,7 @@ def ours(path: Path) -> Callable[[], object]:
     """Read, build the frames, parallelism, tables."""
     from tuner.trace.analyze.parallelism import parallelism
     from tuner.trace.analyze.tables import latency, recipe_table
-    from tuner.trace.files.reading import read_traces
+    from tuner.trace.files.reader import read_traces
 
     def analyse() -> object:
         trace = read_traces([path])

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal
 
-from tuner.trace.model.document import TraceRank
-from tuner.trace.model.schema import Trace, make_calls, make_operators
+from tuner.trace.model.columns import make_calls, make_operators
+from tuner.trace.model.facts import TraceRank
+from tuner.trace.model.trace import Trace
 
 MS = 1_000_000
 """Nanoseconds in a millisecond."""

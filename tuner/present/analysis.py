@@ -14,7 +14,7 @@ from tuner.text import plural, three_digits
 from tuner.trace.analyze.diagnosis import Diagnosis, diagnose
 from tuner.trace.analyze.parallelism import Source, levels, parallelism, thread_use
 from tuner.trace.analyze.tables import breakdown, latency, recipe_table
-from tuner.trace.model.schema import Trace
+from tuner.trace.model.trace import Trace
 
 FORMAT = 2
 SOURCES: dict[Source, str] = {"calls": "serving calls", "operators": "inside operators"}

@@ -12,8 +12,8 @@ from tuner.trace.analyze.tables import (
     rpc_cpu_total_ms,
     rpc_p99_ms,
 )
-from tuner.trace.files.reading import read_trace
-from tuner.trace.model.schema import Trace
+from tuner.trace.files.reader import read_trace
+from tuner.trace.model.trace import Trace
 from tuner.world.measurement import CallPart, Quantiles, TraceNumbers
 
 

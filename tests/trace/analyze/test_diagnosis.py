@@ -7,8 +7,8 @@ import pytest
 from tests.trace.synthetic import Part, call, ranks, simulate, trace
 from tuner.trace.analyze.diagnosis import Rule, diagnose, judge
 from tuner.trace.analyze.evidence import Cpu, Evidence, Means, Use
-from tuner.trace.model.document import TraceRank
-from tuner.trace.model.schema import Trace
+from tuner.trace.model.facts import TraceRank
+from tuner.trace.model.trace import Trace
 
 COMPUTE = [Part("cpu", 5)]
 SLEEP = [Part("sleep", 5)]

@@ -18,8 +18,8 @@ from tuner.trace.analyze.parallelism import (
     threads_at_work,
     window,
 )
-from tuner.trace.model.document import TraceRank
-from tuner.trace.model.schema import Trace
+from tuner.trace.model.facts import TraceRank
+from tuner.trace.model.trace import Trace
 
 
 def one(table: pd.DataFrame) -> dict[str, Any]:

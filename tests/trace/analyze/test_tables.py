@@ -18,7 +18,7 @@ from tuner.trace.analyze.tables import (
     rpc_cpu_total_ms,
     rpc_p99_ms,
 )
-from tuner.trace.model.schema import Trace
+from tuner.trace.model.trace import Trace
 
 UDF = "rpc_async#udf(worker0 -> worker1)"
 INNER = "rpc_sync#inner(worker1 -> worker2)"

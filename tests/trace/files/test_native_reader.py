@@ -3,11 +3,12 @@ from typing import Any
 
 import pytest
 
-from tests.trace.golden_files import NATIVE, rows
+from tests.trace.golden_files import NATIVE, NATIVE_FORMAT_1, rows
 from tuner.errors import UsageError
+from tuner.trace.files.native_format import FORMAT
 from tuner.trace.files.native_reader import trace_of
-from tuner.trace.files.reading import read_trace
-from tuner.trace.model.document import FORMAT, TraceRank
+from tuner.trace.files.reader import read_trace
+from tuner.trace.model.facts import TraceRank
 
 GOLDEN: dict[str, Any] = json.loads(NATIVE.read_text())
 WORK = "rpc_async#work(caller -> server)"
@@ -106,19 +107,38 @@ def test_a_world_that_called_nothing_is_a_trace() -> None:
     assert len(trace.ranks) == 2
 
 
-@pytest.mark.parametrize("version", [FORMAT + 1, 0])
-def test_another_format_is_refused(version: int) -> None:
+def test_a_file_of_format_1_is_read_in_full() -> None:
+    trace = read_trace(NATIVE_FORMAT_1)
+    assert trace.tracing_overhead == 1.25
+    assert (trace.steps, trace.losses) == (3, ("One thread had no name.",))
+    assert rows(trace.calls, "name", "start_ns", "end_ns", "server_start_ns", "cpu_ns") == [
+        (WORK, 1_500_500, 8_123_457, 2_000_000, 4_000_000)
+    ]
+    assert rows(trace.operators, "name", "call_name") == [("aten::mul", WORK)]
+
+
+def test_the_name_of_format_1_means_nothing_in_a_later_format() -> None:
+    assert trace_of(document(observer_effect=9.0), "a").tracing_overhead == 1.25
+
+
+def test_a_newer_format_is_refused_with_the_advice_to_upgrade() -> None:
     with pytest.raises(UsageError) as refused:
-        trace_of(document(format=version), "a.json")
+        trace_of(document(format=FORMAT + 1), "a.json")
     assert str(refused.value) == (
-        f"a.json: a trace of format {version}, and this version of rpc-tuner reads format {FORMAT}"
+        f"a.json: a newer rpc-tuner wrote it, in format {FORMAT + 1}; this one reads formats up "
+        f"to {FORMAT}: upgrade rpc-tuner"
     )
 
 
-def test_another_format_is_named_even_if_nothing_else_can_be_read() -> None:
+def test_a_newer_format_is_named_even_if_nothing_else_can_be_read() -> None:
     newer = b'{"rpc_tuner": {"format": 99, "ranks": "all"}, "traceEvents": {}}'
-    with pytest.raises(UsageError, match=r"^a\.json: a trace of format 99, and this version"):
+    with pytest.raises(UsageError, match=r"^a\.json: a newer rpc-tuner wrote it, in format 99;"):
         trace_of(newer, "a.json")
+
+
+def test_a_format_that_never_was_is_damage() -> None:
+    with pytest.raises(UsageError, match=r"^a\.json: damaged: there is no format 0$"):
+        trace_of(document(format=0), "a.json")
 
 
 DAMAGE = {
@@ -128,7 +148,7 @@ DAMAGE = {
         changed("rpc", "b", tid=None),
         "damaged: a call lacks its number, rank or thread",
     ),
-    "a call twice": (changed("rpc", "b", id=11), "damaged: call 11 is there more than once"),
+    "a call twice": (changed("rpc", "b", id=11), "damaged: call 11 is repeated"),
     "a call served twice": (
         changed("rpc_served", "X", args={"call": 11}),
         "damaged: call 11 is served twice",

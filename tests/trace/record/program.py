@@ -16,41 +16,41 @@ import orjson
 import torch
 import torch.distributed.rpc as rpc
 
-from tests.trace.record import calling, edges, served, tools
+from tests.trace.record import call_scenarios, edge_scenarios, served, tools
 from tests.trace.record.tools import NAMES, THREADS, Facts, everywhere
 
 SCENARIOS = (
-    edges.before_the_tuner_is_there,
-    calling.every_kind_of_call,
-    calling.a_script_module_comes_back,
-    calling.calls_that_fail,
-    calling.calls_of_other_ranks,
-    calling.places_of_calls,
-    edges.calls_at_the_edges,
-    edges.profiles_in_profiles,
-    edges.a_pause,
-    edges.profiler_of_a_person,
-    edges.profilers_in_the_block,
-    calling.gradients_through_rpc,
-    edges.blocks_that_raise,
-    edges.hammered,
-    edges.clocks_that_differ,
-    edges.eight_naps,
-    edges.known_work,
+    edge_scenarios.before_the_tuner_is_there,
+    call_scenarios.every_kind_of_call,
+    call_scenarios.a_script_module_comes_back,
+    call_scenarios.calls_that_fail,
+    call_scenarios.calls_of_other_ranks,
+    call_scenarios.places_of_calls,
+    edge_scenarios.calls_at_the_edges,
+    edge_scenarios.profiles_in_profiles,
+    edge_scenarios.a_pause,
+    edge_scenarios.profiler_of_a_person,
+    edge_scenarios.profilers_in_the_block,
+    call_scenarios.gradients_through_rpc,
+    edge_scenarios.blocks_that_raise,
+    edge_scenarios.hammered,
+    edge_scenarios.clocks_that_differ,
+    edge_scenarios.eight_naps,
+    edge_scenarios.known_work,
 )
 
 
 def run_scenarios() -> None:
     """Run each, whatever became of the one before."""
     facts: Facts = {}
-    for scenario in (*SCENARIOS, edges.the_end_of_rpc):
+    for scenario in (*SCENARIOS, edge_scenarios.the_end_of_rpc):
         began = time.monotonic()
         name = scenario.__name__
         try:
             facts[name] = scenario()
         except Exception:
             facts[name] = {"died": traceback.format_exc()}
-        if scenario is not edges.the_end_of_rpc:
+        if scenario is not edge_scenarios.the_end_of_rpc:
             facts[name].setdefault("left", everywhere(served.left_behind))
         facts[name]["took_s"] = time.monotonic() - began
         (tools.folder / "facts.json").write_bytes(orjson.dumps(facts))
@@ -62,7 +62,7 @@ def run_rank(rank: int, folder: Path) -> None:
     torch.set_num_threads(1)
     os.environ.update(TP_SOCKET_IFNAME="lo", GLOO_SOCKET_IFNAME="lo")
     if rank == 0:
-        calling.define_what_only_this_rank_has()
+        call_scenarios.define_what_only_this_rank_has()
     rpc.init_rpc(  # type: ignore[no-untyped-call]
         NAMES[rank],
         rank=rank,

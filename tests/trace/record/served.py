@@ -360,9 +360,9 @@ def set_clock_ahead(ns: int) -> None:
     """Have Python's Unix time in this process run ahead."""
     clock = (lambda: _real_time_ns() + ns) if ns else _real_time_ns
     # The recorder has its clock by name.
-    from tuner.trace.record import calling, serving
+    from tuner.trace.record import client, server
 
-    for module in (time, calling, serving):
+    for module in (time, client, server):
         module.time_ns = clock  # type: ignore[attr-defined]
 
 

@@ -4,20 +4,20 @@ from itertools import pairwise
 
 import pytest
 
-from tests.trace.record.perfetto_rules import broken_rules
-from tests.trace.record.ran import TRACES, Ran
+from tests.trace.perfetto_rules import broken_rules
+from tests.trace.record.program_run import TRACES, ProgramRun
 from tests.trace.record.tools import NAMES, THREADS
 
 pytestmark = pytest.mark.world
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_perfetto_has_nothing_to_complain_of(ran: Ran, name: str) -> None:
+def test_perfetto_has_nothing_to_complain_of(ran: ProgramRun, name: str) -> None:
     assert broken_rules(ran.trace(name).document) == []
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_the_reader_gives_what_the_file_holds(ran: Ran, name: str) -> None:
+def test_the_reader_gives_what_the_file_holds(ran: ProgramRun, name: str) -> None:
     trace, file = ran.frames(name), ran.trace(name)
     assert trace.calls["name"].astype("str").tolist() == [call.name for call in file.calls]
     assert trace.calls["start_ns"].tolist() == [call.start_ns for call in file.calls]
@@ -33,13 +33,13 @@ def test_the_reader_gives_what_the_file_holds(ran: Ran, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_every_call_that_ended_says_when(ran: Ran, name: str) -> None:
+def test_every_call_that_ended_says_when(ran: ProgramRun, name: str) -> None:
     for call in ran.trace(name).calls:
         assert (call.end_ns is None) == (call.status == "unfinished"), call
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_times_come_in_their_order(ran: Ran, name: str) -> None:
+def test_times_come_in_their_order(ran: ProgramRun, name: str) -> None:
     trace = ran.trace(name)
     # Where the clocks differ, so may the order by as much.
     error_ns = trace.facts["clock_error_ns"]
@@ -60,7 +60,7 @@ def test_times_come_in_their_order(ran: Ran, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_the_parts_of_serving_fit_into_its_time(ran: Ran, name: str) -> None:
+def test_the_parts_of_serving_fit_into_its_time(ran: ProgramRun, name: str) -> None:
     for call in ran.trace(name).calls:
         if call.body != "python" or call.server_end_ns is None:
             assert (call.cpu_ns, call.run_queue_ns) == (None, None)
@@ -73,7 +73,7 @@ def test_the_parts_of_serving_fit_into_its_time(ran: Ran, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_operators_lie_in_their_calls(ran: Ran, name: str) -> None:
+def test_operators_lie_in_their_calls(ran: ProgramRun, name: str) -> None:
     for call in ran.trace(name).calls:
         for each in call.operators:
             assert (each.rank, each.thread) == (call.server_rank, call.server_thread)
@@ -84,7 +84,7 @@ def test_operators_lie_in_their_calls(ran: Ran, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_a_thread_serves_one_call_at_a_time(ran: Ran, name: str) -> None:
+def test_a_thread_serves_one_call_at_a_time(ran: ProgramRun, name: str) -> None:
     busy: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for call in ran.trace(name).calls:
         if call.server_start_ns is not None and call.server_end_ns is not None:
@@ -97,7 +97,7 @@ def test_a_thread_serves_one_call_at_a_time(ran: Ran, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_the_ranks_are_described(ran: Ran, name: str) -> None:
+def test_the_ranks_are_described(ran: ProgramRun, name: str) -> None:
     ranks = ran.trace(name).facts["ranks"]
     assert [rank["name"] for rank in ranks] == list(NAMES)
     assert [rank["num_worker_threads"] for rank in ranks] == [THREADS] * 3

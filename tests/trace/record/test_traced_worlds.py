@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.fakes import order
-from tests.trace.record.perfetto_rules import broken_rules
-from tests.trace.record.seen import Seen, seen
+from tests.trace.perfetto_rules import broken_rules
+from tests.trace.record.seen_trace import SeenTrace, seen
 from tests.trace.record.served import operators_of
 from tuner.trace.files.native_reader import trace_of
 from tuner.world.launcher import TraceOrder
@@ -34,7 +34,7 @@ class TracedWorld:
     threads: int
     measurement: Measurement
     path: Path
-    trace: Seen
+    trace: SeenTrace
 
 
 @pytest.fixture(scope="module")

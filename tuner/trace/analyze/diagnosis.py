@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tuner.trace.analyze.evidence import Cpu, Evidence, gather
-from tuner.trace.model.schema import Trace
+from tuner.trace.model.trace import Trace
 
 Rule = Literal[
     "cores-full", "gil-or-lock", "blocked-threads", "queueing", "caller-or-wire", "no-clear-limit"

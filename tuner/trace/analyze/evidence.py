@@ -9,8 +9,8 @@ import pandas as pd
 from tuner.trace.analyze.intervals import Spans, Steps, group_codes, united
 from tuner.trace.analyze.parallelism import parallelism, server_name, threads_at_work, window
 from tuner.trace.analyze.tables import call_times
-from tuner.trace.model.document import TraceRank
-from tuner.trace.model.schema import Trace
+from tuner.trace.model.facts import TraceRank
+from tuner.trace.model.trace import Trace
 
 LONG_OPERATOR_NS = 30_000
 """An operator releases the GIL while it runs, but a shorter one has ended before another thread has

@@ -30,7 +30,7 @@ from tuner.trace.analyze.intervals import (
     summed,
     united,
 )
-from tuner.trace.model.schema import Trace
+from tuner.trace.model.trace import Trace
 
 Source = Literal["calls", "operators"]
 """What shows that a thread is at work: served calls, or the operators that calls ran. In a trace

@@ -14,7 +14,7 @@ from tuner.trace.analyze.intervals import (
     summed,
     united,
 )
-from tuner.trace.model.schema import Trace
+from tuner.trace.model.trace import Trace
 
 RECIPE_COLUMNS = (
     "Name",

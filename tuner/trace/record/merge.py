@@ -3,15 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from tuner.errors import TraceError
-from tuner.trace.model.document import FORMAT, Facts, Link, TraceRank
+from tuner.trace.model.call_names import call_name
+from tuner.trace.model.facts import Facts, TraceRank
 from tuner.trace.model.spans import (
     ClientSpan,
+    Link,
     MergedCall,
     MergedOperator,
     MergedTrace,
     OperatorSpan,
     ServerSpan,
-    call_name,
 )
 from tuner.trace.record.clock import ClockOffset
 from tuner.trace.record.completeness import losses, missing_spans
@@ -69,7 +70,6 @@ def merge(
         for span in client_spans[each.name]
     ]  # fmt: skip
     facts = Facts(
-        format=FORMAT,
         base_time_ns=base_ns,
         window_ns=(window_ns[0] - base_ns, window_ns[1] - base_ns),
         ranks=tuple(map(_rank_facts, recordings)),

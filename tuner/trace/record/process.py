@@ -20,9 +20,9 @@ from tuner.torch_private.agent import agent_gauges
 from tuner.torch_private.operators import OperatorProfiler
 from tuner.torch_private.support import missing_tracing_support
 from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan
-from tuner.trace.record.calling import Client
+from tuner.trace.record.client import Client
 from tuner.trace.record.recording import RankRecording
-from tuner.trace.record.serving import Server
+from tuner.trace.record.server import Server
 from tuner.trace.record.threads import forget_threads
 from tuner.trace.record.wire import Ends
 

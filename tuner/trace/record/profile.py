@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tuner.trace.analyze.diagnosis import Diagnosis
-    from tuner.trace.model.schema import Trace
+    from tuner.trace.model.trace import Trace
 
 
 class Profile:
@@ -53,12 +53,12 @@ class Profile:
 
     @property
     def calls(self) -> "pd.DataFrame":
-        """One row per call: `tuner.trace.model.schema.CALL_COLUMNS`, times in ns."""
+        """One row per call: `tuner.trace.model.columns.CALL_COLUMNS`, times in ns."""
         return self.trace.calls
 
     @property
     def operators(self) -> "pd.DataFrame":
-        """One row per operator: `tuner.trace.model.schema.OPERATOR_COLUMNS`, times in ns."""
+        """One row per operator: `tuner.trace.model.columns.OPERATOR_COLUMNS`, times in ns."""
         return self.trace.operators
 
     def key_averages(self) -> "pd.DataFrame":

@@ -8,7 +8,7 @@ import pytest
 
 from tests.trace.golden_files import KINETO, LEGACY, NATIVE
 from tuner.errors import UsageError
-from tuner.trace.files.opening import TraceText
+from tuner.trace.files.trace_text import TraceText
 
 
 def event_ends(text: str) -> Iterator[int]:

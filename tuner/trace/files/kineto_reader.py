@@ -1,7 +1,7 @@
-"""Reads the Chrome traces that `torch.profiler` exports.
+"""Reads the Chrome traces that `torch.profiler` exports, one process at a time.
 
-They hold operators. Calls are not recorded; a program may annotate them, under PyTorch's names,
-and then their clients' side is known.
+They hold operators. Kineto does not record calls; but a program may annotate them with PyTorch's
+names, and then the clients' side is known.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Annotated
 
 import msgspec
 
-from tuner.trace.files.chrome import (
+from tuner.trace.files.chrome_events import (
     Event,
     EventId,
     Spans,
@@ -20,17 +20,17 @@ from tuner.trace.files.chrome import (
     spans_of,
     thread_numbers,
 )
-from tuner.trace.files.keys import read_key
-from tuner.trace.files.opening import TraceText
+from tuner.trace.files.trace_text import TraceText
+from tuner.trace.model.call_names import read_call_name
 
 OPERATOR = "cpu_op"
 ANNOTATION = "user_annotation"
 PROFILED = "Trace"
-"""The category of the profiler's own span: from when to when it recorded."""
+"""The category of the profiler's own span, which lasts as long as it recorded."""
 METADATA = ""
 
 _PHASES = frozenset("XBM")
-"""Complete events, those that only begin, and metadata."""
+"""Complete events, begins, and metadata."""
 _THREAD_LABEL = re.compile(r"thread \d+ \((.*)\)")
 
 
@@ -44,7 +44,7 @@ class _File(msgspec.Struct):
 
     traceEvents: msgspec.Raw  # noqa: N815 - the format's own names
     baseTimeNanoseconds: Annotated[int, msgspec.Meta(ge=0, lt=2**62)] = 0  # noqa: N815
-    """Unix time that time stamps count from; older versions of PyTorch count from 1970."""
+    """Unix time of the time stamps' zero; older versions of PyTorch count from 1970."""
     distributedInfo: _Distributed | None = None  # noqa: N815
     host_name: str = ""
 
@@ -62,7 +62,7 @@ class Process:
     subject: str
     """The file, for messages."""
     rank: int | None
-    """As `torch.distributed` had it; None if the file does not tell."""
+    """The rank in `torch.distributed`; None if the file does not tell."""
     world_size: int | None
     host: str
     pid: int | None
@@ -74,14 +74,14 @@ class Process:
 
     @property
     def rpc_name(self) -> str | None:
-        """The name under which it made calls, if it made any."""
-        keys = (read_key(name) for name in self.calls.names.categories)
-        return next((key.client for key in keys if key), None)
+        """The client's name in its calls; None if it made none."""
+        names = (read_call_name(name) for name in self.calls.names.categories)
+        return next((name.client for name in names if name), None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class KinetoFile:
-    """What one file holds: as a rule, one process."""
+    """What one file holds: usually one process."""
 
     processes: tuple[Process, ...]
     losses: tuple[str, ...]
@@ -107,7 +107,7 @@ def read_kineto(text: TraceText) -> KinetoFile:
         processes.append(process)
         losses += lost
     if len(processes) > 1:
-        # The rank is that of the process that wrote the file, and nobody knows which it is.
+        # The file tells the rank of the process that wrote it, but not which of these it is.
         processes = [replace(process, rank=None) for process in processes]
     return KinetoFile(processes=tuple(processes), losses=tuple(losses))
 
@@ -129,9 +129,9 @@ def _process(
     group: Mapping[str, list[Event]],
     profiled: Sequence[Event],
 ) -> tuple[Process, list[str]]:
-    """One process from its events, by category, and those of the profiler itself."""
+    """One process, from its events by category and the profiler's own; and the losses."""
     base_ns = document.baseTimeNanoseconds
-    annotated = [event for event in group[ANNOTATION] if read_key(event.name)]
+    annotated = [event for event in group[ANNOTATION] if read_call_name(event.name)]
     labels = _thread_labels(group[METADATA], pid)
     used = (event.tid for events in (group[OPERATOR], annotated) for event in events)
     numbers = thread_numbers([*labels, *used])
@@ -159,16 +159,16 @@ def _process(
 
 
 def _thread_labels(metadata: Iterable[Event], pid: EventId) -> dict[EventId, str]:
-    """What each thread is, by what the file calls it."""
+    """The name of each thread, by its id in the file."""
     labels: dict[EventId, str] = {}
     for event in metadata:
         if event.name != "thread_name":
             continue
         try:
             name = msgspec.json.decode(event.args, type=_Label).name
-        except ValueError:  # other arguments, or text that is not UTF-8
+        except ValueError:  # no name in the arguments, or not UTF-8
             continue
-        # Kineto writes `thread 12880 (python)`: the kernel's name for it, in words of its own.
+        # Kineto writes `thread 12880 (python)`, with the kernel's name of the thread.
         own = _THREAD_LABEL.fullmatch(name)
         labels[event.tid] = "main" if event.tid == pid else own[1] if own else name
     return labels
@@ -177,7 +177,7 @@ def _thread_labels(metadata: Iterable[Event], pid: EventId) -> dict[EventId, str
 def _threads(
     numbers: Mapping[EventId, int], labels: Mapping[EventId, str]
 ) -> tuple[tuple[int, str], ...]:
-    """The threads that have a name, by number; one that is text is its own name."""
+    """The named threads, by number; an id that is text serves as the name."""
     named = {
         number: labels.get(track) or (track if isinstance(track, str) else "")
         for track, number in numbers.items()

@@ -61,7 +61,7 @@ class SeenCall:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class SeenTrace:
     """A whole file."""
 
     document: dict[str, Any]
@@ -84,7 +84,7 @@ class Seen:
         return Counter(call.name for call in self.calls)
 
 
-def seen(path: Path) -> Seen:
+def seen(path: Path) -> SeenTrace:
     """Read a trace file of ours."""
     document = orjson.loads(path.read_bytes())
     events = document["traceEvents"]
@@ -102,7 +102,7 @@ def seen(path: Path) -> Seen:
         if event["ph"] == "b"
     ]
     calls.sort(key=lambda call: call.start_ns)
-    return Seen(
+    return SeenTrace(
         document=document, facts=document["rpc_tuner"], calls=tuple(calls), operators=operators
     )
 

@@ -6,8 +6,8 @@ import pytest
 from torch.distributed.rpc import api
 
 from tuner.torch_private.calls import CallTarget, time_limit_s
-from tuner.trace.record import serving
-from tuner.trace.record.serving import Server
+from tuner.trace.record import server as server_module
+from tuner.trace.record.server import Server
 from tuner.trace.record.threads import Thread, forget_threads, serving_threads, this_thread
 from tuner.trace.record.wire import Answer, Request
 
@@ -21,7 +21,7 @@ def test_a_call_that_ends_while_it_is_collected_is_there_once(
     late.serving = (7, 5)
     other = Thread(98)
     other.serving = (8, 6)
-    monkeypatch.setattr(serving, "serving_threads", lambda: [late, other])
+    monkeypatch.setattr(server_module, "serving_threads", lambda: [late, other])
     spans = {span.call_id: span for span in server.spans()}
     assert len(server.spans()) == len(spans) == 2
     assert spans[7].end_ns is not None

@@ -1,41 +1,41 @@
 import pytest
 
-from tuner.trace.files.keys import Key, read_key
+from tuner.trace.model.call_names import CallName, read_call_name
 
 
 @pytest.mark.parametrize(
-    ("name", "key", "body"),
+    ("name", "parts", "body"),
     [
         (
             "rpc_async#udf(worker0 -> worker1)",
-            Key(kind="rpc_async", function="udf", client="worker0", server="worker1"),
+            CallName(kind="rpc_async", function="udf", client="worker0", server="worker1"),
             "python",
         ),
         (
             "rpc_sync#aten::add(a:1 -> b-2)",
-            Key(kind="rpc_sync", function="aten::add", client="a:1", server="b-2"),
+            CallName(kind="rpc_sync", function="aten::add", client="a:1", server="b-2"),
             "builtin",
         ),
         (
             "rpc_remote#__torch__.model.forward(a -> b)",
-            Key(kind="rpc_remote", function="__torch__.model.forward", client="a", server="b"),
+            CallName(kind="rpc_remote", function="__torch__.model.forward", client="a", server="b"),
             "script",
         ),
         (
             "rpc_sync#outer.<locals>.f(x)(a -> b)",
-            Key(kind="rpc_sync", function="outer.<locals>.f(x)", client="a", server="b"),
+            CallName(kind="rpc_sync", function="outer.<locals>.f(x)", client="a", server="b"),
             "python",
         ),
         (
             "to_here#(worker0)->(worker1)",
-            Key(kind="to_here", function="", client="worker0", server="worker1"),
+            CallName(kind="to_here", function="", client="worker0", server="worker1"),
             "fetch",
         ),
     ],
 )
-def test_reads_the_names_that_pytorch_gives_calls(name: str, key: Key, body: str) -> None:
-    assert read_key(name) == key
-    assert key.body == body
+def test_reads_the_names_that_pytorch_gives_calls(name: str, parts: CallName, body: str) -> None:
+    assert read_call_name(name) == parts
+    assert parts.body == body
 
 
 @pytest.mark.parametrize(
@@ -53,5 +53,5 @@ def test_reads_the_names_that_pytorch_gives_calls(name: str, key: Key, body: str
         "rpc_sync#f(a -> b)#remote_op: aten::mul",
     ],
 )
-def test_other_names_are_no_keys(name: str) -> None:
-    assert read_key(name) is None
+def test_other_names_are_not_read(name: str) -> None:
+    assert read_call_name(name) is None

@@ -1,4 +1,4 @@
-"""Joins what processes recorded with Kineto, each for itself, into one trace on one clock."""
+"""Joins the Kineto files of several processes into one trace on one clock."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,22 +10,24 @@ import pandas as pd
 from pandas.api.types import union_categoricals
 
 from tuner.errors import UsageError
-from tuner.trace.files.chrome import CLOCKS, Ids, Spans
-from tuner.trace.files.keys import calls_by_name
-from tuner.trace.files.kineto import KinetoFile, Process
-from tuner.trace.model.document import TraceRank
-from tuner.trace.model.schema import Trace, make_operators
+from tuner.text import listed, three_digits
+from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS, IntArray, Spans
+from tuner.trace.files.kineto_reader import KinetoFile, Process
+from tuner.trace.files.named_calls import calls_by_name
+from tuner.trace.model.columns import make_operators
+from tuner.trace.model.facts import TraceRank
+from tuner.trace.model.trace import Trace
 
 NO_CALLS = (
     "Kineto records operators, not calls: how long calls took, and which call ran an operator, "
     "is not known."
 )
-CLIENTS_ONLY = "Of the calls only what their clients annotated is known, nothing of the servers."
+CLIENTS_ONLY = "The calls are those that their clients annotated; their servers' side is not known."
 
 
 @dataclass(frozen=True)
 class _Rank:
-    """A process that has got its number."""
+    """A process and its rank in the joined trace."""
 
     number: int
     process: Process
@@ -35,17 +37,18 @@ class _Rank:
         return self.process.rpc_name or f"rank {self.number}"
 
 
-def join(files: Sequence[KinetoFile]) -> Trace:
-    """One trace of all processes; its zero is where the first of them began to record.
+def join_kineto(files: Sequence[KinetoFile]) -> Trace:
+    """One trace of all processes; its zero is the moment in which the first began to record.
 
-    UsageError if they cannot be of one run. A process without a rank gets the lowest free one.
+    A process whose file does not tell its rank gets the lowest free one. UsageError if the files
+    cannot be of one run.
     """
     processes = [process for file in files for process in file.processes]
     if problems := [*_same_ranks(processes), *_world_sizes(processes), *_windows_apart(processes)]:
         raise UsageError.about("these traces do not belong together", problems)
     losses = [loss for file in files for loss in file.losses]
     if not any(len(each.operators.names) or len(each.calls.names) for each in processes):
-        subjects = ", ".join(dict.fromkeys(each.subject for each in processes))
+        subjects = listed(dict.fromkeys(each.subject for each in processes))
         raise UsageError(f"{subjects}: no operator and no call in it", losses)
     ranks = _numbered(processes)
     windows = [each.window_ns for each in processes if each.window_ns]
@@ -70,7 +73,7 @@ def join(files: Sequence[KinetoFile]) -> Trace:
         losses=(
             *losses,
             NO_CALLS if calls.empty else CLIENTS_ONLY,
-            *([CLOCKS] if len(ranks) > 1 else []),
+            *([UNKNOWN_CLOCKS] if len(ranks) > 1 else []),
         ),
     )
 
@@ -91,20 +94,21 @@ def _world_sizes(processes: Sequence[Process]) -> list[str]:
     sizes = {each.world_size: each.subject for each in reversed(processes) if each.world_size}
     if len(sizes) < 2:
         return []
-    worlds = (f"{subject} of one of {size}" for size, subject in reversed(sizes.items()))
-    return [f"the worlds differ in their number of ranks: {', '.join(worlds)}"]
+    worlds = (f"{size} in {subject}" for size, subject in reversed(sizes.items()))
+    return [f"they differ in their number of ranks: {listed(worlds)}"]
 
 
 def _windows_apart(processes: Sequence[Process]) -> list[str]:
-    """Ranks of one run are recorded at the same time, at least for a moment."""
+    """Recordings that begin after all earlier ones have ended: those of one run overlap."""
     windows = sorted((each.window_ns, each.subject) for each in processes if each.window_ns)
     problems = []
     latest_ns = windows[0][0][1] if windows else 0
     for (start_ns, end_ns), subject in windows:
         if start_ns > latest_ns:
+            started = datetime.fromtimestamp(start_ns / 1e9, tz=UTC)
             problems.append(
-                f"{subject} begins {(start_ns - latest_ns) / 1e9:.3g} s after the earlier ones had "
-                f"ended, at {datetime.fromtimestamp(start_ns / 1e9, tz=UTC):%Y-%m-%d %H:%M:%S} UTC"
+                f"{subject} begins {three_digits((start_ns - latest_ns) / 1e9)} s after the end of "
+                f"the earlier ones, at {started:%Y-%m-%d %H:%M:%S} UTC"
             )
         latest_ns = max(latest_ns, end_ns)
     return problems
@@ -118,8 +122,8 @@ def _numbered(processes: Sequence[Process]) -> list[_Rank]:
 
 def _together(
     ranks: Sequence[_Rank], spans: Sequence[Spans], zero_ns: int
-) -> tuple[pd.Categorical, Ids, Ids, Ids, Ids]:
-    """Names, ranks, threads, starts and ends of the spans of each rank, from `zero_ns`."""
+) -> tuple[pd.Categorical, IntArray, IntArray, IntArray, IntArray]:
+    """Names, ranks, threads, starts and ends of all ranks' spans; times since `zero_ns`."""
     return (
         union_categoricals([each.names for each in spans]),
         np.repeat([rank.number for rank in ranks], [len(each.names) for each in spans]),

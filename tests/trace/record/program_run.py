@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
-from tests.trace.record.seen import Seen, seen
+from tests.trace.record.seen_trace import SeenTrace, seen
 from tuner.trace.files.native_reader import trace_of
-from tuner.trace.model.schema import Trace
+from tuner.trace.model.trace import Trace
 
 ROOT = Path(__file__).parents[3]
 DEADLINE_S = 120
@@ -21,15 +21,15 @@ TRACES = (
 """The traces that the program writes."""
 
 
-class Ran:
+class ProgramRun:
     """What the program left behind."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.facts: dict[str, Any] = orjson.loads((folder / "facts.json").read_bytes())
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, SeenTrace] = {}
 
-    def trace(self, name: str) -> Seen:
+    def trace(self, name: str) -> SeenTrace:
         """A trace by its name."""
         if name not in self._seen:
             path = self.folder / f"{name}.json"
@@ -42,7 +42,7 @@ class Ran:
         return trace_of((self.folder / f"{name}.json").read_bytes(), name)
 
 
-def run_program(folder: Path) -> Ran:
+def run_program(folder: Path) -> ProgramRun:
     """Run it to its end; what it prints goes to `output`."""
     with (folder / "output").open("w") as output:
         program = subprocess.Popen(
@@ -59,4 +59,4 @@ def run_program(folder: Path) -> Ran:
                 os.killpg(program.pid, 9)
                 program.wait()
     assert program.returncode == 0, (folder / "output").read_text()[-4000:]
-    return Ran(folder)
+    return ProgramRun(folder)

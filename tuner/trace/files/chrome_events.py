@@ -1,4 +1,4 @@
-"""Events of the Chrome trace format that others wrote: nothing about them is taken for granted."""
+"""Chrome trace events that other programs wrote: any of them may be malformed, or lack a time."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,22 +10,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tuner.trace.files.opening import TraceText
+from tuner.trace.files.trace_text import TraceText
 
-Ids = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 EventId = int | str | None
-"""A process or a thread, as its trace calls it."""
+"""The id of a process or a thread in its trace."""
 
-CLOCKS = "How far the clocks of different hosts are apart is not known."
-"""A loss of every trace of others with several ranks."""
+UNKNOWN_CLOCKS = "How far the clocks of different hosts are apart is not known."
+"""A loss of every foreign trace with several ranks."""
 
 _LONGEST_US = 2.0**60 / 1e3
-"""36 years, and 73 since 1970: below these, sums of times stay within an int64 of nanoseconds."""
 _LATEST_US = 2.0**61 / 1e3
+"""36 years, and 73 years since 1970: sums of smaller times fit into an int64 of nanoseconds."""
 
 
 class Event(msgspec.Struct, gc=False):
-    """What is read of an event. `ts` and `dur` are microseconds; `args` may be anything."""
+    """The fields that are read. `ts` and `dur` are microseconds; `args` may be anything."""
 
     name: str = ""
     ph: str = ""
@@ -38,7 +38,7 @@ class Event(msgspec.Struct, gc=False):
 
 
 def events_in(raw: msgspec.Raw, text: TraceText) -> tuple[list[Event], list[str]]:
-    """The events of a JSON array, and what was lost. UsageError if it is no array."""
+    """The events of a JSON array, and the losses. UsageError if it is no array."""
     try:
         return msgspec.json.decode(raw, type=list[Event]), []
     except msgspec.ValidationError:
@@ -55,7 +55,7 @@ def events_in(raw: msgspec.Raw, text: TraceText) -> tuple[list[Event], list[str]
 def _events_one_by_one(
     each_raw: Sequence[msgspec.Raw], text: TraceText
 ) -> tuple[list[Event], list[str]]:
-    """The events that have the format, and a loss for the others."""
+    """The events that have the right form, and one loss for all others."""
     events = []
     wrong: list[str] = []
     for place, raw in enumerate(each_raw):
@@ -71,15 +71,15 @@ def _events_one_by_one(
 
 @dataclass(frozen=True, kw_only=True)
 class Spans:
-    """Events with a beginning and an end, as columns of one length."""
+    """Events with a start and an end, as columns of equal length."""
 
     names: pd.Categorical
-    threads: Ids
-    start_ns: Ids
-    end_ns: Ids
+    threads: IntArray
+    start_ns: IntArray
+    end_ns: IntArray
 
     def window_ns(self) -> list[int]:
-        """The first start and the last end; nothing if there is no span."""
+        """The first start and the last end; empty if there is no span."""
         if not len(self.names):
             return []
         return [int(self.start_ns.min()), int(self.end_ns.max())]
@@ -88,9 +88,9 @@ class Spans:
 def spans_of(
     events: Sequence[Event], threads: Mapping[EventId, int], zero_ns: int = 0
 ) -> tuple[Spans, dict[str, int]]:
-    """The spans of these events, times moved by `zero_ns`; how many were left out, by reason.
+    """The spans of these events, and how many events were left out, by reason.
 
-    `threads` has the number of each thread.
+    `zero_ns` is added to all times; `threads` has the number of each thread.
     """
     # None becomes NaN, for which no comparison holds.
     ts_us = np.array([event.ts for event in events], dtype=np.float64)
@@ -117,7 +117,7 @@ def spans_of(
 
 
 def thread_numbers(ids: Iterable[EventId]) -> dict[EventId, int]:
-    """An int64 for each thread: its own id; if that is text, a number that no other has."""
+    """An int64 for each thread: its id, or, where that is text or too large, an unused number."""
     distinct = dict.fromkeys(ids)
     own = {each for each in distinct if isinstance(each, int) and abs(each) < 2**63}
     free = (number for number in count(1) if number not in own)
@@ -127,11 +127,11 @@ def thread_numbers(ids: Iterable[EventId]) -> dict[EventId, int]:
 
 
 def categorical(values: Iterable[str]) -> pd.Categorical:
-    """Much faster than pandas' own way for a million strings of which few differ."""
+    """A categorical of strings: much faster than pandas' own way if few of them differ."""
     codes: defaultdict[str, int] = defaultdict(count().__next__)
     of_each = np.array([codes[value] for value in values], dtype=np.int32)
     return pd.Categorical.from_codes(of_each, pd.Index(list(codes), dtype="str"))
 
 
-def _nanoseconds(us: NDArray[np.float64]) -> Ids:
+def _nanoseconds(us: NDArray[np.float64]) -> IntArray:
     return np.rint(us * 1e3).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The text of a trace file: opened, unpacked, and cut back to what is whole if it breaks off."""
+"""The text of a trace file: opened, unpacked, and cut after its last complete event."""
 
 import codecs
 import re
@@ -10,16 +10,17 @@ from typing import Any, TypeVar
 import msgspec
 
 from tuner.errors import UsageError
+from tuner.text import plural
 
 T = TypeVar("T")
 
 _GZIP = b"\x1f\x8b"
 _ENDS_TRIED = 100
-"""Closing braces tried, from the end: those of the incomplete last event, and one more."""
+"""Closing braces that are tried from the end: those of the incomplete last event, and one more."""
 
 
 class _Shell(msgspec.Struct):
-    """Any object that holds events, without a look into them."""
+    """Any object that holds events, which are not parsed."""
 
     traceEvents: list[msgspec.Raw]  # noqa: N815 - the format's own name
 
@@ -29,23 +30,22 @@ class TraceText:
     """The JSON of one trace, not yet parsed."""
 
     subject: str
-    """What messages call it: its path."""
+    """Its name in messages: the path."""
     content: bytes
     unpacked: bool = False
-    """It was compressed, so that positions are not those in the file."""
+    """Whether it was compressed, so that positions differ from those in the file."""
 
     @property
     def first(self) -> bytes:
-        """The first character that is not white space; empty if there is none."""
+        """The first character that is no white space; empty if there is none."""
         found = re.search(rb"\S", self.content)
         return found[0] if found else b""
 
     def decode(self, form: type[T]) -> tuple[T, bool]:
-        """The text in that form, and whether it is whole.
+        """The text parsed as that type, and whether the text is whole.
 
-        Of a text that breaks off, as a killed process leaves it, the complete events are read.
-        UsageError if it is no JSON, or nothing of it is complete; `msgspec.ValidationError` if
-        it is JSON of another form.
+        Where a killed process left half a text, its complete events are read. UsageError if it is
+        no JSON or holds no complete event; `msgspec.ValidationError` if it is JSON of another type.
         """
         try:
             return msgspec.json.decode(self.content, type=form), True
@@ -62,11 +62,11 @@ class TraceText:
             raise self.malformed(error) from None
 
     def refused(self, problem: str) -> UsageError:
-        """The error that says what is wrong with this trace."""
+        """The error that names this trace and its problem."""
         return UsageError(f"{self.subject}: {problem}")
 
     def malformed(self, problem: ValueError) -> UsageError:
-        """The error for text that msgspec could not parse: no JSON, or no UTF-8."""
+        """The error for text that is no JSON, or no UTF-8."""
         try:
             self.content.decode()
         except UnicodeDecodeError as error:
@@ -77,12 +77,12 @@ class TraceText:
     def broken_off(self, events: int) -> str:
         """The loss of a text that is not whole."""
         return (
-            f"{self.subject} breaks off at {self._end}, after {several(events, 'complete event')}."
+            f"{self.subject} breaks off at {self._end}, after {plural(events, 'complete event')}."
         )
 
     def left_out(self, number: int, noun: str, why: str) -> str:
-        """The loss of spans that cannot be used."""
-        return f"Left out of {self.subject}: {several(number, noun)} {why}."
+        """The loss of spans or events that cannot be used."""
+        return f"Left out of {self.subject}: {plural(number, noun)} {why}."
 
     @property
     def _end(self) -> str:
@@ -91,7 +91,7 @@ class TraceText:
     def _breaks_off(self, error: ValueError) -> bool:
         if "truncated" in str(error):
             return True
-        # A number without its last digits counts as malformed.
+        # msgspec calls a number that breaks off malformed.
         place = re.search(r"invalid number \(byte (\d+)\)", str(error))
         return place is not None and int(place[1]) >= len(self.content) - 1
 
@@ -104,18 +104,13 @@ class TraceText:
             end = self.content.rfind(b"}", 0, end)
             if end < 0:
                 break
-            mended = self.content[: end + 1] + closing
+            closed = self.content[: end + 1] + closing
             try:
-                msgspec.json.decode(mended, type=form)
+                msgspec.json.decode(closed, type=form)
             except msgspec.DecodeError:
-                continue  # a brace within an event: more than the events is left open
-            return mended
+                continue  # a brace inside an event
+            return closed
         raise self.refused(f"breaks off at {self._end}, before any event in it is complete")
-
-
-def several(number: int, noun: str) -> str:
-    """`1 event`, `2 events`."""
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def open_trace(path: Path) -> TraceText:
@@ -139,7 +134,7 @@ def open_trace(path: Path) -> TraceText:
 
 
 def _unpack(packed: bytes) -> bytes:
-    """The content of a gzip file; of one that breaks off, as much as there is."""
+    """The content of a gzip file; if the file breaks off, as much as there is."""
     content = []
     while packed.startswith(_GZIP):
         member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)

@@ -8,10 +8,10 @@ import pytest
 
 from tests.trace.golden_files import KINETO, Events, operator, rows, write_kineto
 from tuner.errors import UsageError
-from tuner.trace.files.chrome import CLOCKS
-from tuner.trace.files.join import CLIENTS_ONLY, NO_CALLS
-from tuner.trace.files.reading import read_trace, read_traces
-from tuner.trace.model.document import TraceRank
+from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS
+from tuner.trace.files.kineto_join import CLIENTS_ONLY, NO_CALLS
+from tuner.trace.files.reader import read_trace, read_traces
+from tuner.trace.model.facts import TraceRank
 
 SPAN = ("rank", "thread", "name", "start_ns", "end_ns")
 
@@ -73,7 +73,7 @@ def test_several_ranks_get_one_clock(paths: tuple[Path, ...]) -> None:
         (1, 81, "aten::mul", 300_000, 303_000),
         (1, 81, "aten::add", 310_000, 314_000),
     ]
-    assert trace.losses == (CLIENTS_ONLY, CLOCKS)
+    assert trace.losses == (CLIENTS_ONLY, UNKNOWN_CLOCKS)
 
 
 def test_a_server_among_the_files_is_found_by_the_name_it_calls_under(tmp_path: Path) -> None:
@@ -231,8 +231,8 @@ def test_worlds_of_different_size_do_not_belong_together(tmp_path: Path) -> None
     with pytest.raises(UsageError) as refused:
         read_traces(paths)
     assert str(refused.value) == (
-        "these traces do not belong together: the worlds differ in their number of ranks: "
-        f"{paths[0]} of one of 2, {paths[2]} of one of 4"
+        "these traces do not belong together: they differ in their number of ranks: "
+        f"2 in {paths[0]} and 4 in {paths[2]}"
     )
 
 
@@ -249,8 +249,8 @@ def test_recordings_that_never_overlap_do_not_belong_together(tmp_path: Path) ->
     with pytest.raises(UsageError) as refused:
         read_traces(paths[::-1])
     assert str(refused.value) == (
-        f"these traces do not belong together: {paths[2]} begins 1e-09 s after the earlier ones "
-        "had ended, at 2023-11-14 22:13:20 UTC"
+        f"these traces do not belong together: {paths[2]} begins 0.000000001 s after the end "
+        "of the earlier ones, at 2023-11-14 22:13:20 UTC"
     )
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.trace.golden_files import KINETO, LEGACY, NATIVE, operator, write_kineto
 from tuner.errors import UsageError
-from tuner.trace.files.reading import read_trace, read_traces
-from tuner.trace.model.schema import CALL_COLUMNS, OPERATOR_COLUMNS
+from tuner.trace.files.reader import read_trace, read_traces
+from tuner.trace.model.columns import CALL_COLUMNS, OPERATOR_COLUMNS
 
 EVERY_KIND = [KINETO[0], LEGACY, NATIVE]
 
@@ -188,8 +188,8 @@ def test_a_trace_of_a_whole_world_is_read_by_itself(paths: tuple[Path, ...]) -> 
     with pytest.raises(UsageError, match=r"^these traces do not belong together: ") as refused:
         read_traces(paths)
     for path in set(paths) - {KINETO[0]}:
-        assert f"{path} is " in str(refused.value)
-    assert "keeps all ranks in one file; read it by itself" in str(refused.value)
+        assert f"{path} is from " in str(refused.value)
+    assert "writes all ranks to one file: read it alone" in str(refused.value)
 
 
 @pytest.mark.parametrize("path", EVERY_KIND)

@@ -9,10 +9,10 @@ import pytest
 
 from tests.trace.golden_files import LEGACY, rows
 from tuner.errors import UsageError
-from tuner.trace.files.chrome import CLOCKS
-from tuner.trace.files.legacy import KNOWN_LOSS
-from tuner.trace.files.reading import read_trace
-from tuner.trace.model.document import TraceRank
+from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS
+from tuner.trace.files.legacy_reader import KNOWN_LOSS
+from tuner.trace.files.reader import read_trace
+from tuner.trace.model.facts import TraceRank
 
 KEY = "rpc_sync#f(one -> two)"
 
@@ -67,9 +67,9 @@ def test_names_of_ranks_come_from_the_calls() -> None:
 
 def test_repeated_spans_count_once_and_the_loss_is_stated() -> None:
     assert read_trace(LEGACY).losses == (
-        f"Left out of {LEGACY}: 1 span there more than once, alike in thread, name, start and end.",
+        f"Left out of {LEGACY}: 1 span repeated with equal thread, name, start and end.",
         KNOWN_LOSS,
-        CLOCKS,
+        UNKNOWN_CLOCKS,
     )
 
 
@@ -88,7 +88,7 @@ def test_only_exact_repetitions_are_left_out(tmp_path: Path) -> None:
     assert len(read_trace(write(tmp_path / "a", spans)).operators) == len(spans)
     trace = read_trace(write(tmp_path / "b", [*spans, *spans, span(KEY), span(KEY)]))
     assert (len(trace.operators), len(trace.calls)) == (len(spans), 1)
-    assert ": 9 spans there more than once" in trace.losses[0]
+    assert ": 9 spans repeated" in trace.losses[0]
 
 
 def test_the_profiling_rank_is_the_one_of_its_name(tmp_path: Path) -> None:
