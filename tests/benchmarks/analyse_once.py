@@ -14,15 +14,16 @@ from pathlib import Path
 
 def ours(path: Path) -> Callable[[], object]:
     """Read, build the frames, parallelism, tables."""
+    from tuner.trace.analyze.call_times import latency
     from tuner.trace.analyze.parallelism import parallelism
-    from tuner.trace.analyze.tables import latency, recipe_table
+    from tuner.trace.analyze.recipe_table import recipe_table
     from tuner.trace.files.reader import read_traces
 
     def analyse() -> object:
         trace = read_traces([path])
-        concurrency = parallelism(trace, "operators")
-        assert concurrency["max"].tolist() == [8], concurrency
-        return concurrency, recipe_table(trace), latency(trace.calls)
+        at_work = parallelism(trace, "operators")
+        assert at_work["max"].tolist() == [8], at_work
+        return at_work, recipe_table(trace), latency(trace.calls)
 
     return analyse
 

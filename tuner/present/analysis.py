@@ -11,9 +11,10 @@ from rich.text import Text
 
 from tuner.present.named_rows import Column, decimal, named_rows, percent, time_columns
 from tuner.text import plural, three_digits
+from tuner.trace.analyze.call_times import breakdown, latency
 from tuner.trace.analyze.diagnosis import Diagnosis, diagnose
 from tuner.trace.analyze.parallelism import Source, levels, parallelism, thread_use
-from tuner.trace.analyze.tables import breakdown, latency, recipe_table
+from tuner.trace.analyze.recipe_table import recipe_table
 from tuner.trace.model.trace import Trace
 
 FORMAT = 2

@@ -5,8 +5,8 @@ import pytest
 from tests.trace.record.program_run import ProgramRun
 from tests.trace.record.seen_trace import SeenCall
 from tests.trace.record.tools import AHEAD_NS, NAP_S
+from tuner.trace.analyze.call_times import call_times
 from tuner.trace.analyze.parallelism import parallelism
-from tuner.trace.analyze.tables import call_times
 
 pytestmark = pytest.mark.world
 

@@ -63,25 +63,25 @@ class Profile:
 
     def key_averages(self) -> "pd.DataFrame":
         """The recipe's table as a frame: one row per call key or operator, times in us."""
-        from tuner.trace.analyze.tables import recipe_table
+        from tuner.trace.analyze.recipe_table import recipe_table
 
         return recipe_table(self.trace)
 
     def table(self, row_limit: int | None = 100) -> str:
         """The recipe's table as text, the largest CPU total first."""
-        from tuner.trace.analyze.tables import format_table
+        from tuner.trace.analyze.recipe_table import format_table
 
         return format_table(self.key_averages(), row_limit)
 
     def latency(self) -> "pd.DataFrame":
         """One row per call key: calls, p50_us, p90_us, p99_us, max_us, total_us."""
-        from tuner.trace.analyze.tables import latency
+        from tuner.trace.analyze.call_times import latency
 
         return latency(self.trace.calls)
 
     def breakdown(self) -> "pd.DataFrame":
         """One row per call key: where the time of a call goes, means in us."""
-        from tuner.trace.analyze.tables import breakdown
+        from tuner.trace.analyze.call_times import breakdown
 
         return breakdown(self.trace.calls)
 
