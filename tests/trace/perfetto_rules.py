@@ -1,4 +1,4 @@
-"""What Perfetto asks of the events of a trace, held against a whole file."""
+"""Checks a whole trace file against the rules of Perfetto for events."""
 
 import math
 from collections import Counter, defaultdict
@@ -24,8 +24,8 @@ def broken_rules(document: Mapping[str, Any]) -> list[str]:
 
 
 def slices(events: Sequence[Event]) -> dict[Track, list[tuple[float, float, str]]]:
-    """Start, end (ns) and name of the slices of each track, the outer of two that begin together
-    first; one that never ends ends at infinity."""
+    """Start, end (ns) and name of the slices of each track, outer slices first; a slice without an
+    end ends at infinity."""
     found: dict[Track, list[tuple[float, float, str]]] = defaultdict(list)
     for event in events:
         if event["ph"] in ("X", "B"):

@@ -34,7 +34,7 @@ class TestLatency:
         assert (udf["failed"], udf["unfinished"]) == (1, 1)
         assert (other["calls"], other["failed"], other["unfinished"]) == (1, 1, 0)
 
-    def test_a_name_of_which_no_call_ended_is_there(self) -> None:
+    def test_a_name_of_which_no_call_ended_has_a_row(self) -> None:
         (row,) = latency(trace([call(1, 0, None)]).calls).to_dict("records")
         assert (row["calls"], row["unfinished"], row["total_us"]) == (0, 1, 0)
         assert np.isnan(row["p50_us"])
@@ -93,12 +93,12 @@ class TestCallTimes:
         ]
         assert call_times(trace(rows).calls)["queue_us"].tolist() == [0, 0, 2_000]
 
-    def test_the_last_calls_of_a_full_pool_waited_as_long_as_the_first_slept(self) -> None:
+    def test_calls_that_wait_for_a_full_pool_wait_as_long_as_the_first_ones_sleep(self) -> None:
         taken = simulate([Part("sleep", 1000)], threads=4, at_once=8, steps=1)
         queue_ms = call_times(taken.calls)["queue_us"] / 1e3
         assert queue_ms.tolist() == pytest.approx([0] * 4 + [1000] * 4, abs=0.01)
 
-    def test_what_is_not_known_is_null(self) -> None:
+    def test_unknown_times_are_null(self) -> None:
         rows = [
             call(1, 0, None),
             call(2, 0, 5),
@@ -144,7 +144,7 @@ class TestBreakdown:
         assert on_server == pytest.approx(row["served_us"])
         assert ways + on_server == pytest.approx(row["latency_us"])
 
-    def test_it_rests_on_measured_calls_where_there_are_any(self) -> None:
+    def test_means_are_of_measured_calls_where_there_are_any(self) -> None:
         rows = [
             call(1, 0, 10, served_ms=(2, 8), cpu_ms=6, run_queue_ms=0),
             call(2, 0, 90, served_ms=(2, 8)),
@@ -158,7 +158,7 @@ class TestBreakdown:
         assert table["served_us"].tolist() == [6_000, 2_000]
         assert table["on_cpu_us"].isna().tolist() == [False, True]
 
-    def test_what_waits_for_a_future_is_pending(self) -> None:
+    def test_a_wait_for_a_future_is_pending_time(self) -> None:
         row = call(1, 0, 10, served_ms=(2, 3), cpu_ms=1, run_queue_ms=0, done_ns=ns(8))
         (means,) = breakdown(trace([row]).calls).to_dict("records")
         assert (means["transport_us"], means["pending_us"]) == (4_000, 5_000)
@@ -167,7 +167,7 @@ class TestBreakdown:
         assert breakdown(trace().calls).empty
 
 
-class TestTheSumTheRecipeReads:
+class TestRpcCpuTotal:
     def of(self, **facts: Any) -> Trace:
         rows = [
             call(1, 0, 10),
@@ -184,7 +184,7 @@ class TestTheSumTheRecipeReads:
         assert rpc_cpu_total_ms(taken) == 5.0
         assert rpc_p99_ms(taken) == pytest.approx(9.92)
 
-    def test_it_leaves_out_what_began_outside_of_the_window(self) -> None:
+    def test_it_leaves_out_calls_that_began_outside_of_the_window(self) -> None:
         taken = self.of(steps=2, window_ms=(0, 30))
         assert rpc_cpu_total_ms(taken) == 8.0
 

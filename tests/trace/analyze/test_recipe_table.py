@@ -71,7 +71,7 @@ class TestRecipeTable:
         outer, inner = operator("forward", 2, 8), operator("aten::mm", 3, 5, of=served)
         assert row_of(recipe_table(trace([served], [outer, inner])), UDF)["Self CPU"] == 8_000
 
-    def test_operators_that_cross_take_from_each_other_only_what_they_share(self) -> None:
+    def test_operators_that_cross_lessen_each_other_only_by_their_overlap(self) -> None:
         crossing = [operator("aten::a", 0, 4), operator("aten::b", 2, 6), operator("aten::c", 3, 8)]
         table = recipe_table(trace([], crossing)).set_index("Name")["Self CPU"]
         assert table.to_dict() == {"aten::a": 2_000, "aten::b": 1_000, "aten::c": 5_000}
@@ -96,13 +96,13 @@ class TestRecipeTable:
         ran = operator("aten::mm", 4, 5, of=inner, rank=2, thread=21)
         before = operator("aten::mm", 2, 4, of=outer)
         table = recipe_table(trace([outer, inner], [ran, before]))
-        # Of 10: 1 in its operator alone, and 4 in the call, the first of which it shares with it.
+        # 5 of its 10 are in its operator or the inner call, which overlap for 1.
         assert row_of(table, UDF)["Self CPU"] == 5_000
         assert row_of(table, INNER)["Self CPU"] == 3_000
         assert row_of(table, INNER)["Node ID"] == 1
         assert row_of(table, f"{INNER}#remote_op: aten::mm")["Node ID"] == 2
 
-    def test_what_the_client_ran_while_it_handed_over_counts_in_its_own_row(self) -> None:
+    def test_what_the_client_ran_while_it_issued_a_call_counts_in_its_own_row(self) -> None:
         handed = call(1, 0, 10, issued_ns=ns(4))
         during = operator("aten::clone", 1, 3, rank=0, thread=1)
         elsewhere = operator("aten::clone", 1, 3, rank=0, thread=2)
@@ -117,7 +117,7 @@ class TestRecipeTable:
         table = recipe_table(trace([lost], [operator("aten::mm", 2, 3, of=lost)]))
         assert table["Name"].tolist() == [f"{UDF}#remote_op: aten::mm"]
 
-    def test_the_whole_is_the_time_of_the_calls(self) -> None:
+    def test_self_times_add_up_to_the_time_of_the_calls(self) -> None:
         parts = [Part("gil", 1), Part("operator", 2), Part("sleep", 1)]
         taken = simulate(parts, threads=2, at_once=4, steps=3)
         table = recipe_table(taken)
@@ -153,7 +153,7 @@ def test_operators_self_times_add_up_to_the_time_a_thread_is_inside_any(
     assert (table["Self CPU"] <= table["CPU total"]).all()
 
 
-def test_the_text_is_laid_out_as_pytorch_does() -> None:
+def test_the_text_has_pytorchs_layout() -> None:
     served = call(1, 0, 1234.5, served_ms=(1, 9))
     text = format_table(recipe_table(trace([served], [operator("aten::mm", 2, 2.0125, of=served)])))
     lines = text.splitlines()
@@ -174,7 +174,7 @@ def test_the_text_is_laid_out_as_pytorch_does() -> None:
     assert {len(line) for line in lines[:6]} == {len(lines[0])}
 
 
-def test_the_text_can_be_cut_short() -> None:
+def test_the_text_can_be_limited_to_some_rows() -> None:
     table = recipe_table(trace([call(1, 0, 3), call(2, 0, 2, function="other")]))
     text = format_table(table, row_limit=1)
     assert "udf" in text

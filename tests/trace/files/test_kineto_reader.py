@@ -16,7 +16,7 @@ from tuner.trace.model.facts import TraceRank
 SPAN = ("rank", "thread", "name", "start_ns", "end_ns")
 
 
-def test_operators_of_one_rank_from_the_start_of_its_recording() -> None:
+def test_operators_of_one_rank_count_from_the_start_of_its_recording() -> None:
     trace = read_trace(KINETO[0])
     assert rows(trace.operators, *SPAN, "call_id", "call_name", "link") == [
         (0, 70, "aten::add", 310_125, 320_125, None, "", ""),
@@ -29,7 +29,7 @@ def test_operators_of_one_rank_from_the_start_of_its_recording() -> None:
     assert trace.steps is None
 
 
-def test_annotations_with_the_names_of_calls_are_their_clients_side() -> None:
+def test_annotations_with_names_of_calls_are_the_clients_side_of_calls() -> None:
     trace = read_trace(KINETO[0])
     assert rows(
         trace.calls, "call_id", "name", "kind", "body", "function", "client_thread", "end_ns"
@@ -47,7 +47,7 @@ def test_annotations_with_the_names_of_calls_are_their_clients_side() -> None:
     assert trace.losses == (CLIENTS_ONLY,)
 
 
-def test_ranks_say_what_the_file_tells_of_them() -> None:
+def test_ranks_have_what_the_file_tells_of_them() -> None:
     assert read_traces(KINETO).ranks == (
         TraceRank(
             rank=0,
@@ -62,7 +62,7 @@ def test_ranks_say_what_the_file_tells_of_them() -> None:
 
 @pytest.mark.parametrize("paths", [KINETO, KINETO[::-1]])
 def test_several_ranks_get_one_clock(paths: tuple[Path, ...]) -> None:
-    """Rank 1 counts from 500 us later, and begins to record 100 us earlier."""
+    """Rank 1's base time is 500 us later, and it begins to record 100 us earlier."""
     trace = read_traces(paths)
     assert trace.base_time_ns == 1_700_000_000_000_900_000
     assert trace.window_ns == (0, 1_200_000)
@@ -92,7 +92,7 @@ def test_a_server_among_the_files_is_found_by_the_name_it_calls_under(tmp_path: 
     ]
 
 
-def test_without_ranks_in_the_files_their_order_counts(tmp_path: Path) -> None:
+def test_without_ranks_in_the_files_their_order_decides(tmp_path: Path) -> None:
     info = {"rank": 0}
     paths = [
         write_kineto(tmp_path / "a", [operator(name="a")]),
@@ -102,14 +102,14 @@ def test_without_ranks_in_the_files_their_order_counts(tmp_path: Path) -> None:
     assert rows(read_traces(paths).operators, "rank", "name") == [(0, "b"), (1, "a"), (2, "c")]
 
 
-def test_processes_of_one_file_are_ranks_in_their_order(tmp_path: Path) -> None:
+def test_processes_of_one_file_are_ranks_in_order(tmp_path: Path) -> None:
     events = [operator(pid=9, name="a"), operator(pid=3, name="b"), operator(pid=9, name="c")]
     trace = read_trace(write_kineto(tmp_path / "a", events, distributedInfo={"rank": 5}))
     assert rows(trace.operators, "rank", "name") == [(0, "a"), (0, "c"), (1, "b")]
     assert [(rank.rank, rank.pid) for rank in trace.ranks] == [(0, 9), (1, 3)]
 
 
-def test_an_idle_rank_is_a_rank(tmp_path: Path) -> None:
+def test_a_rank_without_operators_is_a_rank(tmp_path: Path) -> None:
     recording = operator(cat="Trace", pid="Spans", tid="PyTorch Profiler", ts=5.0, dur=20.0)
     idle = write_kineto(tmp_path / "idle", [recording], distributedInfo={"rank": 1})
     busy = write_kineto(tmp_path / "busy", [operator()], distributedInfo={"rank": 0})
@@ -125,7 +125,7 @@ def test_time_stamps_of_older_versions_count_from_1970(tmp_path: Path) -> None:
     assert rows(trace.operators, "start_ns", "end_ns") == [(0, 3000)]
 
 
-def test_threads_may_have_names_for_ids(tmp_path: Path) -> None:
+def test_thread_ids_may_be_text(tmp_path: Path) -> None:
     events = [
         operator(tid="loader", name="a"),
         operator(tid=1, name="b"),
@@ -170,7 +170,7 @@ def test_threads_may_have_names_for_ids(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_used_is_left_out_and_said(
+def test_unusable_events_are_left_out_and_stated(
     unusable: object, loss: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.json"
@@ -190,28 +190,28 @@ def test_arguments_may_be_anything(args: object, tmp_path: Path) -> None:
     assert len(read_trace(path).operators) == 2
 
 
-def test_a_label_that_is_no_text_is_no_obstacle(tmp_path: Path) -> None:
+def test_a_label_that_is_not_utf_8_is_ignored(tmp_path: Path) -> None:
     label = {"ph": "M", "name": "thread_name", "pid": 7, "tid": 7, "args": {"name": "caf?"}}
     path = write_kineto(tmp_path / "a", [label, operator()])
     path.write_bytes(path.read_bytes().replace(b"caf?", b"caf\xe9"))
     assert read_trace(path).ranks[0].threads == ()
 
 
-def test_phases_other_than_spans_are_no_operators(tmp_path: Path) -> None:
+def test_events_other_than_spans_are_no_operators(tmp_path: Path) -> None:
     events = [operator(ph=ph) for ph in "EibesfC"]
     trace = read_trace(write_kineto(tmp_path / "a", [operator(), *events]))
     assert len(trace.operators) == 1
     assert trace.losses == (NO_CALLS,)
 
 
-def test_operators_come_by_rank_thread_and_start(tmp_path: Path) -> None:
+def test_operators_are_sorted_by_rank_thread_and_start(tmp_path: Path) -> None:
     keys = list(itertools.product((8, 7), (30.0, 10.0, 20.0)))
     events = [operator(tid=tid, ts=ts, name=f"{tid} {ts:g}") for tid, ts in keys]
     trace = read_trace(write_kineto(tmp_path / "a", events))
     assert list(trace.operators["name"]) == ["7 10", "7 20", "7 30", "8 10", "8 20", "8 30"]
 
 
-def test_one_rank_twice_does_not_belong_together(tmp_path: Path) -> None:
+def test_two_files_of_one_rank_do_not_belong_together(tmp_path: Path) -> None:
     copy = tmp_path / "copy.json"
     copy.write_bytes(KINETO[0].read_bytes())
     with pytest.raises(UsageError) as refused:
@@ -255,7 +255,7 @@ def test_recordings_that_never_overlap_do_not_belong_together(tmp_path: Path) ->
 
 
 def test_a_recording_may_overlap_with_only_one_other(tmp_path: Path) -> None:
-    """The second ends before the third begins; the first lasts from before both to after them."""
+    """The first lasts from before the second to the third, which begins after the second ended."""
     paths = [
         write_kineto(tmp_path / f"{start}", [operator(ts=start, dur=dur)])
         for start, dur in ((0.0, 50.0), (10.0, 1.0), (40.0, 20.0))
@@ -264,14 +264,14 @@ def test_a_recording_may_overlap_with_only_one_other(tmp_path: Path) -> None:
 
 
 def test_reads_what_this_torch_writes(tmp_path: Path) -> None:
-    """In a process of its own: profiling leaves traces in the process that does it."""
+    """In a separate process, since profiling changes the process that does it."""
     path = tmp_path / "trace.json"
     program = (
         "import sys, threading, torch\n"
         "def work():\n"
         "    for _ in range(3): torch.ones(2, 2).neg()\n"
-        "settings = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)\n"
-        "with torch.profiler.profile(experimental_config=settings) as profiler:\n"
+        "config = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)\n"
+        "with torch.profiler.profile(experimental_config=config) as profiler:\n"
         "    thread = threading.Thread(target=work)\n"
         "    thread.start(); thread.join()\n"
         "    with torch.profiler.record_function('rpc_sync#work(a -> b)'): work()\n"

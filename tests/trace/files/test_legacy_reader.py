@@ -31,7 +31,7 @@ def write(path: Path, spans: list[dict[str, Any]]) -> Path:
     return path
 
 
-def test_remote_operators_have_their_rank_their_thread_and_their_call() -> None:
+def test_remote_operators_have_a_rank_a_thread_and_a_call() -> None:
     trace = read_trace(LEGACY)
     served, inner = "rpc_async#serve(trainer -> ps)", "rpc_sync#inner(ps -> helper)"
     columns = ("rank", "thread", "name", "start_ns", "end_ns", "call_id", "call_name", "link")
@@ -45,7 +45,7 @@ def test_remote_operators_have_their_rank_their_thread_and_their_call() -> None:
     assert trace.base_time_ns == 0
 
 
-def test_calls_are_their_clients_side_wherever_the_client_is() -> None:
+def test_calls_have_the_clients_side_on_every_client() -> None:
     calls = read_trace(LEGACY).calls
     assert rows(calls, "call_id", "name", "client_rank", "server_rank", "client_thread") == [
         (1, "rpc_async#serve(trainer -> ps)", 0, 2, 1),
@@ -57,7 +57,7 @@ def test_calls_are_their_clients_side_wherever_the_client_is() -> None:
     ]
 
 
-def test_names_of_ranks_come_from_the_calls() -> None:
+def test_ranks_have_the_names_in_the_calls() -> None:
     assert read_trace(LEGACY).ranks == (
         TraceRank(rank=0, name="trainer"),
         TraceRank(rank=1, name="helper"),
@@ -65,7 +65,7 @@ def test_names_of_ranks_come_from_the_calls() -> None:
     )
 
 
-def test_repeated_spans_count_once_and_the_loss_is_stated() -> None:
+def test_repeated_spans_count_once_and_are_a_loss() -> None:
     assert read_trace(LEGACY).losses == (
         f"Left out of {LEGACY}: 1 span repeated with equal thread, name, start and end.",
         KNOWN_LOSS,
@@ -92,7 +92,7 @@ def test_only_exact_repetitions_are_left_out(tmp_path: Path) -> None:
 
 
 def test_the_profiling_rank_is_the_one_of_its_name(tmp_path: Path) -> None:
-    """It calls itself, so that its number is known; rank 0 is not free for it."""
+    """It calls itself, which tells its number; rank 0 is taken."""
     to_itself = "rpc_sync#f(two -> two)"
     spans = [
         span(to_itself),
@@ -104,7 +104,7 @@ def test_the_profiling_rank_is_the_one_of_its_name(tmp_path: Path) -> None:
     assert rows(trace.calls, "client_rank", "server_rank") == [(2, 2)]
 
 
-def test_the_profiling_rank_is_else_the_lowest_that_no_server_has(tmp_path: Path) -> None:
+def test_otherwise_the_profiling_rank_is_the_lowest_that_no_server_has(tmp_path: Path) -> None:
     spans = [span(KEY), span(f"{KEY}#remote_op: aten::mul", remote(0, 4))]
     trace = read_trace(write(tmp_path / "a", spans))
     assert [(rank.rank, rank.name) for rank in trace.ranks] == [(0, "two"), (1, "one")]
@@ -133,7 +133,7 @@ def test_a_trace_without_calls_has_one_nameless_rank(tmp_path: Path) -> None:
         ({"ts": {}}, "1 event not in the Chrome trace format, first event 1: Expected"),
     ],
 )
-def test_what_cannot_be_used_is_left_out_and_said(
+def test_unusable_events_are_left_out_and_stated(
     changes: dict[str, Any], loss: str, tmp_path: Path
 ) -> None:
     spans = [span("good"), {**span("bad"), **changes}]
@@ -142,7 +142,7 @@ def test_what_cannot_be_used_is_left_out_and_said(
     assert trace.losses[0].startswith(f"Left out of {tmp_path / 'a'}: {loss}")
 
 
-def test_what_the_legacy_profiler_does_not_write_is_no_span(tmp_path: Path) -> None:
+def test_events_that_the_legacy_profiler_does_not_write_are_no_spans(tmp_path: Path) -> None:
     others = [{**span("a"), "pid": 7}, {**span("b"), "ph": "i"}, {"name": "c"}]
     trace = read_trace(write(tmp_path / "a", [*others, span("good")]))
     assert list(trace.operators["name"]) == ["good"]

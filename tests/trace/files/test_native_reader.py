@@ -15,7 +15,7 @@ WORK = "rpc_async#work(caller -> server)"
 
 
 def document(*events: dict[str, Any], **facts: Any) -> bytes:
-    """The golden trace with other events, and other facts about itself."""
+    """The golden trace with these events and facts in place of its own."""
     return json.dumps(
         {
             "rpc_tuner": {**GOLDEN["rpc_tuner"], **facts},
@@ -25,14 +25,14 @@ def document(*events: dict[str, Any], **facts: Any) -> bytes:
 
 
 def changed(cat: str, ph: str, **changes: Any) -> list[dict[str, Any]]:
-    """The golden events, the first of that category and phase changed."""
+    """The golden events; the first one of this category and phase is changed."""
     events = [dict(event) for event in GOLDEN["traceEvents"]]
     event = next(each for each in events if (each.get("cat"), each["ph"]) == (cat, ph))
     event.update(changes)
     return events
 
 
-def test_calls_come_by_start_with_both_their_sides() -> None:
+def test_calls_are_sorted_by_start_and_have_both_sides() -> None:
     calls = read_trace(NATIVE).calls
     nested = 4294967297
     what = ("call_id", "kind", "body", "function", "status", "error", "parent_call", "link")
@@ -90,8 +90,8 @@ def test_facts_are_kept() -> None:
     assert trace.losses == ("One thread had no name.",)
 
 
-def test_nanoseconds_come_back_exactly() -> None:
-    """For more than a week of them, written as microseconds in a float."""
+def test_nanoseconds_are_exact() -> None:
+    """Microseconds in a float are exact to the nanosecond for more than a week."""
     for start_ns in (1, 999, 86_400_000_000_001, 691_200_123_456_789):
         events = changed("rpc", "b", ts=start_ns / 1e3)
         assert start_ns in list(trace_of(document(*events), "a").calls["start_ns"])
@@ -99,7 +99,7 @@ def test_nanoseconds_come_back_exactly() -> None:
     assert served["server_end_ns"] - served["server_start_ns"] == 1001
 
 
-def test_a_world_that_called_nothing_is_a_trace() -> None:
+def test_a_trace_without_calls_is_a_trace() -> None:
     (name, *_) = GOLDEN["traceEvents"]
     trace = trace_of(document(name), "a")
     assert trace.calls.empty
@@ -176,14 +176,14 @@ def test_a_damaged_trace_is_refused(events: list[dict[str, Any]], problem: str) 
     assert str(refused.value) == f"a.json: {problem}"
 
 
-def test_a_served_call_whose_client_is_missing_is_left_out_and_said() -> None:
+def test_a_served_call_without_its_client_is_left_out_and_a_loss() -> None:
     events = [event for event in GOLDEN["traceEvents"] if event.get("id") != 11]
     trace = trace_of(document(*events), "a.json")
     assert len(trace.calls) == 2
     assert trace.losses[1:] == ("Left out of a.json: 1 served call without its client's side.",)
 
 
-def test_a_file_cut_before_the_end_of_a_call_has_it_unfinished() -> None:
+def test_a_call_whose_end_is_cut_off_is_unfinished() -> None:
     content = document()
     length = content.index(b'"ph": "e"')
     trace = trace_of(content[:length], "a.json")

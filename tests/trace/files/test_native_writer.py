@@ -19,7 +19,7 @@ BASE_NS = 1_700_000_000_123_456_789
 
 
 def trace(**facts: Any) -> MergedTrace:
-    """Three ranks: overlapping calls, one nested, one failed, one builtin, one without an end."""
+    """Three ranks with overlapping calls: nested, failed, builtin, and one without an end."""
     zero = BASE_NS
     first = client_span(0, start_ns=zero + 1001, issued_ns=zero + 1500, end_ns=zero + 9_000_003)
     second = client_span(
@@ -75,7 +75,7 @@ def events(document: dict[str, Any], phase: str, category: str | None = None) ->
     ]
 
 
-def test_perfetto_has_nothing_to_complain_of(document: dict[str, Any]) -> None:
+def test_the_file_follows_perfettos_rules(document: dict[str, Any]) -> None:
     assert broken_rules(document) == []
 
 
@@ -97,7 +97,7 @@ def test_each_process_and_thread_has_its_name(document: dict[str, Any]) -> None:
 def test_each_call_is_an_async_event_of_its_client(document: dict[str, Any]) -> None:
     begun, ended = events(document, "b"), events(document, "e")
     assert len(begun) == 6
-    assert len(ended) == 5  # one never ended
+    assert len(ended) == 5  # one call never ended
     first = next(event for event in begun if event["id"] == 0)
     assert (first["pid"], first["tid"], first["ts"]) == (0, MAIN, 1.001)
     assert first["name"] == "rpc_async#work(worker0 -> worker1)"
@@ -112,13 +112,13 @@ def test_each_served_call_has_an_arrow_from_its_client(document: dict[str, Any])
     assert (ends[0]["pid"], ends[0]["tid"], ends[0]["ts"]) == (1, 2001, 1.6)
 
 
-def test_what_never_ended_on_the_server_is_open(document: dict[str, Any]) -> None:
+def test_a_served_call_without_an_end_is_an_open_slice(document: dict[str, Any]) -> None:
     (open_slice,) = events(document, "B")
     assert (open_slice["args"]["call"], open_slice["tid"]) == (3, 2003)
     assert "dur" not in open_slice
 
 
-def test_operators_lie_in_their_call(document: dict[str, Any]) -> None:
+def test_operators_name_their_call(document: dict[str, Any]) -> None:
     operators = {event["name"]: event for event in events(document, "X", "cpu_op")}
     assert operators["aten::mul"]["args"] == {"call": 0, "link": "exact"}
     assert operators["aten::add"]["args"] == {"call": 2, "link": "inferred"}
@@ -141,7 +141,7 @@ def test_operators_lie_in_their_call(document: dict[str, Any]) -> None:
         (lambda found: found["X"][-2]["args"].update(call=77), "not there"),
     ],
 )  # fmt: skip
-def test_the_rules_notice(document: dict[str, Any], damage: Any, complaint: str) -> None:
+def test_the_rules_notice_damage(document: dict[str, Any], damage: Any, complaint: str) -> None:
     phases: dict[str, list[Any]] = {}
     for event in copy.deepcopy(document["traceEvents"]):
         phases.setdefault(event["ph"], []).append(event)
@@ -150,10 +150,10 @@ def test_the_rules_notice(document: dict[str, Any], damage: Any, complaint: str)
     assert any(complaint in problem for problem in broken_rules(damaged))
 
 
-# What is read back.
+# Reading what was written.
 
 
-def test_the_calls_come_back_as_they_were() -> None:
+def test_calls_are_read_as_they_were_written() -> None:
     written = trace()
     calls = trace_of(trace_document(written), "it").calls.set_index("call_id")
     assert list(calls.reset_index().columns) == list(CALL_COLUMNS)
@@ -188,7 +188,7 @@ def test_the_calls_come_back_as_they_were() -> None:
         assert {name: None if pd.isna(row[name]) else row[name] for name in expected} == expected
 
 
-def test_the_operators_come_back_as_they_were() -> None:
+def test_operators_are_read_as_they_were_written() -> None:
     written = trace()
     names = {call.span.call_id: call.name for call in written.calls}
     operators = trace_of(trace_document(written), "it").operators
@@ -208,7 +208,7 @@ def test_the_operators_come_back_as_they_were() -> None:
     )  # fmt: skip
 
 
-def test_the_facts_come_back_as_they_were() -> None:
+def test_facts_are_read_as_they_were_written() -> None:
     written = trace(steps=7, tracing_overhead=1.5)
     read = trace_of(trace_document(written), "it")
     facts = written.facts
@@ -222,7 +222,7 @@ def test_the_facts_come_back_as_they_were() -> None:
 
 
 @pytest.mark.parametrize("start_ns", [0, 1, 999, 123_456_789_123, 10**15 + 7])
-def test_every_nanosecond_comes_back(start_ns: int) -> None:
+def test_every_nanosecond_is_read_as_it_was_written(start_ns: int) -> None:
     call = client_span(0, start_ns=start_ns, issued_ns=start_ns + 1, end_ns=start_ns + 333)
     span = server_span(call, start_ns=start_ns + 2, end_ns=start_ns + 9)
     work = operator(start_ns + 3, start_ns + 8)

@@ -9,7 +9,7 @@ from tuner.errors import UsageError
 from tuner.trace.files.reader import read_trace, read_traces
 from tuner.trace.model.columns import CALL_COLUMNS, OPERATOR_COLUMNS
 
-EVERY_KIND = [KINETO[0], LEGACY, NATIVE]
+EVERY_FORMAT = [KINETO[0], LEGACY, NATIVE]
 
 
 def write(path: Path, content: bytes) -> Path:
@@ -20,7 +20,7 @@ def write(path: Path, content: bytes) -> Path:
 @pytest.mark.parametrize(
     ("path", "source"), [(KINETO[0], "kineto"), (LEGACY, "legacy"), (NATIVE, "rpc-tuner")]
 )
-def test_tells_the_kinds_apart_by_their_content(path: Path, source: str, tmp_path: Path) -> None:
+def test_formats_are_told_apart_by_content(path: Path, source: str, tmp_path: Path) -> None:
     renamed = write(tmp_path / "trace", path.read_bytes())
     assert read_trace(renamed).source == source
 
@@ -31,7 +31,7 @@ def test_a_path_may_be_a_string() -> None:
         read_trace("gone.json")
 
 
-@pytest.mark.parametrize("path", EVERY_KIND)
+@pytest.mark.parametrize("path", EVERY_FORMAT)
 def test_frames_have_the_declared_columns(path: Path) -> None:
     trace = read_trace(path)
     assert list(trace.calls) == list(CALL_COLUMNS)
@@ -40,7 +40,7 @@ def test_frames_have_the_declared_columns(path: Path) -> None:
         assert {name: str(dtype) for name, dtype in frame.dtypes.items()} == declared
 
 
-@pytest.mark.parametrize("path", EVERY_KIND)
+@pytest.mark.parametrize("path", EVERY_FORMAT)
 def test_reads_a_gzip_file_whatever_its_name(path: Path, tmp_path: Path) -> None:
     packed = write(tmp_path / "trace.json", gzip.compress(path.read_bytes()))
     pd.testing.assert_frame_equal(read_trace(packed).operators, read_trace(path).operators)
@@ -53,7 +53,7 @@ def test_reads_a_gzip_file_of_several_members(tmp_path: Path) -> None:
     assert len(trace.operators) == len(read_trace(LEGACY).operators)
 
 
-def test_salvages_what_a_truncated_gzip_file_holds(tmp_path: Path) -> None:
+def test_reads_what_a_truncated_gzip_file_holds(tmp_path: Path) -> None:
     names = [f"aten::op_{n}" for n in range(2000)]
     whole = write_kineto(tmp_path / "whole", [operator(name=name) for name in names])
     packed = gzip.compress(whole.read_bytes())
@@ -65,7 +65,7 @@ def test_salvages_what_a_truncated_gzip_file_holds(tmp_path: Path) -> None:
     assert trace.losses[0].endswith(f" of its unpacked text, after {read} complete events.")
 
 
-def test_a_byte_order_mark_is_no_obstacle(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
     path = write(tmp_path / "trace", b"\xef\xbb\xbf" + LEGACY.read_bytes())
     assert read_trace(path).source == "legacy"
 
@@ -155,7 +155,7 @@ def test_says_what_is_wrong_and_where(content: bytes, message: str, tmp_path: Pa
     assert str(refused.value).startswith(message.format(path=path))
 
 
-def test_a_path_that_is_no_file_is_named(tmp_path: Path) -> None:
+def test_a_path_that_is_no_file_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"gone\.json: there is no such file$"):
         read_trace(tmp_path / "gone.json")
     with pytest.raises(UsageError, match=r"a folder, not a trace; name the files in it$"):
@@ -176,7 +176,7 @@ def test_no_trace_at_all_is_refused() -> None:
         read_traces([])
 
 
-def test_a_file_is_no_second_rank_of_itself(tmp_path: Path) -> None:
+def test_a_file_cannot_be_named_twice(tmp_path: Path) -> None:
     one = write_kineto(tmp_path / "one.json", [operator()])
     same = tmp_path / ".." / tmp_path.name / "one.json"
     with pytest.raises(UsageError, match=rf"^named more than once: {one}$"):
@@ -184,7 +184,7 @@ def test_a_file_is_no_second_rank_of_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("paths", [(NATIVE, KINETO[0]), (KINETO[0], LEGACY), (NATIVE, LEGACY)])
-def test_a_trace_of_a_whole_world_is_read_by_itself(paths: tuple[Path, ...]) -> None:
+def test_a_trace_of_all_ranks_is_read_alone(paths: tuple[Path, ...]) -> None:
     with pytest.raises(UsageError, match=r"^these traces do not belong together: ") as refused:
         read_traces(paths)
     for path in set(paths) - {KINETO[0]}:
@@ -192,11 +192,11 @@ def test_a_trace_of_a_whole_world_is_read_by_itself(paths: tuple[Path, ...]) -> 
     assert "writes all ranks to one file: read it alone" in str(refused.value)
 
 
-@pytest.mark.parametrize("path", EVERY_KIND)
+@pytest.mark.parametrize("path", EVERY_FORMAT)
 def test_what_a_cut_file_still_holds_is_read(path: Path, tmp_path: Path) -> None:
     content = path.read_bytes().rstrip()
     whole = read_trace(path)
-    # The last cut takes no more than the brackets around the events.
+    # The last cut removes only the brackets around the events.
     for length in (*range(content.rindex(b"ts"), len(content), 5), len(content) - 1):
         cut = write(tmp_path / "cut.json", content[:length])
         trace = read_trace(cut)

@@ -1,6 +1,7 @@
 import pytest
 
-from tuner.trace.model.call_names import CallName, read_call_name
+from tests.trace.record.recordings import client_span
+from tuner.trace.model.call_names import CallName, call_name, read_call_name
 
 
 @pytest.mark.parametrize(
@@ -55,3 +56,16 @@ def test_reads_the_names_that_pytorch_gives_calls(name: str, parts: CallName, bo
 )
 def test_other_names_are_not_read(name: str) -> None:
     assert read_call_name(name) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "function", "name"),
+    [
+        ("rpc_sync", "Adder.add", "rpc_sync#Adder.add(worker0 -> worker1)"),
+        ("rpc_async", "aten::add", "rpc_async#aten::add(worker0 -> worker1)"),
+        ("rpc_remote", "__torch__.m.f", "rpc_remote#__torch__.m.f(worker0 -> worker1)"),
+        ("to_here", "", "to_here#(worker0)->(worker1)"),
+    ],
+)
+def test_writes_the_names_that_pytorch_gives_calls(kind: str, function: str, name: str) -> None:
+    assert call_name(client_span(1, kind=kind, function=function), "worker0") == name

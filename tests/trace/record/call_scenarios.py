@@ -1,4 +1,4 @@
-"""Scenarios of the traced program: every kind of call, failing ones, and those of other ranks."""
+"""Scenarios of the traced program: every kind of call, failing calls, calls of other ranks."""
 
 import sys
 import threading
@@ -10,18 +10,18 @@ from typing import Any
 import torch
 import torch.distributed.autograd as dist_autograd
 import torch.distributed.rpc as rpc
-from torch.distributed.rpc import remote, rpc_async, rpc_sync  # as a person's module imports them
+from torch.distributed.rpc import remote, rpc_async, rpc_sync  # as user code imports them
 
-from tests.trace.record import served
+from tests.trace.record import rank_control, served
 from tests.trace.record.served import work
 from tests.trace.record.tools import Facts, plain, profiled, refusal
 
-# What PyTorch has no types for.
+# PyTorch has no types for it.
 autograd: Any = dist_autograd
 
 
 def every_kind_of_call() -> Facts:
-    """The same calls with a profile, which comes first, and without."""
+    """The same calls, first with and then without a profile."""
     with profiled("kinds") as prof:
         results = [plain(_every_kind())]
     results.append(plain(_every_kind()))
@@ -105,7 +105,7 @@ def a_script_module_comes_back() -> Facts:
 
 
 def calls_that_fail() -> Facts:
-    """The same failures without and with a profile."""
+    """The same failures, first without and then with a profile."""
     before = _every_failure()
     with profiled("failures"):
         traced = _every_failure()
@@ -150,11 +150,11 @@ def define_what_only_this_rank_has() -> None:
 
 
 def _only_here() -> None:
-    """A function of which the other ranks know nothing."""
+    """A function that the other ranks do not have."""
 
 
 def calls_of_other_ranks() -> Facts:
-    """Calls that ranks 1 and 2 make by themselves, and rank 0 from other threads."""
+    """Calls that ranks 1 and 2 make on their own, and calls from other threads of rank 0."""
     threads: dict[str, int] = {}
 
     def call(number: int) -> None:
@@ -164,7 +164,7 @@ def calls_of_other_ranks() -> Facts:
 
     with profiled("others"):
         mains = {
-            name: rpc_sync(name, served.on_main, args=(served.call_each, names, 5))
+            name: rpc_sync(name, rank_control.on_main, args=(rank_control.call_each, names, 5))
             for name, names in (("worker1", ("worker0", "worker2")), ("worker2", ("worker1",)))
         }
         callers = [threading.Thread(target=call, args=(number,)) for number in range(4)]
@@ -176,14 +176,14 @@ def calls_of_other_ranks() -> Facts:
 
 
 def places_of_calls() -> Facts:
-    """What served functions themselves say of where and when they run."""
+    """Served functions that return where and when they ran."""
     with profiled("places", operators=False):
         found = [rpc_sync(name, served.where) for name in ("worker1", "worker2", "worker0") * 5]
     return {"where": found}
 
 
 def gradients_through_rpc() -> Facts:
-    """Distributed autograd, with and without a profile."""
+    """Distributed autograd, without and with a profile."""
     found = [_gradient()]
     with profiled("gradients"):
         found.append(_gradient())

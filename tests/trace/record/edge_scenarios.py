@@ -1,4 +1,4 @@
-"""Scenarios of the traced program: where profiles begin and end, and what calls do with time."""
+"""Scenarios of the traced program: where profiles begin and end, and where time goes."""
 
 import os
 import time
@@ -11,7 +11,7 @@ import torch.distributed.rpc as rpc
 from torch.autograd.profiler_legacy import profile as _legacy_profile
 from torch.distributed.rpc import rpc_async, rpc_sync
 
-from tests.trace.record import served
+from tests.trace.record import rank_control, served
 from tests.trace.record.served import work
 from tests.trace.record.tools import (
     AHEAD_NS,
@@ -24,22 +24,22 @@ from tests.trace.record.tools import (
     refusal,
 )
 
-# What PyTorch has no types for.
+# PyTorch has no types for it.
 legacy_profile: Any = _legacy_profile
 
 
-def before_the_tuner_is_there() -> Facts:
-    """A rank without the package: nobody is traced."""
-    imported = everywhere(served.tuner_modules)
-    rpc_sync("worker2", served.hide_tuner)
+def a_rank_without_the_package() -> Facts:
+    """If a rank lacks the package, no rank is traced."""
+    imported = everywhere(rank_control.tuner_modules)
+    rpc_sync("worker2", rank_control.hide_tuner)
     refused = refusal(profile_nothing)
-    left = everywhere(served.left_behind)
-    rpc_sync("worker2", served.show_tuner)
+    left = everywhere(rank_control.left_behind)
+    rpc_sync("worker2", rank_control.show_tuner)
     return {"imported": imported, "refused": refused, "left": left}
 
 
 def calls_at_the_edges() -> Facts:
-    """Calls under way as the block begins, as it ends, and long after that."""
+    """Calls that are under way when the block begins, when it ends, and long after."""
     early = rpc_async("worker1", served.nap_then_call, args=("worker2", 0.15))
     with profiled("edges", drain_s=5.0):
         rpc_sync("worker2", served.scale, args=(1, 1))
@@ -50,7 +50,7 @@ def calls_at_the_edges() -> Facts:
         late = rpc_async("worker1", served.nap, args=(0.5,))
         rpc_async("worker1", served.scale, args=(1, 1)).wait()
     with profiled("after", drain_s=0.1):
-        # Its number is that which the late call had; that one's answer comes first.
+        # Its number would be that of the late call, whose answer comes first.
         slow = rpc_async("worker1", served.nap, args=(0.7,))
         late.wait()
         rpc_sync("worker1", served.scale, args=(1, 1))
@@ -61,7 +61,7 @@ def calls_at_the_edges() -> Facts:
 
 
 def profiles_in_profiles() -> Facts:
-    """A second profile is refused, and the first does not suffer."""
+    """A second profile is refused and does not disturb the first."""
     facts: Facts = {}
 
     def block() -> None:
@@ -70,7 +70,7 @@ def profiles_in_profiles() -> Facts:
             facts["inner"] = refusal(profile_nothing)
             rpc_sync("worker1", served.scale, args=(2, 2))
             facts["elsewhere"] = refusal(
-                lambda: rpc_sync("worker1", served.on_main, args=(profile_nothing,))
+                lambda: rpc_sync("worker1", rank_control.on_main, args=(profile_nothing,))
             )
             rpc_sync("worker1", served.scale, args=(3, 3))
 
@@ -78,35 +78,35 @@ def profiles_in_profiles() -> Facts:
     return facts
 
 
-def profiler_of_a_person() -> Facts:
-    """A rank's own profiler runs beside a profile without operators."""
-    rpc_sync("worker2", served.on_main, args=(served.start_profiler,))
+def a_profiler_of_the_user() -> Facts:
+    """A rank's own profiler beside a profile without operators."""
+    rpc_sync("worker2", rank_control.on_main, args=(rank_control.start_profiler,))
     with profiled("beside", operators=False):
         rpc_sync("worker2", work, args=(torch.ones(4),))
-    seen = rpc_sync("worker2", served.on_main, args=(served.stop_profiler,))
+    seen = rpc_sync("worker2", rank_control.on_main, args=(rank_control.stop_profiler,))
     return {"seen": seen}
 
 
 def profilers_in_the_block() -> Facts:
-    """Rank 0 uses PyTorch's own profilers, of today and of old, while it is profiled."""
+    """Rank 0 uses PyTorch's profilers, Kineto and the legacy one, while it is profiled."""
     facts: Facts = {}
     with profiled("kineto inside"):
         rpc_sync("worker1", work, args=(torch.ones(4),))
         facts["kineto"] = served.operators_of(torch.neg, torch.ones(1))
 
-    def old() -> None:
+    def legacy() -> None:
         with legacy_profile() as profiler:
             rpc_sync("worker1", work, args=(torch.ones(4),))
         facts["legacy"] = [event.name for event in profiler.function_events or ()]
 
-    facts["refused before"] = refusal(old)
+    facts["refused before"] = refusal(legacy)
     with profiled("legacy inside", operators=False):
-        facts["refused"] = refusal(old)
+        facts["refused"] = refusal(legacy)
     return facts
 
 
 def a_pause() -> Facts:
-    """A trace that pauses: what is there meanwhile of the tracer, and what is recorded of it."""
+    """A trace with a pause: what the tracer leaves during it, and what is recorded."""
     from tuner.trace.record.driver import TraceDriver
 
     def calls(number: int) -> None:
@@ -117,7 +117,7 @@ def a_pause() -> Facts:
     driver.start()
     calls(1)
     driver.pause()
-    paused = everywhere(served.left_behind)
+    paused = everywhere(rank_control.left_behind)
     calls(2)
     driver.resume()
     calls(3)
@@ -133,7 +133,7 @@ def a_pause() -> Facts:
 
 
 def blocks_that_raise() -> Facts:
-    """What ends the block is what the person sees."""
+    """The error that ends the block is the one that the user sees."""
     from tuner.trace.record.profile import profile
 
     prof = profile()
@@ -141,32 +141,32 @@ def blocks_that_raise() -> Facts:
     def block() -> None:
         with prof:
             rpc_sync("worker1", served.scale, args=(1, 1))
-            raise LookupError("of the person's own")
+            raise LookupError("of the user's own")
 
     raised = refusal(block)
     return {"raised": raised, "unread": refusal(profile().table), "calls": len(prof.calls)}
 
 
 def hammered() -> Facts:
-    """Profiles begin and end while two ranks call each other without a pause."""
+    """Profiles begin and end while two ranks call each other all the time."""
 
     def block() -> None:
         with profiled("hammered"):
             time.sleep(0.05)
 
-    rpc_sync("worker1", served.start_hammering, args=("worker2", 3))
-    rpc_sync("worker2", served.start_hammering, args=("worker1", 3))
+    rpc_sync("worker1", rank_control.start_hammering, args=("worker2", 3))
+    rpc_sync("worker2", rank_control.start_hammering, args=("worker1", 3))
     try:
         problems = [refusal(partial(profile_nothing, operators=False)) for _ in range(25)]
         problems.append(refusal(block))
     finally:
-        rpc_sync("worker1", served.stop_hammering)
-        rpc_sync("worker2", served.stop_hammering)
+        rpc_sync("worker1", rank_control.stop_hammering)
+        rpc_sync("worker2", rank_control.stop_hammering)
     return {"problems": [problem for problem in problems if problem != ("", "")]}
 
 
 def clocks_that_differ() -> Facts:
-    """Rank 2 is made another host, whose clock is ahead."""
+    """Rank 2 pretends to be on another host, with a clock that is ahead."""
     rpc_sync("worker2", _become_another_host, args=(AHEAD_NS,))
     try:
         with profiled("clocks", operators=False):
@@ -181,15 +181,15 @@ def clocks_that_differ() -> Facts:
 def _become_another_host(ahead_ns: int) -> None:
     from tuner.trace.record import process
 
-    served.set_clock_ahead(ahead_ns)
+    rank_control.set_clock_ahead(ahead_ns)
     boot = Path("/nowhere/that/exists") if ahead_ns else Path("/proc/sys/kernel/random/boot_id")
     process._BOOT_ID = boot
 
 
 def eight_naps() -> Facts:
-    """Eight calls of one length at once, on a server of four threads."""
+    """Eight equally long calls in parallel, on a server with four threads."""
     for each in [rpc_async("worker1", served.nap, args=(0.02,)) for _ in range(8)]:
-        each.wait()  # connections and threads are there
+        each.wait()  # now connections and threads exist
     with profiled("naps", operators=False):
         for each in [rpc_async("worker1", served.nap, args=(NAP_S,)) for _ in range(8)]:
             each.wait()
@@ -197,14 +197,14 @@ def eight_naps() -> Facts:
 
 
 def known_work() -> Facts:
-    """Served functions of which it is known what they do with their time."""
-    core = min(os.sched_getaffinity(0))
+    """Served functions that measure their own wall and CPU time."""
+    cpu = min(os.sched_getaffinity(0))
     used: dict[str, list[tuple[float, float]]] = {}
     with profiled("work", operators=False):
         used["alone"] = [rpc_sync("worker1", served.hash_for, args=(0.3, None))]
         used["asleep"] = [rpc_sync("worker1", _measured_nap, args=(0.3,))]
-        pair = [rpc_async("worker1", served.hash_for, args=(0.4, core)) for _ in range(2)]
-        used["one core"] = [each.wait() for each in pair]
+        pair = [rpc_async("worker1", served.hash_for, args=(0.4, cpu)) for _ in range(2)]
+        used["one CPU"] = [each.wait() for each in pair]
         pair = [rpc_async("worker1", served.count_for, args=(0.4,)) for _ in range(2)]
         used["gil"] = [each.wait() for each in pair]
     return used
@@ -217,7 +217,7 @@ def _measured_nap(seconds: float) -> tuple[float, float]:
 def the_end_of_rpc() -> Facts:
     """RPC is shut down inside of a profile's block."""
     for name in NAMES[1:]:
-        rpc_sync(name, served.dismiss)
+        rpc_sync(name, rank_control.dismiss)
 
     def block() -> None:
         from tuner.trace.record.profile import profile
@@ -225,4 +225,4 @@ def the_end_of_rpc() -> Facts:
         with profile():
             rpc.shutdown()
 
-    return {"refused": refusal(block), "left": {"worker0": served.left_behind()}}
+    return {"refused": refusal(block), "left": {"worker0": rank_control.left_behind()}}

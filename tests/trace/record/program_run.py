@@ -1,4 +1,4 @@
-"""Runs the program of `program.py`, and gives what it left behind."""
+"""Runs `program.py`, and reads what it wrote."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ TRACES = (
 
 
 class ProgramRun:
-    """What the program left behind."""
+    """What the program wrote."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -33,7 +33,7 @@ class ProgramRun:
         """A trace by its name."""
         if name not in self._seen:
             path = self.folder / f"{name}.json"
-            assert path.exists(), f"the program has not written the trace {name}"
+            assert path.exists(), f"the program did not write the trace {name}"
             self._seen[name] = seen(path)
         return self._seen[name]
 
@@ -43,7 +43,7 @@ class ProgramRun:
 
 
 def run_program(folder: Path) -> ProgramRun:
-    """Run it to its end; what it prints goes to `output`."""
+    """Run it to its end; its output goes to the file `output`."""
     with (folder / "output").open("w") as output:
         program = subprocess.Popen(
             [sys.executable, "-m", "tests.trace.record.program", str(folder)],

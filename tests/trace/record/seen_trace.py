@@ -1,4 +1,4 @@
-"""A trace file as a test sees it: read from its JSON, without the product's own reader."""
+"""A trace file as the tests read it: from its JSON, without the product's reader."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -85,7 +85,7 @@ class SeenTrace:
 
 
 def seen(path: Path) -> SeenTrace:
-    """Read a trace file of ours."""
+    """Read one of our trace files."""
     document = orjson.loads(path.read_bytes())
     events = document["traceEvents"]
     operators = tuple(_operator(event) for event in events if event.get("cat") == "cpu_op")

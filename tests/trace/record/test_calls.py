@@ -1,4 +1,4 @@
-"""Every kind of call, from every place: names, servers' sides, operators, parents."""
+"""Every kind of call, wherever it is made: names, server's sides, operators, parents."""
 
 from collections import Counter
 
@@ -73,11 +73,11 @@ KINDS = {
 }
 
 
-def test_every_call_is_there_once_under_pytorchs_own_name(ran: ProgramRun) -> None:
+def test_every_call_is_recorded_once_with_pytorchs_own_name(ran: ProgramRun) -> None:
     assert ran.trace("kinds").names() == KINDS
 
 
-def test_every_call_has_the_side_of_its_server_that_can_be_known(ran: ProgramRun) -> None:
+def test_every_call_has_a_server_side_where_it_can_be_known(ran: ProgramRun) -> None:
     trace = ran.trace("kinds")
     assert trace.facts["losses"] == []
     links = {"python": "exact", "builtin": "inferred", "script": "inferred", "fetch": ""}
@@ -99,13 +99,13 @@ def test_a_function_has_exactly_its_operators_in_every_call(ran: ProgramRun) -> 
         assert Counter(each.name for each in call.operators) == expected
 
 
-def test_operators_that_no_call_ran_are_of_none(ran: ProgramRun) -> None:
+def test_operators_that_no_call_ran_belong_to_none(ran: ProgramRun) -> None:
     trace = ran.trace("kinds")
     loose: dict[str, set[int]] = {}
     for each in trace.operators:
         if each.call is None:
             loose.setdefault(each.name, set()).add(each.rank)
-    assert loose["aten::empty"] == loose["aten::set_"] == {0, 1, 2}  # tensors come off the wire
+    assert loose["aten::empty"] == loose["aten::set_"] == {0, 1, 2}  # tensors are received
     assert loose["aten::mul"] == {0}  # the program's own, and what `then` ran
     assert loose["aten::add"] == {1}  # what `then` ran in `later`
 
@@ -144,7 +144,7 @@ def test_the_future_of_an_async_function_is_done_after_it(ran: ProgramRun) -> No
             assert call.served_ns < call.done_ns - call.server_end_ns
             assert call.latency_ns >= 50_000_000
         if "add_later" not in call.name:
-            # A future that was complete already is so within the function's time.
+            # The future of add_later is complete before the function returns.
             assert call.server_end_ns <= call.done_ns
 
 
@@ -155,7 +155,7 @@ def test_the_profile_can_be_read_in_every_way(ran: ProgramRun) -> None:
     assert {name: refused for name, refused in facts["refused"].items() if any(refused)} == {}
 
 
-# Who calls, and from where.
+# Calls of other ranks and threads.
 
 
 def test_calls_that_other_ranks_make_by_themselves(ran: ProgramRun) -> None:
@@ -169,7 +169,7 @@ def test_calls_that_other_ranks_make_by_themselves(ran: ProgramRun) -> None:
             assert len(call.operators) == 4
 
 
-def test_calls_from_other_threads_tell_which(ran: ProgramRun) -> None:
+def test_calls_from_other_threads_name_their_thread(ran: ProgramRun) -> None:
     threads = ran.facts["calls_of_other_ranks"]["threads"]
     assert len(set(threads.values())) == 4
     calls = ran.trace("others").named("rpc_sync#scale(worker0 -> worker2)")

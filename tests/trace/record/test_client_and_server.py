@@ -1,4 +1,4 @@
-"""The two ends of calls, without any process beside this one."""
+"""The two ends of calls, within this process."""
 
 import pickle
 
@@ -12,7 +12,7 @@ from tuner.trace.record.threads import Thread, forget_threads, serving_threads, 
 from tuner.trace.record.wire import Answer, Request
 
 
-def test_a_call_that_ends_while_it_is_collected_is_there_once(
+def test_a_call_that_ends_during_the_collection_is_collected_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server = Server()
@@ -39,7 +39,7 @@ def test_a_thread_serves_nothing_after_a_function_that_raised() -> None:
     forget_threads()
 
 
-def test_a_nested_service_gives_back_to_the_outer_one() -> None:
+def test_after_a_nested_call_the_outer_one_is_being_served() -> None:
     server = Server()
     inside = []
 
@@ -52,7 +52,7 @@ def test_a_nested_service_gives_back_to_the_outer_one() -> None:
     forget_threads()
 
 
-def test_the_time_limit_is_the_call_s_own_or_else_that_of_now(
+def test_the_time_limit_is_the_calls_own_or_else_the_current_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     limits = iter([60.0, 0.2])
@@ -62,8 +62,8 @@ def test_the_time_limit_is_the_call_s_own_or_else_that_of_now(
     assert [time_limit_s(target), time_limit_s(target)] == [60.0, 0.2]
 
 
-def test_what_travels_names_no_function_of_ours() -> None:
-    """Finding one by its name takes longer than all else in unpickling it."""
+def test_pickles_name_no_function_of_ours() -> None:
+    """Finding a function by its name would take most of the time to unpickle."""
     for travels in (Request(7, max, (1, 2), {}), Answer(7, 3)):
         assert b"tuner" not in pickle.dumps(travels)
     assert pickle.loads(pickle.dumps(Answer(7, 3))) == 3

@@ -1,4 +1,4 @@
-"""What holds for every trace that the program has written."""
+"""What holds for every trace that the program wrote."""
 
 from itertools import pairwise
 
@@ -12,12 +12,12 @@ pytestmark = pytest.mark.world
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_perfetto_has_nothing_to_complain_of(ran: ProgramRun, name: str) -> None:
+def test_the_trace_follows_perfettos_rules(ran: ProgramRun, name: str) -> None:
     assert broken_rules(ran.trace(name).document) == []
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_the_reader_gives_what_the_file_holds(ran: ProgramRun, name: str) -> None:
+def test_the_reader_returns_what_the_file_holds(ran: ProgramRun, name: str) -> None:
     trace, file = ran.frames(name), ran.trace(name)
     assert trace.calls["name"].astype("str").tolist() == [call.name for call in file.calls]
     assert trace.calls["start_ns"].tolist() == [call.start_ns for call in file.calls]
@@ -41,7 +41,7 @@ def test_every_call_that_ended_says_when(ran: ProgramRun, name: str) -> None:
 @pytest.mark.parametrize("name", TRACES)
 def test_times_come_in_their_order(ran: ProgramRun, name: str) -> None:
     trace = ran.trace(name)
-    # Where the clocks differ, so may the order by as much.
+    # Times on different clocks may be wrong by this.
     error_ns = trace.facts["clock_error_ns"]
     for call in trace.calls:
         assert call.start_ns <= call.issued_ns
@@ -68,7 +68,7 @@ def test_the_parts_of_serving_fit_into_its_time(ran: ProgramRun, name: str) -> N
         assert call.cpu_ns is not None
         assert call.run_queue_ns is not None
         assert 0 < call.cpu_ns <= call.served_ns
-        # The clocks are not read in one moment, and the thread may lose its core in between.
+        # The clocks are read one after another, and the thread may lose its CPU in between.
         assert 0 <= call.run_queue_ns <= call.served_ns - call.cpu_ns + 5_000_000
 
 

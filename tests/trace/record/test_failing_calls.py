@@ -15,7 +15,7 @@ def test_failures_are_the_same_with_and_without_a_profile(ran: ProgramRun) -> No
     facts = ran.facts["calls_that_fail"]
 
     def told(failures: dict[str, tuple[str, str]]) -> dict[str, tuple[str, list[str]]]:
-        # Tracebacks follow, and they have frames of the tracer's in them.
+        # The tracebacks that follow contain frames of the tracer.
         return {
             name: (kind, message.split("Traceback")[0].split("\n\n")[0].splitlines()[:2])
             for name, (kind, message) in failures.items()
@@ -29,7 +29,7 @@ def test_failures_are_the_same_with_and_without_a_profile(ran: ProgramRun) -> No
 def test_what_was_never_sent_is_no_call(ran: ProgramRun) -> None:
     names = ran.trace("failures").names()
     assert not any("lambda" in name or "worker9" in name for name in names)
-    # One of scale came with a poison; the one with a lock was never sent.
+    # The call of scale with a Poison was sent; the one with a lock was not.
     assert names["rpc_sync#scale(worker0 -> worker1)"] == 1
     assert sum(names.values()) == 15
 
@@ -95,14 +95,14 @@ def test_an_async_function_without_a_future_is_an_error(ran: ProgramRun) -> None
     assert "must return a torch.futures.Future" in call.error
 
 
-def test_an_rref_tells_of_the_error_when_it_is_fetched(ran: ProgramRun) -> None:
+def test_an_rref_raises_the_error_when_it_is_fetched(ran: ProgramRun) -> None:
     assert fails(ran, "raise_value_error", "rpc_remote").link == "exact"
     fetch = ran.trace("failures").only("to_here#(worker0)->(worker1)")
     assert fetch.status == "raised"
     assert fetch.error.startswith("ValueError('no")
 
 
-def test_a_call_that_times_out_is_served_all_the_same(ran: ProgramRun) -> None:
+def test_a_call_that_times_out_is_still_served(ran: ProgramRun) -> None:
     call = fails(ran, "nap")
     assert call.status == "timed-out"
     assert "RPC ran for more than set timeout (100 ms)" in call.error

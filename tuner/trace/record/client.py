@@ -17,14 +17,14 @@ from tuner.trace.model.spans import CALLS_PER_RANK, ClientSpan
 from tuner.trace.record.threads import this_thread
 from tuner.trace.record.wire import Request, served
 
-# How often calls are looked through for such as have ended without telling.
+# How often to look for calls that ended without an answer that tells so.
 WATCH_S = 0.05
-# Never started anew: an answer to a call of an earlier trace must end none of a later one.
+# Never reset: an answer to a call of an earlier trace must not end a call of a later one.
 _numbers = itertools.count()
 
 
 class _OpenCall:
-    """A call from its begin to its end."""
+    """A call that may still be under way."""
 
     __slots__ = (
         "body",
@@ -53,13 +53,13 @@ class _OpenCall:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the call is still under way, or its end has still to be noted."""
-        told = self.target.worker is None
-        return told or self.future is None or not self.future.done()
+        """Whether the call is under way, or its end is yet to be noted."""
+        is_noted_elsewhere = self.target.worker is None
+        return is_noted_elsewhere or self.future is None or not self.future.done()
 
     @property
     def span(self) -> ClientSpan:
-        """What is kept of it."""
+        """The call as a plain value."""
         target, (end_ns, status, error) = self.target, self.end
         return ClientSpan(
             self.call_id,
@@ -95,22 +95,22 @@ class Client:
         self._is_over = threading.Event()
 
     def start(self) -> None:
-        """Record the calls that this process issues. Only once all ranks listen."""
+        """Record the calls that this process issues. All ranks must listen by then."""
         self.resume()
         threading.Thread(target=self._watch, name="rpc-tuner watch", daemon=True).start()
 
     def pause(self) -> None:
-        """Record no call that begins now, and stand in the way of none."""
+        """Record no call that begins from now on, and remove the hooks."""
         self.is_issuing = False
         self._hooks.close()
 
     def resume(self) -> None:
-        """Record the calls that begin now."""
+        """Record the calls that begin from now on."""
         self._hooks.enter_context(hooked_client(self))
         self.is_issuing = True
 
     def stop(self) -> None:
-        """Record no call for which `is_issuing` was not set, and no end of any."""
+        """Record no further call, and no further end of a call."""
         self.pause()
         self._is_over.set()
 
@@ -120,7 +120,7 @@ class Client:
         return sum(call.is_pending for call in list(self._open.values()))
 
     def spans(self) -> list[ClientSpan]:
-        """All calls issued; those under way have no end."""
+        """All calls issued; calls under way have no end."""
         self._end_silent_calls()
         return [call.span for call in list(self._sent)]
 
@@ -143,23 +143,23 @@ class Client:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Future[Any]:
-        """See `ClientHooks.call_python`: the answer tells of the call's end; see `wire.Request`."""
+        """See `ClientHooks.call_python`. The answer notes the call's end: see `wire.Request`."""
         call_id = self._new_call_id()
         call = _OpenCall(call_id, target, "python")
-        # The answer may be here before the next line is.
+        # The answer may arrive before `send_python` returns.
         self._open[call_id] = call
         self._sent.append(call)
         try:
             future: Future[Any] = send_python(target, Request(call_id, func, args, kwargs))
         except BaseException:
-            # It could not be pickled, say, and was never a call.
+            # It was never a call: it could not be pickled, for example.
             del self._open[call_id]
             self._sent.remove(call)
             raise
         call.issued_ns = time_ns()
         call.future = future
         if call_id not in self._open:
-            call.future = None  # it has been answered, and what it holds is the program's
+            call.future = None  # it was answered: do not keep the program's value alive
         return future
 
     def opened(
@@ -177,7 +177,7 @@ class Client:
         kwargs: dict[str, Any],
         method: str | None,
     ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-        """See `ClientHooks.wrapped`: the function travels inside of ours, with the call's id."""
+        """See `ClientHooks.wrapped`. The function travels as an argument of `served`."""
         call = self._issuing()
         if call is None:
             return func, args, kwargs
@@ -234,23 +234,23 @@ class Client:
         """A call has ended."""
         if (call := self._open.pop(call_id, None)) is not None:
             call.end = (end_ns, status, error)
-            call.future = None  # and what it holds
+            call.future = None  # do not keep the value alive
 
     def _watch(self) -> None:
         while not self._is_over.wait(WATCH_S):
             self._end_silent_calls()
 
     def _end_silent_calls(self) -> None:
-        """Note the end of calls whose answer did not tell of it: they failed, or gave a script.
+        """Note the end of calls whose answer did not: they failed, or returned a script.
 
-        One that timed out ended at its time limit; of others the time is known to within WATCH_S.
+        A call that timed out ended at its time limit; the end of others is known to within WATCH_S.
         """
         for call in list(self._open.values()):
             if call.target.worker is not None and (future := call.future) and future.done():
                 end_ns = time_ns()
                 status, problem = _outcome(future)
                 limit_ns = call.issued_ns + round(time_limit_s(call.target) * 1e9)
-                # With all its threads blocked a client notices later that the time is over.
+                # A client whose threads are all blocked notices the timeout later.
                 if status == "timed-out" and end_ns - limit_ns < 2e9 * WATCH_S:
                     end_ns = limit_ns
                 self.ended(call.call_id, end_ns, status, problem)
@@ -260,7 +260,7 @@ class Client:
 
 
 class _Issuing:
-    """The context in which a call is issued: PyTorch's own, with the call at hand in it."""
+    """The context in which a call is issued: PyTorch's own, and this thread knows the call."""
 
     def __init__(
         self, call: _OpenCall, inner: AbstractContextManager[Any], open_calls: dict[int, _OpenCall]
@@ -282,7 +282,7 @@ class _Issuing:
     ) -> bool | None:
         this_thread().issuing_to = self._outer
         if not self._call.body:
-            # It raised before it was sent, say while it was pickled, and was never a call.
+            # It was never a call: it raised before it was sent, as in pickling.
             del self._open_calls[self._call.call_id]
         return self._inner.__exit__(kind, error, trace)
 

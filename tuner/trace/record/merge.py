@@ -1,4 +1,4 @@
-"""From the recordings of all ranks to one trace on one clock."""
+"""Merges the recordings of all ranks into one trace on one clock."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -28,7 +28,7 @@ def merge(
     steps: int | None = None,
     tracing_overhead: float | None = None,
 ) -> MergedTrace:
-    """Join what the ranks recorded. TraceError if spans are missing, listing what."""
+    """The recordings as one trace. TraceError lists what is missing if spans are."""
     if problems := missing_spans(recordings):
         raise TraceError("the trace is incomplete: " + "; ".join(problems))
     base_ns = min([window_ns[0], *_first_times(recordings, clocks)])
@@ -83,7 +83,7 @@ def merge(
 
 
 def _zero(each: RankRecording, clocks: Mapping[str, ClockOffset], base_ns: int) -> int:
-    """The trace's base by that rank's own clock."""
+    """The trace's base on that rank's own clock."""
     return base_ns + clocks[each.name].offset_ns
 
 
@@ -98,7 +98,7 @@ def _first_times(
 
 
 def _clock_error_ns(clocks: Mapping[str, ClockOffset]) -> int:
-    """How far times of any two ranks may be apart: each may err, in opposite directions."""
+    """The largest error between times of two ranks, whose errors may add up."""
     return sum(sorted((clock.error_ns for clock in clocks.values()), reverse=True)[:2])
 
 

@@ -10,17 +10,17 @@ from tuner.trace.model.spans import ServerSpan
 from tuner.trace.record.threads import SCHEDULE_BYTES, serving_threads, this_thread, waited_ns
 from tuner.trace.record.wire import Answer
 
-# Of so short a time off the CPU it is not asked whether it was spent in the run queue.
+# The run queue is not read for less time than this off the CPU.
 NEGLIGIBLE_NS = 20_000
 
 
 class Server:
-    """Records the calls that this process serves, such of an earlier trace too."""
+    """Records the calls that this process serves, also late ones of an earlier trace."""
 
     def __init__(self) -> None:
         # Lists, since they can be added to from any thread without a lock.
         self.arrived: list[int] = []
-        """The id of each request, from when it was unpickled: see `wire`."""
+        """The id of each request, added when it is unpickled: see `wire`."""
         self._ended: list[tuple[int, int, int, int, int, bytes, bytes]] = []
         self._done_ns: dict[int, int] = {}
 
@@ -29,7 +29,7 @@ class Server:
     ) -> Any:
         """See `wire.ServerEnd.serve`.
 
-        On a server that is short of the GIL every line of this is paid for by all threads.
+        On a server short of the GIL, every line of this slows all threads.
         """
         thread = this_thread()
         outer = thread.serving
@@ -56,7 +56,7 @@ class Server:
             value = self.serve(call_id, func, args, kwargs)
         except Exception as error:
             value = answer_of(error)
-        # PyTorch pickles scripts by themselves only.
+        # PyTorch pickles a script only if it is not part of another object.
         return value if is_script(value) else Answer(call_id, value)
 
     def done(self, call_id: int) -> None:
@@ -65,7 +65,7 @@ class Server:
 
     @property
     def pending(self) -> int:
-        """Calls that are being served."""
+        """How many calls are being served."""
         return len(serving_threads())
 
     @property
@@ -74,10 +74,10 @@ class Server:
         return dict(self._done_ns)
 
     def spans(self) -> list[ServerSpan]:
-        """All calls served; those under way come last, without an end."""
+        """All calls served; calls under way come last and have no end."""
         running = [(thread.id, thread.serving) for thread in serving_threads()]
         ended = [_span(*span) for span in list(self._ended)]
-        over = {span.call_id for span in ended}  # some have ended meanwhile
+        over = {span.call_id for span in ended}  # some of the running ones ended in between
         return ended + [
             ServerSpan(serving[0], thread, serving[1], None, None, None)
             for thread, serving in running
@@ -88,6 +88,6 @@ class Server:
 def _span(
     call_id: int, thread: int, start_ns: int, end_ns: int, cpu_ns: int, before: bytes, after: bytes
 ) -> ServerSpan:
-    # The run queue is read just outside the span, and so may be what it tells.
+    # The run queue is read just outside the span, so it may exceed it.
     run_queue_ns = waited_ns(before, after, at_most_ns=end_ns - start_ns - cpu_ns)
     return ServerSpan(call_id, thread, start_ns, end_ns, cpu_ns, run_queue_ns)
