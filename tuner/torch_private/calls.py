@@ -103,9 +103,24 @@ def hooked_client(hooks: ClientHooks) -> Iterator[None]:
     `rpc_async` share; and for `remote`, and for what does not run as plain Python, the profiling
     context, the constructor of what is pickled, and the C++ functions that calls end in.
     """
+    senders = {
+        name: _hooked_sender(hooks, getattr(api, name), body) for name, body in SENDERS.items()
+    }
+    here = _replaced(
+        api,
+        _invoke_rpc=_hooked_invoke(hooks),
+        _enable_rpc_profiler=_hooked_profiling(hooks),
+        PythonUDF=_hooked_udf(hooks),
+        **senders,
+    )
+    with here, _replaced(PY_RREF, to_here=_hooked_to_here(hooks)):
+        yield
+
+
+def _hooked_invoke(hooks: ClientHooks) -> Callable[..., Any]:
+    """What `rpc_sync` and `rpc_async` share."""
     private: Any = api
-    invoke_rpc, udf = private._invoke_rpc, private.PythonUDF
-    profiling, to_here = private._enable_rpc_profiler, PY_RREF.to_here
+    invoke_rpc = private._invoke_rpc
     # Most programs repeat few different calls.
     known: dict[tuple[Any, str, Any, float], CallTarget] = {}
 
@@ -130,6 +145,14 @@ def hooked_client(hooks: ClientHooks) -> Iterator[None]:
             hooks.counted(target.server, "python", -1)
             raise
 
+    return invoke
+
+
+def _hooked_profiling(hooks: ClientHooks) -> Callable[..., Any]:
+    """The profiling context of a call."""
+    private: Any = api
+    profiling = private._enable_rpc_profiler
+
     def enable(
         should_profile: bool, qualified_name: str | None, func: Any, mode: Any, worker: Any
     ) -> AbstractContextManager[Any]:
@@ -139,25 +162,43 @@ def hooked_client(hooks: ClientHooks) -> Iterator[None]:
         name = qualified_name or _function_name(func)
         return hooks.opened(CallTarget(_KINDS[mode], name, worker.name, worker.id), inner)
 
+    return enable
+
+
+def _hooked_udf(hooks: ClientHooks) -> Callable[..., Any]:
+    """The constructor of what is pickled."""
+    private: Any = api
+    udf = private.PythonUDF
+
     def make_udf(func: Any, args: Any, kwargs: Any) -> Any:
         method = _method_of_proxy(args) if _is_proxy(func) else None
         return udf(*hooks.wrapped(func, args, kwargs, method))
 
-    def sending(send: Callable[..., Any], body: str) -> Callable[..., Any]:
-        def send_and_tell(*args: Any, **kwargs: Any) -> Any:
-            if (server := hooks.issuing_to()) is None:
-                return send(*args, **kwargs)
-            hooks.counted(server, body, 1)
-            try:
-                result = send(*args, **kwargs)
-            except BaseException:
-                hooks.counted(server, body, -1)
-                raise
-            future: Any = result._get_future() if isinstance(result, PY_RREF) else result
-            hooks.sent(body, future)
-            return result
+    return make_udf
 
-        return send_and_tell
+
+def _hooked_sender(hooks: ClientHooks, send: Callable[..., Any], body: str) -> Callable[..., Any]:
+    """A C++ function that calls end in; `body` is what then runs on the server."""
+
+    def send_and_tell(*args: Any, **kwargs: Any) -> Any:
+        if (server := hooks.issuing_to()) is None:
+            return send(*args, **kwargs)
+        hooks.counted(server, body, 1)
+        try:
+            result = send(*args, **kwargs)
+        except BaseException:
+            hooks.counted(server, body, -1)
+            raise
+        future: Any = result._get_future() if isinstance(result, PY_RREF) else result
+        hooks.sent(body, future)
+        return result
+
+    return send_and_tell
+
+
+def _hooked_to_here(hooks: ClientHooks) -> Callable[..., Any]:
+    """The fetch of an RRef's value."""
+    to_here = PY_RREF.to_here
 
     def fetch(rref: Any, *args: Any, **kwargs: Any) -> Any:
         if rref.is_owner() or not hooks.is_issuing:
@@ -167,12 +208,7 @@ def hooked_client(hooks: ClientHooks) -> Iterator[None]:
         target = CallTarget("to_here", "", owner.name, owner.id)
         return hooks.fetching(target, lambda: to_here(rref, *args, **kwargs))
 
-    senders = {name: sending(getattr(api, name), body) for name, body in SENDERS.items()}
-    here = _replaced(
-        api, _invoke_rpc=invoke, _enable_rpc_profiler=enable, PythonUDF=make_udf, **senders
-    )
-    with here, _replaced(PY_RREF, to_here=fetch):
-        yield
+    return fetch
 
 
 def send_python(target: CallTarget, request: object) -> Any:

@@ -1,6 +1,7 @@
 """Merges the recordings of all ranks into one trace on one clock."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tuner.errors import TraceError
 from tuner.trace.model.call_names import call_name
@@ -20,6 +21,19 @@ from tuner.trace.record.linking import link
 from tuner.trace.record.recording import RankRecording
 
 
+@dataclass
+class _ServerSides:
+    """The servers' side of a trace; times are nanoseconds since its base."""
+
+    served: dict[int, ServerSpan] = field(default_factory=dict)
+    """The spans that servers recorded, by call."""
+    inferred: dict[int, ServerSpan] = field(default_factory=dict)
+    """Spans of calls that ran without Python, by call."""
+    done_ns: dict[int, int] = field(default_factory=dict)
+    """When each future of an `async_execution` function was complete, by call."""
+    operators: list[MergedOperator] = field(default_factory=list)
+
+
 def merge(
     recordings: Sequence[RankRecording],
     clocks: Mapping[str, ClockOffset],
@@ -36,39 +50,10 @@ def merge(
         each.name: [_client_span(span, _zero(each, clocks, base_ns)) for span in each.client_spans]
         for each in recordings
     }
-    served: dict[int, ServerSpan] = {}
-    done_ns: dict[int, int] = {}
-    inferred: dict[int, ServerSpan] = {}
-    operators = []
+    sides = _ServerSides()
     for each in recordings:
-        zero_ns = _zero(each, clocks, base_ns)
-        here = [_server_span(span, zero_ns) for span in each.server_spans]
-        served.update((span.call_id, span) for span in here)
-        done_ns.update((call, done - zero_ns) for call, done in each.done_ns.items())
-        spans = [_operator_span(span, zero_ns) for span in each.operators or ()]
         made_to = [s for spans in client_spans.values() for s in spans if s.server == each.name]
-        links = link(spans, here, made_to, main_thread=each.pid)
-        inferred.update(links.inferred)
-        operators += [
-            MergedOperator(each.rank, span, call_id, _operator_link(call_id, inferred))
-            for span, call_id in zip(spans, links.call_of, strict=True)
-            if span.is_operator
-        ]
-    calls = [
-        MergedCall(
-            name=call_name(span, each.name),
-            client=each.name,
-            client_rank=each.rank,
-            span=span,
-            served=served.get(span.call_id) or inferred.get(span.call_id),
-            done_ns=done_ns.get(span.call_id),
-            link="exact" if span.call_id in served
-            else "inferred" if span.call_id in inferred
-            else "",
-        )
-        for each in recordings
-        for span in client_spans[each.name]
-    ]  # fmt: skip
+        _add_server(sides, each, made_to, _zero(each, clocks, base_ns))
     facts = Facts(
         base_time_ns=base_ns,
         window_ns=(window_ns[0] - base_ns, window_ns[1] - base_ns),
@@ -79,7 +64,46 @@ def merge(
         tracing_overhead=tracing_overhead,
         losses=tuple(losses(recordings)),
     )
-    return MergedTrace(facts, calls, operators)
+    calls = [
+        _merged_call(span, each, sides) for each in recordings for span in client_spans[each.name]
+    ]
+    return MergedTrace(facts, calls, sides.operators)
+
+
+def _add_server(
+    sides: _ServerSides, each: RankRecording, made_to: list[ClientSpan], zero_ns: int
+) -> None:
+    """Add what a rank recorded as a server; `made_to` are the calls to it."""
+    here = [_server_span(span, zero_ns) for span in each.server_spans]
+    sides.served.update((span.call_id, span) for span in here)
+    sides.done_ns.update((call, done - zero_ns) for call, done in each.done_ns.items())
+    spans = [_operator_span(span, zero_ns) for span in each.operators or ()]
+    links = link(spans, here, made_to, main_thread=each.pid)
+    sides.inferred.update(links.inferred)
+    sides.operators += [
+        MergedOperator(each.rank, span, call_id, _operator_link(call_id, sides.inferred))
+        for span, call_id in zip(spans, links.call_of, strict=True)
+        if span.is_operator
+    ]
+
+
+def _merged_call(span: ClientSpan, client: RankRecording, sides: _ServerSides) -> MergedCall:
+    call = span.call_id
+    return MergedCall(
+        name=call_name(span, client.name),
+        client=client.name,
+        client_rank=client.rank,
+        span=span,
+        served=sides.served.get(call) or sides.inferred.get(call),
+        done_ns=sides.done_ns.get(call),
+        link=_call_link(call, sides),
+    )
+
+
+def _call_link(call_id: int, sides: _ServerSides) -> Link:
+    if call_id in sides.served:
+        return "exact"
+    return "inferred" if call_id in sides.inferred else ""
 
 
 def _zero(each: RankRecording, clocks: Mapping[str, ClockOffset], base_ns: int) -> int:
