@@ -62,7 +62,7 @@ def test_calls_without_cpu_times() -> None:
         dataclasses.replace(trace(), calls=waited, ranks=ranks(threads=1)),
         "queueing",
         "more threads help.",
-        "The trace does not tell whether they were on the CPU meanwhile.",
+        "The trace does not tell whether they were on the CPU while they ran.",
     )
 
 

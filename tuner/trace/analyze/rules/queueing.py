@@ -24,7 +24,7 @@ def queueing(found: Evidence) -> tuple[str, ...]:
         return ()
     cpu = found.cpu
     if cpu is None:
-        unknown = "The trace does not tell whether they were on the CPU meanwhile."
+        unknown = "The trace does not tell whether they were on the CPU while they ran."
         return (f"{waiting(found)}: more threads help.", unknown)
     on_cpu = f"They were on the CPU for {whole_percent(cpu.on_share)} of their time"
     if conditions := _conditions(found, cpu):
