@@ -1,9 +1,10 @@
 """Reads trace files of every format: ours, that of `torch.profiler`, the legacy profiler's."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
+from typing import NamedTuple
 
 from tuner.errors import UsageError
 from tuner.trace.files.kineto_join import join_kineto
@@ -11,8 +12,24 @@ from tuner.trace.files.kineto_reader import KinetoFile, read_kineto
 from tuner.trace.files.legacy_reader import read_legacy
 from tuner.trace.files.native_format import MARK
 from tuner.trace.files.native_reader import read_native
-from tuner.trace.files.trace_text import open_trace
-from tuner.trace.model.trace import Trace
+from tuner.trace.files.trace_text import TraceText, open_trace
+from tuner.trace.model.trace import RECORDERS, Trace
+
+
+class Reader(NamedTuple):
+    """How to read one format."""
+
+    recognizes: Callable[[TraceText], bool]
+    read: Callable[[TraceText], Trace | KinetoFile]
+
+
+READERS = (
+    Reader(lambda text: text.content.startswith(MARK), read_native),
+    Reader(lambda text: text.first == b"[", read_legacy),
+    # Last, for any other text: it says why a text is no trace.
+    Reader(lambda _: True, read_kineto),
+)
+"""One entry per format; the first that recognizes a text reads it."""
 
 
 def read_trace(path: str | PathLike[str]) -> Trace:
@@ -78,22 +95,17 @@ def read_traces(paths: Sequence[Path]) -> Trace:
 
 def _read(path: Path) -> Trace | KinetoFile:
     text = open_trace(path)
-    if text.content.startswith(MARK):
-        return read_native(text)
-    if text.first == b"[":
-        return read_legacy(text)
     if not text.first:
         raise text.refused("empty")
-    return read_kineto(text)
+    return next(reader.read(text) for reader in READERS if reader.recognizes(text))
 
 
 def _not_together(complete: dict[Path, Trace]) -> UsageError:
-    origins = {"rpc-tuner": "rpc-tuner", "legacy": "the legacy profiler"}
     return UsageError.about(
         "these traces do not belong together",
         [
-            f"{path} is from {origins[trace.source]}, which writes all ranks to one file: read it "
-            "alone"
+            f"{path} is from {RECORDERS[trace.source]}, which writes all ranks to one file: read "
+            "it alone"
             for path, trace in complete.items()
         ],
     )

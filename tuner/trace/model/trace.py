@@ -7,6 +7,15 @@ import pandas as pd
 
 from tuner.trace.model.facts import TraceRank
 
+Recorder = Literal["rpc-tuner", "kineto", "legacy"]
+"""What recorded a trace."""
+RECORDERS: dict[Recorder, str] = {
+    "rpc-tuner": "rpc-tuner",
+    "kineto": "torch.profiler (Kineto)",
+    "legacy": "the legacy profiler",
+}
+"""Their names in sentences."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
@@ -17,7 +26,7 @@ class Trace:
     operators: pd.DataFrame
     """One row per operator on any thread, by rank, thread and start: `OPERATOR_COLUMNS`."""
     ranks: tuple[TraceRank, ...]
-    source: Literal["rpc-tuner", "kineto", "legacy"]
+    source: Recorder
     base_time_ns: int = 0
     """Unix time of the frames' zero."""
     window_ns: tuple[int, int] = (0, 0)
