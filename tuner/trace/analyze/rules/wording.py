@@ -30,7 +30,7 @@ def waiting(found: Evidence) -> str:
 
 
 def logical_cpus(used: float, of: int | None = None) -> str:
-    """`2 of 4 logical CPUs`; `0.8 logical CPUs` where it is not known, or not said, of how many."""
+    """`2 of 4 logical CPUs`; `0.8 logical CPUs` without `of`."""
     if of is not None:
         return f"{number(used)} of {plural(of, 'logical CPU')}"
     return f"{number(used)} logical CPU{'' if number(used) == '1' else 's'}"
