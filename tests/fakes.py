@@ -16,8 +16,9 @@ from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.trace.files.native_writer import trace_document
-from tuner.trace.model.document import FORMAT, Facts, TraceRank
-from tuner.trace.model.spans import ClientSpan, MergedCall, MergedTrace, ServerSpan, call_name
+from tuner.trace.model.call_names import call_name
+from tuner.trace.model.facts import Facts, TraceRank
+from tuner.trace.model.spans import ClientSpan, MergedCall, MergedTrace, ServerSpan
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, FailureKind, Measurement, RankUsage
 
@@ -172,7 +173,6 @@ def fake_trace(order: WorldOrder, step_s: float, steps: int) -> bytes:
         for lane in range(threads)
     ]
     facts = Facts(
-        format=FORMAT,
         base_time_ns=10**18,
         window_ns=(0, steps * step_ns),
         ranks=(

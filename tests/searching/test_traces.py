@@ -14,7 +14,7 @@ from tuner.plan.config import Config
 from tuner.searching.trace_numbers import numbers_of
 from tuner.study.answer import StudyAnswer
 from tuner.study.folder import StudyFolder
-from tuner.trace.files.reading import read_trace
+from tuner.trace.files.reader import read_trace
 from tuner.world.measurement import FailureKind
 
 pytestmark = pytest.mark.reads_traces
