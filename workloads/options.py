@@ -1,7 +1,6 @@
 """A workload's options: the annotated attributes of its class."""
 
 import ast
-import difflib
 import inspect
 import sys
 import textwrap
@@ -11,6 +10,8 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
+
+from workloads.naming import unknown
 
 OPTION_TYPES = (bool, int, float, str)
 _KINDS: dict[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in OPTION_TYPES}
@@ -165,7 +166,11 @@ def read_options(
     values: dict[str, Any] = {name: option.default for name, option in options.items()}
     for name, raw in given.items():
         if name not in options:
-            problems.append(_unknown(name, options))
+            known = ", ".join(
+                f"{each.name} ({each.kind.__name__}, {each.default!r})" for each in options.values()
+            )
+            all_of_them = f"The options are: {known}" if known else "It has no options."
+            problems.append(unknown("option", name, options, all_of_them))
             continue
         try:
             value: Any = _KINDS[options[name].kind].validate_python(raw)
@@ -177,13 +182,6 @@ def read_options(
         else:
             problems.append(f"option {name} must be {options[name].limits}, got {raw!r}")
     return values, problems
-
-
-def _unknown(name: str, options: Mapping[str, Option]) -> str:
-    close = difflib.get_close_matches(name, options, n=1)
-    hint = f"did you mean {close[0]}?" if close else "none is close."
-    known = ", ".join(f"{o.name} ({o.kind.__name__}, {o.default!r})" for o in options.values())
-    return f"unknown option {name!r}; {hint} The options are: {known or 'none at all'}"
 
 
 def _attribute_docstrings(cls: type) -> dict[str, str]:

@@ -153,3 +153,23 @@ def test_a_class_that_is_no_workload_is_told(tmp_path: Path) -> None:
     path = tmp_path / "registry_plain.py"
     path.write_text(ECHO)
     assert problem(f"{path}:Plain") == f"{path}:Plain is not derived from workloads.Workload"
+
+
+def test_a_package_of_ours_that_hides_the_persons_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden = tmp_path / "workloads"
+    hidden.mkdir()
+    (hidden / "helpers.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert problem("workloads.helpers:Echo") == (
+        "cannot import workloads.helpers: ModuleNotFoundError: No module named "
+        "'workloads.helpers'; rpc-tuner has a package workloads of its own, which hides "
+        f"{hidden}: rename that one"
+    )
+
+
+def test_a_missing_module_of_ours_hides_nothing() -> None:
+    assert problem("workloads.missing:Echo") == (
+        "cannot import workloads.missing: ModuleNotFoundError: No module named 'workloads.missing'"
+    )

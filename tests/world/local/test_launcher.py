@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,16 @@ import pytest
 
 from tests.fakes import order
 from tests.world.launcher_contract import LauncherContract
-from tuner.errors import UsageError
+from tests.world.local.launching import launcher
+from tuner.world.launcher import TraceOrder
 from tuner.world.local.launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
+
+__all__ = ["launcher"]
 
 pytestmark = pytest.mark.world
 
 TROUBLES = Path(__file__).with_name("troubles.py")
-
-
-@pytest.fixture(scope="module")
-def launcher() -> Iterator[LocalLauncher]:
-    with LocalLauncher() as running:
-        yield running
 
 
 def run(
@@ -70,6 +67,27 @@ def test_a_served_call_that_calls_back_deadlocks_with_one_thread(
     document = orjson.loads((tmp_path / "failures" / "nested" / "failure.json").read_bytes())
     assert document["config"] == {"*": {"num_worker_threads": 1}}
     assert document["failure"] == "deadlocked"
+
+
+def test_a_served_call_that_waits_for_something_else_is_no_deadlock(
+    launcher: LocalLauncher,
+) -> None:
+    outcome = run(launcher, "WaitsForItsOwn", threads=1, steps=1)
+    assert isinstance(outcome, Measurement), outcome
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_workload_that_leaves_its_working_folder_is_measured(
+    launcher: LocalLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, traced: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    spec = launcher.describe(f"{TROUBLES}:Leaves", {"folder": str(tmp_path / "elsewhere")})
+    path = Path("traces") / "leaves.json"
+    trace = TraceOrder(path=path, operators=True) if traced else None
+    outcome = launcher.run(replace(order(spec), trace=trace))
+    assert isinstance(outcome, Measurement), outcome
+    assert path.exists() == traced
+    assert not (tmp_path / "elsewhere" / "traces").exists()
 
 
 def test_the_same_call_runs_with_two_threads(launcher: LocalLauncher) -> None:
@@ -159,54 +177,6 @@ def test_setup_steps_and_check_share_one_object(launcher: LocalLauncher) -> None
 def test_nothing_listens_beyond_loopback(launcher: LocalLauncher) -> None:
     found = failure(run(launcher, "Listens", transports=["uv"]))
     assert found.message.endswith("listening on ['127.0.0.1']")
-
-
-@pytest.mark.parametrize(
-    ("workload", "problem"),
-    [
-        ("Absent", "has no class Absent"),
-        ("NoSteps", "does not define step"),
-        ("TwiceTheSameName", "the rank name 'worker0' is used 2 times"),
-        ("Untyped", "Untyped.calls has no type; write `calls: int = 4`"),
-        ("NobodyThere", "ranks() is empty; rank 0 must be there to drive"),
-        ("call_back", "has no class call_back"),
-    ],
-)
-def test_mistakes_in_a_workload_are_told(
-    launcher: LocalLauncher, workload: str, problem: str
-) -> None:
-    with pytest.raises(UsageError) as raised:
-        launcher.describe(f"{TROUBLES}:{workload}", {})
-    assert problem in str(raised.value)
-
-
-DESCRIBE = """
-import sys
-from tuner.world.local.launcher import LocalLauncher
-with LocalLauncher() as launcher:
-    print(*launcher.describe(sys.argv[1], {}).roles)
-"""
-
-
-def test_what_a_module_prints_on_import_stays_off_stdout(tmp_path: Path) -> None:
-    module = tmp_path / "chatty.py"
-    module.write_text("print('hello')\nfrom tests.world.local.troubles import Pair\n")
-    done = subprocess.run(
-        [sys.executable, "-c", DESCRIBE, f"{module}:Pair"],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.stdout == "caller server\n"
-    assert "hello" in done.stderr
-
-
-def test_a_module_that_ends_the_process_is_told(launcher: LocalLauncher, tmp_path: Path) -> None:
-    module = tmp_path / "quitter.py"
-    module.write_text("import os\nos._exit(7)\n")
-    with pytest.raises(UsageError, match=r"ended without an answer \(exit code 7\)"):
-        launcher.describe(f"{module}:Anything", {})
 
 
 def test_no_process_outlives_a_killed_search(tmp_path: Path) -> None:

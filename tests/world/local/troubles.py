@@ -40,6 +40,34 @@ class Nested(Pair):
         rpc.rpc_sync("worker1", call_back, args=("worker0",))
 
 
+class Gate:
+    """A wait of the program's own, written in C, which has nothing to do with calls."""
+
+    wait = staticmethod(time.sleep)
+
+
+def call_back_and_wait(name: str) -> None:
+    rpc.rpc_async(name, time.time)
+    Gate().wait(1.2)
+
+
+class WaitsForItsOwn(Pair):
+    """Looks stuck for a while: as many calls are out as there are threads, and all wait."""
+
+    def step(self, world: World) -> None:
+        rpc.rpc_sync("worker1", call_back_and_wait, args=("worker0",))
+
+
+class Leaves(Pair):
+    """Goes to another working folder as soon as it can."""
+
+    folder: str = ""
+
+    def setup(self, world: World) -> None:
+        os.makedirs(self.folder, exist_ok=True)  # noqa: PTH103
+        os.chdir(self.folder)
+
+
 class ServerAborts(Pair):
     def step(self, world: World) -> None:
         rpc.rpc_sync("worker1", abort)

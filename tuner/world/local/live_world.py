@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import psutil
 
 from tuner.files import written_atomically
 from tuner.world.launcher import WorldOrder
+from tuner.world.local.processes import end_process
 from tuner.world.measurement import Failure, Measurement, RankUsage
 from tuner.world.postmortem import RankRecord, root_cause, starvation
 
@@ -55,24 +55,6 @@ class LiveRank:
             self.open = False
             return None
         return message
-
-
-def end_process(process: ForkServerProcess) -> None:
-    """Kill a process, and whatever it has started, if anything of it is left; wait for its end."""
-    if (pid := process.pid) is None:
-        return
-    descendants = []
-    if process.exitcode is None:
-        with suppress(psutil.Error):
-            descendants = psutil.Process(pid).children(recursive=True)
-        # At its very start a process is in no group of its own.
-        process.kill()
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
-    for descendant in descendants:
-        with suppress(psutil.Error):
-            descendant.kill()
-    process.join()
 
 
 class LiveWorld:

@@ -32,7 +32,7 @@ from workloads.registry import load_workload
 
 
 class _Parent:
-    """The line to the launcher: JSON messages; a thread of its own answers probes at any time."""
+    """The line to the launcher: JSON messages. A thread of its own answers probes at any time."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -59,17 +59,27 @@ class _Parent:
             return self._arrived[kind]
 
     def _listen(self) -> None:
-        with suppress(EOFError, OSError):
-            while True:
-                message = orjson.loads(self._connection.recv_bytes())
-                if message["kind"] == "probe":
-                    self.send("state", steps_done=self.steps_done, **probe.rpc_state())
-                else:
-                    with self._arrival:
-                        self._arrived[message["kind"]] = message
-                        self._arrival.notify_all()
-        # The launcher is gone, or has let go of this world: nothing of it may stay.
-        os.killpg(0, signal.SIGKILL)
+        try:
+            with suppress(EOFError, OSError):
+                while True:
+                    self._take(orjson.loads(self._connection.recv_bytes()))
+        finally:
+            # The launcher is gone, or has let go of this world: nothing of it may stay.
+            os.killpg(0, signal.SIGKILL)
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if message["kind"] != "probe":
+            with self._arrival:
+                self._arrived[message["kind"]] = message
+                self._arrival.notify_all()
+            return
+        try:
+            state = probe.rpc_state()
+        except Exception:
+            # Only an answer is lost: without this thread the rank would outlive its launcher.
+            traceback.print_exc()
+            return
+        self.send("state", steps_done=self.steps_done, **state)
 
 
 def run_rank(task: RankTask, connection: Connection) -> None:

@@ -24,6 +24,8 @@ class RankTask:
     steps: int | None
     min_time_s: float
     trace: TraceOrder | None
+    folder: Path
+    """The working folder that the process starts in."""
     scratch: Path
     """The world's own folder: rendezvous file, captured output, stacks."""
 

@@ -1,0 +1,110 @@
+"""Folders where a person has a `workloads` or a `tuner` of their own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.world
+
+ROOT = Path(__file__).parents[3]
+RPC_TUNER = Path(sys.executable).with_name("rpc-tuner")
+PYTHON = Path(sys.executable)
+
+OWN = """
+from tuner import Rank, Workload
+
+class Own(Workload):
+    def ranks(self):
+        return [Rank("worker0", "caller")]
+
+    def step(self, world):
+        pass
+"""
+
+# No main guard, and no file of its own: what a notebook does.
+ONE_WORLD = """
+from tests.fakes import order
+from tuner.world.local.launcher import LocalLauncher
+with LocalLauncher() as launcher:
+    print(launcher.run(order(launcher.describe("own.py:Own", {}), steps=2)).kind)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a workload, and a package `workloads` of another's."""
+    (tmp_path / "own.py").write_text(OWN)
+    package = tmp_path / "workloads"
+    package.mkdir()
+    (package / "__init__.py").write_text("MINE = 1\n")
+    (package / "mine.py").write_text(OWN)
+    return tmp_path
+
+
+def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_the_console_script_searches_beside_a_workloads_and_a_tuner(folder: Path) -> None:
+    (folder / "tuner.py").write_text("raise RuntimeError('not this one')\n")
+    quick = ["--space", "num_worker_threads=1", "--max-blocks", "1", "--min-time", "0.02s"]
+    done = run(folder, RPC_TUNER, "search", "--workload", "own.py:Own", *quick)
+    assert done.returncode == 0, done.stderr
+    assert "rpc.TensorPipeRpcBackendOptions(" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["workloads/__init__.py", "workloads.py"])
+def test_a_world_runs_where_the_current_folder_comes_first(folder: Path, name: str) -> None:
+    if name == "workloads.py":
+        (folder / "workloads").rename(folder / "others")
+        (folder / name).write_text("MINE = 1\n")
+    done = run(folder, PYTHON, "-c", ONE_WORLD)
+    assert done.stdout == "measurement\n", done.stderr
+
+
+def test_the_module_finds_the_shipped_workloads_where_the_current_folder_comes_first(
+    folder: Path,
+) -> None:
+    done = run(folder, PYTHON, "-m", "tuner.search", "--list-workloads", "--json")
+    assert done.returncode == 0, done.stderr
+    assert '"parameter_server"' in done.stdout
+
+
+def test_a_workload_in_a_package_of_that_name_is_told_what_hides_it(folder: Path) -> None:
+    done = run(folder, RPC_TUNER, "search", "--workload", "workloads.mine:Own")
+    assert done.returncode == 2
+    assert (
+        f"rpc-tuner has a package workloads of its own, which hides {folder}/workloads: rename "
+        "that one"
+    ) in " ".join(done.stderr.split())
+
+
+def test_the_contract_can_be_imported_from_tuner_everywhere(folder: Path) -> None:
+    script = (
+        "import tuner\n"
+        "names = 'Rank', 'Workload', 'WorkloadError', 'World'\n"
+        "ours = [getattr(tuner, name) for name in names]\n"
+        "import workloads\n"
+        "assert [getattr(workloads, name) for name in names] == ours\n"
+        "print(*(each.__name__ for each in ours))\n"
+    )
+    done = run(folder, PYTHON, "-c", script)
+    assert done.stdout == "Rank Workload WorkloadError World\n", done.stderr
+
+
+def test_a_workloads_that_is_imported_already_is_told(folder: Path) -> None:
+    done = run(folder, PYTHON, "-c", "import workloads\nfrom tuner import Rank")
+    assert done.returncode == 1
+    assert f"ImportError: rpc-tuner needs its own package workloads, and {folder}/workloads" in (
+        done.stderr
+    )
