@@ -1,5 +1,4 @@
 import sys
-from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -8,15 +7,6 @@ import torch
 from torch import nn
 
 from workloads.models import CLASSES, ResidualBlock, make_batches, make_model, missing_library
-
-
-@pytest.fixture(autouse=True)
-def one_intra_op_thread() -> Iterator[None]:
-    """As in a world: two would wait for each other wherever the cores are busy."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def torchvision(monkeypatch: pytest.MonkeyPatch, resnet50: type[nn.Module]) -> None:

@@ -30,6 +30,7 @@ from tests.fakes import order
 from tuner.world.local.launcher import LocalLauncher
 with LocalLauncher() as launcher:
     print(launcher.run(order(launcher.describe("own.py:Own", {}), steps=2)).kind)
+    launcher.describe("workloads.mine:Own", {})
 """
 
 
@@ -55,38 +56,39 @@ def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_console_script_searches_beside_a_workloads_and_a_tuner(folder: Path) -> None:
-    (folder / "tuner.py").write_text("raise RuntimeError('not this one')\n")
-    quick = ["--space", "num_worker_threads=1", "--max-blocks", "1", "--min-time", "0.02s"]
-    done = run(folder, RPC_TUNER, "search", "--workload", "own.py:Own", *quick)
-    assert done.returncode == 0, done.stderr
-    assert "rpc.TensorPipeRpcBackendOptions(" in done.stdout
-
-
-@pytest.mark.parametrize("name", ["workloads/__init__.py", "workloads.py"])
-def test_a_world_runs_where_the_current_folder_comes_first(folder: Path, name: str) -> None:
-    if name == "workloads.py":
-        (folder / "workloads").rename(folder / "others")
-        (folder / name).write_text("MINE = 1\n")
-    done = run(folder, PYTHON, "-c", ONE_WORLD)
+def what_a_world_says(folder: Path, hidden: str, *command: str | Path) -> None:
+    """The command runs ONE_WORLD: the world is measured, and what is hidden is told."""
+    done = run(folder, *command)
     assert done.stdout == "measurement\n", done.stderr
+    assert (
+        f"rpc-tuner has a package workloads of its own, which hides {folder}/{hidden}: rename that "
+        "one"
+    ) in done.stderr
 
 
-def test_the_module_finds_the_shipped_workloads_where_the_current_folder_comes_first(
-    folder: Path,
+def test_a_world_runs_where_the_current_folder_comes_first(folder: Path) -> None:
+    what_a_world_says(folder, "workloads", PYTHON, "-c", ONE_WORLD)
+
+
+def test_a_world_runs_where_the_current_folder_is_not_looked_in(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    done = run(folder, PYTHON, "-m", "tuner.search", "--list-workloads", "--json")
+    """As for a console script, which may stand beside a `tuner` of a person's own."""
+    (folder / "tuner.py").write_text("raise RuntimeError('not this one')\n")
+    (folder / "workloads").rename(folder / "others")
+    (folder / "workloads.py").write_text("MINE = 1\n")
+    script = tmp_path_factory.mktemp("bin") / "script"
+    script.write_text(ONE_WORLD)
+    what_a_world_says(folder, "workloads.py", PYTHON, script)
+
+
+@pytest.mark.parametrize("command", [[RPC_TUNER, "search"], [PYTHON, "-m", "tuner.search"]])
+def test_the_commands_find_the_shipped_workloads(folder: Path, command: list[str | Path]) -> None:
+    if RPC_TUNER in command:
+        (folder / "tuner.py").write_text("raise RuntimeError('not this one')\n")
+    done = run(folder, *command, "--list-workloads", "--json")
     assert done.returncode == 0, done.stderr
     assert '"parameter_server"' in done.stdout
-
-
-def test_a_workload_in_a_package_of_that_name_is_told_what_hides_it(folder: Path) -> None:
-    done = run(folder, RPC_TUNER, "search", "--workload", "workloads.mine:Own")
-    assert done.returncode == 2
-    assert (
-        f"rpc-tuner has a package workloads of its own, which hides {folder}/workloads: rename "
-        "that one"
-    ) in " ".join(done.stderr.split())
 
 
 def test_the_contract_can_be_imported_from_tuner_everywhere(folder: Path) -> None:

@@ -17,6 +17,10 @@ def call_back(name: str) -> float:
     return float(rpc.rpc_sync(name, time.time))
 
 
+def call_back_by_rref(name: str) -> float:
+    return float(rpc.remote(name, time.time).to_here())
+
+
 def abort() -> None:
     os.abort()
 
@@ -38,6 +42,13 @@ class Nested(Pair):
 
     def step(self, world: World) -> None:
         rpc.rpc_sync("worker1", call_back, args=("worker0",))
+
+
+class NestedByRRef(Pair):
+    """The same, by way of a remote reference."""
+
+    def step(self, world: World) -> None:
+        rpc.rpc_sync("worker1", call_back_by_rref, args=("worker0",))
 
 
 class Gate:
@@ -122,7 +133,7 @@ class LeavesAChild(Pair):
 
 
 class Burns(Pair):
-    """Keeps rank 0 on one core for each step, and the server asleep."""
+    """Keeps rank 0 on one CPU for each step, and the server asleep."""
 
     def step(self, world: World) -> None:
         until = time.perf_counter() + 0.02
