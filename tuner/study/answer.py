@@ -12,10 +12,11 @@ import pandas as pd
 from tuner.decide.statistics import Interval, interval
 from tuner.decide.verdict_kind import VerdictKind
 from tuner.plan.config import Config
+from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.conclusion import Conclusion
 from tuner.study.log import BASELINE, StudyLog
-from tuner.study.records import OBJECTIVES, Objective, Phase, objective_value
+from tuner.study.records import Phase
 from tuner.world.environment import Environment
 from tuner.world.measurement import CallPart, Failure, Measurement, Quantiles
 
@@ -203,7 +204,7 @@ def study_answer(
         study=log.plan.name,
         plan=log.plan,
         environment=environment,
-        objective=OBJECTIVES[log.plan.measuring.objective],
+        objective=log.plan.measuring.objective,
         baseline=log.configs[BASELINE],
         best=None if conclusion is None else log.configs[conclusion.best],
         verdict=None if conclusion is None else conclusion.kind,
@@ -226,7 +227,7 @@ def _observations(log: StudyLog) -> Iterator[Observation]:
     objective = log.plan.measuring.objective
     for record in log.records:
         if record.phase in ("race", "confirmation") and isinstance(record.outcome, Measurement):
-            value = objective_value(objective, record.outcome)
+            value = objective.value(record.outcome)
             yield Observation(record.trial, record.block, record.phase, value)
 
 

@@ -14,9 +14,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.study.records import (
     Phase,
     Record,
-    cpu_ms_per_step,
     log_matrix,
-    objective_value,
 )
 from tuner.world.measurement import Failure, Measurement
 
@@ -114,7 +112,7 @@ class StudyLog:
     def values(self, trial: int) -> list[float]:
         """The objective in each world of a trial, in the objective's unit."""
         objective = self.plan.measuring.objective
-        return [objective_value(objective, measured) for measured in self.samples(trial)]
+        return [objective.value(measured) for measured in self.samples(trial)]
 
     def value(self, trial: int) -> float | None:
         """The typical objective of a trial, in its unit: a trimmed mean of logarithms."""
@@ -145,7 +143,7 @@ class StudyLog:
         costs = np.full(len(self.configs), np.nan)
         for trial in range(len(self.configs)):
             if measured := self.samples(trial):
-                per_step = [max(cpu_ms_per_step(each), 1e-9) for each in measured]
+                per_step = [max(each.cpu_ms_per_step, 1e-9) for each in measured]
                 costs[trial] = np.median(np.log(per_step))
         return costs
 
@@ -178,7 +176,7 @@ class StudyLog:
         return {
             "samples": count,
             "cpu_cores": sum(each.cpu_cores for each in measured) / count,
-            "cpu_ms_per_step": sum(map(cpu_ms_per_step, measured)) / count,
+            "cpu_ms_per_step": sum(each.cpu_ms_per_step for each in measured) / count,
             "peak_rss_mb": max(each.peak_rss_mb for each in measured),
             **self._trace_numbers(trial),
         }
