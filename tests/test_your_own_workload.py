@@ -1,4 +1,4 @@
-"""What docs/your-own-workload.md tells a person to do is done here, word for word."""
+"""Does what docs/your-own-workload.md tells a person to do, word for word."""
 
 import re
 import shlex
@@ -68,7 +68,7 @@ def test_the_first_command_of_the_page_answers(folder: Path) -> None:
 def test_the_other_commands_of_the_page_answer(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The workload is really described; its worlds are fakes, as the first command's were not."""
+    """The workload is really described; its worlds are fakes."""
     fake = FakeLauncher()
     monkeypatch.setattr(LocalLauncher, "run", lambda self, order: fake.run(order))
     monkeypatch.chdir(folder)

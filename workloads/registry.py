@@ -47,7 +47,7 @@ def load_workload(reference: str) -> type[Workload]:
     except WorkloadError:
         raise
     except Exception as error:
-        # Whatever the person's module raises on import is theirs to repair, so it is told.
+        # Whatever the person's module raises on import, they can repair it if they know it.
         detail = f"{type(error).__name__}: {error}{_hidden(error)}"
         raise WorkloadError([f"cannot import {where}: {detail}"]) from error
     found = getattr(module, class_name, None)
@@ -80,7 +80,7 @@ def _look_in(folder: Path) -> None:
 
 
 def _hidden(error: Exception) -> str:
-    """Where the person's module was not found since a package of ours has its name: that."""
+    """The sentence's end where a package of ours hides the person's of that name; else empty."""
     name = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
     if name not in OUR_PACKAGES or name not in sys.modules:
         return ""

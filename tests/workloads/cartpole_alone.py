@@ -12,7 +12,7 @@ def world_of(workload: CartPole) -> World:
 
 
 class Alone:
-    """The job in one process: the observers play one after the other."""
+    """The same in one process: the observers play one after the other."""
 
     def __init__(self, workload: CartPole) -> None:
         self.workload = workload

@@ -1,4 +1,4 @@
-"""Copies of the CartPole solver: with a fault in each, and one that leaves its history.
+"""Copies of the CartPole solver: some with a fault, and one that leaves its history.
 
 The processes of a world import this module: it imports nothing that only tests need.
 """
@@ -25,7 +25,7 @@ class SwappingAgent(Agent):
 
 
 class MisnotingAgent(Agent):
-    """Notes another action than the one it gives, once in an episode."""
+    """Once in an episode, notes another action than it gives."""
 
     def select_action(self, observer: int, state: State) -> int:
         action = super().select_action(observer, state)
@@ -42,10 +42,10 @@ class IdleAdam(Adam):
 
 
 class WithFault(CartPole):
-    """A name of one of its modules means something else, in every process of the world."""
+    """Has a name in one of its modules replaced, in every process of the world."""
 
     fault: ClassVar[tuple[ModuleType, str, object]]
-    """A module, a name in it, and what that means here."""
+    """A module, a name in it, and what replaces it."""
 
     def setup(self, world: World) -> None:
         module, name, value = self.fault
@@ -69,7 +69,7 @@ class Recorded(CartPole):
     """Leaves its agent's history in a file."""
 
     path: str = ""
-    """Of the file."""
+    """Path of the file."""
 
     def setup(self, world: World) -> None:
         super().setup(world)

@@ -44,7 +44,7 @@ class OneBitFlipped(Payload):
 
 
 def skip_one(route: tuple[str, ...], call: int) -> tuple[int, tuple[str, ...]]:
-    """The first server calls on past its neighbour."""
+    """The first server skips its neighbour."""
     return call_on(route[1:], call)
 
 
@@ -70,7 +70,7 @@ class SharedGenerator(UdfSleep):
 
 
 class NoSleep(UdfSleep):
-    """The server computes at once."""
+    """The server computes without sleeping first."""
 
     def step(self, world: World) -> None:
         asked_ms, self.sleep_ms = self.sleep_ms, 0
@@ -79,7 +79,7 @@ class NoSleep(UdfSleep):
 
 
 def with_neighbours_answer(caller: int, number: int) -> int:
-    """The answers of calls 0 and 1 are swapped, those of 2 and 3, ..."""
+    """The answers of calls 0 and 1 are swapped, those of 2 and 3, and so on."""
     return no_op(caller, number) ^ 1
 
 
@@ -90,7 +90,7 @@ class AnswersSwapped(Light):
 
 
 class OneCallsOneOnly(Light):
-    """The last process makes as many calls as it should, all to one other."""
+    """The last process makes as many calls as it should, but all to one process."""
 
     def setup(self, world: World) -> None:
         super().setup(world)

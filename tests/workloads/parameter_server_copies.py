@@ -87,7 +87,7 @@ class Stale(WithServer):
 
 
 class ComparedWithOneProcess(ParameterServer):
-    """Its check computes the whole training again, here."""
+    """Its check repeats the whole training in one process."""
 
     def setup(self, world: World) -> None:
         super().setup(world)
@@ -109,7 +109,7 @@ class ComparedWithOneProcess(ParameterServer):
 
 
 class RecordingServer(FaultyServer):
-    """Has no fault, and notes whose gradients came in what order."""
+    """Has no fault, and notes the order in which gradients came."""
 
     def __init__(self, fine: Server) -> None:
         super().__init__(fine)
@@ -121,7 +121,7 @@ class RecordingServer(FaultyServer):
 
 
 def trained_on_averages(workload: ParameterServer, seed: int, updates: int) -> list[Tensor]:
-    """Plain training on the batches of all trainers at once, by PyTorch's own optimizer."""
+    """Train on the batches of all trainers together, with PyTorch's own optimizer."""
     model = make_model(workload.model, seed)
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     ranks = range(1, workload.trainers + 1)
@@ -137,7 +137,7 @@ def trained_on_averages(workload: ParameterServer, seed: int, updates: int) -> l
 def trained_in_order(
     workload: ParameterServer, seed: int, reporters: Sequence[str]
 ) -> list[Tensor]:
-    """Training by gradients of one trainer after the other, each of the model it got last."""
+    """Train on one trainer's gradients after the other's, each of the model that it got last."""
     parameters = [p.detach().clone() for p in make_model(workload.model, seed).parameters()]
     models = {rank.name: make_model(workload.model, seed) for rank in workload.ranks()[1:]}
     batches = {name: workload.batches(seed, rank) for rank, name in enumerate(models, start=1)}

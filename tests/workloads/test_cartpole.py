@@ -120,13 +120,13 @@ def test_wrong_options_are_refused() -> None:
     )
 
 
-def test_a_gpu_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_is_not_there_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(WorkloadError, match="device is cuda, and PyTorch finds no GPU"):
         CartPole(device="cuda")
 
 
-def test_gymnasium_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gymnasium_that_is_not_there_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cartpole, "gymnasium", None)
     with pytest.raises(WorkloadError) as raised:
         CartPole()

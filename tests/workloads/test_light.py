@@ -25,7 +25,7 @@ class TestLight(WorkloadContract):
 
 
 class FakeCalls:
-    """Futures that are answered when they are awaited, and who has been in flight meanwhile."""
+    """Futures that are answered when they are awaited; counts how many are in flight."""
 
     def __init__(self, numbers: int) -> None:
         self.numbers = numbers
@@ -54,7 +54,7 @@ class FakeFuture(Future[int]):
 
 
 @pytest.mark.parametrize(("numbers", "at_once"), [(10, 1), (10, 3), (10, 10), (2, 10), (0, 1)])
-def test_as_many_calls_are_in_flight_as_may_be(numbers: int, at_once: int) -> None:
+def test_as_many_calls_are_in_flight_as_are_allowed(numbers: int, at_once: int) -> None:
     calls = FakeCalls(numbers)
     assert list(answers(calls, at_once)) == [(number, 2 * number) for number in range(numbers)]
     assert calls.most_in_flight == min(numbers, at_once)
@@ -75,7 +75,7 @@ def world_of(size: int, rank: int = 0) -> World:
 
 
 def at_once(count: int, func: Callable[[], None]) -> None:
-    """Run it in so many threads, which the interpreter switches as often as it can."""
+    """Run `func` in `count` threads, which the interpreter switches as often as it can."""
     threads = [threading.Thread(target=func) for _ in range(count)]
     interval_s = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -88,7 +88,7 @@ def at_once(count: int, func: Callable[[], None]) -> None:
         sys.setswitchinterval(interval_s)
 
 
-def test_no_call_is_lost_that_many_threads_count_at_once(peer: light.Peer) -> None:
+def test_no_call_is_lost_when_many_threads_count(peer: light.Peer) -> None:
     def serve() -> None:
         for number in range(1000):
             no_op(0, number)
@@ -137,7 +137,7 @@ def test_answers_of_other_calls_are_counted(
 
 
 def served(monkeypatch: pytest.MonkeyPatch, counts: dict[str, list[int]]) -> Light:
-    """A workload after two steps, with what the servers say that they have served."""
+    """A workload after two steps; `counts` is what each server says it has served."""
     monkeypatch.setattr(rpc, "rpc_sync", lambda name, func: counts[name])
     workload = Light(calls=4, world_size=2)
     workload._steps = 2

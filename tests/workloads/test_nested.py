@@ -49,7 +49,7 @@ def test_right_answers_pass_the_check() -> None:
     answered().check(WORLD)
 
 
-def test_the_world_is_as_deep_as_asked() -> None:
+def test_a_world_has_as_many_servers_as_asked() -> None:
     assert Nested(depth=4).ranks() == [
         Rank("worker0", "caller"),
         *(Rank(f"worker{rank}", "server") for rank in range(1, 5)),

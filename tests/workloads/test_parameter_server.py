@@ -60,7 +60,7 @@ def test_options_out_of_their_limits_are_refused() -> None:
     )
 
 
-def test_what_cannot_be_had_here_is_told_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_had_here_is_reported_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torchvision", None)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(WorkloadError) as raised:

@@ -89,7 +89,7 @@ def test_right_training_passes_the_check(batch: bool) -> None:
         (change_the_last_receivers_model, "the model of trainer2 is not that of the last update"),
     ],
 )
-def test_what_went_wrong_is_told(spoil: Spoil, message: str, batch: bool) -> None:
+def test_what_went_wrong_is_reported(spoil: Spoil, message: str, batch: bool) -> None:
     server, done = trained(batch)
     spoil(server, done)
     with pytest.raises(AssertionError, match=message):
@@ -97,7 +97,7 @@ def test_what_went_wrong_is_told(spoil: Spoil, message: str, batch: bool) -> Non
 
 
 def test_one_lost_gradient_shows_even_after_many_updates() -> None:
-    """Rounding grows with the number of updates; it must not come to hide what is looked for."""
+    """Rounding grows with the number of updates; it must not hide a lost gradient."""
     server, done = trained(batch=False)
     server.updates = 2 * 2000
     model = make_model("small", 3)

@@ -1,4 +1,4 @@
-"""The parameter server's own part, in one process: what it makes of the gradients it gets."""
+"""What the parameter server does with gradients, in one process."""
 
 import sys
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from workloads.parameter_server import Server, checksum
 
 @pytest.fixture
 def many_switches() -> Iterator[None]:
-    """Threads take turns as often as Python can have them."""
+    """The interpreter switches threads as often as it can."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -24,7 +24,7 @@ TRAINERS = tuple(f"trainer{number}" for number in range(1, 17))
 
 
 def server_of(trainers: int) -> Server:
-    """Whole numbers, so that every sum is exact: in whatever order, one result."""
+    """Whole numbers: every sum is exact, and the order does not matter."""
     return Server([torch.zeros(50), torch.zeros(3)], TRAINERS[:trainers], learning_rate=1.0)
 
 

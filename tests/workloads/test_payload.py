@@ -31,7 +31,7 @@ def test_right_echoes_pass_the_check() -> None:
 
 
 @pytest.mark.parametrize("tensors", [1, 4])
-def test_a_payload_has_its_megabytes_in_so_many_tensors(tensors: int) -> None:
+def test_a_payload_is_split_into_tensors(tensors: int) -> None:
     workload = Payload(megabytes=4, calls=1, tensors=tensors)
     workload.setup(WORLD)
     (payload,) = workload._payloads
@@ -105,7 +105,7 @@ def test_a_tensor_of_another_kind_is_noticed() -> None:
         workload.check(WORLD)
 
 
-def test_equal_numbers_of_other_bytes_are_noticed() -> None:
+def test_equal_numbers_with_other_bytes_are_noticed() -> None:
     workload = answered()
     workload._payloads[2][1][7] = 0.0
     workload._echoes[2][1][7] = -0.0
@@ -136,6 +136,6 @@ def test_tensors_without_an_element_are_refused() -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there_is_told() -> None:
+def test_a_gpu_that_is_not_there_is_reported() -> None:
     with pytest.raises(WorkloadError, match="option device is cuda, and PyTorch finds no GPU"):
         Payload(device="cuda")

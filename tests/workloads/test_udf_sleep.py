@@ -75,7 +75,7 @@ def test_a_result_of_another_call_is_noticed() -> None:
         answered().check(replace(WORLD, seed=4))
 
 
-def test_a_sum_in_the_place_of_the_product_is_noticed() -> None:
+def test_a_sum_in_place_of_the_product_is_noticed() -> None:
     workload = answered()
     total, product = workload._results[-1]
     workload._results[-1] = product, total
@@ -107,6 +107,6 @@ def test_bad_options_are_refused_together() -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there_is_told() -> None:
+def test_a_gpu_that_is_not_there_is_reported() -> None:
     with pytest.raises(WorkloadError, match="option device is cuda, and PyTorch finds no GPU"):
         UdfSleep(device="cuda")

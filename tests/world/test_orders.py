@@ -1,4 +1,4 @@
-"""What an order of a world holds, whoever carries it out."""
+"""Orders of worlds, whatever the launcher."""
 
 from pathlib import Path
 

@@ -11,7 +11,7 @@ from tuner.cpus import usable_cpus
 
 
 class Environment(BaseModel):
-    """What a study's numbers depend on, besides the plan."""
+    """What a study's numbers depend on beside its plan."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -25,7 +25,7 @@ class Environment(BaseModel):
 
     @classmethod
     def here(cls) -> "Environment":
-        """The environment of this process, told without importing torch."""
+        """The environment of this process; torch is not imported for it."""
         try:
             torch = version("torch")
         except PackageNotFoundError:

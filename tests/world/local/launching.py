@@ -10,7 +10,7 @@ from tuner.world.local.launcher import LocalLauncher
 
 @pytest.fixture(scope="module")
 def launcher() -> Iterator[LocalLauncher]:
-    """Worlds that are done in an instant are asked early what holds them up."""
+    """Worlds that last a fraction of a second are probed early."""
     with pytest.MonkeyPatch.context() as patch, LocalLauncher() as running:
         patch.setattr(live_world, "PROBE_AFTER_S", 0.5)
         patch.setattr(live_world, "PROBE_EVERY_S", 0.2)

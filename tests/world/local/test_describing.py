@@ -1,4 +1,4 @@
-"""What a launcher says of a workload, in whatever way its module goes wrong."""
+"""What a launcher says of a workload, and of a module that goes wrong."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ TROUBLES = Path(__file__).with_name("troubles.py")
         ("call_back", "has no class call_back"),
     ],
 )
-def test_mistakes_in_a_workload_are_told(
+def test_mistakes_in_a_workload_are_reported(
     launcher: LocalLauncher, workload: str, problem: str
 ) -> None:
     with pytest.raises(UsageError) as raised:
@@ -64,7 +64,9 @@ def test_what_a_module_prints_on_import_stays_off_stdout(tmp_path: Path) -> None
     assert "hello" in done.stderr
 
 
-def test_a_module_that_ends_the_process_is_told(launcher: LocalLauncher, tmp_path: Path) -> None:
+def test_a_module_that_ends_the_process_is_reported(
+    launcher: LocalLauncher, tmp_path: Path
+) -> None:
     module = tmp_path / "quitter.py"
     module.write_text("import os\nos._exit(7)\n")
     with pytest.raises(UsageError, match=r"ended without an answer \(exit code 7\)"):
@@ -80,7 +82,7 @@ def test_files_are_named_from_the_folder_that_the_program_is_in_now(
     assert isinstance(launcher.run(order(spec)), Measurement)
 
 
-def test_an_import_that_takes_too_long_is_ended_and_told(
+def test_an_import_that_takes_too_long_is_ended_and_reported(
     launcher: LocalLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = tmp_path / "slow.py"
@@ -96,7 +98,7 @@ def test_an_import_that_takes_too_long_is_ended_and_told(
     )
 
 
-def test_a_catalogue_that_takes_too_long_is_ended_and_told(
+def test_a_catalogue_that_takes_too_long_is_ended_and_reported(
     launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "DESCRIBE_DEADLINE_S", 0.0)

@@ -1,4 +1,4 @@
-"""Real worlds: what the local launcher does when all goes well, and when it does not."""
+"""What the local launcher does with real worlds, good ones and bad ones."""
 
 import os
 import signal
@@ -130,7 +130,7 @@ def test_a_wrong_answer_is_a_failure(launcher: LocalLauncher) -> None:
     assert "Traceback" in found.detail
 
 
-def test_a_bare_assert_is_told_by_its_line(launcher: LocalLauncher) -> None:
+def test_a_bare_assert_is_reported_by_its_line(launcher: LocalLauncher) -> None:
     found = failure(run(launcher, "BareAssert"))
     assert found.message.startswith("worker0 failed first, in check: AssertionError: troubles.py:")
     assert found.message.endswith(": assert self.steps < 0")
@@ -163,7 +163,7 @@ def test_a_child_of_a_rank_does_not_outlive_the_world(
     assert _gone(child, within_s=5)
 
 
-def test_cpu_time_is_that_of_the_min_time(launcher: LocalLauncher) -> None:
+def test_cpu_time_is_that_of_the_timed_steps(launcher: LocalLauncher) -> None:
     outcome = run(launcher, "Burns", transports=["uv"])
     assert isinstance(outcome, Measurement)
     burner, sleeper = outcome.ranks
@@ -212,7 +212,7 @@ def test_no_process_outlives_a_killed_search(tmp_path: Path) -> None:
 
 
 def _gone(pid: int, within_s: float) -> bool:
-    """Whether the process ends in time; a zombie that nobody collects here has ended, too."""
+    """Whether the process ends in time; a zombie has ended too."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         try:

@@ -24,7 +24,7 @@ class Own(Workload):
         pass
 """
 
-# No main guard, and no file of its own: what a notebook does.
+# Without a main guard.
 ONE_WORLD = """
 from tests.fakes import order
 from tuner.world.local.launcher import LocalLauncher
@@ -36,7 +36,7 @@ with LocalLauncher() as launcher:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a workload, and a package `workloads` of another's."""
+    """A folder with a workload, and with a package `workloads` that is not ours."""
     (tmp_path / "own.py").write_text(OWN)
     package = tmp_path / "workloads"
     package.mkdir()
@@ -56,8 +56,8 @@ def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def what_a_world_says(folder: Path, hidden: str, *command: str | Path) -> None:
-    """The command runs ONE_WORLD: the world is measured, and what is hidden is told."""
+def check_one_world(folder: Path, hidden: str, *command: str | Path) -> None:
+    """The command runs ONE_WORLD: the world is measured, and the hidden module is reported."""
     done = run(folder, *command)
     assert done.stdout == "measurement\n", done.stderr
     assert (
@@ -67,19 +67,19 @@ def what_a_world_says(folder: Path, hidden: str, *command: str | Path) -> None:
 
 
 def test_a_world_runs_where_the_current_folder_comes_first(folder: Path) -> None:
-    what_a_world_says(folder, "workloads", PYTHON, "-c", ONE_WORLD)
+    check_one_world(folder, "workloads", PYTHON, "-c", ONE_WORLD)
 
 
 def test_a_world_runs_where_the_current_folder_is_not_looked_in(
     folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """As for a console script, which may stand beside a `tuner` of a person's own."""
+    """As for a console script, in a folder with a `tuner` of a person's own."""
     (folder / "tuner.py").write_text("raise RuntimeError('not this one')\n")
     (folder / "workloads").rename(folder / "others")
     (folder / "workloads.py").write_text("MINE = 1\n")
     script = tmp_path_factory.mktemp("bin") / "script"
     script.write_text(ONE_WORLD)
-    what_a_world_says(folder, "workloads.py", PYTHON, script)
+    check_one_world(folder, "workloads.py", PYTHON, script)
 
 
 @pytest.mark.parametrize("command", [[RPC_TUNER, "search"], [PYTHON, "-m", "tuner.search"]])
@@ -104,7 +104,7 @@ def test_the_contract_can_be_imported_from_tuner_everywhere(folder: Path) -> Non
     assert done.stdout == "Rank Workload WorkloadError World\n", done.stderr
 
 
-def test_a_workloads_that_is_imported_already_is_told(folder: Path) -> None:
+def test_a_workloads_that_is_imported_already_is_reported(folder: Path) -> None:
     done = run(folder, PYTHON, "-c", "import workloads\nfrom tuner import Rank")
     assert done.returncode == 1
     assert f"ImportError: rpc-tuner needs its own package workloads, and {folder}/workloads" in (

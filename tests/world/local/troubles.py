@@ -1,4 +1,4 @@
-"""Workloads that go wrong, each in its own way; run by the local launcher's tests."""
+"""Workloads for the local launcher's tests; most go wrong, each in its own way."""
 
 import os
 import subprocess
@@ -121,7 +121,7 @@ class TeardownHangs(Pair):
 
 
 class LeavesAChild(Pair):
-    """Starts a process that outlives it, unless somebody ends it."""
+    """Starts a process that nobody but the launcher ends."""
 
     pid_file: str = ""
 

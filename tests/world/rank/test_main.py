@@ -1,4 +1,4 @@
-"""The line from a rank to the launcher."""
+"""The connection from a rank to the launcher."""
 
 import multiprocessing
 import os

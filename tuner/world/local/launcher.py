@@ -20,7 +20,7 @@ from tuner.world.measurement import Failure, Measurement
 from tuner.world.rank.entry import start_describing, start_listing, start_rank
 from tuner.world.rank.task import RankTask
 
-# Importing torch, and then whatever the person's module imports, on a cold disk.
+# Enough to import torch, and what the workload's module needs, from a cold disk.
 DESCRIBE_DEADLINE_S = 120.0
 
 

@@ -1,6 +1,6 @@
 """The functions that a new process starts in.
 
-The launcher names them without importing torch; the process that runs them has it preloaded.
+The launcher names them without importing torch; the process that runs them has imported it.
 """
 
 import ctypes
@@ -23,10 +23,9 @@ RESTORED = "RPC_TUNER_RESTORED"
 def leave_with_parent() -> None:
     """Put this process in a group of its own, and have the kernel end it with its parent.
 
-    A process group: a Ctrl-C at the terminal is the launcher's to handle, and whatever this
-    process starts can be ended with it. Not a session: the kernel shares CPU time among sessions
-    first (autogroup), and a busy-polling peer in another session would take a whole CPU from the
-    one that works.
+    A process group keeps a Ctrl-C at the terminal for the launcher, and lets it end whatever this
+    process starts. A session would distort the measurement: the kernel shares CPU time among
+    sessions first (autogroup), so a peer that polls would take a whole CPU from one that works.
     """
     os.setpgid(0, 0)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -69,6 +68,6 @@ def _settle_in(folder: Path) -> None:
 
 
 def _print_to_stderr() -> None:
-    """What a workload's module prints must not mix with the command's answer."""
+    """Keep what a workload's module prints apart from the command's answer."""
     os.dup2(2, 1)
     sys.stdout = sys.stderr

@@ -1,4 +1,4 @@
-"""Runs in every process of a world: initialise, do the workload's part, report, shut down."""
+"""Runs in every process of a world: initialises RPC, runs the workload, reports, shuts down."""
 
 import faulthandler
 import io
@@ -83,7 +83,7 @@ class _Parent:
 
 
 def run_rank(task: RankTask, connection: Connection) -> None:
-    """The whole life of one rank. Never returns on failure: it reports, and waits for its end."""
+    """Run one rank. After a failure it reports that, and waits to be ended."""
     _isolate(task)
     parent = _Parent(connection)
     try:
@@ -181,7 +181,7 @@ def _isolate(task: RankTask) -> None:
 
 
 def _one_line(error: BaseException) -> str:
-    """The error and its message; where it has none, as a bare assert, the line that raised it."""
+    """The error and its message; without one, as of a bare assert, the line that raised it."""
     message = str(error).strip()
     frames = traceback.extract_tb(error.__traceback__)
     if not message and frames:

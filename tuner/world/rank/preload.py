@@ -1,6 +1,6 @@
-"""Imported once by the forkserver, so that no rank pays for it: torch, and what its RPC loads late.
+"""Imported once by the forkserver, so that no rank has to: torch, and what its RPC loads late.
 
-Nothing here may start a thread or run an operator: both do not survive a fork.
+Nothing here may start a thread or run an operator: neither survives a fork.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""Whether a thread waits for the answer to a call, told from the expression that it evaluates.
+"""Whether a thread waits for the answer to a call, judged by the expression that it evaluates.
 
 `wait` of a future and `to_here` of an RRef are C++, so the thread has no frame in them. Its
 innermost Python frame tells which call of the source it is in, and of which object. Objects are
