@@ -213,7 +213,7 @@ def test_a_search_gives_launchers_absolute_paths(
     monkeypatch.chdir(tmp_path)
     launcher = FakeLauncher()
     search("here", launcher)
-    for order in [*launcher.orders, *launcher.looks]:
+    for order in [*launcher.orders, *launcher.traced]:
         assert order.failure_folder is not None
         assert order.failure_folder.is_absolute()
         assert order.trace is None or order.trace.path.is_absolute()

@@ -88,23 +88,27 @@ class Runner:
 
     def _outcome(self, order: WorldOrder) -> Measurement | Failure:
         """What a world yields, with what its trace tells; an incomplete trace is taken again."""
-        outcome = self._attempt(order)
+        outcome = self._launched(order)
         for _ in range(1, TRACE_ATTEMPTS):
             if isinstance(outcome, Measurement) or outcome.failure != "trace-failed":
                 break
-            outcome = self._attempt(order)
+            outcome = self._launched(order)
         if isinstance(outcome, Failure) and order.failure_folder is not None:
             self.folder.manifest.add(*order.failure_folder.glob("*"))
         return outcome
 
-    def _attempt(self, order: WorldOrder) -> Measurement | Failure:
+    def _launched(self, order: WorldOrder) -> Measurement | Failure:
+        """One world, with the numbers of its trace if it was traced."""
         outcome = self.launcher.run(order)
         if order.trace is None or isinstance(outcome, Failure):
             return outcome
         try:
-            return outcome.model_copy(update={"trace": numbers_of(order.trace.path)})
+            numbers = numbers_of(order.trace.path)
         except UsageError as error:
-            return Failure(failure="trace-failed", message=str(error), world_s=outcome.world_s)
+            # What a world leaves behind ends no search.
+            message = f"the trace cannot be read: {error}"
+            return Failure(failure="trace-failed", message=message, world_s=outcome.world_s)
+        return outcome.model_copy(update={"trace": numbers})
 
     def _with_objective(self, outcome: Measurement | Failure) -> Measurement | Failure:
         """The outcome, if the objective can be read from it."""

@@ -9,9 +9,10 @@ from typing import NamedTuple, Protocol
 
 from tuner.errors import InterruptedSearchError, UsageError
 from tuner.plan.study_plan import PlanDraft, StudyPlan
+from tuner.searching.budget import Budget
 from tuner.searching.progress import Observer
 from tuner.searching.runner import Runner, check_budget
-from tuner.searching.session import Budget, Session
+from tuner.searching.session import Session
 from tuner.study.answer import StudyAnswer
 from tuner.study.claim import Claim, claimed
 from tuner.study.folder import StudyFolder

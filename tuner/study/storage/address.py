@@ -89,9 +89,11 @@ class StudyAddress:
     def storage(self) -> optuna.storages.BaseStorage:
         """The open storage; its connections end with it. UsageError if it cannot be opened."""
         with self.telling_why():
-            database = _opened(self.url)
-        storage = optuna.storages.get_storage(database)
-        weakref.finalize(storage, database.engine.dispose)
+            storage = _opened(self.url)
+        # Optuna wraps its database in a cache, and closes neither.
+        engine = getattr(getattr(storage, "_backend", None), "engine", None)
+        if engine is not None:
+            weakref.finalize(storage, engine.dispose)
         return storage
 
     @contextmanager
@@ -114,11 +116,11 @@ class StudyAddress:
             raise UsageError(f"cannot open the storage {self}: {reason}") from error
 
 
-def _opened(url: str) -> optuna.storages.RDBStorage:
+def _opened(url: str) -> optuna.storages.BaseStorage:
     """The storage, whose tables are made if it is new."""
     for _ in range(_ATTEMPTS):
         try:
-            return optuna.storages.RDBStorage(url)
+            return optuna.storages.get_storage(url)
         except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError) as error:
             told = (error, error.__cause__)
             is_there = any(isinstance(each, sqlalchemy.exc.IntegrityError) for each in told)
@@ -126,7 +128,7 @@ def _opened(url: str) -> optuna.storages.RDBStorage:
                 raise
             # Another search of this storage is making its tables right now.
             time.sleep(0.1)
-    return optuna.storages.RDBStorage(url)
+    return optuna.storages.get_storage(url)
 
 
 class StudyPlace(NamedTuple):
