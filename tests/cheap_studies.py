@@ -1,11 +1,15 @@
 """Studies on the fake launcher are thrown away: whatever takes time and is not looked at is off."""
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
+import sqlalchemy
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
@@ -46,8 +50,44 @@ def cheap_study(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+class CopiedDatabases:
+    """Stands for `optuna.storages.get_storage`: a new SQLite file is a copy of an empty one.
+
+    To make the tables, and to check their version, takes a quarter of such a study's time.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._open = optuna.storages.get_storage
+        self._empty = folder / "empty.db"
+        self._open(f"sqlite:///{self._empty}")
+
+    def __call__(
+        self, storage: str | optuna.storages.BaseStorage | None
+    ) -> optuna.storages.BaseStorage:
+        url = sqlalchemy.engine.make_url(storage) if isinstance(storage, str) else None
+        if url is None or url.get_backend_name() != "sqlite" or url.database is None:
+            return self._open(storage)
+        file = Path(url.database)
+        if file.exists():
+            return self._open(storage)
+        shutil.copyfile(self._empty, file)
+        return self._open(
+            optuna.storages.RDBStorage(
+                str(storage), skip_compatibility_check=True, skip_table_creation=True
+            )
+        )
+
+
 @pytest.fixture(autouse=True, scope="session")
-def no_waiting_for_the_disk() -> Iterator[None]:
+def empty_databases_are_copied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        databases = CopiedDatabases(tmp_path_factory.mktemp("empty"))
+        patch.setattr(optuna.storages, "get_storage", databases)
+        yield
+
+
+@contextmanager
+def without_waiting_for_the_disk() -> Iterator[None]:
     """Nothing of these studies has to survive a power cut."""
 
     def relax(connection: Any, record: object) -> None:
@@ -58,3 +98,9 @@ def no_waiting_for_the_disk() -> Iterator[None]:
     event.listen(Engine, "connect", relax)
     yield
     event.remove(Engine, "connect", relax)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_waiting_for_the_disk() -> Iterator[None]:
+    with without_waiting_for_the_disk():
+        yield

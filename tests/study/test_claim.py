@@ -1,6 +1,7 @@
 """One search at a time has a study: nothing runs, and nothing is removed, before that is sure."""
 
 import fcntl
+import re
 import sqlite3
 import subprocess
 import sys
@@ -221,59 +222,58 @@ def test_a_search_gives_launchers_absolute_paths(
 
 
 RACE = """
-import sys, time
+import os, sys, time
 from pathlib import Path
-from tests.cheap_studies import NUMBERS
+from tests.cheap_studies import cheaply, without_waiting_for_the_disk
 from tests.fakes import FakeLauncher
-from tests.study.storage.test_publishing import Telling
-import tuner.api, tuner.searching.runner
-tuner.api.write_study_report = lambda answer: None
-tuner.searching.runner.numbers_of = lambda path: NUMBERS
+import tuner, tuner.api
 
 class Slow(FakeLauncher):
     def run(self, order):
         time.sleep(0.02)
         return super().run(order)
 
-storage, out, go = sys.argv[1:]
-launcher = Slow()
-print("ready", flush=True)
-while not Path(go).exists():
-    time.sleep(0.001)
-try:
-    answer = tuner.tune(
-        "udf", launcher=launcher, clock=launcher.clock, space={"num_worker_threads": [2]},
-        max_blocks=6, out=out, storage=storage or None,
-    )
-except tuner.errors.UsageError as error:
-    print("refused", len(launcher.orders), error)
-else:
-    print("searched", answer.worlds, answer.blocks)
+def race(out, storage, begin):
+    while time.monotonic() < begin:
+        pass
+    launcher = Slow()
+    try:
+        answer = tuner.tune(
+            "udf", launcher=launcher, clock=launcher.clock, space={"num_worker_threads": [2]},
+            max_blocks=6, out=out, storage=storage,
+        )
+    except tuner.errors.UsageError as error:
+        return f"refused {len(launcher.orders)} {os.getpid()} {error}"
+    return f"searched {answer.blocks} {os.getpid()}"
+
+folder = sys.argv[1]
+shared = f"sqlite:///{folder}/shared.db"
+with cheaply(), without_waiting_for_the_disk():
+    for first, second in [(("one", None), ("one", None)), (("two", shared), ("three", shared))]:
+        begin = time.monotonic() + 0.1
+        for out, storage in (first, second):
+            if os.fork() == 0:
+                print(race(f"{folder}/{out}", storage, begin), flush=True)
+                os._exit(0)
+        os.wait(), os.wait()
 """
 
 
-@pytest.mark.parametrize("shared", ["folder", "storage"])
-def test_of_two_commands_started_together_one_has_the_study(tmp_path: Path, shared: str) -> None:
-    storage = f"sqlite:///{tmp_path}/shared.db" if shared == "storage" else ""
-    folders = ["one", "two" if shared == "storage" else "one"]
-    root = Path(__file__).parents[2]
-    racers = [
-        subprocess.Popen(
-            [sys.executable, "-c", RACE, storage, str(tmp_path / folder), str(tmp_path / "go")],
-            stdout=subprocess.PIPE, text=True, cwd=root,
-        )
-        for folder in folders
-    ]  # fmt: skip
-    for racer in racers:
-        assert racer.stdout is not None
-        assert racer.stdout.readline() == "ready\n"
-    (tmp_path / "go").touch()
-    said = [racer.communicate(timeout=60)[0] for racer in racers]
-    winner = next(place for place, text in enumerate(said) if text.startswith("searched"))
-    assert said[winner].split()[2] == "6"
-    refused = said[1 - winner]
-    assert refused.startswith("refused 0 another search ")
-    assert f": process {racers[winner].pid} on " in refused
+def test_of_two_commands_started_together_one_has_the_study(tmp_path: Path) -> None:
+    """Two in one folder; and two in folders of their own, on one storage."""
+    done = subprocess.run(
+        [sys.executable, "-c", RACE, str(tmp_path)],
+        capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2], timeout=60,
+    )  # fmt: skip
+    said = done.stdout.splitlines()
+    for refused, searched, where in (
+        (*sorted(said[:2]), f"another search is running in the folder {tmp_path}/one"),
+        (*sorted(said[2:]), "another search of the study udf is running in the storage sqlite:///"),
+    ):
+        outcome, blocks, winner = searched.split()
+        assert (outcome, blocks) == ("searched", "6")
+        assert re.match(rf"refused 0 \d+ {re.escape(where)}", refused)
+        assert f": process {winner} on " in refused
 
 
 def test_an_interrupted_study_is_not_taken_for_a_finished_one(tmp_path: Path) -> None:
