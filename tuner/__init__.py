@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tuner.api import load_study, tune
     from tuner.recommended.loading import EnvironmentWarning, ThreadsWarning, load_rpc_options
     from tuner.searching.sweeping import sweep
-    from tuner.trace.files.reading import read_trace
+    from tuner.trace.files.reader import read_trace
     from tuner.trace.record.profile import profile
     from workloads import Rank, Workload, WorkloadError, World
 
@@ -41,7 +41,7 @@ _MODULES = {
     "ThreadsWarning": "tuner.recommended.loading",
     "load_rpc_options": "tuner.recommended.loading",
     "profile": "tuner.trace.record.profile",
-    "read_trace": "tuner.trace.files.reading",
+    "read_trace": "tuner.trace.files.reader",
     "sweep": "tuner.searching.sweeping",
     "tune": "tuner.api",
 }

@@ -27,8 +27,8 @@ from tuner.present.figures.timeline import (
     MOST_LANES,
     MOST_STRETCHES,
 )
-from tuner.trace.model.document import TraceRank
-from tuner.trace.model.schema import Trace
+from tuner.trace.model.facts import TraceRank
+from tuner.trace.model.trace import Trace
 
 SERVER = TraceRank(
     rank=1, name="worker1", num_worker_threads=4, threads=((11, "RPC worker 1"), (12, "main"))

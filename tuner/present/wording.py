@@ -10,13 +10,10 @@ def verdict_sentence(result: StudyAnswer) -> str:
     """One sentence (two where a caveat belongs to it) that says what to do and how sure it is."""
     if result.interrupted:
         return _interrupted(result)
-    if result.best is None:
+    if result.verdict is None:
         return "No settings of the search space could run the workload."
     if result.baseline_failed:
-        return (
-            f"Use {result.best}: the baseline {result.baseline} cannot run here, "
-            "so there is no speed-up to state."
-        )
+        return _without_baseline(result)
     match result.verdict:
         case "better":
             return _better(result)
@@ -50,6 +47,25 @@ def _interrupted(result: StudyAnswer) -> str:
     return (
         f"Not finished, after {plural(result.blocks, 'block')}: there is no verdict yet.{ahead} "
         "If the search was interrupted, the same command with --resume goes on."
+    )
+
+
+def _without_baseline(result: StudyAnswer) -> str:
+    if result.verdict == "better":
+        return (
+            f"Use {result.best}: the baseline {result.baseline} cannot run here, "
+            "so there is no speed-up to state."
+        )
+    best = result.row_of(result.best)
+    known = (
+        f"{duration(result.elapsed_s)} was too short to measure anything else"
+        if best is None
+        else f"{best.label}, the best of what could run, was measured in only "
+        f"{plural(best.samples, 'world')}"
+    )
+    return (
+        f"Undecided: the baseline {result.baseline} cannot run here, and {known}; "
+        "search again with --overwrite and a larger --budget."
     )
 
 

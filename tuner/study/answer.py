@@ -91,9 +91,10 @@ class StudyAnswer:
     objective: Objective
     baseline: Config
     best: Config | None
-    """The settings to use; None if the study was interrupted or nothing could run."""
+    """The configuration to use; None if the study was interrupted, nothing could run, or the
+    baseline failed and no block measured another."""
     verdict: VerdictKind | None
-    """None where `best` is."""
+    """None if the study was interrupted or nothing could run."""
     speedup: Interval | None
     """Baseline / best, on fresh worlds; None when too few pairs were measured to tell."""
     challenger: Config | None
@@ -199,6 +200,7 @@ def study_answer(
             speedup = challenger_speedup
         elif conclusion.best == BASELINE:
             speedup = Interval(1.0, 1.0, 1.0)
+    best = None if conclusion is None else conclusion.best
     challenger = None if conclusion is None else conclusion.challenger
     return StudyAnswer(
         study=log.plan.name,
@@ -206,7 +208,7 @@ def study_answer(
         environment=environment,
         objective=log.plan.measuring.objective,
         baseline=log.configs[BASELINE],
-        best=None if conclusion is None else log.configs[conclusion.best],
+        best=None if best is None else log.configs[best],
         verdict=None if conclusion is None else conclusion.kind,
         speedup=speedup,
         challenger=None if challenger is None else log.configs[challenger],
@@ -258,12 +260,11 @@ def _row(log: StudyLog, trial: int, tied: bool) -> TrialRow:
     log_spread = interval(np.log(values), log.rules.confidence) if values else None
     spread = log_spread.exp() if log_spread else None
     numbers, traced = log.numbers(trial), log.traced(trial)
-    eliminated = trial in log.eliminated and trial != BASELINE
     return TrialRow(
         trial=trial,
         label=str(log.configs[trial]),
         config=log.configs[trial].to_json(),
-        outcome=failure.failure if failure else "eliminated" if eliminated else "completed",
+        outcome=log.outcome(trial),
         failure=failure.message if failure else None,
         samples=len(values),
         value=log.value(trial) or math.nan,

@@ -14,7 +14,7 @@ from tuner.present.figures.parallelism import parallelism_figure
 from tuner.present.figures.step_time import step_time_figure
 from tuner.present.figures.timelines import timeline_figures
 from tuner.study.answer import StudyAnswer
-from tuner.trace.model.schema import Trace
+from tuner.trace.model.trace import Trace
 
 
 def study_figures(answer: StudyAnswer, traces: Mapping[str, Trace]) -> list[DrawnFigure]:
