@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import torch.distributed.rpc as rpc
 
+from tuner.cpus import usable_cpus
 from tuner.torch_private.agent import agent_gauges
 from tuner.torch_private.operators import OperatorProfiler
 from tuner.torch_private.support import missing_tracing_support
@@ -145,7 +146,7 @@ def collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         host=platform.node(),
         boot_id=boot_id(),
         pid=os.getpid(),
-        cpu_count=len(os.sched_getaffinity(0)),
+        cpu_count=usable_cpus(),
         num_worker_threads=int(pool_size) if pool_size.isdecimal() else None,
         cpu_s=tracing.cpu_s,
         threads=_thread_names(
