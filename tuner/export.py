@@ -46,7 +46,7 @@ def export(
     """Write what a study recommends for init_rpc, as JSON, TOML or Python."""
     # Late: --help and a mistyped flag must not wait for Optuna and pandas.
     from tuner.files import written_atomically
-    from tuner.present.exporting import exported
+    from tuner.present.export_formats import exported
     from tuner.study.finding import find_study
 
     content = exported(find_study(study, storage=storage, out=out), form, trial)

@@ -20,7 +20,7 @@ from tuner.decide.statistics import Interval
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.exporting import ExportFormat, exported
+from tuner.present.export_formats import ExportFormat, exported
 from tuner.recommended.building import (
     recommendation_of,
     recommended_document,

@@ -19,7 +19,7 @@ from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, recommend
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import WorkloadSpec
-from tuner.recommended.files import as_json, as_toml
+from tuner.recommended.json_and_toml import as_json, as_toml
 from tuner.recommended.loading import ThreadsWarning
 from tuner.recommended.recheck import recheck_command
 from tuner.torch_private.agent import tensorpipe_options
@@ -201,7 +201,7 @@ def test_a_program_that_loads_options_imports_little() -> None:
 
 def test_the_model_itself_imports_no_torch() -> None:
     script = (
-        "import sys, tuner.recommended.files, tuner.recommended.python_module\n"
+        "import sys, tuner.recommended.json_and_toml, tuner.recommended.python_module\n"
         "heavy = {'torch', 'numpy', 'pandas', 'optuna', 'scipy', 'matplotlib', 'tomli_w'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )

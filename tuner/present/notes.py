@@ -5,7 +5,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from tuner.present.facts import Facts, environment_facts, method_facts
+from tuner.present.environment_and_method import Facts, environment_facts, method_facts
 from tuner.present.tables import (
     TrialLine,
     knob_headings,

@@ -11,7 +11,7 @@ from tuner.errors import UsageError
 from tuner.files import written_atomically
 from tuner.plan.config import Config
 from tuner.plan.knobs import INTRA_OP_THREADS
-from tuner.recommended.files import as_json
+from tuner.recommended.json_and_toml import as_json
 from tuner.recommended.model import (
     FORMAT,
     Challenger,

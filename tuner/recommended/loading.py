@@ -9,7 +9,7 @@ from torch.distributed.rpc import TensorPipeRpcBackendOptions
 
 from tuner.errors import UsageError
 from tuner.plan.knobs import INTRA_OP_THREADS
-from tuner.recommended.files import read_recommendation
+from tuner.recommended.json_and_toml import read_recommendation
 from tuner.recommended.model import Recommendation
 from tuner.recommended.recheck import recheck_command
 from tuner.torch_private.agent import tensorpipe_options

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator
 
 from tuner.plan.knobs import INTRA_OP_THREADS
-from tuner.recommended.code import WIDTH, literal, options_call, table
+from tuner.recommended.python_source import WIDTH, literal, options_call, table
 from tuner.recommended.model import Recommendation
 from tuner.recommended.recheck import recheck_command
 

@@ -3,7 +3,7 @@
 from tuner.plan.config import Config
 from tuner.plan.knobs import INTRA_OP_THREADS
 from tuner.plan.workload_spec import WorkloadSpec
-from tuner.recommended.code import literal, options_call, table
+from tuner.recommended.python_source import literal, options_call, table
 
 
 def init_rpc_lines(config: Config, spec: WorkloadSpec) -> str:

@@ -45,9 +45,7 @@ OBJECTIVES: dict[ObjectiveName, Objective] = {
     "step_ms": Objective("step_ms", "ms", "median step time"),
     "step_p99_ms": Objective("step_p99_ms", "ms", "99th percentile of the step time"),
     "cpu_ms_per_step": Objective("cpu_ms_per_step", "ms", "CPU time of all ranks per step"),
-    "rpc_cpu_total_ms": Objective(
-        "rpc_cpu_total_ms", "ms", "CPU total of the RPC calls per step", traced=True
-    ),
+    "rpc_cpu_total_ms": Objective("rpc_cpu_total_ms", "ms", "RPC CPU total per step", traced=True),
     "rpc_p99_ms": Objective(
         "rpc_p99_ms", "ms", "99th percentile of the latency of RPC calls", traced=True
     ),

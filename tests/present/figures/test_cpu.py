@@ -10,8 +10,8 @@ from tests.plan.specs import threads
 from tests.present.results import big_study, failed_later, measured, study_result
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.cpu import cpu, cpu_figure, draw_cpu
-from tuner.present.figures.kit.cast import cast_of
-from tuner.present.figures.kit.places import place_texts
+from tuner.present.figures.kit.config_names import cast_of
+from tuner.present.figures.kit.text_placement import place_texts
 from tuner.study.answer import StudyAnswer
 
 

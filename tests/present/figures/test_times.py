@@ -25,7 +25,7 @@ from tuner.present.figures.call_time import (
     call_time_figure,
     draw_call_time,
 )
-from tuner.present.figures.kit.cast import cast_of
+from tuner.present.figures.kit.config_names import cast_of
 from tuner.present.figures.latency import LatencyRow, draw_latency, latency, latency_figure
 from tuner.study.answer import TrialDetail
 from tuner.world.measurement import CallPart

@@ -13,8 +13,8 @@ from matplotlib.ticker import MaxNLocator
 
 from tuner.present.figures.kit.axis import plain_log_axis
 from tuner.present.figures.kit.canvas import SMALL
-from tuner.present.figures.kit.cast import LOOKS, Role, cast_of
-from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.config_names import LOOKS, Role, cast_of
+from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import entry_name, legend_above
 from tuner.present.figures.kit.theme import MUTED, OTHER
 from tuner.study.answer import StudyAnswer

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from tuner.present.figures.kit.cast import Cast, cast_of, left_out, shown_rows
-from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.config_names import Cast, cast_of, left_out, shown_rows
+from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import legend_below
 from tuner.present.figures.kit.rows import Rows
 from tuner.present.figures.kit.theme import (

@@ -10,11 +10,11 @@ from matplotlib.ticker import MaxNLocator, ScalarFormatter
 from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.present.figures.kit.axis import threads_axis
-from tuner.present.figures.kit.cast import most_rows, short_names
-from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.config_names import most_rows, short_names
+from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import Entry, entry_name, legend_above
 from tuner.present.figures.kit.rows import Rows
-from tuner.present.figures.kit.spread import reach, top_of
+from tuner.present.figures.kit.intervals import reach, top_of
 from tuner.present.figures.kit.theme import MUTED, SERIES
 from tuner.present.figures.step_time import LINES, MARKERS
 from tuner.study.answer import StudyAnswer

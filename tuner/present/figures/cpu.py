@@ -12,10 +12,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from tuner.present.figures.kit.canvas import SMALL
-from tuner.present.figures.kit.cast import LOOKS, Cast, Role, cast_of
-from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.config_names import LOOKS, Cast, Role, cast_of
+from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import entry_name, legend_below
-from tuner.present.figures.kit.places import place_texts
+from tuner.present.figures.kit.text_placement import place_texts
 from tuner.present.figures.kit.theme import OTHER, SERIES
 from tuner.study.answer import StudyAnswer
 from tuner.text import three_digits

@@ -12,9 +12,9 @@ from tuner.plan.config import Config, Dimension
 from tuner.plan.dimensions import values_of, varying
 from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, Value
 from tuner.present.figures.kit.canvas import SMALL
-from tuner.present.figures.kit.cast import Role, cast_of
-from tuner.present.figures.kit.dimensions import varying_dimensions
-from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.config_names import Role, cast_of
+from tuner.present.figures.kit.varying_knobs import varying_dimensions
+from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import legend_above
 from tuner.present.figures.kit.rows import wrapped
 from tuner.present.figures.kit.theme import (

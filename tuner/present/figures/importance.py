@@ -11,8 +11,8 @@ from tuner.plan.config import Config
 from tuner.plan.dimensions import varying
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.present.figures.kit.canvas import SMALL
-from tuner.present.figures.kit.dimensions import varying_dimensions
-from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.varying_knobs import varying_dimensions
+from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.rows import Rows
 from tuner.present.figures.kit.theme import INK, OFF_CPU, SERIES
 from tuner.study.answer import StudyAnswer

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tuner.present.figures.kit.axis import plain_log_axis
-from tuner.present.figures.kit.cast import LOOKS, Cast, Role, cast_of, left_out, shown_rows
-from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.config_names import LOOKS, Cast, Role, cast_of, left_out, shown_rows
+from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import legend_below
 from tuner.present.figures.kit.rows import Rows
 from tuner.present.figures.kit.theme import INK, MUTED, OTHER, PAPER

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 
 from tuner.plan.config import Config
 from tuner.present.figures.kit.axis import threads_axis
-from tuner.present.figures.kit.dimensions import threads_dimension
-from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.varying_knobs import threads_dimension
+from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import legend_above
 from tuner.present.figures.kit.theme import MUTED, OTHER, SERIES
 from tuner.study.answer import StudyAnswer

@@ -10,12 +10,12 @@ from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from tuner.plan.config import Config
 from tuner.present.figures.kit.axis import threads_axis
-from tuner.present.figures.kit.cast import Cast, cast_of, shown_rows
-from tuner.present.figures.kit.dimensions import threads_dimension, varying_dimensions
-from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.config_names import Cast, cast_of, shown_rows
+from tuner.present.figures.kit.varying_knobs import threads_dimension, varying_dimensions
+from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import Entry, entry_name, legend_above
 from tuner.present.figures.kit.rows import Rows
-from tuner.present.figures.kit.spread import reach, top_of
+from tuner.present.figures.kit.intervals import reach, top_of
 from tuner.present.figures.kit.theme import BASELINE, BEST, INK, OTHER, SERIES
 from tuner.study.answer import StudyAnswer
 from tuner.text import plural, three_digits

@@ -24,7 +24,7 @@ from tuner.present.figures.kit.theme import (
     OTHER_FUNCTIONS_EDGE,
     Colour,
 )
-from tuner.present.figures.timeline import FINEST, Lane, ServerLanes, Timeline, timeline
+from tuner.present.figures.timeline_data import FINEST, Lane, ServerLanes, Timeline, timeline
 from tuner.text import plural, three_digits
 from tuner.trace.model.schema import Trace
 

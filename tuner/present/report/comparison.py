@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tuner.errors import UsageError
 from tuner.files import written_atomically
 from tuner.plan.config import Config
-from tuner.present.facts import Facts, environment_facts
+from tuner.present.environment_and_method import Facts, environment_facts
 from tuner.present.figures import DrawnFigure
 from tuner.present.report.pages import render
 from tuner.present.wording import verdict_sentence

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tuner.files import written_atomically
-from tuner.present.facts import Facts, environment_facts, method_facts
+from tuner.present.environment_and_method import Facts, environment_facts, method_facts
 from tuner.present.figures import DrawnFigure
 from tuner.present.report.pages import render
 from tuner.present.tables import (

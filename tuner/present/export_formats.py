@@ -4,7 +4,7 @@ from typing import Literal
 
 from tuner.present.wording import verdict_sentence
 from tuner.recommended.building import recommendation_of
-from tuner.recommended.files import as_json, as_toml
+from tuner.recommended.json_and_toml import as_json, as_toml
 from tuner.recommended.model import Recommendation
 from tuner.recommended.python_module import as_python
 from tuner.study.answer import StudyAnswer

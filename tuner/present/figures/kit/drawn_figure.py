@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from tuner.files import written_atomically
 from tuner.present.figures.kit.canvas import WIDTH, rendered, styled_figure
-from tuner.present.figures.kit.inline import BACKGROUND, inline_svg
+from tuner.present.figures.kit.inline_svg import BACKGROUND, inline_svg
 
 FIGURE_NAMES = frozenset(
     {

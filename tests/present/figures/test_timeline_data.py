@@ -20,7 +20,7 @@ from tuner.present.figures import (
     write_timeline_figure,
     write_timelines_figure,
 )
-from tuner.present.figures.timeline import (
+from tuner.present.figures.timeline_data import (
     EXCERPT_CALLS,
     EXCERPT_STRETCHES,
     MOST_CALLS,

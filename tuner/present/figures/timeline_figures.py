@@ -6,10 +6,10 @@ from functools import partial
 from matplotlib.figure import Figure
 
 from tuner.present.figures.kit.canvas import SMALL
-from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import legend_below
 from tuner.present.figures.kit.rows import wrapped
-from tuner.present.figures.timeline import Timeline
+from tuner.present.figures.timeline_data import Timeline
 from tuner.present.figures.timeline_drawing import Scales, narrowed, scales, under_way
 from tuner.text import plural, three_digits
 from tuner.trace.model.schema import Trace

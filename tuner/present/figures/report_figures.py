@@ -7,12 +7,12 @@ from tuner.present.figures.call_time import call_time_figure
 from tuner.present.figures.cpu import cpu_figure
 from tuner.present.figures.heat_map import heat_map_figure
 from tuner.present.figures.importance import importance_figure
-from tuner.present.figures.kit.cast import cast_of
-from tuner.present.figures.kit.drawn import DrawnFigure
+from tuner.present.figures.kit.config_names import cast_of
+from tuner.present.figures.kit.drawn_figure import DrawnFigure
 from tuner.present.figures.latency import latency_figure
 from tuner.present.figures.parallelism import parallelism_figure
 from tuner.present.figures.step_time import step_time_figure
-from tuner.present.figures.timelines import timeline_figures
+from tuner.present.figures.timeline_figures import timeline_figures
 from tuner.study.answer import StudyAnswer
 from tuner.trace.model.schema import Trace
 

@@ -17,7 +17,7 @@ from tests.present.results import (
     study_result,
     two_knobs,
 )
-from tests.present.test_timeline import many_kinds, stepped
+from tests.present.figures.test_timeline_data import many_kinds, stepped
 from tests.trace.synthetic import trace
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import (
@@ -26,7 +26,7 @@ from tuner.present.figures import (
     study_figures,
     write_figures,
 )
-from tuner.present.figures.kit.drawn import FIGURE_NAMES
+from tuner.present.figures.kit.drawn_figure import FIGURE_NAMES
 from tuner.present.figures.kit.theme import THEME
 from tuner.study.answer import Observation, StudyAnswer
 from tuner.study.records import OBJECTIVES
