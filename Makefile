@@ -5,7 +5,7 @@ READY := $(VENV)/.ready
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo --preserve-env=DEBIAN_FRONTEND)
 SEARCH_ARGS ?= --workload udf --overwrite
 
-.PHONY: help search chromium test check lint bench pictures clean
+.PHONY: help search quick chromium test check lint bench pictures clean
 .DEFAULT_GOAL := help
 
 help:  ## This list
@@ -29,8 +29,13 @@ chromium:  ## Install the browser that the tests open pages in, if there is none
 		echo "The tests open pages in Chromium: install it, or set CHROMIUM to its path." >&2; exit 1; \
 	fi
 
+# Worlds and browsers are timed or waited for: nothing runs beside them.
 test: $(READY) chromium  ## Every test
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -n auto -m "not world and not browser"
+	$(PYTHON) -m pytest -m "world or browser"
+
+quick: lint  ## For everyday work: lint, types, imports, and every test that starts no world
+	$(PYTHON) -m pytest -q -n auto -m "not world and not browser"
 
 lint: $(READY)
 	$(VENV)/bin/ruff check .

@@ -27,9 +27,7 @@ def without_report(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def without_reading_traces(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def without_reading_traces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     # Another third; tests marked so read them.
     if "reads_traces" not in request.keywords:
         monkeypatch.setattr("tuner.searching.runner.numbers_of", lambda path: NUMBERS)

@@ -1,6 +1,11 @@
 """What is installed is all there is."""
 
+import ast
+import re
+import sys
 import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import tuner
@@ -25,3 +30,37 @@ def test_the_public_names_are_what_they_say_however_often_they_are_asked_for() -
         first = getattr(tuner, name)
         assert callable(first)
         assert getattr(tuner, name) is first
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    """A dependency of a dependency may go with its next version."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    required = project["dependencies"] + extras["cartpole"] + extras["notebooks"]
+    declared = {_normalised(re.split(r"[^\w.-]", each, maxsplit=1)[0]) for each in required}
+    distributions = packages_distributions()
+    imported = {
+        module
+        for top in ("tuner", "workloads")
+        for path in (ROOT / top).rglob("*.py")
+        for module in _top_level_imports(path)
+        if module not in (*sys.stdlib_module_names, "tuner", "workloads", "_typeshed")
+    }
+    undeclared = {
+        module
+        for module in imported
+        if not declared.intersection(map(_normalised, distributions.get(module, [module])))
+    }
+    assert undeclared == set()
+
+
+def _top_level_imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield str(node.module).partition(".")[0]
+
+
+def _normalised(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

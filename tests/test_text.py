@@ -1,10 +1,21 @@
-"""Numbers are read at a glance, or are not there."""
+"""Numbers and words for people: they are read at a glance, or are not there."""
 
 import math
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tuner.text import interval_text, three_digits
+from tuner.plan.quantities import parse_duration_s
+from tuner.text import (
+    did_you_mean,
+    duration,
+    interval_text,
+    listed,
+    percent,
+    plural,
+    three_digits,
+)
 
 
 @pytest.mark.parametrize(
@@ -24,3 +35,63 @@ def test_an_interval_that_says_nothing_is_not_shown() -> None:
     assert interval_text(math.nan, math.nan) == ""
     assert interval_text(1.65e-6, 4955000.0) == ""
     assert interval_text(1.2, math.inf) == ""
+
+
+@pytest.mark.parametrize(
+    ("fraction", "text"),
+    [
+        (0.03, "3 %"), (0.95, "95 %"), (0.9999, "99.99 %"), (1.5, "150 %"), (0.15234, "15.2 %"),
+        (123.0, "12300 %"), (1e-9, "0.0000001 %"), (0.0, "0 %"), (12345.678, "1234568 %"),
+    ],
+)  # fmt: skip
+def test_a_percentage_is_never_a_power_of_ten(fraction: float, text: str) -> None:
+    assert percent(fraction) == text
+
+
+def test_a_plural_has_its_s() -> None:
+    assert [plural(number, "world") for number in (0, 1, 12000)] == [
+        "0 worlds", "1 world", "12,000 worlds",
+    ]  # fmt: skip
+
+
+def test_a_list_is_a_part_of_a_sentence() -> None:
+    assert listed([]) == ""
+    assert listed(["a"]) == "a"
+    assert listed(["a", "b"]) == "a and b"
+    assert listed(["a", "b", "c"], last="or") == "a, b or c"
+
+
+def test_an_unknown_word_gets_the_nearest_known_one_or_all() -> None:
+    assert did_you_mean("num_workers", ("num_worker_threads", "rpc_timeout")) == (
+        "; did you mean num_worker_threads?"
+    )
+    assert did_you_mean("zzz", ("caller", "server")) == "; known: caller, server"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0.0s"),
+        (0.04, "0.0s"),
+        (9.94, "9.9s"),
+        (9.96, "10s"),
+        (42.3, "42s"),
+        (59.6, "1m"),
+        (60, "1m"),
+        (61, "1m01s"),
+        (90, "1m30s"),
+        (3599.6, "1h00m"),
+        (3600, "1h00m"),
+        (5430, "1h30m"),
+        (360000, "100h00m"),
+    ],
+)
+def test_durations_as_people_read_them(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@given(st.floats(min_value=0.1, max_value=1e6))
+@settings(deadline=None)
+def test_a_formatted_duration_reads_back_to_its_precision(seconds: float) -> None:
+    precision_s = 0.051 if seconds < 10 else 0.51 if seconds < 3599 else 60
+    assert parse_duration_s(duration(seconds)) == pytest.approx(seconds, abs=precision_s)

@@ -1,4 +1,4 @@
-"""rpc-tuner finds the best `torch.distributed.rpc` settings for a program.
+"""rpc-tuner finds the best `torch.distributed.rpc` configuration for a program.
 
 `tune` is the search, `load_study` opens one of before, `load_rpc_options` gives `init_rpc` what it
 recommended; `sweep` measures a workload over its own options, `profile` shows what happens on all

@@ -1,42 +1,52 @@
 """`python -m tuner <command>`, and the console script `rpc-tuner`."""
 
-import importlib
 import sys
-from importlib.metadata import version
+from typing import Annotated
 
-COMMANDS = {
-    "search": "find the best RPC settings for a workload",
-    "analyze": "tables, a diagnosis and a timeline of existing traces",
-    "report": "the page of a study, or of several side by side",
-    "export": "the recommended settings as JSON, TOML or Python",
-    "dashboard": "studies in a browser, by optuna-dashboard",
-}
+import typer
+
+from tuner import analyze, dashboard, export, report, search
+from tuner.command_line import run
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Find the best torch.distributed.rpc configuration for a program, and say why.",
+)
+for module, command, summary in (
+    (search, search.search, "Find the best configuration for a workload."),
+    (analyze, analyze.analyze, "Show what existing traces hold."),
+    (report, report.report, "Write the page of a study, or of several."),
+    (export, export.export, "Write a configuration as JSON, TOML, Python."),
+    (dashboard, dashboard.dashboard, "Show studies in optuna-dashboard."),
+):
+    app.command(epilog=module.EPILOG, short_help=summary)(command)
+
+
+def _print_version(is_asked_for: bool) -> None:
+    if is_asked_for:
+        # Late: it takes longer than all else here.
+        from importlib.metadata import version
+
+        print(f"rpc-tuner {version('rpc-tuner')}")  # noqa: T201 - this is the terminal
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    """Take the options before a command; the version is printed as it is read."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command named first in the arguments; returns the exit code."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    program = "rpc-tuner"
-    name = arguments[0] if arguments else "--help"
-    if name in COMMANDS:
-        command = importlib.import_module(f"tuner.{name}")
-        return int(command.main(arguments[1:], program=f"{program} {name}"))
-    usage = "\n".join(
-        [
-            f"usage: {program} COMMAND [OPTIONS]",
-            "",
-            *(f"  {command:<10} {summary}" for command, summary in COMMANDS.items()),
-            "",
-            f"{program} COMMAND --help tells more; {program} --version tells the version.",
-        ]
-    )
-    if name == "--version":
-        usage = f"rpc-tuner {version('rpc-tuner')}"
-    wrong = name not in ("--help", "-h", "--version")
-    if wrong:
-        usage = f"rpc-tuner: unknown command {name!r}\n{usage}"
-    print(usage, file=sys.stderr if wrong else sys.stdout)
-    return 2 if wrong else 0
+    """Run the command that the arguments name first; returns the exit code."""
+    return run(app, (sys.argv[1:] if arguments is None else arguments) or ["--help"], "rpc-tuner")
 
 
 if __name__ == "__main__":

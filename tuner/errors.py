@@ -27,7 +27,7 @@ class UsageError(TunerError):
 
 
 class NothingRanError(TunerError):
-    """No settings of the search space could run the workload."""
+    """No configuration of the search space could run the workload."""
 
     exit_code = 3
 
@@ -39,7 +39,7 @@ class InterruptedSearchError(TunerError):
 
 
 class LauncherError(TunerError):
-    """Worlds cannot be launched at all here, whatever the settings."""
+    """Worlds cannot be launched here, with any configuration."""
 
 
 class TraceError(TunerError):

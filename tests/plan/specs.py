@@ -1,4 +1,4 @@
-"""Workloads and settings that the tests of the plan and of its presentation share."""
+"""Workloads and configurations that the tests of the plan and of its presentation share."""
 
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
@@ -22,10 +22,10 @@ def workload_spec(
 
 
 def for_all(**knobs: object) -> Config:
-    """Settings for all roles, values as JSON has them."""
+    """A configuration for all roles, values as JSON has them."""
     return Config.from_json({"*": knobs})
 
 
 def threads(count: int) -> Config:
-    """Settings that only say the number of worker threads."""
+    """A configuration that only gives the number of worker threads."""
     return for_all(num_worker_threads=count)

@@ -1,4 +1,4 @@
-"""Arbitrary values of every knob, and arbitrary settings, for hypothesis."""
+"""Arbitrary values of every knob, and arbitrary configurations, for hypothesis."""
 
 from hypothesis import strategies as st
 

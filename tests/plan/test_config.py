@@ -57,7 +57,7 @@ def test_json_is_an_object_by_role() -> None:
         ({"agent": {"transport": "shm"}}, "unknown knob 'transport'; did you mean transports?"),
     ],
 )
-def test_json_that_is_no_configs_is_refused(document: object, message: str) -> None:
+def test_json_that_is_not_a_config_is_refused(document: object, message: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole message is checked below
         Config.from_json(document)
     assert str(caught.value) == message
@@ -101,7 +101,7 @@ def test_the_workload_has_the_say_on_intra_op_threads() -> None:
     assert default_value("num_worker_threads", spec) == 16
 
 
-def test_configs_read_as_a_person_would_type_them() -> None:
+def test_a_config_reads_as_a_person_would_type_it() -> None:
     config = Config.from_json(
         {"*": {"num_worker_threads": 8}, "agent": {"transports": ["shm", "uv"]}}
     )
@@ -114,7 +114,7 @@ def test_the_values_cannot_be_changed() -> None:
         threads(8).values[Dimension("*", "rpc_timeout")] = 5.0  # type: ignore[index]
 
 
-def test_a_short_slug_is_the_configs() -> None:
+def test_a_short_slug_is_the_config() -> None:
     assert for_all(num_worker_threads=8, transports="shm").slug == (
         "num_worker_threads=8-transports=shm"
     )

@@ -16,7 +16,6 @@ from tuner.plan.knobs import (
     DeviceMaps,
     Knob,
 )
-from tuner.text import did_you_mean
 
 
 def mistake(knob: Knob, raw: object) -> str:
@@ -201,10 +200,3 @@ def test_a_device_or_a_callee_mapped_twice_is_refused(raw: object) -> None:
 def test_device_maps_name_a_callee() -> None:
     # An empty map would be formatted as nothing at all, which does not read back.
     assert mistake(DEVICE_MAPS, {})
-
-
-def test_nearest_names_all_where_none_is_near() -> None:
-    assert did_you_mean("num_workers", ("num_worker_threads", "rpc_timeout")) == (
-        "; did you mean num_worker_threads?"
-    )
-    assert did_you_mean("zzz", ("caller", "server")) == "; known: caller, server"

@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.plan.quantities import parse_duration_s, parse_fraction
-from tuner.text import duration
 
 
 @pytest.mark.parametrize(
@@ -78,32 +77,3 @@ def test_what_is_no_fraction_is_refused_with_an_example(raw: object) -> None:
     with pytest.raises(ValueError, match="must be a percentage such as 3%") as caught:
         parse_fraction(raw)
     assert str(caught.value) == f"must be a percentage such as 3%, got {raw!r}"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0.0s"),
-        (0.04, "0.0s"),
-        (9.94, "9.9s"),
-        (9.96, "10s"),
-        (42.3, "42s"),
-        (59.6, "1m"),
-        (60, "1m"),
-        (61, "1m01s"),
-        (90, "1m30s"),
-        (3599.6, "1h00m"),
-        (3600, "1h00m"),
-        (5430, "1h30m"),
-        (360000, "100h00m"),
-    ],
-)
-def test_durations_as_people_read_them(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
-
-
-@given(st.floats(min_value=0.1, max_value=1e6))
-@settings(deadline=None)
-def test_a_formatted_duration_reads_back_to_its_precision(seconds: float) -> None:
-    precision_s = 0.051 if seconds < 10 else 0.51 if seconds < 3599 else 60
-    assert parse_duration_s(duration(seconds)) == pytest.approx(seconds, abs=precision_s)

@@ -91,7 +91,7 @@ def test_the_largest_range_is_allowed() -> None:
 
 def test_too_many_configs_are_refused() -> None:
     entries = [(f"role{n}.num_worker_threads", "1..100:1") for n in range(2)]
-    assert mistakes(*entries) == [f"10000 settings are more than {MAX_CONFIGS}"]
+    assert mistakes(*entries) == [f"10000 configurations are more than {MAX_CONFIGS}"]
 
 
 @pytest.mark.parametrize("raw", ["", " , ", []])

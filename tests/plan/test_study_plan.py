@@ -34,7 +34,7 @@ def test_a_workload_is_enough() -> None:
     assert plan.storage is None
     assert plan.baseline == threads(16)
     assert plan.space.to_json() == {"num_worker_threads": [1, 2, 4, 8, 16, 32]}
-    assert plan.measuring.objective == "step_ms"
+    assert plan.measuring.objective.name == "step_ms"
     assert plan.measuring.budget_s == 60
     assert plan.measuring.epsilon == 0.03
     assert plan.measuring.confidence == 0.95
@@ -63,7 +63,7 @@ def test_every_key_is_read() -> None:
     assert plan.space.to_json() == {"num_worker_threads": [1, 2], "server.rpc_timeout": [1.0, 2.0]}
     assert str(plan.baseline) == "num_worker_threads=8 server.rpc_timeout=60"
     assert plan.measuring.model_dump() == {
-        "objective": "cpu_ms_per_step",
+        "objective_name": "cpu_ms_per_step",
         "budget_s": 120.0,
         "max_blocks": 7,
         "epsilon": 0.05,

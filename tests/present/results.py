@@ -15,7 +15,7 @@ from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan, draft_plan
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.study.answer import Observation, StudyAnswer, TrialDetail, TrialRow
-from tuner.study.records import OBJECTIVES, Phase
+from tuner.study.records import Phase
 from tuner.world.environment import Environment
 from tuner.world.measurement import CallPart, Quantiles
 
@@ -112,7 +112,7 @@ def study_result(plan: StudyPlan, **changes: Any) -> StudyAnswer:
         "study": plan.name,
         "plan": plan,
         "environment": ENVIRONMENT,
-        "objective": OBJECTIVES[plan.measuring.objective],
+        "objective": plan.measuring.objective,
         "baseline": plan.baseline,
         "best": threads(4),
         "verdict": "better",

@@ -4,9 +4,9 @@ from dataclasses import replace
 from tests.plan.specs import threads
 from tests.present.results import FASTER, ROWS, failed, nothing_ran, study_result
 from tuner.decide.statistics import Interval
+from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.wording import tied_sentence, verdict_sentence
-from tuner.study.records import OBJECTIVES
 
 NEARLY_EQUAL = Interval(1.021, 0.99, 1.028)
 

@@ -60,7 +60,7 @@ def test_it_measures_the_configs_and_the_baseline(
     assert second == config
     assert plan.name == "udf-check"
     assert plan.workload.reference == "udf"
-    assert plan.measuring.objective == "step_ms"
+    assert plan.measuring.objective.name == "step_ms"
 
 
 def test_a_recommended_baseline_meets_its_strongest_rival(monkeypatch: pytest.MonkeyPatch) -> None:

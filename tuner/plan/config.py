@@ -1,4 +1,4 @@
-"""Settings: one value for every tuned knob, per role."""
+"""A configuration: one value for every tuned knob, per role."""
 
 import re
 import zlib
@@ -15,7 +15,7 @@ ALL_ROLES = "*"
 
 
 def default_value(knob: str, spec: WorkloadSpec) -> Value:
-    """What a process gets for `knob` when no settings name it."""
+    """What a process gets for `knob` when the configuration does not name it."""
     return spec.intra_op_threads if knob == INTRA_OP_THREADS.name else KNOBS[knob].default
 
 
@@ -40,13 +40,13 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Config:
-    """Values by dimension, in a fixed order; equal settings compare and hash equal."""
+    """Values by dimension, in a fixed order; equal configurations compare and hash equal."""
 
     items: tuple[tuple[Dimension, Value], ...]
 
     @classmethod
     def of(cls, values: Mapping[Dimension, Value] | Iterable[tuple[Dimension, Value]]) -> Self:
-        """Settings from values that `Knob.read` has accepted."""
+        """A configuration of values that `Knob.read` has accepted."""
         return cls(tuple(sorted(dict(values).items(), key=lambda item: item[0])))
 
     @classmethod
@@ -76,13 +76,13 @@ class Config:
 
     @property
     def values(self) -> Mapping[Dimension, Value]:
-        """The values that these settings name."""
+        """The values that this configuration names."""
         return MappingProxyType(dict(self.items))
 
     def for_role(self, role: str) -> dict[str, Value]:
         """The values that a process of `role` gets, by knob; the narrower entry wins.
 
-        Knobs that the settings do not name are left out: PyTorch's default holds.
+        A knob that the configuration does not name is left out: PyTorch's default holds.
         """
         chosen = {d.knob: value for d, value in self.items if d.role == ALL_ROLES}
         chosen.update({d.knob: value for d, value in self.items if d.role == role})
@@ -94,7 +94,7 @@ class Config:
         return self.for_role(dimension.role).get(dimension.knob, fallback)
 
     def resolved(self, spec: WorkloadSpec) -> tuple[tuple[str, str, Value], ...]:
-        """What every role ends up with, defaults filled in: equal for settings that act alike."""
+        """What every role gets, defaults filled in: equal for configurations that act alike."""
         return tuple(
             (role, knob, self.value_of(Dimension(role, knob), spec))
             for role in spec.roles
@@ -108,6 +108,6 @@ class Config:
 
     @property
     def slug(self) -> str:
-        """The settings as a file name; long ones are cut, and told apart by a checksum."""
+        """The configuration as a file name; a long one is cut, and gets a checksum."""
         name = re.sub(r"[^A-Za-z0-9_.+=-]+", "-", str(self))
         return name if len(name) <= 100 else f"{name[:90]}-{zlib.crc32(name.encode()):08x}"

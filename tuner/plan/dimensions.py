@@ -20,7 +20,7 @@ def values_of(
 def varying(
     configs: Sequence[Config], workload: WorkloadSpec
 ) -> dict[Dimension, tuple[Value, ...]]:
-    """The dimensions that differ between settings, each with its values.
+    """The dimensions that differ between configurations, each with its values.
 
     What is named for all roles is left out where each role has its own.
     """

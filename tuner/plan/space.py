@@ -28,7 +28,7 @@ _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?::(-?\d+))?")
 
 @dataclass(frozen=True)
 class Space:
-    """The grid of settings: every combination of the listed values."""
+    """The grid of configurations: every combination of the listed values."""
 
     axes: tuple[tuple[Dimension, tuple[Value, ...]], ...]
 
@@ -52,12 +52,12 @@ class Space:
             problems += [f"{dimension}: {mistake}" for mistake in mistakes]
         space = cls(tuple((dimension, values) for dimension, values in axes.items() if values))
         if space.size > MAX_CONFIGS:
-            problems.append(f"{space.size} settings are more than {MAX_CONFIGS}")
+            problems.append(f"{space.size} configurations are more than {MAX_CONFIGS}")
         return space, problems
 
     @property
     def size(self) -> int:
-        """The number of settings in the grid."""
+        """The number of configurations in the grid."""
         return math.prod(len(values) for _, values in self.axes)
 
     @property
@@ -66,7 +66,7 @@ class Space:
         return tuple(dimension for dimension, _ in self.axes)
 
     def grid(self) -> list[Config]:
-        """Every settings of the space, the last axis varying fastest."""
+        """Every configuration of the space, the last axis varying fastest."""
         combinations = itertools.product(*(values for _, values in self.axes))
         return [Config.of(zip(self.dimensions, chosen, strict=True)) for chosen in combinations]
 

@@ -5,13 +5,14 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config, Dimension
 from tuner.plan.knobs import KNOBS, Value
+from tuner.plan.objectives import OBJECTIVES, Objective, ObjectiveName
 from tuner.plan.quantities import parse_duration_s, parse_fraction
 from tuner.plan.space import Space, baseline_config, check_against_workload
 from tuner.plan.workload_spec import WorkloadSpec
@@ -20,9 +21,6 @@ from tuner.text import did_you_mean
 FORMAT = 1
 DEFAULT_SPACE = {"num_worker_threads": "1..32"}
 
-ObjectiveName = Literal[
-    "step_ms", "step_p99_ms", "cpu_ms_per_step", "rpc_cpu_total_ms", "rpc_p99_ms"
-]
 OptionValue = bool | int | float | str
 
 _STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -53,7 +51,7 @@ class Measuring(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True)
 
-    objective: ObjectiveName = "step_ms"
+    objective_name: ObjectiveName = Field("step_ms", alias="objective")
     budget_s: Duration = Field(60.0, alias="budget")
     max_blocks: int | None = Field(None, ge=1)
     epsilon: Fraction = 0.03
@@ -63,6 +61,11 @@ class Measuring(BaseModel):
     deadline_s: Duration = Field(30.0, alias="deadline")
     """A world that takes longer is ended, as a failure."""
     seed: int = Field(0, ge=0, lt=2**32)
+
+    @property
+    def objective(self) -> Objective:
+        """The number to make small."""
+        return OBJECTIVES[self.objective_name]
 
 
 class StudyPlan(BaseModel):
@@ -80,7 +83,7 @@ class StudyPlan(BaseModel):
     out: Path
 
     def candidates(self) -> list[Config]:
-        """The baseline, then every settings of the grid that acts differently from those before."""
+        """The baseline, then the grid, without what acts like an earlier configuration."""
         distinct: dict[object, Config] = {}
         for config in [self.baseline, *self.space.grid()]:
             distinct.setdefault(config.resolved(self.workload), config)
@@ -114,7 +117,7 @@ class StudyPlan(BaseModel):
 
     def fingerprint(self) -> dict[str, Any]:
         """What a resumed study must have in common with its first session, as JSON data."""
-        measuring = self.measuring.model_dump(exclude={"budget_s", "max_blocks"})
+        measuring = self.measuring.model_dump(exclude={"budget_s", "max_blocks"}, by_alias=True)
         workload = self.workload.model_dump(exclude={"summary", "cuda_devices"})
         return {
             "workload": workload["reference"],
@@ -251,10 +254,7 @@ def _sentence(detail: Any) -> str:
     key = ".".join(map(str, detail["loc"]))
     message = str(detail["msg"]).removeprefix("Value error, ")
     if detail["type"] == "value_error":
-        return f"{key} {message}"
-    if detail["type"] == "literal_error":
-        choices = tuple(str(choice) for choice in ObjectiveName.__args__)  # type: ignore[attr-defined]
-        return f"unknown {key} {detail['input']!r}{did_you_mean(str(detail['input']), choices)}"
+        return message if message.startswith("unknown") else f"{key} {message}"
     return f"{key}: {message[0].lower()}{message[1:]}, got {detail['input']!r}"
 
 

@@ -21,7 +21,7 @@ class OptionSpec(BaseModel):
     kind: str
     default: bool | int | float | str
     limits: str
-    """What a value must be, besides of its kind; empty if nothing."""
+    """What a value must be, beyond its type; empty if nothing."""
     summary: str
 
 
@@ -51,7 +51,7 @@ class WorkloadSpec(BaseModel):
     """Every option with its value, defaults included."""
     ranks: tuple[RankSpec, ...]
     intra_op_threads: int
-    """`torch.set_num_threads` in each rank unless the settings say otherwise."""
+    """`torch.set_num_threads` in each rank unless the configuration says otherwise."""
     cuda_devices: int = 0
 
     @property

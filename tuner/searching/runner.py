@@ -10,7 +10,6 @@ from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.trace_numbers import numbers_of
 from tuner.study.folder import StudyFolder
-from tuner.study.records import OBJECTIVES
 from tuner.text import duration
 from tuner.world.launcher import Launcher, TraceOrder, WorldOrder
 from tuner.world.measurement import Failure, Measurement
@@ -47,7 +46,7 @@ class Runner:
         # All settings of a block get the same inputs, each block others.
         seed = self.plan.measuring.seed + max(0, block)
         failure_folder = self.folder.failure(config, max(0, block))
-        if steps is None or not OBJECTIVES[self.plan.measuring.objective].traced:
+        if steps is None or not self.plan.measuring.objective.traced:
             return self._world(config, seed, steps, failure_folder, deadline_s)
         with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
             trace = TraceOrder(path=Path(scratch) / "trace.json", operators=False)
@@ -97,10 +96,9 @@ class Runner:
     def _with_objective(self, outcome: Measurement | Failure) -> Measurement | Failure:
         """The outcome, if the objective can be read from it."""
         objective = self.plan.measuring.objective
-        numbers = outcome.trace if isinstance(outcome, Measurement) else None
-        if numbers is not None and getattr(numbers, objective) is None:
+        if isinstance(outcome, Measurement) and objective.read(outcome) is None:
             raise UsageError(
-                f"the objective {objective} is read from RPC calls, and the workload "
+                f"the objective {objective.name} is read from RPC calls, and the workload "
                 f"{self.plan.workload.reference} makes none that Python can see"
             )
         return outcome

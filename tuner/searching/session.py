@@ -12,7 +12,7 @@ from tuner.searching.progress import Observer, Snapshot
 from tuner.searching.runner import LEAST_PAIRS, Runner
 from tuner.study.conclusion import Conclusion, compare_pairs, conclude, pick_challenger
 from tuner.study.log import BASELINE, Confirmation
-from tuner.study.records import CALIBRATION_BLOCK, OBJECTIVES, TRACE_BLOCK, Phase, Record
+from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
 from tuner.study.storage.store import StudyStore
 from tuner.study.stored import stored_log
 from tuner.world.measurement import Failure
@@ -310,6 +310,6 @@ class Session:
             survivors=len(self.log.racing),
             leader=None if leader is None else str(self.log.configs[leader]),
             leader_value=None if leader is None else self.log.value(leader),
-            unit=OBJECTIVES[self._measuring.objective].unit,
+            unit=self._measuring.objective.unit,
             remaining_s=max(0.0, self._budget.remaining_s),
         )

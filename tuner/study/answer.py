@@ -13,11 +13,11 @@ import pandas as pd
 from tuner.decide.statistics import Interval, interval
 from tuner.decide.verdict_kind import VerdictKind
 from tuner.plan.config import Config
+from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.conclusion import Conclusion
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.metrics import metric_columns
-from tuner.study.records import OBJECTIVES, Objective, objective_value
 from tuner.study.trial_row import Observation, TrialDetail, TrialRow
 from tuner.world.environment import Environment
 from tuner.world.measurement import Failure, Measurement, Quantiles
@@ -182,7 +182,7 @@ def study_answer(
         study=log.plan.name,
         plan=log.plan,
         environment=environment,
-        objective=OBJECTIVES[log.plan.measuring.objective],
+        objective=log.plan.measuring.objective,
         best_trial=None if conclusion is None else conclusion.best,
         verdict=None if conclusion is None else conclusion.kind,
         speedup=speedup,
@@ -204,7 +204,7 @@ def _observations(log: StudyLog) -> Iterator[Observation]:
     objective = log.plan.measuring.objective
     for record in log.records:
         if record.phase in ("race", "confirmation") and isinstance(record.outcome, Measurement):
-            value = objective_value(objective, record.outcome)
+            value = objective.value(record.outcome)
             yield Observation(record.trial, record.block, record.phase, value)
 
 

@@ -15,9 +15,7 @@ from tuner.study.metrics import metrics_of
 from tuner.study.records import (
     Phase,
     Record,
-    cpu_ms_per_step,
     log_matrix,
-    objective_value,
 )
 from tuner.world.measurement import Failure, Measurement
 
@@ -115,7 +113,7 @@ class StudyLog:
     def values(self, trial: int) -> list[float]:
         """The objective in each world of a trial, in the objective's unit."""
         objective = self.plan.measuring.objective
-        return [objective_value(objective, measured) for measured in self.samples(trial)]
+        return [objective.value(measured) for measured in self.samples(trial)]
 
     def value(self, trial: int) -> float | None:
         """The typical objective of a trial, in its unit: a trimmed mean of logarithms."""
@@ -146,7 +144,7 @@ class StudyLog:
         costs = np.full(len(self.configs), np.nan)
         for trial in range(len(self.configs)):
             if measured := self.samples(trial):
-                per_step = [max(cpu_ms_per_step(each), 1e-9) for each in measured]
+                per_step = [max(each.cpu_ms_per_step, 1e-9) for each in measured]
                 costs[trial] = np.median(np.log(per_step))
         return costs
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tuner.study.records import OBJECTIVES, cpu_ms_per_step
+from tuner.plan.objectives import OBJECTIVES
 from tuner.text import three_digits
 from tuner.world.measurement import Measurement, TraceNumbers
 
@@ -46,6 +46,19 @@ def _of_trace(
     return lambda world: None if world.trace is None else read(world.trace)
 
 
+def _of_objective(name: str, table_heading: str | None = None) -> Metric:
+    """The number that an objective makes small, told of every trial."""
+    objective = OBJECTIVES[name]
+    return Metric(
+        name=objective.name,
+        label=objective.label,
+        unit=objective.unit,
+        read=objective.read,
+        traced=objective.traced,
+        table_heading=table_heading,
+    )
+
+
 CPUS_USED = Metric(
     name="cpu_cores",
     label="CPUs used",
@@ -77,12 +90,7 @@ TRACING_OVERHEAD = Metric(
 
 METRICS: tuple[Metric, ...] = (
     CPUS_USED,
-    Metric(
-        name="cpu_ms_per_step",
-        label=OBJECTIVES["cpu_ms_per_step"].label,
-        unit="ms",
-        read=cpu_ms_per_step,
-    ),
+    _of_objective("cpu_ms_per_step"),
     Metric(
         name="peak_rss_mb",
         label="peak memory",
@@ -90,14 +98,7 @@ METRICS: tuple[Metric, ...] = (
         read=lambda world: world.peak_rss_mb,
         combine=max,
     ),
-    Metric(
-        name="rpc_cpu_total_ms",
-        label=OBJECTIVES["rpc_cpu_total_ms"].label,
-        unit="ms",
-        read=_of_trace(lambda trace: trace.rpc_cpu_total_ms),
-        traced=True,
-        table_heading="RPC\nCPU\n(ms)",
-    ),
+    _of_objective("rpc_cpu_total_ms", table_heading="RPC CPU\ntotal\n(ms)"),
     PARALLELISM_MEAN,
     PARALLELISM_MAX,
     TRACING_OVERHEAD,

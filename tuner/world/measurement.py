@@ -112,6 +112,11 @@ class Measurement(BaseModel):
         """Peak resident memory summed over the ranks; pages they share count once for each."""
         return sum(rank.peak_rss_mb for rank in self.ranks)
 
+    @property
+    def cpu_ms_per_step(self) -> float:
+        """CPU time of all ranks over the measured time, per step, in milliseconds."""
+        return self.cpu_s / len(self.step_s) * 1e3
+
     # Asked for again and again, by every look at all worlds of a study.
     @cached_property
     def median_step_s(self) -> float:

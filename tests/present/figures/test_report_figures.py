@@ -19,6 +19,7 @@ from tests.present.results import (
 )
 from tests.present.figures.test_timeline_data import many_kinds, stepped
 from tests.trace.synthetic import trace
+from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import (
     DrawnFigure,
@@ -29,7 +30,6 @@ from tuner.present.figures import (
 from tuner.present.figures.kit.drawn_figure import FIGURE_NAMES
 from tuner.present.figures.kit.theme import THEME
 from tuner.study.answer import Observation, StudyAnswer
-from tuner.study.records import OBJECTIVES
 
 OF_THREE_KNOBS = [
     "step_time", "blocks", "latency", "cpu", "call_time", "parallelism", "timeline_baseline",

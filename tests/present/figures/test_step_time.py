@@ -16,6 +16,7 @@ from tests.present.results import (
     study_result,
 )
 from tuner.plan.config import Config
+from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import (
     CurvePoint,
@@ -24,7 +25,6 @@ from tuner.present.figures import (
     scaling_curve,
     study_figures,
 )
-from tuner.study.records import OBJECTIVES
 
 
 def test_threads_alone_are_one_series_from_few_to_many(plan: StudyPlan) -> None:

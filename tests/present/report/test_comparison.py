@@ -9,9 +9,9 @@ import pytest
 from tests.plan.specs import for_all, threads, workload_spec
 from tests.present.results import ENVIRONMENT, ROWS, measured, study_plan, study_result
 from tuner.errors import UsageError
+from tuner.plan.objectives import OBJECTIVES
 from tuner.present.report.comparison import Comparison, comparison_html
 from tuner.study.answer import StudyAnswer
-from tuner.study.records import OBJECTIVES
 
 
 def study(name: str, tmp_path: Path, **changes: Any) -> StudyAnswer:

@@ -20,7 +20,7 @@ from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.folder import StudyFolder
-from tuner.study.records import Record, objective_value
+from tuner.study.records import Record
 from tuner.study.storage.address import StudyAddress
 from tuner.study.storage.artifacts import Attachments
 from tuner.study.storage.notes import announce, put_note
@@ -207,7 +207,7 @@ class StudyStore:
             self._annotate(record.trial, {**facts, "outcome": record.outcome.failure})
             self._study.tell(record.trial, state=TrialState.FAIL)
         elif record.phase != "calibration":
-            value = objective_value(plan.measuring.objective, record.outcome)
+            value = plan.measuring.objective.value(record.outcome)
             trial.report(value, record.block)
 
     def eliminate(self, number: int, reason: str | None) -> None:
@@ -285,7 +285,7 @@ def _fill(study: optuna.Study, plan: StudyPlan, environment: Environment) -> Non
     """What a new study starts with; its format comes last, and says that it is complete."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        study.set_metric_names([plan.measuring.objective])
+        study.set_metric_names([plan.measuring.objective.name])
     study.set_user_attr("plan", plan.to_json())
     study.set_user_attr("environment", environment.model_dump())
     candidates = plan.candidates()
