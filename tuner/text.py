@@ -73,10 +73,11 @@ def listed(items: Iterable[str], last: str = "and") -> str:
     return f"{', '.join(most)} {last} {final}" if most else final
 
 
-def first_of(items: Sequence[str], most: int, rest: str = "") -> str:
+def first_of(items: Sequence[str], most: int, rest: str = "", separator: str = ", ") -> str:
     """`a, b, 3 more`: of many items the first `most`; `rest` says what the others are."""
     more = len(items) - most
-    return ", ".join([*items[:most], *([f"{more} more {rest}".rstrip()] if more > 0 else [])])
+    tail = [f"{more} more {rest}".rstrip()] if more > 0 else []
+    return separator.join([*items[:most], *tail])
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:

@@ -1,13 +1,13 @@
-"""What is said of a study's environment and of its method: names and sentences."""
-
-import math
+"""What a study's page and note say about its environment, and about how it was measured."""
 
 from tuner.plan.knobs import KNOBS
 from tuner.study.answer import StudyAnswer
+from tuner.study.metrics import TRACING_OVERHEAD
 from tuner.study.records import Phase
-from tuner.text import duration, plural
+from tuner.text import MOST_TELLING, duration, percent, plural, share
 
 Facts = list[tuple[str, str]]
+"""Names, each with a phrase or a sentence."""
 
 
 def environment_facts(answer: StudyAnswer) -> Facts:
@@ -22,7 +22,7 @@ def environment_facts(answer: StudyAnswer) -> Facts:
         ("options", options or "none"),
         ("ranks", ranks),
         ("intra-op threads", f"{spec.intra_op_threads} in each process, unless tuned"),
-        ("CPU", f"{environment.cpu_model}, {plural(environment.cpu_count, 'core')}"),
+        ("CPU", f"{environment.cpu_model}, {plural(environment.cpu_count, 'logical CPU')}"),
         ("memory", f"{environment.memory_gb:g} GB"),
         ("torch", environment.torch),
         ("Python", environment.python),
@@ -32,7 +32,7 @@ def environment_facts(answer: StudyAnswer) -> Facts:
 
 
 def method_facts(answer: StudyAnswer) -> Facts:
-    """How the numbers came about, and what the words in the report mean."""
+    """How the numbers were measured, and what the words in the report mean."""
     measuring = answer.plan.measuring
     source = "read from traces" if answer.objective.traced else "measured with tracing off"
     budget = f"{duration(answer.elapsed_s)} of {duration(measuring.budget_s)}"
@@ -45,18 +45,18 @@ def method_facts(answer: StudyAnswer) -> Facts:
         ("baseline", str(answer.baseline)),
         (
             "worlds",
-            f"{plural(answer.worlds, 'world')} in {budget}, each of new processes, with "
-            f"{duration(measuring.min_time_s)} of timed steps at least after a warm-up",
+            f"{plural(answer.worlds, 'world')} in {budget}; each has new processes, and after a "
+            f"warm-up at least {duration(measuring.min_time_s)} of timed steps",
         ),
         ("blocks", _blocks(answer)),
         (
             "speed-up",
-            "baseline time / best time, from pairs of worlds that chose neither; trimmed mean of "
-            f"the pairs, with a {measuring.confidence * 100:g} % interval",
+            "baseline time / best time, from pairs of fresh worlds that had no part in choosing "
+            f"the best; trimmed mean of the pairs, with a {percent(measuring.confidence)} interval",
         ),
         (
             "epsilon",
-            f"{measuring.epsilon * 100:g} %: a smaller difference does not matter{_shown(answer)}",
+            f"{percent(measuring.epsilon)}: a smaller difference does not matter{_shown(answer)}",
         ),
         ("traces", _traces(answer)),
         ("order", f"random in each block, from seed {measuring.seed}"),
@@ -77,23 +77,26 @@ def _blocks(answer: StudyAnswer) -> str:
 
     parts = []
     if race := count("race"):
-        parts.append(f"{plural(race, 'block')} of a race among the settings")
+        parts.append(f"{plural(race, 'block')} of a race among the configurations")
     if pairs := count("confirmation"):
         parts.append(f"{plural(pairs, 'pair')} of worlds of the challenger and the baseline")
     return ", then ".join(parts) or "none"
 
 
 def _traces(answer: StudyAnswer) -> str:
-    traced = sum(not math.isnan(row.tracing_overhead) for row in answer.rows)
+    traced = sum(TRACING_OVERHEAD.name in row.metrics for row in answer.rows)
     seen = (
-        f"{traced} of {len(answer.rows)} settings were traced with their operators, in worlds "
-        "that were not timed; calls at once and the parts of a call's time are from there"
+        f"{traced} of {plural(len(answer.rows), 'configuration')} traced with operators, each in a "
+        "world that was not timed, which tells the parallelism and the parts of a call's time"
     )
     return f"every world that counts was traced; {seen}" if answer.objective.traced else seen
 
 
 def _shown(answer: StudyAnswer) -> str:
-    if answer.epsilon_achieved is None:
+    behind = answer.epsilon_achieved
+    if behind is None or behind > MOST_TELLING:
         return ""
-    behind = f"{answer.epsilon_achieved * 100:.2g} %"
-    return f"; no other settings are more than {behind} faster than those recommended"
+    return (
+        f"; {answer.best} is shown to be at most {share(behind)} slower than any other "
+        "configuration"
+    )

@@ -1,4 +1,4 @@
-"""A recommendation in each form that a program loads, with the sentence that goes with it."""
+"""A recommendation in each format that `export` writes."""
 
 from typing import Literal
 
@@ -13,34 +13,40 @@ from tuner.text import plural, three_digits
 ExportFormat = Literal["json", "toml", "python"]
 
 
-def exported(result: StudyAnswer, form: ExportFormat, trial: int | None = None) -> str:
-    """The recommended settings, or those of a trial, in a form that a program loads.
+def exported(answer: StudyAnswer, form: ExportFormat, trial: int | None = None) -> str:
+    """A configuration in a format that a program loads.
 
-    UsageError if there are none.
+    Args:
+        answer: The study.
+        form: The format.
+        trial: Whose configuration; None: the recommended one.
+
+    Raises:
+        UsageError: The study recommends nothing, or the trial did not run.
     """
-    recommendation = recommendation_of(result, trial)
+    recommendation = recommendation_of(answer, trial)
     match form:
         case "json":
             return as_json(recommendation)
         case "toml":
             return as_toml(recommendation)
         case "python":
-            return as_python(recommendation, _sentence(result, recommendation))
+            return as_python(recommendation, _sentence(answer, recommendation))
 
 
-def _sentence(result: StudyAnswer, recommendation: Recommendation) -> str:
-    """The verdict; of settings chosen by hand, what they are."""
-    if recommendation.config == result.best:
-        return verdict_sentence(result)
+def _sentence(answer: StudyAnswer, recommendation: Recommendation) -> str:
+    """The verdict; of a configuration chosen by hand, what was measured of it."""
+    if recommendation.trial == answer.best_trial:
+        return verdict_sentence(answer)
     measured = recommendation.measured
     assert measured.value is not None
     advice = (
         "the study has no verdict yet"
-        if result.best is None
-        else f"the study's own verdict is: {verdict_sentence(result)}"
+        if answer.best is None
+        else f"the study's own verdict is: {verdict_sentence(answer)}"
     )
     return (
         f"Chosen by hand: {recommendation.config}, {three_digits(measured.value)} "
-        f"{measured.unit} in {plural(measured.worlds, 'world')}, by {result.objective.label}; "
+        f"{measured.unit} in {plural(measured.worlds, 'world')}, by {answer.objective.label}; "
         f"{advice.removesuffix('.')}."
     )

@@ -25,27 +25,32 @@ class _Handler(WSGIRequestHandler):
 
 
 class _Server(socketserver.ThreadingMixIn, WSGIServer):
-    """A thread per connection: browsers open some that they send nothing on."""
+    """A thread per connection: browsers open connections on which they send nothing."""
 
     daemon_threads = True
     block_on_close = False
 
     def server_bind(self) -> None:
-        # Not HTTPServer's: it asks the name service for this host, which may take its time.
+        # Not HTTPServer's: it asks the name service for this host, which can be slow.
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = HOST, self.server_address[1]
         self.setup_environ()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        # A browser that closes its page takes no answers any more.
+        # A browser that has closed its page takes no answer.
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 class LoopbackServer:
-    """Serves an application on this machine's loopback, from entering it to leaving it.
+    """Serves an application on this machine's loopback, inside a `with` block.
 
-    `port` is 8080 or any that is free, if it is None. UsageError if it cannot be had.
+    Args:
+        application: What answers the requests.
+        port: The port; None: 8080, or a free port where 8080 is taken.
+
+    Raises:
+        UsageError: The port cannot be used.
     """
 
     def __init__(self, application: "WSGIApplication", port: int | None) -> None:
@@ -57,7 +62,7 @@ class LoopbackServer:
 
     @property
     def url(self) -> str:
-        """Its address, without a slash at the end."""
+        """The server's address, without a slash at the end."""
         return f"http://{HOST}:{self._server.server_port}"
 
     def __enter__(self) -> Self:
@@ -86,7 +91,7 @@ def _listening(port: int | None) -> _Server:
 def _for_this_machine(application: "WSGIApplication") -> "WSGIApplication":
     """The application, for requests that name the loopback as their host.
 
-    A page from elsewhere cannot reach it by a name of its own that leads here (DNS rebinding).
+    So a page of another site cannot reach it by a name of its own that leads here (DNS rebinding).
     """
 
     def answer(request: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:

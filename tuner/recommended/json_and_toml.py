@@ -22,8 +22,8 @@ def as_json(recommendation: Recommendation) -> str:
 
 
 def as_toml(recommendation: Recommendation) -> str:
-    """The same as TOML, which has no null: what is unknown is left out."""
-    # Late: a program that loads a recommendation writes none.
+    """The same as TOML, which has no null: unknown values are left out."""
+    # Late: a program that loads a recommendation does not write TOML.
     import tomli_w
 
     document = recommendation.model_dump(mode="json")
@@ -36,7 +36,7 @@ def _without_null(value: object) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        # PyTorch's own choice for a role is not the same as no choice for it.
+        # A knob at PyTorch's default is not the same as a knob that is not named.
         key: DEFAULT_WORD if inner is None else _without_null(inner)
         for key, inner in value.items()
         if inner is not None or key in KNOBS
@@ -44,14 +44,15 @@ def _without_null(value: object) -> Any:
 
 
 def read_recommendation(path: Path) -> Recommendation:
-    """What `recommended.json`, or an export to JSON or TOML, holds.
+    """The content of `recommended.json`, or of an export to JSON or TOML.
 
-    UsageError if it cannot be read, is damaged, or has another format.
+    Raises:
+        UsageError: The file cannot be read, is damaged, or has another format.
     """
     document = _parsed(path)
     _check_format(document, path)
     try:
-        # As JSON, where dates and lists have no type of their own, and strictly: "2" is no number.
+        # As JSON, where dates and tuples are strings and lists; strictly, so that "2" is no number.
         text = json.dumps(document, default=str)
         return Recommendation.model_validate_json(text, strict=True)
     except ValidationError as error:
@@ -89,12 +90,20 @@ def _check_format(document: Mapping[str, Any], path: Path) -> None:
             f"{FORMAT}): upgrade rpc-tuner"
         )
     if found < FORMAT:
-        study = document.get("study")
-        name = shlex.quote(study) if isinstance(study, str) else "STUDY"
         raise UsageError(
             f"{path} was written by an older rpc-tuner (format {found}; this version reads format "
-            f"{FORMAT}): search again, or export again: python -m tuner.export {name} --format json"
+            f"{FORMAT}): search again{_search_command(document)}"
         )
+
+
+def _search_command(document: Mapping[str, Any]) -> str:
+    """The command of the search that an older document rests on; empty if it does not say."""
+    study, environment = document.get("study"), document.get("environment")
+    workload = environment.get("workload") if isinstance(environment, Mapping) else None
+    if not isinstance(study, str) or not isinstance(workload, str):
+        return ""
+    arguments = ["--workload", workload, "--study", study, "--overwrite"]
+    return f": {shlex.join(['python', '-m', 'tuner.search', *arguments])}"
 
 
 def _sentence(detail: Any) -> str:

@@ -1,4 +1,4 @@
-"""Python source for settings, laid out as ruff and Black do."""
+"""Python source for a configuration, in the layout of ruff and Black."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _PRIVATE = {"transports": "_transports", "channels": "_channels"}
 
 @dataclass(frozen=True)
 class Code:
-    """An expression: a name or a number; or what brackets hold, between `head` and `tail`."""
+    """An expression: `head` alone, or parts in brackets between `head` and `tail`."""
 
     head: str
     parts: tuple["Code", ...] = ()
@@ -30,7 +30,7 @@ class Code:
         return Code(label + self.head, self.parts, self.tail)
 
     def lines(self, indent: int = 0, *, spread: bool = False) -> list[str]:
-        """On one line if it fits, with a comma after it, else (or to `spread` it) part by part."""
+        """On one line if it fits with a comma after it; else, or to `spread` it, part by part."""
         margin = " " * indent
         line = f"{margin}{self}"
         if not self.parts or (len(line) < WIDTH and not spread):
@@ -62,7 +62,7 @@ def table(items: Iterable[tuple[str, Code]]) -> Code:
 
 
 def options_call(values: Mapping[str, Value]) -> Code:
-    """The options object of a process that gets these values."""
+    """The call that makes the options object from these values."""
     arguments = tuple(
         literal(value).labelled(f"{_PRIVATE.get(name, name)}=")
         for name, value in agent_options(values).items()

@@ -25,8 +25,8 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import plot_parallelism, plot_scaling
 from tuner.present.figures.heat_map import Cell, draw_heat_map, heat_map, heat_map_figure
 from tuner.present.figures.importance import REST, draw_importance, importance, importance_figure
-from tuner.present.figures.kit.varying_knobs import threads_dimension
 from tuner.present.figures.kit.theme import HEAT, ON_DARK_CELL, ON_LIGHT_CELL
+from tuner.present.figures.kit.varying_knobs import threads_dimension
 from tuner.present.figures.parallelism import AtOnce, draw_parallelism, parallelism
 from tuner.study.answer import StudyAnswer
 

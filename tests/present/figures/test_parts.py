@@ -12,16 +12,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tests.plan.specs import for_all, threads
-from tests.present.results import big_study, study_result
 from tests.present.figures.test_timeline_data import stepped
+from tests.present.results import big_study, study_result
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.comparison import ComparedPoint
 from tuner.present.figures.kit.axis import plain_log_axis, threads_axis
 from tuner.present.figures.kit.config_names import cast_of, short_names, shown_rows
 from tuner.present.figures.kit.inline_svg import inline_svg
+from tuner.present.figures.kit.intervals import reach, top_of
 from tuner.present.figures.kit.legends import entry_name, legend_below
 from tuner.present.figures.kit.rows import Rows, wrapped
-from tuner.present.figures.kit.intervals import reach, top_of
 from tuner.present.figures.timeline_figures import timeline_figures
 
 

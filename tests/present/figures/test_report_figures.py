@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.plan.specs import for_all, threads
+from tests.present.figures.test_timeline_data import many_kinds, stepped
 from tests.present.results import (
     big_study,
     detail,
@@ -17,7 +18,6 @@ from tests.present.results import (
     study_result,
     two_knobs,
 )
-from tests.present.figures.test_timeline_data import many_kinds, stepped
 from tests.trace.synthetic import trace
 from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.study_plan import StudyPlan

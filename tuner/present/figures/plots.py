@@ -1,4 +1,4 @@
-"""Figures in axes of one's own, as pandas draws them; for notebooks."""
+"""Plots in given axes, as pandas makes them; for notebooks."""
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -11,13 +11,10 @@ from tuner.study.answer import StudyAnswer
 
 
 def plot_scaling(answer: StudyAnswer, axes: Axes | None = None) -> Axes:
-    """Draw the objective by settings; without `axes` in a new pyplot figure.
-
-    UsageError if nothing was measured.
-    """
+    """`StudyResult.plot_scaling`."""
     curve = scaling_curve(answer)
     if not curve.points:
-        raise UsageError("there is nothing to plot: no settings were measured")
+        raise UsageError("there is nothing to plot: no configuration was measured")
     with mpl.rc_context(STYLE):
         drawn_on = axes if axes is not None else _new_axes()
         draw_scaling_curve(curve, drawn_on)
@@ -25,10 +22,7 @@ def plot_scaling(answer: StudyAnswer, axes: Axes | None = None) -> Axes:
 
 
 def plot_parallelism(answer: StudyAnswer, axes: Axes | None = None) -> Axes:
-    """Draw the calls served at once by worker threads; without `axes` in a new pyplot figure.
-
-    UsageError if no traces tell, or if the number of threads is the same in all of them.
-    """
+    """`StudyResult.plot_parallelism`."""
     shown = parallelism(answer)
     if shown is None:
         raise UsageError("there is nothing to plot: no traces of several numbers of threads")
@@ -39,7 +33,7 @@ def plot_parallelism(answer: StudyAnswer, axes: Axes | None = None) -> Axes:
 
 
 def _new_axes() -> Axes:
-    # Only here: it takes time to import, and nobody else needs its figures.
+    # Late: it takes time to import.
     from matplotlib import pyplot
 
     return pyplot.subplots(figsize=(7, 4.2), layout="constrained")[1]

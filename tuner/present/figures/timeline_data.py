@@ -18,25 +18,25 @@ from tuner.trace.model.document import TraceRank
 from tuner.trace.model.schema import Trace
 
 MOST_CALLS = 150
-"""More served calls than this are too many to tell apart: then an excerpt is shown."""
+"""More served calls than this cannot be told apart: then an excerpt is shown."""
 EXCERPT_CALLS = 60
 MOST_STRETCHES = 1500
 EXCERPT_STRETCHES = 600
-"""The same for stretches of operators, which nobody looks at one by one."""
+"""The same for stretches of operators, which need not be told apart."""
 MOST_LANES = 64
-"""More threads than this make no picture: then the busiest are shown."""
+"""Of more threads than this the busiest are shown."""
 FINEST = 4000
-"""Operators with less than this part of the picture between them are drawn as one."""
+"""Operators are drawn as one where the gap between them is less than 1 / FINEST of the width."""
 
 NO_THREAD = -1
 IN_OPERATORS = "in operators"
-"""What the bars are called that are no calls."""
+"""The name of the bars that are stretches of operators."""
 
 BarKind = Literal["exact", "inferred", "unfinished", "operators"]
 
 
 class Bar(NamedTuple):
-    """Something that a thread did. Milliseconds from the left edge, which it may begin before."""
+    """Something that a thread did; times in milliseconds from the left edge, maybe negative."""
 
     start_ms: float
     end_ms: float
@@ -52,7 +52,7 @@ class Lane:
     label: str
     bars: tuple[Bar, ...]
     operators: tuple[tuple[float, float], ...] = ()
-    """From when to when it was inside operators, in milliseconds; empty where the bars say so."""
+    """From when to when it was inside operators, in milliseconds; empty where the bars are these."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,19 +67,19 @@ class ServerLanes:
 
 @dataclass(frozen=True, kw_only=True)
 class Timeline:
-    """A picture of a trace or of an excerpt; without servers if the trace holds nothing to show."""
+    """A trace or an excerpt of it; without servers if the trace holds nothing to show."""
 
     title: str
     note: str
     """How much of the trace is shown."""
     start_ms: float
-    """Where in the trace the left edge is, from the beginning of its window."""
+    """The left edge, in milliseconds from the beginning of the trace's window."""
     length_ms: float
     servers: tuple[ServerLanes, ...]
     functions: tuple[str, ...]
-    """What the bars are, the function with the most time first."""
+    """The functions of the bars, the one with the most time first."""
     steps: int | None = None
-    """How many steps are shown, where each step makes the same number of calls."""
+    """How many steps are shown; None unless each step makes the same number of calls."""
 
 
 class _Excerpt(NamedTuple):
@@ -89,7 +89,7 @@ class _Excerpt(NamedTuple):
     steps: int | None
 
     def part(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The rows whose `start_ns` to `end_ns` overlap with the excerpt."""
+        """The rows whose time from `start_ns` to `end_ns` overlaps with the excerpt."""
         return frame[(frame["end_ns"] > self.start_ns) & (frame["start_ns"] < self.end_ns)]
 
     def ms(self, ns: float) -> float:
@@ -102,8 +102,11 @@ def timeline(
 ) -> Timeline:
     """What the threads of the servers did, in the whole trace or in an excerpt from its middle.
 
-    `steps` asks for so many steps at most, to set traces side by side; `finest` is how many
-    operators beside each other the picture can show.
+    Args:
+        trace: The trace.
+        title: What stands above the timeline.
+        steps: The most steps to show, to compare traces; None: as many as fit.
+        finest: How many operators fit side by side.
     """
     work = _served_calls(trace)
     of_calls = not work.empty
@@ -169,9 +172,9 @@ def _stretches(trace: Trace) -> pd.DataFrame:
 
 
 def _excerpt_of_calls(work: pd.DataFrame, steps: int | None, most_steps: int | None) -> _Excerpt:
-    """All calls, or some steps from the middle; some calls where steps are not known.
+    """All calls, or some steps from the middle; or some calls, where steps are not known.
 
-    A step is known by its calls, where every step makes as many.
+    Steps are known by their calls: where every step makes the same number of them.
     """
     count = len(work)
     each = count // steps if steps and count % steps == 0 else 0
@@ -202,7 +205,7 @@ def _excerpt(work: pd.DataFrame) -> _Excerpt:
 
 
 def _extent(work: pd.DataFrame, first: int, count: int) -> tuple[int, int]:
-    """From when to when these rows last, but no further than to where the row after them begins."""
+    """From the start of these rows to their end, or to the start of the row after them."""
     rows = work.iloc[first : first + count]
     start_ns = int(rows[["from_ns", "start_ns"]].to_numpy().min())
     if first + count < len(work):
@@ -211,7 +214,7 @@ def _extent(work: pd.DataFrame, first: int, count: int) -> tuple[int, int]:
 
 
 def _busiest_lanes(work: pd.DataFrame, excerpt: _Excerpt) -> pd.DataFrame:
-    """The threads to show, by rank and thread; all of them, unless they are too many."""
+    """The threads to show, by rank and thread: the busiest, where there are too many."""
     lanes = work[["rank", "thread"]].drop_duplicates()
     if len(lanes) > MOST_LANES:
         part = excerpt.part(work)
@@ -226,7 +229,7 @@ def _omitted(work: pd.DataFrame, lanes: pd.DataFrame) -> str:
 
 
 class _Scene(NamedTuple):
-    """What the lanes are made from."""
+    """What the lanes are made of."""
 
     trace: Trace
     work: pd.DataFrame
@@ -297,7 +300,7 @@ class _Scene(NamedTuple):
 
 
 def _thread_labels(threads: Sequence[int], process: TraceRank | None) -> list[str]:
-    """What the threads are called, with their ids where they are called alike."""
+    """The names of the threads, with their ids where several have the same name."""
     known = dict(process.threads) if process else {}
     names = [known.get(thread, "") or "thread" for thread in threads]
     return [

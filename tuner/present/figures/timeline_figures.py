@@ -1,4 +1,4 @@
-"""The timelines of a study's report, a figure for each trace, made to be compared."""
+"""The timelines of a study's report: a figure for each trace, made to be compared."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -15,32 +15,35 @@ from tuner.text import plural, three_digits
 from tuner.trace.model.schema import Trace
 
 _FINE = 1000
-"""Operators that a figure of the report's width can show beside each other."""
+"""Operators that fit side by side into a figure of the report's width."""
 _ENTRY = 22
-"""Letters of an entry of the legend, where it has two columns."""
+"""Letters of a legend's entry, where the legend has two columns."""
 _TITLE = 34
-"""Letters of a title that fit above such a figure's lanes."""
+"""Letters of a line of the title above the lanes."""
 _TITLE_LINE_IN = 0.17
 
 
 def timeline_figures(traces: Sequence[tuple[str, str, Trace]]) -> list[DrawnFigure]:
-    """A figure for each trace, given its role and its settings: to be set side by side or one
-    below the other, on scales of the same length and with the same colours."""
+    """A figure for each trace, all with scales of the same length and with the same colours.
+
+    Args:
+        traces: Contender, name of the configuration, and trace.
+    """
     if not traces:
         return []
-    titles = [wrapped(f"{role}: {name}", _TITLE, most=3) for role, name, _ in traces]
+    titles = [wrapped(f"{contender}: {name}", _TITLE, most=3) for contender, name, _ in traces]
     lines = max(title.count("\n") for title in titles)
-    # As many lines of each, or the lanes would not be of one height.
+    # Titles of as many lines, or the lanes would differ in height.
     titles = [title + "\n" * (lines - title.count("\n")) for title in titles]
     shared = scales(
         [(title, trace) for title, (_, _, trace) in zip(titles, traces, strict=True)], _FINE
     )
     return [
         drawn(
-            _words(role, name, each), shared.height_in + _TITLE_LINE_IN * lines,
+            _words(contender, name, each), shared.height_in + _TITLE_LINE_IN * lines,
             partial(_draw_narrow, shared, each), partial(_align, shared),
         )
-        for (role, name, _), each in zip(traces, shared.shown, strict=True)
+        for (contender, name, _), each in zip(traces, shared.shown, strict=True)
         if each.servers
     ]  # fmt: skip
 
@@ -48,7 +51,7 @@ def timeline_figures(traces: Sequence[tuple[str, str, Trace]]) -> list[DrawnFigu
 def _draw_narrow(shared: Scales, each: Timeline, figure: Figure) -> None:
     shared.draw(each, figure.add_subplot(), narrow=True)
     words = [word for entry in shared.legend() for word in str(entry.get_label()).split()]
-    # A name of a function is not broken.
+    # The name of a function is never broken.
     if max(map(len, words)) <= _ENTRY:
         legend_below(figure, shared.legend(_ENTRY), 2)
     else:
@@ -56,7 +59,7 @@ def _draw_narrow(shared: Scales, each: Timeline, figure: Figure) -> None:
 
 
 def _align(shared: Scales, figure: Figure) -> None:
-    """Leave as much room for the names of lanes as the longest of all timelines takes."""
+    """Leave as much room for the names of lanes as the longest name in any timeline takes."""
     (axes,) = figure.axes
     names = [
         name
@@ -78,15 +81,15 @@ def _align(shared: Scales, figure: Figure) -> None:
         text.remove()
 
 
-def _words(role: str, name: str, shown: Timeline) -> Words:
+def _words(contender: str, name: str, shown: Timeline) -> Words:
     bars = [bar for server in shown.servers for lane in server.lanes for bar in lane.bars]
     return Words(
-        name=f"timeline_{role}",
-        title=f"Timeline of the servers: {role}",
+        name=f"timeline_{contender}",
+        title=f"Timeline of the servers: {contender}",
         caption=(
-            "A row per thread: a bar is a call that it served, the dark strip below the time "
-            "inside operators; above them, in grey, the calls under way. "
-            f"Shown: {shown.note}. The timelines of a study have scales of the same length."
+            "A row per thread: a bar is a call that it served, and the dark strip below it is the "
+            "time inside operators. Above the threads, in grey: the calls under way. "
+            f"Shown: {shown.note}. All timelines of a study have scales of the same length."
         ),
         alt=(
             f"{name}: {'; '.join(server.label for server in shown.servers)}: "

@@ -20,7 +20,7 @@ FIGURE_NAMES = frozenset(
 )  # fmt: skip
 """The names of all figures that can be written."""
 _ROOMY = 6.0
-"""Inches that are enough for any legend, while its own are not known."""
+"""Inches that any legend fits into, for the time before its own height is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +32,9 @@ class Words:
     title: str
     """A short heading."""
     caption: str
-    """A sentence or two: what is seen, how to read it, and what was left out."""
+    """A sentence or two: what the figure shows, how to read it, what was left out."""
     alt: str
-    """The main numbers, for who cannot see it."""
+    """The main numbers, for readers who cannot see the figure."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +47,11 @@ class DrawnFigure(Words):
 
     @cached_property
     def inline_svg(self) -> str:
-        """The SVG for an HTML page: its colours are those of `theme_css`, its background the
-        page's, its ids begin with the figure's name."""
+        """The SVG for an HTML page.
+
+        Its colours are variables of `theme_css`, its background is the page's, and its ids begin
+        with the figure's name.
+        """
         return inline_svg(self.svg, self.name, self.alt)
 
 
@@ -58,8 +61,13 @@ def drawn(
     draw: Callable[[Figure], None],
     finish: Callable[[Figure], None] | None = None,
 ) -> DrawnFigure:
-    """What `draw` draws on a figure of the report's width, so many inches high and as much higher
-    as its legends are. `finish` adds what depends on where things are in the end.
+    """A figure of the report's width.
+
+    Args:
+        words: What is said about it.
+        height: Its height in inches, without its legends.
+        draw: Draws everything on a figure.
+        finish: Adds what depends on the final layout.
     """
     with styled_figure((WIDTH, height)) as figure:
         figure.patch.set_gid(BACKGROUND)
@@ -68,7 +76,7 @@ def drawn(
         if finish is not None:
             finish(figure)
         svg = rendered(figure, "svg").decode()
-        # Where everything is was found for the SVG, and holds for every format.
+        # The layout was computed for the SVG, and holds for every format.
         figure.set_layout_engine("none")
         return DrawnFigure(
             name=words.name, title=words.title, caption=words.caption, alt=words.alt, svg=svg,
@@ -77,7 +85,7 @@ def drawn(
 
 
 def _make_room(figure: Figure) -> None:
-    """Make the figure higher by its legends, so that these take nothing from the axes."""
+    """Make the figure higher by its legends, so that these take no room from the axes."""
     inside = [legend for axes in figure.axes if (legend := axes.get_legend())]
     legends = [*figure.legends, *inside]
     if legends:
@@ -91,7 +99,7 @@ def _make_room(figure: Figure) -> None:
 def write_figures(figures: Iterable[DrawnFigure], folder: Path) -> None:
     """Write NAME.svg and NAME.png of each figure into the folder.
 
-    Figures that are there from before and are not among these are removed; other files stay.
+    Earlier figures that are not among these are removed; files of other names stay.
     """
     gone = set(FIGURE_NAMES)
     for figure in figures:

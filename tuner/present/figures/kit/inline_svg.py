@@ -1,4 +1,4 @@
-"""A figure's SVG as a part of an HTML page: coloured by the page, and alone with its ids."""
+"""A figure's SVG as a part of an HTML page: coloured by the page, with ids of its own."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 from tuner.present.figures.kit.theme import THEME
 
 BACKGROUND = "fig-background"
-"""The id of what is drawn behind a figure, which a page has of its own."""
+"""The id of the rectangle behind a figure; a page has its own background."""
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
@@ -18,7 +18,13 @@ _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
 
 def inline_svg(svg: str, name: str, alt: str) -> str:
-    """The SVG to put into a page, scaled to the room it is given; `name` tells its ids apart."""
+    """The SVG of a file as an element of a page, which scales with the page.
+
+    Args:
+        svg: The file's content.
+        name: What its ids begin with.
+        alt: What a screen reader says.
+    """
     root = ET.fromstring(svg)
     _leave_out(root)
     ids = _referenced(root)
@@ -26,11 +32,11 @@ def inline_svg(svg: str, name: str, alt: str) -> str:
         element.tag = element.tag.removeprefix(_SVG)
         element.attrib = _attributes(element.attrib, ids, name)
         for text in ("text", "tail"):
-            # Spaces between elements are nothing to see; those of a text are.
+            # Spaces between elements are not seen; those within a text are.
             if not (getattr(element, text) or "").strip():
                 setattr(element, text, None)
     view = root.attrib["viewBox"]
-    # matplotlib says this in a <style>, which would hold for the whole page.
+    # matplotlib writes this into a <style>, which would apply to the whole page.
     style = "stroke-linejoin:round;stroke-linecap:butt"
     root.attrib = {
         "xmlns": "http://www.w3.org/2000/svg", "viewBox": view, "role": "img", "aria-label": alt,
@@ -40,7 +46,7 @@ def inline_svg(svg: str, name: str, alt: str) -> str:
 
 
 def _leave_out(root: ET.Element) -> None:
-    """Remove the metadata, the style that holds for everything, and the background."""
+    """Remove the metadata, the style sheet and the background."""
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag in (f"{_SVG}metadata", f"{_SVG}style") or child.get("id") == BACKGROUND:
@@ -56,7 +62,7 @@ def _referenced(root: ET.Element) -> set[str]:
 
 
 def _attributes(attributes: dict[str, str], ids: set[str], name: str) -> dict[str, str]:
-    """What an element keeps: ids that are used, colours by variable, numbers of two decimals."""
+    """What an element keeps: ids that are used, colours as variables, numbers to two decimals."""
     kept: dict[str, str] = {}
     styles = []
     for key, value in attributes.items():

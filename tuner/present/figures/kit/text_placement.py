@@ -1,4 +1,4 @@
-"""Finds places for texts beside points, where they cover neither each other nor a point."""
+"""Places texts beside points so that they cover neither each other nor a point."""
 
 import itertools
 from collections.abc import Sequence
@@ -24,11 +24,18 @@ def place_texts(
     points: Sequence[tuple[float, float]],
     stairs: Sequence[tuple[float, float]] = (),
 ) -> list[Annotation]:
-    """Move each text, which annotates a point, to a free place; remove and leave out those that
-    have none. The earlier a text, the better its place. A line through `stairs`, along the axes,
-    is covered only where it must be. Returns the texts that stayed.
+    """Move each text to a free place beside its point, or remove it if there is none.
 
     Call it when everything else is drawn: what is added later can move the axes.
+
+    Args:
+        axes: Where the texts are.
+        texts: Annotations of points; the earlier, the better their places.
+        points: All points, which no text may cover.
+        stairs: The corners of a line along the axes, which a text covers only if it must.
+
+    Returns:
+        The texts that were placed.
     """
     figure = axes.figure
     figure.draw_without_rendering()  # type: ignore[union-attr]

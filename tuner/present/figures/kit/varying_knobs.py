@@ -1,21 +1,21 @@
-"""What differs between the settings of a study that count, counted once for all figures."""
+"""The knobs that vary in a study, as all of its figures see them."""
 
-from tuner.plan.config import ALL_ROLES, Config, Dimension
+from tuner.plan.config import ALL_ROLES, Dimension
 from tuner.plan.dimensions import varying
 from tuner.plan.knobs import NUM_WORKER_THREADS, Value
 from tuner.study.answer import StudyAnswer
 
 
 def varying_dimensions(answer: StudyAnswer) -> dict[Dimension, tuple[Value, ...]]:
-    """The dimensions that differ between settings that count, each with its values."""
-    rows = sorted((row for row in answer.rows if row.counts), key=lambda row: row.trial)
-    return varying([Config.from_json(row.config) for row in rows], answer.plan.workload)
+    """The dimensions that differ between the measured configurations, each with its values."""
+    rows = sorted((row for row in answer.rows if row.is_measured), key=lambda row: row.trial)
+    return varying([row.config for row in rows], answer.plan.workload)
 
 
 def threads_dimension(answer: StudyAnswer) -> Dimension | None:
     """The number of worker threads that varies; None if none does.
 
-    Of several it is one of a role that does not drive, for that one serves the calls; of these
+    Where several vary, one of a role that serves calls is taken before the driver's, and of these
     the one with the most values.
     """
     found = varying_dimensions(answer)
