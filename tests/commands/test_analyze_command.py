@@ -223,7 +223,7 @@ def test_a_trace_without_anything_to_draw_is_told_all_the_same(
     assert captured.err == (
         "note: there is no timeline to draw: no served calls and no operators\n"
     )
-    assert "Latency of calls: none, for the trace holds no calls." in captured.out
+    assert "Latency of calls: none, because the trace holds no calls." in captured.out
     assert analyze.main(["idle.json", "--timeline", "idle.png"]) == 2
 
 

@@ -14,8 +14,9 @@ from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan, draft_plan
 from tuner.plan.workload_spec import WorkloadSpec
-from tuner.study.answer import Observation, StudyAnswer, TrialDetail, TrialRow
+from tuner.study.answer import StudyAnswer
 from tuner.study.records import Phase
+from tuner.study.trial_row import Observation, TrialDetail, TrialRow
 from tuner.world.environment import Environment
 from tuner.world.measurement import CallPart, Quantiles
 
@@ -35,6 +36,17 @@ def study_plan(out: Path, spec: WorkloadSpec | None = None, **keys: Any) -> Stud
     return draft_plan({"workload": "udf", "out": str(out), **keys}).finish(spec or workload_spec())
 
 
+METRICS: dict[str, float] = {
+    "cpu_cores": 1.75,
+    "cpu_ms_per_step": 3.5,
+    "peak_rss_mb": 201.4,
+    "rpc_cpu_total_ms": 8.123,
+    "parallelism_mean": 3.52,
+    "parallelism_max": 4.0,
+    "tracing_overhead": 1.24,
+}
+
+
 def measured(
     trial: int,
     config: Config,
@@ -43,43 +55,35 @@ def measured(
     *,
     outcome: str = "completed",
     tied: bool = False,
+    metrics: Mapping[str, float] | None = None,
 ) -> TrialRow:
-    """Settings that ran, five worlds of them."""
+    """A trial that ran, with five worlds; `metrics` replace some of METRICS."""
     return TrialRow(
         trial=trial,
-        label=str(config),
-        config=config.to_json(),
+        config=config,
         outcome=outcome,
         failure=None,
         samples=5,
         value=value,
         ci_low=ci[0],
         ci_high=ci[1],
-        cpu_cores=1.75,
-        peak_rss_mb=201.4,
-        rpc_cpu_total_ms=8.123,
-        parallelism_mean=3.52,
-        parallelism_max=4.0,
-        tracing_overhead=1.24,
+        metrics={**METRICS, **(metrics or {})},
         diagnosis=f"What limits {config}.",
         tied_with_best=tied,
     )
 
 
 def failed(trial: int, config: Config, message: str = "server failed first") -> TrialRow:
-    """Settings whose worlds crashed, before any was measured."""
+    """A trial whose worlds crashed before any was measured."""
     return TrialRow(
         trial=trial,
-        label=str(config),
-        config=config.to_json(),
+        config=config,
         outcome="crashed",
         failure=message,
         samples=0,
         value=math.nan,
         ci_low=math.nan,
         ci_high=math.nan,
-        cpu_cores=math.nan,
-        peak_rss_mb=math.nan,
     )
 
 
@@ -91,10 +95,16 @@ def failed_later(
     *,
     outcome: str = "deadlocked",
 ) -> TrialRow:
-    """Settings that failed after three worlds were measured: what these told is kept."""
+    """A trial that failed after three worlds were measured, whose numbers are kept."""
     return replace(
         measured(trial, config, value, ci, outcome=outcome), failure="no progress", samples=3
     )
+
+
+def without_metrics(row: TrialRow, *names: str) -> TrialRow:
+    """The row of a trial of which these metrics are not known."""
+    known = {name: value for name, value in row.metrics.items() if name not in names}
+    return replace(row, metrics=known)
 
 
 ROWS = (
@@ -107,13 +117,15 @@ ROWS = (
 
 
 def study_result(plan: StudyPlan, **changes: Any) -> StudyAnswer:
-    """4 threads are better than the baseline's 16, unless `changes` say otherwise."""
+    """4 threads are better than the baseline's 16, unless `changes` say otherwise.
+
+    `best` and `challenger` are configurations; their trials are found in the rows.
+    """
     fields: dict[str, Any] = {
         "study": plan.name,
         "plan": plan,
         "environment": ENVIRONMENT,
         "objective": plan.measuring.objective,
-        "baseline": plan.baseline,
         "best": threads(4),
         "verdict": "better",
         "speedup": FASTER,
@@ -125,12 +137,26 @@ def study_result(plan: StudyPlan, **changes: Any) -> StudyAnswer:
         "elapsed_s": 42.3,
         "measured_at": datetime(2026, 11, 21, 9, 30, tzinfo=UTC),
         "rows": ROWS,
+        **changes,
     }
-    return StudyAnswer(**{**fields, **changes})
+    trials = {row.config: row.trial for row in fields["rows"]}
+    for name in ("best", "challenger"):
+        config = fields.pop(name)
+        fields[f"{name}_trial"] = None if config is None else trials.get(config)
+    return StudyAnswer(**fields)
+
+
+def by_threads(plan: StudyPlan, metrics: Mapping[int, Mapping[str, float]]) -> StudyAnswer:
+    """A study of so many threads, each with these metrics; 16 threads are the baseline."""
+    rows = tuple(
+        measured(0 if number == 16 else number, threads(number), 2.0, metrics=found)
+        for number, found in metrics.items()
+    )
+    return study_result(plan, rows=rows)
 
 
 def nothing_ran(plan: StudyPlan) -> StudyAnswer:
-    """Every settings failed."""
+    """Every configuration failed."""
     return study_result(
         plan,
         best=None,
@@ -169,11 +195,11 @@ def gridded(
     plan: StudyPlan, grid: Mapping[str, Sequence[object]], step_ms: Callable[..., float],
     *, blocks: int, broken: Collection[int] = (),
 ) -> StudyAnswer:  # fmt: skip
-    """A study of a grid, whose `step_ms` is a function of the knobs: rows, worlds, details.
+    """A study of a grid, in which `step_ms` is a function of the knobs: rows, worlds, details.
 
-    The first quarter of the blocks measures all settings, the second the faster half; then the
-    best meets the baseline, which is the first of the grid that has PyTorch's 16 threads. Some of
-    the worlds are far out. Trials in `broken` crashed.
+    The first quarter of the blocks measures all configurations, the second the faster half; then
+    the best meets the baseline, which is the first of the grid with PyTorch's 16 threads. Two of
+    the worlds are outliers. Trials in `broken` crashed.
     """
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     start = next(place for place, one in enumerate(points) if one["num_worker_threads"] == 16)
@@ -200,18 +226,23 @@ def gridded(
         threads_here = float(str(points[trial]["num_worker_threads"]))
         rows.append(
             replace(
-                measured(trial, config[trial], steps[trial],
-                         (steps[trial] * 0.97, steps[trial] * 1.03)),
-                cpu_cores=0.5 + 0.4 * math.sqrt(threads_here) * chance.uniform(0.9, 1.1),
-                parallelism_mean=min(threads_here, 4.0) * 0.8,
-                parallelism_max=threads_here,
+                measured(
+                    trial,
+                    config[trial],
+                    steps[trial],
+                    (steps[trial] * 0.97, steps[trial] * 1.03),
+                    metrics={
+                        "cpu_cores": 0.5 + 0.4 * math.sqrt(threads_here) * chance.uniform(0.9, 1.1),
+                        "parallelism_mean": min(threads_here, 4.0) * 0.8,
+                        "parallelism_max": threads_here,
+                    },
+                ),
                 samples=sum(seen.trial == trial for seen in observations),
             )
-        )  # fmt: skip
+        )
     rows += [failed(trial, config[trial]) for trial in sorted(broken)]
     return study_result(
         plan,
-        baseline=config[0],
         best=config[ranked[0]],
         challenger=config[ranked[0]],
         blocks=blocks,
@@ -223,7 +254,7 @@ def gridded(
 
 
 def big_study(plan_folder: Path) -> StudyAnswer:
-    """60 settings over three knobs, 40 blocks; two of the settings crashed."""
+    """60 configurations over three knobs, 40 blocks; two of the configurations crashed."""
     grid: dict[str, list[object]] = {
         "num_worker_threads": [1, 2, 4, 8, 16],
         "transports": ["shm", "uv", "shm+uv", None],
@@ -238,8 +269,8 @@ def big_study(plan_folder: Path) -> StudyAnswer:
     return gridded(study_plan(plan_folder), grid, step_ms, blocks=40, broken=(7, 21))
 
 
-def two_knobs(plan_folder: Path, **changes: Any) -> StudyAnswer:
-    """12 settings over two knobs, 12 blocks; trial 5 crashed."""
+def two_knobs(plan_folder: Path) -> StudyAnswer:
+    """12 configurations over two knobs, 12 blocks; trial 5 crashed."""
     grid: dict[str, list[object]] = {
         "num_worker_threads": [1, 4, 16],
         "transports": ["shm", "uv", "shm+uv", None],
@@ -248,5 +279,4 @@ def two_knobs(plan_folder: Path, **changes: Any) -> StudyAnswer:
     def step_ms(num_worker_threads: int, transports: str | None) -> float:
         return (6 / min(num_worker_threads, 4) + 0.5) * (1.2 if transports == "uv" else 1.0)
 
-    answer = gridded(study_plan(plan_folder), grid, step_ms, blocks=12, broken=(5,))
-    return replace(answer, **changes)
+    return gridded(study_plan(plan_folder), grid, step_ms, blocks=12, broken=(5,))

@@ -13,7 +13,7 @@ SECTIONS = [
     "Time by call and by operator",
     "Latency of calls",
     "Where the time of a call goes, on average",
-    "Threads of each server at work at once",
+    "Parallelism of each server: its threads at work",
 ]
 
 
@@ -42,7 +42,7 @@ def test_the_trace_is_described_before_its_tables() -> None:
     assert printed(found)[:5] == [
         "Recorded by rpc-tuner: 2 ranks (worker0, worker1) for 42 ms; 10 steps, 40 calls, "
         "40 operators.",
-        "A traced step took 1.25 times as long as an untraced one.",
+        "Tracing overhead: a traced step took 1.25 times as long as an untraced one.",
         "Times of different ranks are comparable to within 1.5 us.",
         "note: A thread is missing.",
         "",
@@ -99,7 +99,7 @@ def test_a_pending_future_has_its_column() -> None:
     table = section(printed(trace([pending])), SECTIONS[2])
     assert table[0].split()[-1] == "pending"
     assert table[-2].split()[-1] == "5"
-    # Of CPU time nothing is known, and nothing said.
+    # The CPU time is not known, so the line leaves it out.
     assert table[-1] == "latency = transport + queue (an estimate) + served + pending"
 
 
@@ -143,8 +143,8 @@ def test_what_kineto_cannot_tell_is_skipped_with_the_reason() -> None:
         replace(trace((), operators, processes=ranks(2, threads=None)), source="kineto")
     )
     assert lines[0].startswith("Recorded by torch.profiler (Kineto): 2 ranks")
-    assert "Latency of calls: none, for the trace holds no calls." in lines
-    assert f"{SECTIONS[2]}: none, for the trace holds no calls." in lines
+    assert "Latency of calls: none, because the trace holds no calls." in lines
+    assert f"{SECTIONS[2]}: none, because the trace holds no calls." in lines
     assert "aten::mul" in "\n".join(section(lines, SECTIONS[0]))
     assert section(lines, SECTIONS[3])[1].split() == ["server", "mean", "busy", "busy", "max"]
 
@@ -152,13 +152,13 @@ def test_what_kineto_cannot_tell_is_skipped_with_the_reason() -> None:
 def test_a_legacy_trace_lacks_the_servers_side() -> None:
     lines = printed(read_traces([LEGACY]))
     assert lines[0].startswith("Recorded by the legacy profiler: 3 ranks")
-    reason = "none, for no call is known from its client's side and its server's."
+    reason = "none, because no call is known on its client's side and on its server's."
     assert f"{SECTIONS[2]}: {reason}" in lines
 
 
 def test_an_empty_trace_is_all_reasons() -> None:
     lines = printed(trace())
-    assert sum(": none, for " in line for line in lines) == len(SECTIONS)
+    assert sum(": none, because " in line for line in lines) == len(SECTIONS)
 
 
 @pytest.mark.parametrize("found", [served_in_turn(), read_traces(KINETO), read_traces([LEGACY])])

@@ -3,7 +3,7 @@ import math
 import pandas as pd
 import pytest
 
-from tuner.present.named_rows import Column, named_rows, percent, time_columns
+from tuner.present.named_rows import Column, named_rows, time_columns
 
 COLUMNS = [Column("calls", ["1", "20"]), Column("wait\n(ms)", ["1.5", ""]), Column("no", ["", ""])]
 
@@ -62,9 +62,3 @@ def test_columns_given_together_share_one_unit() -> None:
         Column("short\n(ms)", ["0.005"]),
         Column("long\n(ms)", ["50"]),
     ]
-
-
-def test_shares_are_percentages() -> None:
-    assert [percent(share) for share in (0, 0.0004, 0.0316, 1, math.nan)] == [
-        "0 %", "0 %", "3.2 %", "100 %", "",
-    ]  # fmt: skip

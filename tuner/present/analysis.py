@@ -105,7 +105,7 @@ def print_analysis(
             # Lines are as long as they have to be: numbers must not be folded.
             console.print(Text("\n".join(section.lines)), soft_wrap=True)
         else:
-            _print_prose(Text(f"{section.title}: none, as {section.missing}.", "dim"), console)
+            _print_prose(Text(f"{section.title}: none, because {section.missing}.", "dim"), console)
     console.print()
     _print_prose(Text(analysis.diagnosis.text, style="bold"), console)
     if picture is not None:
@@ -156,7 +156,7 @@ def _sections(analysis: Analysis, width: int, row_limit: int | None) -> Iterator
             "Where the time of a call goes, on average",
             analysis.breakdown,
             _breakdown_lines,
-            no_calls or "no call is known from its client's side and its server's",
+            no_calls or "no call is known on its client's side and on its server's",
         ),
     ):
         lines = [] if table.empty else lines_of(table.head(row_limit or len(table)), width)

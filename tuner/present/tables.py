@@ -14,7 +14,7 @@ from tuner.plan.config import Config, Dimension
 from tuner.plan.knobs import KNOBS
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
-from tuner.study.metrics import metric_cells
+from tuner.study.metrics import MetricCell, metric_cells
 from tuner.study.trial_row import TrialRow
 from tuner.text import interval_text, percent, three_digits
 
@@ -79,12 +79,12 @@ def _number_columns(answer: StudyAnswer) -> list[Column]:
             lambda row: interval_text(row.ci_low, row.ci_high),
         ),
         Column("worlds", "worlds", lambda row: str(row.samples)),
-        *(
-            Column(cell.heading, cell.table_heading, lambda row, cell=cell: cell.text(row.metrics))
-            for cell in metric_cells()
-            if cell.table_heading is not None
-        ),
+        *(_metric_column(cell) for cell in metric_cells() if cell.table_heading is not None),
     ]
+
+
+def _metric_column(cell: MetricCell) -> Column:
+    return Column(cell.heading, cell.table_heading or "", lambda row: cell.text(row.metrics))
 
 
 def trial_lines(answer: StudyAnswer) -> list[TrialLine]:

@@ -36,8 +36,8 @@ def tied_sentence(answer: StudyAnswer) -> str | None:
         return None
     verb = "is" if len(answer.tied) == 1 else "are"
     return (
-        f"Within {_epsilon(answer)} of {answer.best}, as far as measured, "
-        f"{verb} {_named(answer.tied)}."
+        f"{_named(answer.tied)} {verb} within {_epsilon(answer)} of {answer.best}, as far as "
+        "measured."
     )
 
 

@@ -90,6 +90,7 @@ def _threads_problem(
     if len(measured) > 1 or here in measured:
         return None
     (there,) = measured
+    assert isinstance(there, int)
     return (
         f"{path} was measured with {plural(there, 'intra-op thread')} in such a process, and this "
         f"one has {here}: call torch.set_num_threads({there}) first"

@@ -71,7 +71,7 @@ PARALLELISM_MEAN = Metric(
     read=_of_trace(lambda trace: trace.parallelism_mean),
     format="{:.1f}".format,
     traced=True,
-    table_heading="paral-\nlelism",
+    table_heading="parallel-\nism",
 )
 PARALLELISM_MAX = Metric(
     name="parallelism_max",

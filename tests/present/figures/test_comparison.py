@@ -1,5 +1,4 @@
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,13 +6,11 @@ from matplotlib.figure import Figure
 
 from tests.plan.specs import for_all, threads
 from tests.present.results import (
-    big_study,
     failed,
     failed_later,
     measured,
     nothing_ran,
     study_result,
-    two_knobs,
 )
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import comparison_figures
@@ -26,12 +23,13 @@ from tuner.present.figures.comparison import (
 )
 from tuner.study.answer import StudyAnswer
 
-REFERENCE = str(threads(16))
+REFERENCE = threads(16)
 
 
 def study(plan: StudyPlan, step_ms: dict[int, float]) -> StudyAnswer:
     rows = tuple(
-        measured(n, threads(n), value, (value - 0.1, value + 0.2)) for n, value in step_ms.items()
+        measured(0 if n == 16 else n, threads(n), value, (value - 0.1, value + 0.2))
+        for n, value in step_ms.items()
     )
     return study_result(plan, rows=rows)
 
@@ -51,9 +49,9 @@ def test_each_study_is_a_series_over_the_configs(two: list[tuple[str, StudyAnswe
     assert list(shown.names.values()) == ["1", "4", "8", "16"]
     assert shown.value_label == "median step time (ms)"
     assert dict(shown.series)["here"] == (
-        ComparedPoint("num_worker_threads=1", 8.0, 7.9, 8.2),
-        ComparedPoint("num_worker_threads=4", 2.0, 1.9, 2.2),
-        ComparedPoint("num_worker_threads=16", 4.0, 3.9, 4.2),
+        ComparedPoint(threads(1), 8.0, 7.9, 8.2),
+        ComparedPoint(threads(4), 2.0, 1.9, 2.2),
+        ComparedPoint(threads(16), 4.0, 3.9, 4.2),
     )
     assert [point.value for point in dict(shown.series)["there"]] == [1.5, 1.0, 2.0]
 
@@ -64,17 +62,17 @@ def test_values_and_intervals_are_scaled_by_the_reference(
     shown = side_by_side(two, REFERENCE)
     assert shown is not None
     scaled = relative(shown, REFERENCE)
-    assert scaled.reference == "num_worker_threads=16"
+    assert scaled.reference == REFERENCE
     assert dict(scaled.series)["here"] == (
-        ComparedPoint("num_worker_threads=1", 2.0, 7.9 / 4, 8.2 / 4),
-        ComparedPoint("num_worker_threads=4", 0.5, 1.9 / 4, 2.2 / 4),
-        ComparedPoint("num_worker_threads=16", 1.0, 3.9 / 4, 4.2 / 4),
+        ComparedPoint(threads(1), 2.0, 7.9 / 4, 8.2 / 4),
+        ComparedPoint(threads(4), 0.5, 1.9 / 4, 2.2 / 4),
+        ComparedPoint(threads(16), 1.0, 3.9 / 4, 4.2 / 4),
     )
     assert [point.value for point in dict(scaled.series)["there"]] == [0.75, 0.5, 1.0]
 
 
 def test_the_reference_is_the_one_that_is_given(two: list[tuple[str, StudyAnswer]]) -> None:
-    figures = comparison_figures(two, "num_worker_threads=4")
+    figures = comparison_figures(two, threads(4))
     assert [figure.name for figure in figures] == ["comparison", "comparison_relative"]
     assert "multiples of what num_worker_threads=4 takes" in figures[1].caption
     assert "here: 4 1 times, 16 2 times" in figures[1].alt
@@ -99,60 +97,41 @@ def test_threads_are_lines_over_a_scale(two: list[tuple[str, StudyAnswer]]) -> N
     assert [text.get_text() for text in legend.get_texts()] == ["here", "there"]
 
 
-def test_other_knobs_are_rows_with_a_mark_for_each_study(tmp_path: Path) -> None:
-    answer = two_knobs(tmp_path)
-    shown = side_by_side([("a", answer), ("b", answer), ("c", answer)], str(answer.baseline))
+def test_other_knobs_are_rows_with_a_mark_for_each_study(grid: StudyAnswer) -> None:
+    shown = side_by_side([("a", grid), ("b", grid), ("c", grid)], grid.baseline)
     assert shown is not None
     assert shown.threads == {}
     assert len(shown.names) == 11
     (axes,) = lines_of(shown).axes
     first = [np.asarray(line.get_ydata()).tolist()[0] for line in axes.lines
-             if np.asarray(line.get_xdata()).tolist()[0] == answer.rows[0].value]  # fmt: skip
+             if np.asarray(line.get_xdata()).tolist()[0] == grid.rows[0].value]  # fmt: skip
     assert len(set(first)) == 3
     assert all(abs(at - shown.rows.at[0]) < shown.rows.bar_in / 2 for at in first)
 
 
 def test_of_many_configs_the_fastest_of_each_study_and_the_baseline_are_shown(
-    tmp_path: Path,
+    big: StudyAnswer,
 ) -> None:
-    answer = big_study(tmp_path)
-    other = replace(answer, rows=tuple(reversed(answer.rows[:58])))
-    shown = side_by_side([("a", answer), ("b", other)], str(answer.baseline))
+    other = replace(big, rows=tuple(reversed(big.rows[:58])))
+    shown = side_by_side([("a", big), ("b", other)], big.baseline)
     assert shown is not None
     assert len(shown.names) == 10
     assert shown.left_out == 48
-    labels = [row.label for row in answer.rows]
-    assert {labels[0], labels[57], str(answer.baseline)} <= set(shown.names)
-    (first, second) = comparison_figures([("a", answer), ("b", other)], str(answer.baseline))
-    assert "The 48 slowest settings are left out." in first.caption
-    assert str(answer.baseline) in second.caption
+    assert {big.rows[0].config, big.rows[57].config, big.baseline} <= set(shown.names)
+    (first, second) = comparison_figures([("a", big), ("b", other)], big.baseline)
+    assert "Left out: 48 configurations that took longer." in first.caption
+    assert str(big.baseline) in second.caption
     assert (first.name, second.name) == ("comparison", "comparison_relative")
 
 
-def test_the_reference_is_shown_though_it_is_slow_and_no_baseline(tmp_path: Path) -> None:
-    answer = big_study(tmp_path)
-    slow = answer.rows[57].label
-    studies = [("a", answer), ("b", answer)]
+def test_the_reference_is_shown_though_it_is_slow_and_no_baseline(big: StudyAnswer) -> None:
+    slow = big.rows[57].config
+    studies = [("a", big), ("b", big)]
     shown = side_by_side(studies, slow)
     assert shown is not None
-    assert {slow, str(answer.baseline)} <= set(shown.names)
+    assert {slow, big.baseline} <= set(shown.names)
     assert (len(shown.names), shown.left_out) == (10, 48)
-    second = comparison_figures(studies, slow)[1]
-    assert slow in second.caption
-
-
-def test_configs_can_have_the_label_of_another_study(tmp_path: Path) -> None:
-    answer = two_knobs(tmp_path)
-    label = str(answer.baseline)
-    labels = {label: "num_worker_threads=16", answer.rows[0].label: "the fastest"}
-    other = replace(
-        answer,
-        rows=tuple(replace(row, label=labels.get(row.label, row.label)) for row in answer.rows),
-    )
-    shown = side_by_side([("a", other), ("b", other)], "the fastest")
-    assert shown is not None
-    assert {"num_worker_threads=16", "the fastest"} <= set(shown.names)
-    assert shown.names["num_worker_threads=16"] == label
+    assert relative(shown, slow).reference == slow
 
 
 def test_what_was_not_measured_is_left_out(plan: StudyPlan) -> None:

@@ -8,15 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.plan.specs import for_all, threads
-from tests.present.figures.test_timeline_data import many_kinds, stepped
+from tests.present.figures.traces import stepped
 from tests.present.results import (
-    big_study,
     detail,
     failed,
     measured,
     nothing_ran,
     study_result,
-    two_knobs,
 )
 from tests.trace.synthetic import trace
 from tuner.plan.objectives import OBJECTIVES
@@ -29,7 +27,8 @@ from tuner.present.figures import (
 )
 from tuner.present.figures.kit.drawn_figure import FIGURE_NAMES
 from tuner.present.figures.kit.theme import THEME
-from tuner.study.answer import Observation, StudyAnswer
+from tuner.study.answer import StudyAnswer
+from tuner.study.trial_row import Observation
 
 OF_THREE_KNOBS = [
     "step_time", "blocks", "latency", "cpu", "call_time", "parallelism", "timeline_baseline",
@@ -37,16 +36,7 @@ OF_THREE_KNOBS = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, DrawnFigure]:
-    """All figures there are, by name: of three knobs, and the heat map of two."""
-    answer = big_study(tmp_path_factory.mktemp("study"))
-    made = study_figures(answer, {"baseline": many_kinds(), "best": stepped(3)})
-    made += [each for each in study_figures(two_knobs(answer.plan.out), {}) if "heat" in each.name]
-    return {figure.name: figure for figure in made}
-
-
-def names(answer: StudyAnswer) -> list[str]:
+def drawn_names(answer: StudyAnswer) -> list[str]:
     return [figure.name for figure in study_figures(answer, {})]
 
 
@@ -147,17 +137,16 @@ def test_figures_that_are_no_longer_drawn_are_removed(
 def test_all_figures_are_known_by_name(figures: dict[str, DrawnFigure], plan: StudyPlan) -> None:
     answer = study_result(plan)
     studies = [("a", answer), ("b", answer)]
-    compared = {each.name for each in comparison_figures(studies, str(threads(16)))}
+    compared = {each.name for each in comparison_figures(studies, threads(16))}
     assert {*figures, *compared, "timeline_challenger"} == FIGURE_NAMES
 
 
-def test_the_same_study_is_drawn_alike(tmp_path: Path) -> None:
-    answer = two_knobs(tmp_path)
-    assert study_figures(answer, {}) == study_figures(answer, {})
+def test_the_same_study_is_drawn_alike(grid: StudyAnswer, grid_figures: list[DrawnFigure]) -> None:
+    assert study_figures(grid, {}) == grid_figures
 
 
 def test_when_nothing_ran_there_is_no_figure(plan: StudyPlan) -> None:
-    assert names(nothing_ran(plan)) == []
+    assert drawn_names(nothing_ran(plan)) == []
 
 
 def test_of_one_config_there_is_what_can_be_told(plan: StudyPlan) -> None:
@@ -165,24 +154,20 @@ def test_of_one_config_there_is_what_can_be_told(plan: StudyPlan) -> None:
         plan, rows=(measured(0, threads(16), 3.0), failed(1, threads(4))), best=threads(16),
         details={0: detail(3.0)}, observations=(Observation(0, 0, "race", 3.0),),
     )  # fmt: skip
-    assert names(answer) == ["step_time", "blocks", "latency", "call_time"]
+    assert drawn_names(answer) == ["step_time", "blocks", "latency", "call_time"]
 
 
 def test_an_interrupted_study_is_drawn(plan: StudyPlan) -> None:
     answer = study_result(plan, best=None, verdict=None, challenger=None, interrupted=True)
-    assert names(answer) == ["step_time", "cpu", "parallelism"]
+    assert drawn_names(answer) == ["step_time", "cpu", "parallelism"]
 
 
-def test_what_no_trace_told_is_not_drawn(tmp_path: Path) -> None:
-    answer = two_knobs(tmp_path)
-    nan = float("nan")
-    rows = tuple(
-        replace(row, parallelism_mean=nan, parallelism_max=nan, cpu_cores=nan)
-        for row in answer.rows
-    )
+def test_what_no_trace_told_is_not_drawn(grid: StudyAnswer) -> None:
+    answer = grid
+    rows = tuple(replace(row, metrics={}) for row in answer.rows)
     details = {n: replace(each, call_ms=None, call_parts_ms={})
                for n, each in answer.details.items()}  # fmt: skip
-    assert names(replace(answer, rows=rows, details=details)) == [
+    assert drawn_names(replace(answer, rows=rows, details=details)) == [
         "step_time", "blocks", "latency", "heat_map",
     ]  # fmt: skip
 
@@ -197,7 +182,7 @@ def test_intervals_beyond_all_numbers_are_drawn(plan: StudyPlan) -> None:
         measured(1, threads(4), 2.0, (1e-9, float("inf"))),
         measured(0, threads(16), 3.0, (0.1, 1e9)),
     )
-    assert "step_time" in names(study_result(plan, rows=rows))
+    assert "step_time" in drawn_names(study_result(plan, rows=rows))
 
 
 def test_names_with_strange_letters_are_drawn(plan: StudyPlan) -> None:
@@ -218,4 +203,4 @@ def test_the_objective_gives_the_axes_their_names(plan: StudyPlan) -> None:
     figures = {figure.name: figure for figure in study_figures(answer, {})}
     for name in ("step_time", "cpu"):
         assert "CPU time of all ranks per step (ms)" in figures[name].svg
-    assert figures["step_time"].title == "CPU time of all ranks per step by settings"
+    assert figures["step_time"].title == "CPU time of all ranks per step by configuration"

@@ -7,7 +7,6 @@ from matplotlib.figure import Figure
 from tests.plan.specs import for_all, threads, workload_spec
 from tests.present.results import (
     ROWS,
-    big_study,
     failed,
     failed_later,
     measured,
@@ -18,13 +17,14 @@ from tests.present.results import (
 from tuner.plan.config import Config
 from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.figures import (
+from tuner.present.figures.step_time import (
     CurvePoint,
     ScalingCurve,
     draw_scaling_curve,
     scaling_curve,
-    study_figures,
+    step_time_figure,
 )
+from tuner.study.answer import StudyAnswer
 
 
 def test_threads_alone_are_one_series_from_few_to_many(plan: StudyPlan) -> None:
@@ -33,10 +33,10 @@ def test_threads_alone_are_one_series_from_few_to_many(plan: StudyPlan) -> None:
     assert curve.x_label == "num_worker_threads"
     assert curve.series == {
         "": [
-            CurvePoint(1.0, 6.0, 5.5, 6.5, "num_worker_threads=1"),
-            CurvePoint(4.0, 2.0, 1.9, 2.1, "num_worker_threads=4"),
-            CurvePoint(8.0, 2.05, 1.95, 2.15, "num_worker_threads=8"),
-            CurvePoint(16.0, 3.0, 2.9, 3.1, "num_worker_threads=16"),
+            CurvePoint(1.0, 6.0, 5.5, 6.5, 3),
+            CurvePoint(4.0, 2.0, 1.9, 2.1, 1),
+            CurvePoint(8.0, 2.05, 1.95, 2.15, 2),
+            CurvePoint(16.0, 3.0, 2.9, 3.1, 0),
         ]
     }
     assert curve.ticks == {1.0: "1", 4.0: "4", 8.0: "8", 16.0: "16"}
@@ -45,7 +45,7 @@ def test_threads_alone_are_one_series_from_few_to_many(plan: StudyPlan) -> None:
 
 def test_configs_that_failed_are_no_points(plan: StudyPlan) -> None:
     curve = scaling_curve(study_result(plan))
-    assert "num_worker_threads=32" not in [p.label for p in curve.series[""]]
+    assert 4 not in [point.trial for point in curve.series[""]]
     assert 32.0 not in curve.ticks
 
 
@@ -111,7 +111,7 @@ def test_of_one_role_the_baseline_has_its_place_by_inheritance(plan: StudyPlan) 
 def test_other_knobs_alone_stand_one_below_the_other(plan: StudyPlan) -> None:
     ways = [for_all(transports=way) for way in ("shm", "uv", None)]
     rows = tuple(measured(trial, each, trial + 1.0) for trial, each in enumerate(ways))
-    curve = scaling_curve(study_result(plan, rows=rows, best=ways[0], baseline=ways[2]))
+    curve = scaling_curve(study_result(plan, rows=rows, best=ways[0]))
     assert not curve.numeric
     assert curve.x_label == "transports"
     assert curve.ticks == {0.0: "shm", 1.0: "uv", 2.0: "default"}
@@ -141,8 +141,7 @@ def test_the_curve_is_named_after_what_was_measured(tmp_path: Path) -> None:
     plan = study_plan(tmp_path, workload_spec(reference="my.py:Echo"))
     curve = scaling_curve(study_result(plan, objective=OBJECTIVES["step_p99_ms"]))
     assert curve.y_label == "99th percentile of the step time (ms)"
-    assert curve.baseline == "num_worker_threads=16"
-    assert curve.best == "num_worker_threads=4"
+    assert curve.best == 1
 
 
 def test_without_a_best_none_is_marked(plan: StudyPlan) -> None:
@@ -164,20 +163,21 @@ def test_of_many_configs_without_a_scale_the_fastest_and_the_baseline_are_shown(
     config = [
         for_all(transports=way, channels=each) for way in ("shm", "uv", "ibv") for each in orders
     ]
-    rows = tuple(measured(trial, each, trial + 1.0) for trial, each in enumerate(config))
-    curve = scaling_curve(study_result(plan, rows=rows, best=config[0], baseline=config[-1]))
+    # The slowest is the baseline.
+    rows = tuple(measured((place + 1) % 18, each, place + 1.0) for place, each in enumerate(config))
+    answer = study_result(plan, rows=rows, best=config[0])
+    curve = scaling_curve(answer)
     assert [point.value for point in curve.points] == [*(n + 1.0 for n in range(15)), 18.0]
     assert curve.left_out == 2
-    (figure,) = (
-        f for f in study_figures(study_result(plan, rows=rows), {}) if f.name == "step_time"
-    )
-    assert "Shown are 16 of 18 settings" in figure.caption
+    figure = step_time_figure(answer)
+    assert figure is not None
+    assert "Shown are 16 of 18 configurations" in figure.caption
 
 
 def test_what_all_configs_share_is_not_said(plan: StudyPlan) -> None:
     config = [for_all(num_worker_threads=n, transports="shm") for n in (1, 4)]
-    rows = tuple(measured(trial, each, trial + 1.0) for trial, each in enumerate(config))
-    curve = scaling_curve(study_result(plan, rows=rows, best=config[0], baseline=config[1]))
+    rows = (measured(1, config[0], 1.0), measured(0, config[1], 2.0))
+    curve = scaling_curve(study_result(plan, rows=rows, best=config[0]))
     assert list(curve.series) == [""]
     assert set(legend_of(curve)) == {
         "best: num_worker_threads=1",
@@ -185,12 +185,13 @@ def test_what_all_configs_share_is_not_said(plan: StudyPlan) -> None:
     }
 
 
-def test_of_very_many_series_the_fastest_are_named(tmp_path: Path) -> None:
-    curve = scaling_curve(big_study(tmp_path))
+def test_of_very_many_series_the_fastest_are_named(big: StudyAnswer) -> None:
+    curve = scaling_curve(big)
     assert len(curve.series) == 12
     assert len(curve.named) == 5
-    marked = {point.label: name for name, points in curve.series.items() for point in points}
-    assert {marked[curve.baseline], marked[str(curve.best)]} <= set(curve.named)
+    series = {point.trial: name for name, points in curve.series.items() for point in points}
+    assert curve.best is not None
+    assert {series[0], series[curve.best]} <= set(curve.named)
     assert "7 other combinations" in legend_of(curve)
 
 

@@ -52,7 +52,7 @@ class Lane:
     label: str
     bars: tuple[Bar, ...]
     operators: tuple[tuple[float, float], ...] = ()
-    """From when to when it was inside operators, in milliseconds; empty where the bars are these."""
+    """Start and end of its time inside operators, in milliseconds; empty if the bars are these."""
 
 
 @dataclass(frozen=True, kw_only=True)
