@@ -8,6 +8,7 @@ from tests.present.figures.traces import many_kinds, stepped
 from tests.present.results import big_study, study_plan, two_knobs
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import DrawnFigure, study_figures
+from tuner.present.figures.heat_map import heat_map_figure
 from tuner.study.answer import StudyAnswer
 
 
@@ -35,15 +36,8 @@ def big_figures(big: StudyAnswer) -> list[DrawnFigure]:
 
 
 @pytest.fixture(scope="session")
-def grid_figures(grid: StudyAnswer) -> list[DrawnFigure]:
-    """The figures of two knobs."""
-    return study_figures(grid, {})
-
-
-@pytest.fixture(scope="session")
-def figures(
-    big_figures: list[DrawnFigure], grid_figures: list[DrawnFigure]
-) -> dict[str, DrawnFigure]:
+def figures(big_figures: list[DrawnFigure], grid: StudyAnswer) -> dict[str, DrawnFigure]:
     """All figures of a report, by name: of three knobs, and the heat map of two."""
-    heat_maps = [figure for figure in grid_figures if figure.name == "heat_map"]
-    return {figure.name: figure for figure in [*big_figures, *heat_maps]}
+    heat_map = heat_map_figure(grid)
+    assert heat_map is not None
+    return {figure.name: figure for figure in [*big_figures, heat_map]}

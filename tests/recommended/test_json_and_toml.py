@@ -117,10 +117,27 @@ def test_a_newer_file_asks_for_a_newer_version(tmp_path: Path) -> None:
     assert message.endswith("upgrade rpc-tuner")
 
 
-def test_an_older_file_is_to_be_exported_again(tmp_path: Path) -> None:
-    message = refusal(tmp_path / "r.json", json.dumps({"format": 1, "study": "my study"}))
-    assert "was written by an older rpc-tuner (format 1; this version reads format 3)" in message
-    assert message.endswith("export again: python -m tuner.export 'my study' --format json")
+def test_an_older_file_is_refused_with_the_search_to_repeat(tmp_path: Path) -> None:
+    older = {
+        "format": 2,
+        "study": "my study",
+        "settings": {"*": {"num_worker_threads": 4}},
+        "environment": {"workload": "udf"},
+    }
+    message = refusal(tmp_path / "r.json", json.dumps(older))
+    assert "was written by an older rpc-tuner (format 2; this version reads format 3)" in message
+    assert message.endswith(
+        "): search again: python -m tuner.search --workload udf --study 'my study' --overwrite"
+    )
+
+
+@pytest.mark.parametrize("more", [{}, {"study": 3, "environment": {"workload": "udf"}}])
+def test_an_older_file_that_does_not_name_its_search_is_refused_too(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    assert refusal(tmp_path / "r.json", json.dumps({"format": 1, **more})).endswith(
+        "(format 1; this version reads format 3): search again"
+    )
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ class Recommendation(_Part):
                     raise ValueError(f"{place}: unknown role {dimension.role!r}{tail}")
         names = [rank.name for rank in self.ranks]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"ranks: {', '.join(map(repr, twice))} stands there twice")
+            raise ValueError(f"ranks: {', '.join(map(repr, twice))} is named twice")
         return self
 
 

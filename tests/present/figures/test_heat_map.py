@@ -72,6 +72,21 @@ def test_cells_say_their_number_or_what_failed(grid: StudyAnswer) -> None:
     assert re.search(r"num_worker_threads=16, transports=shm: [\d.]+ ms \(baseline\)", figure.alt)
 
 
+def test_numbers_of_cells_have_three_digits_and_are_never_powers(plan: StudyPlan) -> None:
+    ways = ("shm", "uv")
+    values = [0.0000123456, 9.996, 99.97, 1234.5]
+    rows = tuple(
+        measured(trial, for_all(num_worker_threads=n, transports=way), value)
+        for trial, ((n, way), value) in enumerate(zip(product((1, 2), ways), values, strict=True))
+    )
+    shown = heat_map(study_result(plan, rows=rows, best=None, challenger=None))
+    assert shown is not None
+    axes = Figure().add_subplot()
+    draw_heat_map(shown, axes)
+    texts = {text.get_text() for text in axes.texts}
+    assert texts == {"0.0000123", "10.0", "100", "1234"}
+
+
 def test_only_two_knobs_are_a_grid(plan: StudyPlan, big: StudyAnswer) -> None:
     assert heat_map(study_result(plan)) is None
     assert heat_map(big) is None

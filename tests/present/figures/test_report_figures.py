@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,8 +26,13 @@ from tuner.present.figures import (
     study_figures,
     write_figures,
 )
+from tuner.present.figures.call_time import call_time_figure
+from tuner.present.figures.cpu import cpu_figure
+from tuner.present.figures.heat_map import heat_map_figure
 from tuner.present.figures.kit.drawn_figure import FIGURE_NAMES
 from tuner.present.figures.kit.theme import THEME
+from tuner.present.figures.step_time import step_time_figure
+from tuner.present.figures.timeline_figures import timeline_figures
 from tuner.study.answer import StudyAnswer
 from tuner.study.trial_row import Observation
 
@@ -36,8 +42,13 @@ OF_THREE_KNOBS = [
 ]  # fmt: skip
 
 
-def drawn_names(answer: StudyAnswer) -> list[str]:
-    return [figure.name for figure in study_figures(answer, {})]
+@pytest.fixture
+def drawn_names(monkeypatch: pytest.MonkeyPatch) -> Callable[[StudyAnswer], list[str]]:
+    """The names of the figures of a study, which are not rendered: that takes most of the time."""
+    monkeypatch.setattr(
+        "tuner.present.figures.kit.drawn_figure.rendered", lambda figure, file_format: b""
+    )
+    return lambda answer: [figure.name for figure in study_figures(answer, {})]
 
 
 def test_the_figures_stand_in_the_order_of_the_report(figures: dict[str, DrawnFigure]) -> None:
@@ -141,15 +152,22 @@ def test_all_figures_are_known_by_name(figures: dict[str, DrawnFigure], plan: St
     assert {*figures, *compared, "timeline_challenger"} == FIGURE_NAMES
 
 
-def test_the_same_study_is_drawn_alike(grid: StudyAnswer, grid_figures: list[DrawnFigure]) -> None:
-    assert study_figures(grid, {}) == grid_figures
+def test_the_same_study_is_drawn_alike(
+    figures: dict[str, DrawnFigure], grid: StudyAnswer, big: StudyAnswer
+) -> None:
+    assert figures["heat_map"] == heat_map_figure(grid)
+    assert figures["call_time"] == call_time_figure(big)
 
 
-def test_when_nothing_ran_there_is_no_figure(plan: StudyPlan) -> None:
+def test_when_nothing_ran_there_is_no_figure(
+    plan: StudyPlan, drawn_names: Callable[[StudyAnswer], list[str]]
+) -> None:
     assert drawn_names(nothing_ran(plan)) == []
 
 
-def test_of_one_config_there_is_what_can_be_told(plan: StudyPlan) -> None:
+def test_of_one_config_there_is_what_can_be_told(
+    plan: StudyPlan, drawn_names: Callable[[StudyAnswer], list[str]]
+) -> None:
     answer = study_result(
         plan, rows=(measured(0, threads(16), 3.0), failed(1, threads(4))), best=threads(16),
         details={0: detail(3.0)}, observations=(Observation(0, 0, "race", 3.0),),
@@ -157,24 +175,27 @@ def test_of_one_config_there_is_what_can_be_told(plan: StudyPlan) -> None:
     assert drawn_names(answer) == ["step_time", "blocks", "latency", "call_time"]
 
 
-def test_an_interrupted_study_is_drawn(plan: StudyPlan) -> None:
+def test_an_interrupted_study_is_drawn(
+    plan: StudyPlan, drawn_names: Callable[[StudyAnswer], list[str]]
+) -> None:
     answer = study_result(plan, best=None, verdict=None, challenger=None, interrupted=True)
     assert drawn_names(answer) == ["step_time", "cpu", "parallelism"]
 
 
-def test_what_no_trace_told_is_not_drawn(grid: StudyAnswer) -> None:
-    answer = grid
-    rows = tuple(replace(row, metrics={}) for row in answer.rows)
+def test_what_no_trace_told_is_not_drawn(
+    grid: StudyAnswer, drawn_names: Callable[[StudyAnswer], list[str]]
+) -> None:
+    rows = tuple(replace(row, metrics={}) for row in grid.rows)
     details = {n: replace(each, call_ms=None, call_parts_ms={})
-               for n, each in answer.details.items()}  # fmt: skip
-    assert drawn_names(replace(answer, rows=rows, details=details)) == [
+               for n, each in grid.details.items()}  # fmt: skip
+    assert drawn_names(replace(grid, rows=rows, details=details)) == [
         "step_time", "blocks", "latency", "heat_map",
     ]  # fmt: skip
 
 
-def test_an_empty_trace_has_no_timeline(plan: StudyPlan) -> None:
-    made = study_figures(study_result(plan), {"baseline": trace(), "best": stepped(2)})
-    assert [figure.name for figure in made if "timeline" in figure.name] == ["timeline_best"]
+def test_an_empty_trace_has_no_timeline() -> None:
+    made = timeline_figures([("baseline", "16", trace()), ("best", "4", stepped(2))])
+    assert [figure.name for figure in made] == ["timeline_best"]
 
 
 def test_intervals_beyond_all_numbers_are_drawn(plan: StudyPlan) -> None:
@@ -182,17 +203,13 @@ def test_intervals_beyond_all_numbers_are_drawn(plan: StudyPlan) -> None:
         measured(1, threads(4), 2.0, (1e-9, float("inf"))),
         measured(0, threads(16), 3.0, (0.1, 1e9)),
     )
-    assert "step_time" in drawn_names(study_result(plan, rows=rows))
+    assert step_time_figure(study_result(plan, rows=rows)) is not None
 
 
-def test_names_with_strange_letters_are_drawn(plan: StudyPlan) -> None:
+def test_names_with_strange_letters_are_drawn() -> None:
     made = stepped(2)
     calls = made.calls.assign(function="_привет$x$漢字")
-    (figure,) = [
-        each
-        for each in study_figures(study_result(plan), {"best": replace(made, calls=calls)})
-        if each.name == "timeline_best"
-    ]
+    (figure,) = timeline_figures([("best", "4", replace(made, calls=calls))])
     assert "_привет$x$漢字" in figure.inline_svg
 
 
@@ -200,7 +217,9 @@ def test_the_objective_gives_the_axes_their_names(plan: StudyPlan) -> None:
     ways = [for_all(transports=way) for way in ("shm", "uv")]
     rows = tuple(measured(trial, each, trial + 1.0) for trial, each in enumerate(ways))
     answer = study_result(plan, rows=rows, objective=OBJECTIVES["cpu_ms_per_step"])
-    figures = {figure.name: figure for figure in study_figures(answer, {})}
-    for name in ("step_time", "cpu"):
-        assert "CPU time of all ranks per step (ms)" in figures[name].svg
-    assert figures["step_time"].title == "CPU time of all ranks per step by configuration"
+    speed, cost = step_time_figure(answer), cpu_figure(answer)
+    assert speed is not None
+    assert cost is not None
+    for figure in (speed, cost):
+        assert "CPU time of all ranks per step (ms)" in figure.svg
+    assert speed.title == "CPU time of all ranks per step by configuration"

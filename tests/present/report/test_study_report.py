@@ -68,9 +68,9 @@ def test_it_opens_with_the_verdict_and_the_lines_to_paste(plan: StudyPlan) -> No
 
 
 def test_figures_stand_below_the_verdict_and_load_nothing(
-    grid: StudyAnswer, grid_figures: list[DrawnFigure]
+    big: StudyAnswer, big_figures: list[DrawnFigure]
 ) -> None:
-    html = report_html(grid, grid_figures)
+    html = report_html(big, big_figures)
     sections = list(Page(html).text)
     assert sections.index("verdict") < sections.index("figures")
     assert all(link.startswith(("#", "data:")) for link in Page(html).links)
