@@ -30,7 +30,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[object,
     return found
 
 
-def test_json_is_what_it_writes_unless_told(
+def test_json_is_the_default_format(
     asked: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert export.main(["udf"]) == 0

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.present.figures.traces import many_kinds, stepped
-from tests.present.results import big_study, study_plan, two_knobs
+from tests.present.grids import big_study, two_knobs
+from tests.present.results import study_plan
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import DrawnFigure, study_figures
 from tuner.present.figures.heat_map import heat_map_figure

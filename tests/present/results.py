@@ -1,22 +1,19 @@
 """Study results written by hand: what the presentation is given."""
 
-import itertools
 import math
-import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.plan.specs import for_all, threads, workload_spec
+from tests.plan.specs import threads, workload_spec
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan, draft_plan
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.study.answer import StudyAnswer
-from tuner.study.records import Phase
-from tuner.study.trial_row import Observation, TrialDetail, TrialRow
+from tuner.study.trial_row import TrialDetail, TrialRow
 from tuner.world.environment import Environment
 from tuner.world.measurement import CallPart, Quantiles
 
@@ -189,94 +186,3 @@ def detail(step_ms: float) -> TrialDetail:
     }  # fmt: skip
     parts = {part: share * call_ms for part, share in shares.items()}
     return TrialDetail(step_ms=quantiles(step_ms), call_ms=quantiles(call_ms), call_parts_ms=parts)
-
-
-def gridded(
-    plan: StudyPlan, grid: Mapping[str, Sequence[object]], step_ms: Callable[..., float],
-    *, blocks: int, broken: Collection[int] = (),
-) -> StudyAnswer:  # fmt: skip
-    """A study of a grid, in which `step_ms` is a function of the knobs: rows, worlds, details.
-
-    The first quarter of the blocks measures all configurations, the second the faster half; then
-    the best meets the baseline, which is the first of the grid with PyTorch's 16 threads. Two of
-    the worlds are outliers. Trials in `broken` crashed.
-    """
-    points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-    start = next(place for place, one in enumerate(points) if one["num_worker_threads"] == 16)
-    points.insert(0, points.pop(start))
-    chance = random.Random(7)
-    steps = [step_ms(**point) * chance.uniform(0.98, 1.02) for point in points]
-    ranked = sorted(set(range(len(points))) - set(broken), key=lambda trial: steps[trial])
-    observations = []
-    for block in range(blocks):
-        if block < blocks // 4:
-            alive = ranked
-        elif block < blocks // 2:
-            alive = [*ranked[: len(ranked) // 2], 0]
-        else:
-            alive = [ranked[0], 0]
-        phase: Phase = "race" if block < blocks // 2 else "confirmation"
-        for trial in sorted(set(alive)):
-            spike = 20.0 if (block, trial) in ((1, 0), (3, ranked[-1])) else 1.0
-            value = steps[trial] * (1 + 0.002 * block) * chance.gauss(1, 0.02) * spike
-            observations.append(Observation(trial, block, phase, value))
-    config = [for_all(**point) for point in points]
-    rows = []
-    for trial in ranked:
-        threads_here = float(str(points[trial]["num_worker_threads"]))
-        rows.append(
-            replace(
-                measured(
-                    trial,
-                    config[trial],
-                    steps[trial],
-                    (steps[trial] * 0.97, steps[trial] * 1.03),
-                    metrics={
-                        "cpu_cores": 0.5 + 0.4 * math.sqrt(threads_here) * chance.uniform(0.9, 1.1),
-                        "parallelism_mean": min(threads_here, 4.0) * 0.8,
-                        "parallelism_max": threads_here,
-                    },
-                ),
-                samples=sum(seen.trial == trial for seen in observations),
-            )
-        )
-    rows += [failed(trial, config[trial]) for trial in sorted(broken)]
-    return study_result(
-        plan,
-        best=config[ranked[0]],
-        challenger=config[ranked[0]],
-        blocks=blocks,
-        worlds=len(observations),
-        rows=tuple(rows),
-        observations=tuple(observations),
-        details={trial: detail(steps[trial]) for trial in ranked},
-    )
-
-
-def big_study(plan_folder: Path) -> StudyAnswer:
-    """60 configurations over three knobs, 40 blocks; two of the configurations crashed."""
-    grid: dict[str, list[object]] = {
-        "num_worker_threads": [1, 2, 4, 8, 16],
-        "transports": ["shm", "uv", "shm+uv", None],
-        "intra_op_threads": [1, 2, 4],
-    }
-
-    def step_ms(num_worker_threads: int, transports: str | None, intra_op_threads: int) -> float:
-        contention = 1 + 0.02 * num_worker_threads * intra_op_threads
-        wire = 1.3 if transports == "uv" else 1.0
-        return 8 / min(num_worker_threads, 4) * contention * wire
-
-    return gridded(study_plan(plan_folder), grid, step_ms, blocks=40, broken=(7, 21))
-
-
-def two_knobs(plan_folder: Path) -> StudyAnswer:
-    """12 configurations over two knobs, 12 blocks; trial 5 crashed."""
-    grid: dict[str, list[object]] = {
-        "num_worker_threads": [1, 4, 16],
-        "transports": ["shm", "uv", "shm+uv", None],
-    }
-
-    def step_ms(num_worker_threads: int, transports: str | None) -> float:
-        return (6 / min(num_worker_threads, 4) + 0.5) * (1.2 if transports == "uv" else 1.0)
-
-    return gridded(study_plan(plan_folder), grid, step_ms, blocks=12, broken=(5,))

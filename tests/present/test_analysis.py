@@ -103,7 +103,7 @@ def test_a_pending_future_has_its_column() -> None:
     assert table[-1] == "latency = transport + queue (an estimate) + served + pending"
 
 
-def test_parallelism_is_told_by_server_with_its_levels_and_threads() -> None:
+def test_parallelism_is_printed_by_server_with_its_levels_and_threads() -> None:
     calls = [
         call(1, 0, 5, served_ms=(0, 4), thread=11),
         call(2, 0, 5, served_ms=(2, 4), thread=12),
@@ -119,7 +119,7 @@ def test_parallelism_is_told_by_server_with_its_levels_and_threads() -> None:
     ]
 
 
-def test_of_many_threads_the_busiest_are_listed() -> None:
+def test_many_threads_are_cut_to_the_busiest() -> None:
     calls = [call(n, 0, 100, served_ms=(0, n), thread=n) for n in range(1, MOST_LISTED + 4)]
     table = section(printed(trace(calls, window_ms=(0, 100))), SECTIONS[3])
     shares = ", ".join(f"{n} %" for n in range(15, 15 - MOST_LISTED, -1))
@@ -156,7 +156,7 @@ def test_a_legacy_trace_lacks_the_servers_side() -> None:
     assert f"{SECTIONS[2]}: {reason}" in lines
 
 
-def test_an_empty_trace_is_all_reasons() -> None:
+def test_an_empty_trace_gives_a_reason_for_each_missing_section() -> None:
     lines = printed(trace())
     assert sum(": none, because " in line for line in lines) == len(SECTIONS)
 

@@ -28,7 +28,7 @@ def test_the_epsilon_achieved_is_a_plain_percentage(
 
 
 @pytest.mark.parametrize("achieved", [None, 1e30, math.inf])
-def test_a_bound_that_tells_nothing_is_not_shown(plan: StudyPlan, achieved: float | None) -> None:
+def test_an_endless_bound_is_not_shown(plan: StudyPlan, achieved: float | None) -> None:
     epsilon = dict(method_facts(study_result(plan, epsilon_achieved=achieved)))["epsilon"]
     assert epsilon == "3 %: a smaller difference does not matter"
 

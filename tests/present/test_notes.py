@@ -17,7 +17,7 @@ QUANTILES = Quantiles(p5=1.5, p25=1.75, p50=2.0, p75=2.5, p95=3.0, p99=12.345)
 
 
 def html(note: str) -> str:
-    """As a reader of GitHub's Markdown, which the dashboard is, makes it."""
+    """What a renderer of GitHub's Markdown, such as the dashboard's, makes of a note."""
     return str(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(note))
 
 
@@ -76,7 +76,7 @@ def test_a_mark_of_the_dashboard_that_misleads_is_explained(plan: StudyPlan) -> 
     assert "The dashboard marks" not in study_note(study_result(plan))
 
 
-def test_a_mark_on_eliminated_configs_is_none(plan: StudyPlan) -> None:
+def test_an_eliminated_config_is_not_explained_as_marked(plan: StudyPlan) -> None:
     # Optuna's best trial is one that was completed.
     rows = (measured(3, threads(1), 1.0, outcome="eliminated"), *ROWS[:3])
     assert "The dashboard marks" not in study_note(study_result(plan, rows=rows))
@@ -111,7 +111,7 @@ def test_the_note_on_a_trial_names_it_and_has_its_numbers(plan: StudyPlan) -> No
     ]
 
 
-def test_what_is_not_known_is_not_there(plan: StudyPlan) -> None:
+def test_unknown_numbers_have_no_line(plan: StudyPlan) -> None:
     notes = trial_notes(study_result(plan))
     assert "nan" not in "".join(notes.values())
     assert "percentiles" not in notes[1]
@@ -140,7 +140,7 @@ def test_long_sentences_are_folded(plan: StudyPlan) -> None:
         "__init__ of _Worker failed",
     ],
 )
-def test_a_message_is_shown_as_it_is(plan: StudyPlan, message: str) -> None:
+def test_a_message_is_shown_unchanged(plan: StudyPlan, message: str) -> None:
     rows = (*ROWS[:4], failed(4, threads(32), message))
     note = trial_notes(study_result(plan, rows=rows))[4]
     escaped = message.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -22,7 +22,7 @@ def summary(result: StudyAnswer, *, terminal: bool = False, width: int = 120) ->
     return screen.text
 
 
-def test_the_summary_tells_everything_in_order(plan: StudyPlan) -> None:
+def test_the_summary_has_all_parts_in_order(plan: StudyPlan) -> None:
     result = study_result(plan)
     text = summary(result)
     expected = [

@@ -77,7 +77,7 @@ def test_the_confidence_and_the_unit_are_those_of_the_plan(tmp_path: Path) -> No
     assert "(ms)" in header[1]
 
 
-def test_when_nothing_ran_no_configs_are_marked_best(plan: StudyPlan) -> None:
+def test_when_nothing_ran_no_config_is_marked_best(plan: StudyPlan) -> None:
     *_, baseline, other = printed(nothing_ran(plan))
     assert baseline == ["16", "0", "crashed,", "baseline"]
     assert other == ["4", "0", "crashed"]
@@ -92,7 +92,7 @@ def test_the_table_fits_80_columns(plan: StudyPlan) -> None:
     assert printed(study_result(plan), width=80) == printed(study_result(plan))
 
 
-def test_failures_are_told_with_their_reason(plan: StudyPlan) -> None:
+def test_failures_have_a_line_with_the_reason(plan: StudyPlan) -> None:
     assert failure_lines(study_result(plan)) == [
         "num_worker_threads=32: crashed: server failed first"
     ]

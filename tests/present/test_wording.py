@@ -53,7 +53,7 @@ def test_keep_the_baseline(plan: StudyPlan) -> None:
     )
 
 
-def test_keep_the_baseline_for_want_of_a_rival(plan: StudyPlan) -> None:
+def test_keep_the_baseline_without_a_rival(plan: StudyPlan) -> None:
     result = study_result(
         plan,
         best=threads(16),
@@ -147,25 +147,25 @@ def test_nothing_ran(plan: StudyPlan) -> None:
     assert tied_sentence(result) is None
 
 
-def test_the_only_tie_is_told_in_the_singular(plan: StudyPlan) -> None:
+def test_a_single_tie_takes_the_singular(plan: StudyPlan) -> None:
     assert tied_sentence(study_result(plan)) == (
         "num_worker_threads=8 is within 3 % of num_worker_threads=4, as far as measured."
     )
 
 
-def test_several_ties_are_told_in_the_plural(plan: StudyPlan) -> None:
+def test_several_ties_take_the_plural(plan: StudyPlan) -> None:
     rows = (*ROWS[:2], replace(ROWS[2], tied_with_best=True))
     assert tied_sentence(study_result(plan, rows=rows)) == (
         "num_worker_threads=8, 16 are within 3 % of num_worker_threads=4, as far as measured."
     )
 
 
-def test_without_ties_there_is_nothing_to_tell(plan: StudyPlan) -> None:
+def test_without_ties_there_is_no_sentence(plan: StudyPlan) -> None:
     rows = (ROWS[0], *ROWS[2:])
     assert tied_sentence(study_result(plan, rows=rows, challenger_speedup=FASTER)) is None
 
 
-def test_ties_of_several_knobs_are_told_whole(plan: StudyPlan) -> None:
+def test_ties_that_differ_in_several_knobs_are_named_in_full(plan: StudyPlan) -> None:
     tied = [
         for_all(num_worker_threads=2, transports="shm"),
         for_all(num_worker_threads=4, transports="uv"),

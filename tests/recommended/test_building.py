@@ -73,7 +73,7 @@ def test_the_environment_says_what_the_answer_depends_on(plan: StudyPlan) -> Non
     }
 
 
-def test_the_date_is_that_of_the_answer_to_the_second(plan: StudyPlan) -> None:
+def test_the_date_is_when_the_study_ended_to_the_second(plan: StudyPlan) -> None:
     then = datetime(2025, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
     environment = recommendation_of(study_result(plan, measured_at=then)).environment
     assert environment.date == then.replace(microsecond=0)
@@ -102,14 +102,14 @@ def test_what_is_not_known_of_a_speedup_is_null(
     assert document["speedup"] == written
 
 
-def test_a_best_that_no_world_counts_of_is_still_recommended(plan: StudyPlan) -> None:
+def test_a_best_without_a_counting_world_is_still_recommended(plan: StudyPlan) -> None:
     row = measured(0, threads(16), math.nan)
     answer = study_result(plan, best=threads(16), verdict="undecided", speedup=None, rows=(row,))
     assert recommendation_of(answer).measured.value is None
     assert "# measured: no world that counts\n" in exported(answer, "python")
 
 
-def test_nothing_that_ran_is_nothing_to_export(plan: StudyPlan) -> None:
+def test_a_study_in_which_nothing_ran_has_nothing_to_export(plan: StudyPlan) -> None:
     with pytest.raises(UsageError, match="recommends nothing: no configuration of its search"):
         recommendation_of(nothing_ran(plan))
 
@@ -168,7 +168,7 @@ def test_the_document_is_written_as_json_that_reads_back(plan: StudyPlan, tmp_pa
     assert recommended_for(path) == "udf"
 
 
-def test_the_owner_of_what_is_no_recommendation_is_nobody(tmp_path: Path) -> None:
+def test_a_file_that_is_no_recommendation_belongs_to_no_study(tmp_path: Path) -> None:
     path = tmp_path / "recommended.json"
     assert recommended_for(path) is None
     for content in ("{", "[]", '{"study": 3}'):

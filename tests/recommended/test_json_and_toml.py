@@ -93,7 +93,7 @@ def test_what_is_no_recommendation_is_damaged(
         ("config", 8, "config must be an object by role, got 8"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_in_a_sentence(
+def test_a_mistake_is_reported_in_a_sentence(
     tmp_path: Path, key: str, value: Any, reason: str
 ) -> None:
     path = tmp_path / "recommended.json"
@@ -101,7 +101,7 @@ def test_what_is_wrong_is_told_in_a_sentence(
     assert message == f"{path} is damaged: {reason}"
 
 
-def test_all_that_is_wrong_is_told_together(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
     spoilt = {**document(), "trial": "1", "objective": "x" * 200}
     del spoilt["baseline"]
     message = refusal(tmp_path / "recommended.json", json.dumps(spoilt))
@@ -132,7 +132,7 @@ def test_an_older_file_is_refused_with_the_search_to_repeat(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("more", [{}, {"study": 3, "environment": {"workload": "udf"}}])
-def test_an_older_file_that_does_not_name_its_search_is_refused_too(
+def test_an_older_file_that_does_not_name_its_search_is_refused(
     tmp_path: Path, more: dict[str, Any]
 ) -> None:
     assert refusal(tmp_path / "r.json", json.dumps({"format": 1, **more})).endswith(

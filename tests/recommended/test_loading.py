@@ -38,7 +38,7 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Says where this is: where the settings were measured, but for what is given."""
+    """Pretends to be the machine of the measurement, with some changes."""
 
     def is_at(**changes: Any) -> None:
         found = ENVIRONMENT.model_copy(update=changes)
@@ -201,7 +201,7 @@ def test_a_program_that_loads_options_imports_little() -> None:
     assert run(script) == "[]\n"
 
 
-def test_the_model_itself_imports_no_torch() -> None:
+def test_the_files_are_read_without_torch() -> None:
     script = (
         "import sys, tuner.recommended.json_and_toml, tuner.recommended.python_module\n"
         "heavy = {'torch', 'numpy', 'pandas', 'optuna', 'scipy', 'matplotlib', 'tomli_w'}\n"

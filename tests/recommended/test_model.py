@@ -125,7 +125,7 @@ def test_what_the_schema_refuses_the_model_refuses(
 
 
 @pytest.mark.parametrize("key", sorted(set(document()) - {"verdict", "speedup", "challenger"}))
-def test_what_must_be_there(key: str) -> None:
+def test_a_missing_key_is_refused(key: str) -> None:
     damaged = document()
     del damaged[key]
     assert not jsonschema.Draft202012Validator(json_schema()).is_valid(damaged)

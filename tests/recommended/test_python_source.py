@@ -28,17 +28,17 @@ def test_a_literal_reads_back(value: Any, source: str) -> None:
     assert ast.literal_eval(source) == value
 
 
-def test_what_fits_stays_on_its_line() -> None:
+def test_code_that_fits_stays_on_one_line() -> None:
     assert literal(["a", "b"]).labelled("names = ").lines() == ['names = ["a", "b"]']
 
 
-def test_what_is_to_be_spread_has_a_line_for_each_part() -> None:
+def test_spread_code_has_a_line_for_each_part() -> None:
     assert literal(["a", "b"]).labelled("names = ").lines(spread=True) == [
         "names = [", '    "a",', '    "b",', "]",
     ]  # fmt: skip
 
 
-def test_what_is_too_long_is_broken_from_the_outside_in() -> None:
+def test_long_code_is_broken_from_the_outside_in() -> None:
     values = {"short": ["a"], "long": ["x" * 40, "y" * 40]}
     lines = table((key, literal(value)) for key, value in values.items()).lines()
     assert lines == [

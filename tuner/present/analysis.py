@@ -1,4 +1,4 @@
-"""What `analyze` tells of a trace: everything as one value, as text and as JSON."""
+"""What `analyze` shows of a trace: all of it as one value, as text and as JSON."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -59,7 +59,9 @@ def test_an_outlier_does_not_squash_the_rest(plan: StudyPlan) -> None:
     assert "2 outliers are drawn as arrows at the edge" in figure.caption
 
 
-def test_worlds_of_configs_that_failed_later_are_shown_and_told_of(plan: StudyPlan) -> None:
+def test_worlds_of_configs_that_failed_later_are_shown_and_counted_in_the_caption(
+    plan: StudyPlan,
+) -> None:
     rows = (*ROWS, failed_later(5, threads(2), 1.0))
     answer = study_result(plan, rows=rows, observations=seen((0, 0, 3.0), (5, 0, 1.0)))
     shown, figure = blocks(answer), blocks_figure(answer)

@@ -32,7 +32,7 @@ def test_the_parts_of_a_call_are_in_a_fixed_order(plan: StudyPlan) -> None:
     assert shown.rows[0].total_ms == 1.0
 
 
-def test_the_parts_are_stacked_and_told_apart_without_colours(plan: StudyPlan) -> None:
+def test_the_parts_are_stacked_and_differ_without_colours(plan: StudyPlan) -> None:
     parts: dict[CallPart, float] = {"transport": 0.25, "queue": 0.5, "served": 1.0, "pending": 0.0}
     answer = study_result(plan, details={0: TrialDetail(call_parts_ms=parts)})
     shown = call_time(answer)

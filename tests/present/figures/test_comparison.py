@@ -71,7 +71,7 @@ def test_values_and_intervals_are_scaled_by_the_reference(
     assert [point.value for point in dict(scaled.series)["there"]] == [0.75, 0.5, 1.0]
 
 
-def test_the_reference_is_the_one_that_is_given(two: list[tuple[str, StudyAnswer]]) -> None:
+def test_figures_are_relative_to_the_given_reference(two: list[tuple[str, StudyAnswer]]) -> None:
     figures = comparison_figures(two, threads(4))
     assert [figure.name for figure in figures] == ["comparison", "comparison_relative"]
     assert "multiples of what num_worker_threads=4 takes" in figures[1].caption
@@ -109,7 +109,7 @@ def test_other_knobs_are_rows_with_a_mark_for_each_study(grid: StudyAnswer) -> N
     assert all(abs(at - shown.rows.at[0]) < shown.rows.bar_in / 2 for at in first)
 
 
-def test_of_many_configs_the_fastest_of_each_study_and_the_baseline_are_shown(
+def test_many_configs_are_cut_to_the_fastest_of_each_study_and_the_baseline(
     big: StudyAnswer,
 ) -> None:
     other = replace(big, rows=tuple(reversed(big.rows[:58])))
@@ -124,7 +124,7 @@ def test_of_many_configs_the_fastest_of_each_study_and_the_baseline_are_shown(
     assert (first.name, second.name) == ("comparison", "comparison_relative")
 
 
-def test_the_reference_is_shown_though_it_is_slow_and_no_baseline(big: StudyAnswer) -> None:
+def test_a_slow_reference_that_is_no_baseline_is_shown(big: StudyAnswer) -> None:
     slow = big.rows[57].config
     studies = [("a", big), ("b", big)]
     shown = side_by_side(studies, slow)

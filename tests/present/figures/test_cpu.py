@@ -51,7 +51,7 @@ def test_configs_that_cost_the_same_are_both_in_front(plan: StudyPlan) -> None:
     assert [point.in_front for point in shown.points] == [True, True]
 
 
-def test_configs_of_unknown_cost_are_left_out(plan: StudyPlan) -> None:
+def test_configs_without_known_cpus_are_left_out(plan: StudyPlan) -> None:
     answer = costing(plan, {4: (2.0, 1.5), 8: (2.0, 1.0), 16: (float("nan"), 1.0)})
     rows = (answer.rows[0], without_metrics(answer.rows[1], "cpu_cores"), answer.rows[2])
     assert cpu(replace(answer, rows=rows)) is None
@@ -76,7 +76,7 @@ def test_short_names_stand_beside_their_points(plan: StudyPlan) -> None:
     )
 
 
-def test_the_baseline_is_told_apart_by_its_marker(plan: StudyPlan) -> None:
+def test_the_baseline_has_a_marker_of_its_own(plan: StudyPlan) -> None:
     answer = costing(plan, {4: (2.0, 1.9), 8: (2.1, 1.5), 16: (3.0, 1.6)})
     shown = cpu(answer)
     assert shown is not None

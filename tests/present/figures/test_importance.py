@@ -8,11 +8,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from tests.plan.specs import for_all, threads, workload_spec
-from tests.present.results import (
-    ROWS,
-    failed_later,
-    study_result,
-)
+from tests.present.grids import 
+from tests.present.results import (ROWS, failed_later, study_result)
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.importance import (
@@ -50,7 +47,7 @@ def test_two_knobs_that_multiply_share_the_variance() -> None:
     assert list(shares) == ["transports", "num_worker_threads"]
 
 
-def test_what_only_both_do_together_neither_explains() -> None:
+def test_an_interaction_is_explained_by_neither_knob() -> None:
     values = {(1, "shm"): 1.0, (2, "uv"): 1.0, (1, "uv"): 2.0, (2, "shm"): 2.0}
     assert main_effects(grid(values), SPEC) == pytest.approx(
         {"num_worker_threads": 0.0, "transports": 0.0}
@@ -86,7 +83,7 @@ def test_where_nothing_differs_nothing_is_explained() -> None:
     assert main_effects([], SPEC) == {}
 
 
-def test_what_failed_later_is_not_important(big: StudyAnswer) -> None:
+def test_configs_that_failed_later_do_not_count_for_importance(big: StudyAnswer) -> None:
     last = big.rows[57]
     stuck = failed_later(last.trial, last.config, 1000.0)
     shown = importance(replace(big, rows=(*big.rows[:57], *big.rows[58:], stuck)))

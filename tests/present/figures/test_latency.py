@@ -87,7 +87,7 @@ def test_configs_that_failed_after_some_worlds_have_no_row(plan: StudyPlan) -> N
     assert shown.known == parts.known == 2
 
 
-def test_of_many_configs_the_fastest_and_the_baseline_are_shown(big: StudyAnswer) -> None:
+def test_many_configs_are_cut_to_the_fastest_and_the_baseline(big: StudyAnswer) -> None:
     shown, parts = latency(big), call_time(big)
     assert shown is not None
     assert parts is not None
@@ -99,7 +99,7 @@ def test_of_many_configs_the_fastest_and_the_baseline_are_shown(big: StudyAnswer
     assert "Shown are 10 of 58 configurations: the baseline, and the fastest." in figure.caption
 
 
-def test_without_details_there_is_no_figure(plan: StudyPlan) -> None:
+def test_without_quantiles_and_parts_there_is_no_figure(plan: StudyPlan) -> None:
     answer = study_result(plan, rows=(measured(0, threads(16), 3.0),))
     assert latency_figure(answer) is None
     assert call_time_figure(answer) is None

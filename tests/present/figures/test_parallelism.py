@@ -25,7 +25,7 @@ def parallel(mean: float, maximum: float) -> dict[str, float]:
     return {"parallelism_mean": mean, "parallelism_max": maximum}
 
 
-def test_parallelism_is_told_by_threads(plan: StudyPlan) -> None:
+def test_parallelism_is_shown_by_threads(plan: StudyPlan) -> None:
     shown = parallelism(
         by_threads(plan, {4: parallel(2.5, 4), 16: parallel(2.75, 9), 1: parallel(1.0, 1)})
     )
@@ -70,7 +70,7 @@ def test_configs_that_failed_after_their_trace_are_no_points(plan: StudyPlan) ->
     assert parallelism(replace(answer, rows=rows)) is None
 
 
-def test_of_two_roles_the_threads_of_the_one_that_serves_count(plan: StudyPlan) -> None:
+def test_the_axis_has_the_threads_of_the_role_that_serves(plan: StudyPlan) -> None:
     rows = tuple(
         measured(
             n,

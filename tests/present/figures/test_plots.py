@@ -14,7 +14,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import plot_parallelism, plot_scaling
 
 
-def test_plots_go_into_axes_of_ones_own(plan: StudyPlan) -> None:
+def test_plots_are_drawn_into_given_axes(plan: StudyPlan) -> None:
     figure = Figure()
     left, right = figure.subplots(1, 2)
     assert plot_scaling(study_result(plan), left) is left

@@ -165,7 +165,7 @@ def test_when_nothing_ran_there_is_no_figure(
     assert drawn_names(nothing_ran(plan)) == []
 
 
-def test_of_one_config_there_is_what_can_be_told(
+def test_one_config_has_the_figures_that_need_no_comparison(
     plan: StudyPlan, drawn_names: Callable[[StudyAnswer], list[str]]
 ) -> None:
     answer = study_result(
@@ -182,7 +182,7 @@ def test_an_interrupted_study_is_drawn(
     assert drawn_names(answer) == ["step_time", "cpu", "parallelism"]
 
 
-def test_what_no_trace_told_is_not_drawn(
+def test_figures_that_need_traces_are_left_out_without_them(
     grid: StudyAnswer, drawn_names: Callable[[StudyAnswer], list[str]]
 ) -> None:
     rows = tuple(replace(row, metrics={}) for row in grid.rows)

@@ -94,7 +94,7 @@ def test_the_threads_of_a_second_role_make_the_series(plan: StudyPlan) -> None:
     assert curve.x_label == "server.num_worker_threads"
 
 
-def test_of_one_role_the_baseline_has_its_place_by_inheritance(plan: StudyPlan) -> None:
+def test_a_baseline_that_does_not_name_the_tuned_role_has_its_place(plan: StudyPlan) -> None:
     rows = (
         measured(0, threads(16), 3.0),
         *(
@@ -156,7 +156,7 @@ def test_when_nothing_ran_the_curve_is_empty(plan: StudyPlan) -> None:
     assert curve.ticks == {}
 
 
-def test_of_many_configs_without_a_scale_the_fastest_and_the_baseline_are_shown(
+def test_many_rows_are_cut_to_the_fastest_and_the_baseline(
     plan: StudyPlan,
 ) -> None:
     orders = ["+".join(each) for each in itertools.permutations(("cma", "mpt_uv", "basic"))]
@@ -174,7 +174,7 @@ def test_of_many_configs_without_a_scale_the_fastest_and_the_baseline_are_shown(
     assert "Shown are 16 of 18 configurations" in figure.caption
 
 
-def test_what_all_configs_share_is_not_said(plan: StudyPlan) -> None:
+def test_what_all_configs_share_is_left_out_of_the_legend(plan: StudyPlan) -> None:
     config = [for_all(num_worker_threads=n, transports="shm") for n in (1, 4)]
     rows = (measured(1, config[0], 1.0), measured(0, config[1], 2.0))
     curve = scaling_curve(study_result(plan, rows=rows, best=config[0]))
@@ -185,7 +185,7 @@ def test_what_all_configs_share_is_not_said(plan: StudyPlan) -> None:
     }
 
 
-def test_of_very_many_series_the_fastest_are_named(big: StudyAnswer) -> None:
+def test_very_many_series_are_named_only_if_fast(big: StudyAnswer) -> None:
     curve = scaling_curve(big)
     assert len(curve.series) == 12
     assert len(curve.named) == 5

@@ -65,7 +65,7 @@ def test_a_server_whose_threads_all_serve_says_only_how_many_they_are() -> None:
     assert timeline(trace(calls)).servers[0].label == "worker1: 4 threads"
 
 
-def test_a_bar_tells_how_its_span_is_known() -> None:
+def test_a_bar_has_the_kind_of_its_link() -> None:
     calls = [
         call(1, 0, 4, served_ms=(1, 3), thread=11, function="aten::add", link="inferred"),
         call(2, 1, None, served_ms=(2, None), thread=12),
@@ -111,7 +111,7 @@ def test_all_of_a_short_trace_is_shown() -> None:
     assert sum(map(len, bars_of(found))) == 148
 
 
-def test_of_a_long_trace_whole_steps_from_the_middle_are_shown() -> None:
+def test_a_long_trace_is_cut_to_whole_steps_from_the_middle() -> None:
     whole = stepped(100)
     found = timeline(whole)
     assert found.note == "steps 43 to 57 of 100, 60 calls"
@@ -130,7 +130,7 @@ def test_fewer_steps_can_be_asked_for() -> None:
     assert timeline(stepped(2), steps=3).note == "all 2 steps, 8 calls"
 
 
-def test_calls_that_are_not_the_same_in_every_step_are_counted_by_themselves() -> None:
+def test_calls_that_differ_from_step_to_step_are_counted_without_steps() -> None:
     whole = stepped(100)
     found = timeline(replace(whole, steps=99))
     assert found.note == "served calls 171 to 230 of 400"
@@ -143,7 +143,7 @@ def test_a_step_of_very_many_calls_is_not_shown_whole() -> None:
     assert found.note == "served calls 131 to 190 of 320"
 
 
-def test_what_began_before_the_excerpt_reaches_into_it() -> None:
+def test_a_call_that_began_before_the_excerpt_is_shown() -> None:
     long = call(999, 0, 500, served_ms=(0, 499), thread=77)
     short = [call(n, n, n + 1, served_ms=(n + 0.1, n + 0.9)) for n in range(1, 300)]
     found = timeline(trace([long, *short]))
@@ -152,7 +152,7 @@ def test_what_began_before_the_excerpt_reaches_into_it() -> None:
     assert bars_of(found)[1] == [Bar(-found.start_ms, 499 - found.start_ms, "udf", "exact")]
 
 
-def test_of_very_many_threads_the_busiest_are_shown() -> None:
+def test_very_many_threads_are_cut_to_the_busiest() -> None:
     calls = [
         call(n, 0, n + 1, served_ms=(0, n + 0.5), thread=1000 - n) for n in range(1, MOST_LANES + 6)
     ]
@@ -187,7 +187,7 @@ def test_without_calls_the_bars_are_the_stretches_in_operators() -> None:
     assert found.functions == ("in operators",)
 
 
-def test_of_very_many_operators_the_middle_is_shown() -> None:
+def test_very_many_operators_are_cut_to_the_middle() -> None:
     operators = [operator("aten::add", n, n + 0.5) for n in range(MOST_STRETCHES + 100)]
     found = timeline(kineto(operators, []))
     assert found.note == "600 ms in the middle of 1600 ms"
@@ -195,7 +195,7 @@ def test_of_very_many_operators_the_middle_is_shown() -> None:
     assert len(bars_of(found)[0]) == EXCERPT_STRETCHES
 
 
-def test_calls_of_which_only_the_client_is_known_are_under_way_above_the_operators() -> None:
+def test_calls_known_only_on_their_client_are_shown_as_under_way() -> None:
     made = call(1, 0, 10)
     operators = [operator("aten::add", 2, 3, of=made), operator("aten::ones", 1, 2, rank=0)]
     caller, server = timeline(trace([made], operators)).servers

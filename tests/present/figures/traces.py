@@ -10,7 +10,7 @@ from tuner.trace.model.schema import Trace
 
 
 def stepped(steps: int, at_once: int = 4, threads: int = 2) -> Trace:
-    """Steps of so many calls that take a millisecond each, of which each thread serves one."""
+    """Steps of `at_once` calls; each takes a millisecond, and a thread serves one at a time."""
     made = simulate([Part("cpu", 1.0)], threads=threads, at_once=at_once, steps=steps)
     return replace(made, steps=steps)
 

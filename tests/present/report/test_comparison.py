@@ -54,14 +54,16 @@ def test_shared_configs_stand_side_by_side(here: StudyAnswer, there: StudyAnswer
     ]
 
 
-def test_what_differs_is_said_and_nothing_else(here: StudyAnswer, there: StudyAnswer) -> None:
+def test_only_what_differs_is_listed(here: StudyAnswer, there: StudyAnswer) -> None:
     assert Comparison.of([here, there]).differences() == [
         ("CPU", ["Abacus 9000, 2 logical CPUs", "Slide Rule, 8 logical CPUs"])
     ]
     assert Comparison.of([here, here]).differences() == []
 
 
-def test_a_baseline_not_shared_is_no_reference(here: StudyAnswer, there: StudyAnswer) -> None:
+def test_a_baseline_that_is_not_shared_is_no_reference(
+    here: StudyAnswer, there: StudyAnswer
+) -> None:
     rows = (there.rows[0], replace(there.rows[2], trial=0))
     comparison = Comparison.of([here, replace(there, rows=rows)])
     assert comparison.reference == threads(4)
@@ -111,9 +113,7 @@ def test_failed_configs_are_not_compared(here: StudyAnswer) -> None:
     assert labels == {row.label for row in ROWS if not row.failure}
 
 
-def test_studies_of_one_name_are_told_apart_by_their_folders(
-    here: StudyAnswer, tmp_path: Path
-) -> None:
+def test_studies_of_one_name_are_named_by_their_folders(here: StudyAnswer, tmp_path: Path) -> None:
     moved = here.plan.model_copy(update={"out": tmp_path / "old"})
     names = [name for name, _ in Comparison.of([here, replace(here, plan=moved)]).studies]
     assert names == [f"here in {tmp_path / 'here'}", f"here in {tmp_path / 'old'}"]
@@ -131,7 +131,9 @@ def test_the_page_shows_it_all(here: StudyAnswer, there: StudyAnswer) -> None:
         assert text in page
 
 
-def test_equal_configs_are_known_by_whatever_name(here: StudyAnswer, there: StudyAnswer) -> None:
+def test_configs_that_act_alike_are_compared_however_they_are_written(
+    here: StudyAnswer, there: StudyAnswer
+) -> None:
     named = {
         "num_worker_threads=4": for_all(num_worker_threads=4, transports=None),
         "num_worker_threads=16": for_all(num_worker_threads=16, transports=None),

@@ -96,7 +96,7 @@ def test_the_table_has_every_config_and_marks_the_best(plan: StudyPlan) -> None:
     assert "crashed" in config
 
 
-def test_the_failures_tell_why_and_where_to_look(plan: StudyPlan) -> None:
+def test_the_page_says_why_configs_failed_and_where_to_look(plan: StudyPlan) -> None:
     rows = (measured(0, threads(16), 3.0), failed(1, threads(1), "worker1: <stuck> & gone"))
     found = page(study_result(plan, rows=rows))
     failures = said(found.text["failures"])
@@ -106,7 +106,7 @@ def test_the_failures_tell_why_and_where_to_look(plan: StudyPlan) -> None:
     assert "failures" not in page(study_result(plan, rows=rows[:1])).text
 
 
-def test_the_environment_and_the_method_are_told(plan: StudyPlan) -> None:
+def test_the_page_has_the_environment_and_the_method(plan: StudyPlan) -> None:
     found = page(study_result(plan))
     environment, method = said(found.text["environment"]), said(found.text["method"])
     for fact in (
@@ -132,13 +132,13 @@ def test_an_interrupted_study_is_no_answer(plan: StudyPlan) -> None:
     assert "import torch" not in verdict
 
 
-def test_nothing_that_ran_is_a_page_too(plan: StudyPlan) -> None:
+def test_a_study_in_which_nothing_ran_has_a_page(plan: StudyPlan) -> None:
     found = page(nothing_ran(plan))
     assert "No configuration of the search space could run" in found.text["verdict"]
     assert "figures" not in found.text
 
 
-def test_what_a_workload_says_of_itself_is_escaped(plan: StudyPlan) -> None:
+def test_text_of_a_workload_is_escaped(plan: StudyPlan) -> None:
     spec = plan.workload.model_copy(update={"summary": "<script>alert(1)</script>"})
     html = report_html(study_result(plan.model_copy(update={"workload": spec})), [])
     assert "<script>alert(1)" not in html
@@ -170,7 +170,7 @@ def test_a_verdict_of_the_baseline_is_marked_as_such(plan: StudyPlan) -> None:
     assert 'class="verdict interrupted"' in report_html(replace(kept, interrupted=True), [])
 
 
-def test_a_result_is_a_line_to_read(plan: StudyPlan) -> None:
+def test_a_result_prints_as_its_verdict(plan: StudyPlan) -> None:
     result = StudyResult(study_result(plan))
     assert repr(result) == (
         "StudyResult(study='udf', verdict='better', best='num_worker_threads=4')"

@@ -20,7 +20,7 @@ from tuner.study.answer import StudyAnswer
 from tuner.text import first_of, percent, plural, three_digits
 
 _MOST_TOLD = 6
-"""Configurations of a study that are told in words."""
+"""The most configurations of a study that the alternative text names."""
 
 
 class ComparedPoint(NamedTuple):

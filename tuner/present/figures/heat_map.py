@@ -35,7 +35,7 @@ _MOST_COLUMNS = 8
 """More values than this become rows, if the other knob has fewer values."""
 _CELL_IN = 0.34
 _MOST_TOLD = 12
-"""Cells that are told in words."""
+"""The most cells that the alternative text names."""
 _SHORT_KINDS = {
     "deadlocked": "dead-\nlock",
     "timed-out": "time-\nout",

@@ -24,7 +24,7 @@ from tuner.text import first_of, percent, plain_number, plural, three_digits
 MARKERS = ("o", "s", "^", "D", "v", "P")
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))
 _MOST_TOLD = 8
-"""Configurations that are told in words."""
+"""The most configurations that the alternative text names."""
 _MOST_SERIES = 5
 """More series than this cannot be told apart: the others are grey."""
 

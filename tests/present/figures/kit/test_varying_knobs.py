@@ -13,7 +13,7 @@ from tuner.present.figures.kit.varying_knobs import threads_dimension
 from tuner.present.figures.parallelism import parallelism
 
 
-def test_the_threads_of_the_role_that_serves_have_the_axis_though_they_are_fewer(
+def test_the_role_that_serves_has_the_axis_even_with_fewer_values(
     plan: StudyPlan,
 ) -> None:
     grid = [(caller, server) for caller in (1, 2, 4) for server in (2, 8)]
