@@ -8,13 +8,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import optuna
+import sqlalchemy
+
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.trace.files.native_writer import trace_document
-from tuner.trace.model.document import FORMAT, Facts, TraceRank
-from tuner.trace.model.spans import ClientSpan, MergedCall, MergedTrace, ServerSpan, call_name
+from tuner.trace.model.call_names import call_name
+from tuner.trace.model.facts import Facts, TraceRank
+from tuner.trace.model.spans import ClientSpan, MergedCall, MergedTrace, ServerSpan
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, FailureKind, Measurement, RankUsage
 
@@ -28,7 +32,7 @@ UDF = WorkloadSpec(
 
 
 def threads_of(config: Config) -> int:
-    """The worker threads that settings for all roles give."""
+    """The worker threads of a configuration for all roles."""
     threads = config.for_role("server").get("num_worker_threads", NUM_WORKER_THREADS.default)
     assert isinstance(threads, int)
     return threads
@@ -36,7 +40,7 @@ def threads_of(config: Config) -> int:
 
 @dataclass
 class FakeClock:
-    """Seconds that pass only when somebody lets them."""
+    """A clock that only moves when it is told to."""
 
     now_s: float = 1000.0
 
@@ -45,6 +49,29 @@ class FakeClock:
 
     def advance(self, seconds: float) -> None:
         self.now_s += seconds
+
+
+class MemoryStorages:
+    """Stands for `optuna.storages.get_storage`, and keeps in memory what goes to SQLite files.
+
+    A file is created empty, so that it is there to be found; without its file a study is gone.
+    """
+
+    def __init__(self) -> None:
+        self._open = optuna.storages.get_storage
+        self._by_file: dict[Path, optuna.storages.InMemoryStorage] = {}
+
+    def __call__(
+        self, storage: str | optuna.storages.BaseStorage | None
+    ) -> optuna.storages.BaseStorage:
+        url = sqlalchemy.engine.make_url(storage) if isinstance(storage, str) else None
+        if url is None or url.get_backend_name() != "sqlite" or url.database is None:
+            return self._open(storage)
+        file = Path(url.database)
+        if not file.exists():
+            file.touch()
+            self._by_file[file] = optuna.storages.InMemoryStorage()
+        return self._by_file[file]
 
 
 @dataclass
@@ -56,7 +83,7 @@ class FakeLauncher:
     """Standard deviation of log(step time) from world to world."""
     cpu_cores: Callable[[Config], float] = lambda config: 2.0
     fails: Callable[[Config, int], FailureKind | None] = lambda config, world: None
-    """The failure of a world, given how many worlds its settings have had before, `looks` apart."""
+    """How a world fails, from how many timed worlds its configuration had before."""
     trace_fails: Callable[[Config], FailureKind | None] = lambda config: None
     tracing_overhead: float = 1.25
     overhead_s: float = 0.2
@@ -68,9 +95,9 @@ class FakeLauncher:
     interrupt_after: int | None = None
     """Raise KeyboardInterrupt instead of the world with this number."""
     orders: list[WorldOrder] = field(default_factory=list)
-    """Every world that was run to be timed, in order."""
-    looks: list[WorldOrder] = field(default_factory=list)
-    """Every world that was traced with its operators: no search times such a one."""
+    """Every timed world, in order."""
+    traced: list[WorldOrder] = field(default_factory=list)
+    """Every world that was traced with its operators; none of these is timed."""
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -124,9 +151,9 @@ class FakeLauncher:
         )
 
     def _failure(self, order: WorldOrder) -> FailureKind | None:
-        """Note a world; how it fails, if it does."""
+        """Note a world, and say how it fails, if it does."""
         if order.trace is not None and order.trace.operators:
-            self.looks.append(order)
+            self.traced.append(order)
             return self.trace_fails(order.config)
         before = sum(each.config == order.config for each in self.orders)
         self.orders.append(order)
@@ -136,7 +163,7 @@ class FakeLauncher:
 def fake_trace(order: WorldOrder, step_s: float, steps: int) -> bytes:
     """A trace of `steps` steps: in each, as many calls as the server has threads, four at most.
 
-    Every call is served all along its step, so the parallelism is their number.
+    Every call is served for the whole of its step, so the parallelism is their number.
     """
     threads = min(4, threads_of(order.config))
     step_ns = round(step_s * 1e9)
@@ -146,7 +173,6 @@ def fake_trace(order: WorldOrder, step_s: float, steps: int) -> bytes:
         for lane in range(threads)
     ]
     facts = Facts(
-        format=FORMAT,
         base_time_ns=10**18,
         window_ns=(0, steps * step_ns),
         ranks=(

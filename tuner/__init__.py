@@ -1,9 +1,11 @@
 """rpc-tuner finds the best `torch.distributed.rpc` configuration for a program.
 
-`tune` is the search, `load_study` opens one of before, `load_rpc_options` gives `init_rpc` what it
-recommended; `sweep` measures a workload over its own options, `profile` shows what happens on all
-ranks of a program, `read_trace` reads a trace. The commands are `python -m tuner.search`, `report`,
-`dashboard`, `export` and `analyze`, or `rpc-tuner search` and so on.
+`tune` searches for it, `load_study` opens an earlier search, and `load_rpc_options` gives
+`init_rpc` what was recommended. `sweep` measures a workload over its own options, `profile` shows
+what happens on all ranks of a program, and `read_trace` reads a trace. `Workload`, `Rank` and
+`World` are what a workload is written with, and `WorkloadError` is what it raises. The commands are
+`python -m tuner.search`, `report`, `dashboard`, `export` and `analyze`, or `rpc-tuner search` and
+so on.
 """
 
 import importlib
@@ -13,12 +15,17 @@ if TYPE_CHECKING:
     from tuner.api import load_study, tune
     from tuner.recommended.loading import EnvironmentWarning, ThreadsWarning, load_rpc_options
     from tuner.searching.sweeping import sweep
-    from tuner.trace.files.reading import read_trace
+    from tuner.trace.files.reader import read_trace
     from tuner.trace.record.profile import profile
+    from workloads import Rank, Workload, WorkloadError, World
 
 __all__ = [
     "EnvironmentWarning",
+    "Rank",
     "ThreadsWarning",
+    "Workload",
+    "WorkloadError",
+    "World",
     "load_rpc_options",
     "load_study",
     "profile",
@@ -34,14 +41,19 @@ _MODULES = {
     "ThreadsWarning": "tuner.recommended.loading",
     "load_rpc_options": "tuner.recommended.loading",
     "profile": "tuner.trace.record.profile",
-    "read_trace": "tuner.trace.files.reading",
+    "read_trace": "tuner.trace.files.reader",
     "sweep": "tuner.searching.sweeping",
     "tune": "tuner.api",
 }
+_OF_WORKLOADS = ("Rank", "Workload", "WorkloadError", "World")
 
 
 def __getattr__(name: str) -> Any:
-    # Late: a command's --help does not wait for Optuna, nor a rank's first traced call for either.
+    # Late: neither a command's --help nor a rank's first traced call waits for all of it.
+    if name in _OF_WORKLOADS:
+        from tuner.workloads_package import own_workloads
+
+        return getattr(own_workloads(), name)
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_MODULES[name]), name)

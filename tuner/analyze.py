@@ -10,7 +10,7 @@ from tuner.command_line import print_json, run, stdout_console
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from tuner.trace.model.schema import Trace
+    from tuner.trace.model.trace import Trace
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -59,7 +59,7 @@ def _analyze(
 ) -> None:
     # Late: --help and a mistyped flag must not wait for pandas.
     from tuner.present.analysis import Analysis, print_analysis
-    from tuner.trace.files.reading import read_traces
+    from tuner.trace.files.reader import read_traces
 
     analysis = Analysis.of(read_traces(traces))
     picture, problem = None, None

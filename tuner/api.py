@@ -13,9 +13,10 @@ from tuner.present.notes import study_note, trial_notes
 from tuner.present.study_files import write_answer, write_study_report
 from tuner.present.study_result import StudyResult
 from tuner.recommended.building import recommended_for
+from tuner.searching.budget import Budget
 from tuner.searching.progress import Observer, Silent
 from tuner.searching.runner import Runner, check_budget
-from tuner.searching.session import Budget, Session
+from tuner.searching.session import Session
 from tuner.study.finding import find_study
 from tuner.study.folder import StudyFolder
 from tuner.study.records import CALIBRATION_BLOCK, Record

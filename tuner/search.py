@@ -148,7 +148,7 @@ def _search(
         print_json(result.to_json())
     else:
         print_summary(result.answer, stdout_console(piped_width=140))
-    if result.best is None:
+    if result.best is None and result.verdict is None:
         raise NothingRanError("no settings of the search space could run the workload")
 
 

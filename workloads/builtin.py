@@ -1,4 +1,4 @@
-"""Built-in operators by RPC: what PyTorch's RPC profiling recipe starts with."""
+"""Built-in operators by RPC, as at the start of PyTorch's RPC profiling recipe."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -14,7 +14,7 @@ OPERATORS = (torch.add, torch.mul)
 
 
 class Builtin(Workload):
-    """The recipe's small built-in operators: worker0 has worker1 add and multiply, all at once."""
+    """The recipe's built-in operators: worker0 calls add and mul on worker1, all in flight."""
 
     calls: Annotated[int, Field(ge=1)] = 4
     """Pairs of calls in flight in each step: torch.add and torch.mul of the same two tensors."""
@@ -22,9 +22,9 @@ class Builtin(Workload):
     """Rows and columns of each tensor."""
 
     _operands: list[tuple[Tensor, Tensor]]
-    """For each pair of calls: two tensors, `size` x `size`, uniform in [0, 1)."""
+    """For each pair of calls, two tensors, `size` x `size`, uniform in [0, 1)."""
     _results: list[Tensor]
-    """Of the last step: sum and product of the first operands, of the second, and so on."""
+    """Of the last step: sum and product of the first operands, then of the second, and so on."""
 
     def ranks(self) -> Sequence[Rank]:
         """One caller, one server."""
@@ -52,7 +52,7 @@ class Builtin(Workload):
         self._results = [future.wait() for future in futures]
 
     def check(self, world: World) -> None:
-        """Every call gave, bit by bit, what its operator gives here."""
+        """Every call gave, bit by bit, what its operator gives in this process."""
         del world
         expected = [
             (f"torch.{operator.__name__} of pair {pair}", operator(*operands))

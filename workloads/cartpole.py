@@ -27,18 +27,18 @@ from workloads.typed_rpc import async_execution
 
 try:
     import gymnasium
-except ModuleNotFoundError:  # CartPole.problems() tells
+except ModuleNotFoundError:  # CartPole.problems() says so
     gymnasium = None  # type: ignore[assignment]
 
 KEPT_MEAN_REWARDS = 10_000
-# Between a probability computed for one state and for many at once.
+# Between a probability that is computed for one state, and for many in one pass.
 ROUNDING = 1e-4
 
 
 def play(
     env: "gymnasium.Env[Any, Any]", steps: int, seed: int, choose: Callable[[State], int]
 ) -> Played:
-    """Take exactly `steps` steps; a pole that has fallen is set up again."""
+    """Take exactly `steps` steps; a pole that falls is set up again."""
     played = Played([], [])
     state, _ = env.reset(seed=seed)
     for _ in range(steps):
@@ -51,7 +51,7 @@ def play(
 
 
 class Observer:
-    """Plays in an environment of its own, with actions that it asks the agent for."""
+    """Plays in an environment of its own; it asks the agent for every action."""
 
     def __init__(self, world: World, *, steps: int, batch: bool) -> None:
         (self._agent,) = world.names("agent")
@@ -88,7 +88,7 @@ def select_action(observer: int, state: State) -> int:
 
 @async_execution
 def select_action_batch(observer: int, state: State) -> Future[int]:
-    """Served by the agent; answered once all observers have called."""
+    """Served by the agent, which answers once all observers have called."""
     assert _agent is not None
     return _agent.select_action_batch(observer, state)
 
@@ -96,7 +96,7 @@ def select_action_batch(observer: int, state: State) -> Future[int]:
 def check_environment(
     name: str, episode: Episode, observer: int, env: "gymnasium.Env[Any, Any]", seed: int
 ) -> None:
-    """The noted actions lead a new environment through the noted states, to the same rewards."""
+    """Raise unless the noted actions lead to the noted states and rewards in a new environment."""
     states: list[State] = []
     actions = iter(episode.actions[observer].tolist())
 
@@ -112,7 +112,7 @@ def check_environment(
 
 
 def check_actions(episode: Episode, policy: Policy, noise: Noise) -> None:
-    """The policy before the update, under the episode's noise, takes the noted actions."""
+    """Raise unless the policy takes the noted actions, as it was then and with the same noise."""
     both = functional_call(policy, episode.parameters_before, (episode.states, noise.masks))
     if not (both.isfinite() & (both <= 0)).all():
         raise AssertionError("the policy gave a probability outside of (0, 1]")
@@ -131,7 +131,7 @@ def check_actions(episode: Episode, policy: Policy, noise: Noise) -> None:
 
 
 def check_update(episode: Episode, policy: Policy) -> None:
-    """The parameters are finite, and others than before."""
+    """Raise unless the update changed the parameters and left them finite."""
     after = dict(policy.named_parameters())
     for name, parameter in after.items():
         if not parameter.isfinite().all():
@@ -143,15 +143,15 @@ def check_update(episode: Episode, policy: Policy) -> None:
 class CartPole(Workload):
     """A CartPole solver: the agent has observers play, and they call it back for every action.
 
-    An observer waits for the agent in a served function: with one worker thread it deadlocks.
+    An observer waits for the agent in a served function, so with one worker thread it deadlocks.
     """
 
     observers: Annotated[int, Field(ge=1)] = 4
     """Processes that play, each in an environment of its own."""
     batch: bool = True
-    """Whether the agent answers all observers by one forward pass, or each by its own."""
+    """Whether the agent answers all observers by one forward pass, or each by its own pass."""
     steps: Annotated[int, Field(ge=2)] = 50
-    """Environment steps of each observer in an episode; a pole that has fallen is set up again."""
+    """Environment steps of each observer in an episode; a pole that falls is set up again."""
     gamma: Annotated[float, Field(ge=0.01, le=1)] = 0.99
     """The discount of rewards, per step."""
     learning_rate: Annotated[float, Field(ge=1e-5, le=1)] = 0.01
@@ -217,7 +217,7 @@ class CartPole(Workload):
         )
 
     def check(self, world: World) -> None:
-        """The last episode follows from its seeds and the policy before it, and changed that."""
+        """The last episode follows from its seeds and its policy, and it changed the policy."""
         assert _agent is not None
         env, episode = gymnasium.make("CartPole-v1"), self.episodes - 1
         for rank, name in enumerate(world.names("observer"), start=1):

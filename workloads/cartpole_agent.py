@@ -18,9 +18,9 @@ State = list[float]
 
 
 class Policy(nn.Module):
-    """A hidden layer with dropout, whose masks are given: so an episode can be gone through again.
+    """A hidden layer with dropout. Its masks are given, so that an episode can be repeated.
 
-    Parameters are drawn from `seed`.
+    The parameters are drawn from `seed`.
     """
 
     def __init__(self, hidden: int, seed: int) -> None:
@@ -37,7 +37,7 @@ class Policy(nn.Module):
 
 @dataclass(frozen=True)
 class Noise:
-    """All that is random in what the agent does in an episode.
+    """All that is random in the agent's part of an episode.
 
     It is drawn before the episode, so that no action depends on which observer asks first.
     """
@@ -45,7 +45,7 @@ class Noise:
     masks: Tensor
     """(observers, steps, hidden): of dropout, 0 or 1 / (1 - DROPOUT)."""
     uniforms: Tensor
-    """(observers, steps), from 0 to 1; below the probability of action 1, that action is taken."""
+    """(observers, steps), from 0 to 1; action 1 is taken where this is below its probability."""
 
     @classmethod
     def draw(cls, shape: tuple[int, int], hidden: int, seed: int, device: torch.device) -> Self:
@@ -59,11 +59,11 @@ class Noise:
 
 @dataclass(frozen=True)
 class Played:
-    """What one observer's environment gave in an episode, step by step."""
+    """What one observer's environment gave in each step of an episode."""
 
     rewards: list[float]
     ends: list[bool]
-    """Where the pole fell or its time was up, and it was set up again."""
+    """Whether the pole fell or its time was up, so that it was set up again."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Episode:
     actions: Tensor
     """(observers, steps): the actions taken in those states."""
     log_probs: Tensor
-    """(observers, steps): of those actions, as the update had them."""
+    """(observers, steps): the log-probabilities of those actions that the update used."""
     played: list[Played]
     """One per observer."""
     parameters_before: dict[str, Tensor]
@@ -83,7 +83,7 @@ class Episode:
 
 
 class Adam:
-    """The optimizer of that name. Making PyTorch's own takes a second: it imports the compiler."""
+    """The Adam optimizer. To make PyTorch's own takes a second, since it imports the compiler."""
 
     def __init__(self, parameters: Iterable[Tensor], learning_rate: float) -> None:
         self._parameters = list(parameters)
@@ -115,8 +115,8 @@ class Adam:
 class Agent:
     """Chooses the actions of all observers, and learns from their rewards.
 
-    An observer waits for one action before it asks for the next, and nobody else touches its lists
-    meanwhile: only the batch that is being collected is shared between threads.
+    An observer waits for one action before it asks for the next, and no other thread touches its
+    lists meanwhile. Only the batch that is being collected is shared between threads.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Agent:
         self._asking: dict[int, tuple[State, Future[int]]] = {}
 
     def begin_episode(self, noise: Noise) -> None:
-        """Forget the episode before."""
+        """Forget the last episode."""
         self._noise = noise
         self._states: list[list[State]] = [[] for _ in range(self._observers)]
         self._actions: list[list[int]] = [[] for _ in range(self._observers)]
@@ -141,14 +141,14 @@ class Agent:
         return action
 
     def select_action_batch(self, observer: int, state: State) -> Future[int]:
-        """The next action of one observer, by one forward pass for all once all have asked."""
+        """The next action of one observer, by one forward pass once all observers have asked."""
         answer: Future[int] = Future()
         with self._lock:
             self._asking[observer] = state, answer
             if len(self._asking) < self._observers:
                 return answer
             batch, self._asking = self._asking, {}
-        # An observer that is answered may ask again at once: that goes into the next batch.
+        # An observer that is answered may ask again immediately: that goes into the next batch.
         states, answers = zip(*(batch[each] for each in range(self._observers)), strict=True)
         try:
             actions = self._act(slice(None), states)
@@ -163,8 +163,8 @@ class Agent:
     def learn(self, played: list[Played]) -> Episode:
         """One REINFORCE update from what the observers have played.
 
-        The log-probabilities of the whole episode are computed anew, at once: gradients summed over
-        as many graphs as there were forward passes would round as the threads' timing has it.
+        The log-probabilities of the whole episode are computed again, in one pass. If the gradients
+        were summed over one graph per forward pass, rounding would depend on the threads' timing.
         """
         device = self._noise.uniforms.device
         states = torch.tensor(self._states, device=device)
@@ -179,7 +179,7 @@ class Agent:
         return Episode(states, actions, log_probs.detach(), played, before)
 
     def _act(self, rows: slice, states: Sequence[State]) -> list[int]:
-        """Choose and note the next actions of the observers `rows`, who are all at one step."""
+        """Choose and note the next actions of the observers `rows`, all at the same step."""
         step = len(self._actions[rows.start or 0])
         actions = sample_actions(
             self.policy, states, self._noise.masks[rows, step], self._noise.uniforms[rows, step]
@@ -202,12 +202,12 @@ def sample_actions(
 
 
 def log_probs_of(actions: Tensor, log_probs: Tensor) -> Tensor:
-    """Those of the actions (...), out of those of both actions (..., 2)."""
+    """The log-probabilities of the actions (...), out of those of both actions (..., 2)."""
     return log_probs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
 
 def discounted_returns(played: Played, gamma: float) -> list[float]:
-    """The return of each step; none flows back over the end of a pole's episode."""
+    """The return of each step, in which no reward after the end of a pole's episode counts."""
     returns: list[float] = []
     following = 0.0
     for reward, end in zip(reversed(played.rewards), reversed(played.ends), strict=True):
@@ -217,11 +217,11 @@ def discounted_returns(played: Played, gamma: float) -> list[float]:
 
 
 def standardised(returns: Tensor) -> Tensor:
-    """Of mean 0 and standard deviation 1."""
+    """The returns, shifted and scaled to mean 0 and standard deviation 1."""
     return (returns - returns.mean()) / (returns.std() + 1e-8)
 
 
 def mean_reward(played: Sequence[Played]) -> float:
-    """The mean, over the poles that were set up, of the rewards that each earned."""
+    """The mean, over all poles that were set up, of the rewards that each earned."""
     poles = sum(each.ends.count(True) + (not each.ends[-1]) for each in played)
     return sum(sum(each.rewards) for each in played) / poles

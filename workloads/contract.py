@@ -1,4 +1,4 @@
-"""The base class of all workloads, and what it is told of the world it runs in."""
+"""The base class of all workloads, and what a workload knows of its world."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from workloads.options import read_options
 
 
 class WorkloadError(Exception):
-    """A workload cannot be used as named or given; lists every problem found."""
+    """A workload cannot be used as it is named or given; `problems` lists all that is wrong."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -31,8 +31,8 @@ class World:
     rank: int
     ranks: tuple[Rank, ...]
     seed: int
-    """The same for all settings of a block; from the plan's seed. Python's and torch's generators
-    are seeded from it, and the rank, already."""
+    """From the plan's seed; the same for all configurations of a block. Python's and torch's
+    generators have been seeded with it and the rank."""
 
     @property
     def name(self) -> str:
@@ -50,13 +50,13 @@ class World:
 
 
 class Workload(ABC):
-    """The program under test. Rank 0 drives; a step may keep on `self` what `check` needs."""
+    """The program under test. Rank 0 drives; `step` may keep what `check` needs on `self`."""
 
     intra_op_threads: ClassVar[int] = 1
     """`torch.set_num_threads` in every process, unless a study tunes it."""
 
     def __init__(self, /, **options: object) -> None:
-        """Set the given options. Raises WorkloadError naming every unknown or bad one."""
+        """Set the given options. Raises WorkloadError, which names every unknown or bad one."""
         values, mistakes = read_options(type(self), options)
         if mistakes:
             raise WorkloadError(mistakes)
@@ -66,9 +66,9 @@ class Workload(ABC):
             raise WorkloadError(problems)
 
     def problems(self) -> Sequence[str]:
-        """What is wrong with the options taken together, or cannot be had here; empty if nothing.
+        """What is wrong with the options taken together, or is missing here, in sentences.
 
-        Asked before any process of a world starts.
+        It is asked before any process of a world starts.
         """
         return ()
 

@@ -9,7 +9,7 @@ Device = Literal["cpu", "cuda"]
 
 
 def missing_device(device: str) -> Sequence[str]:
-    """What is wrong with the option `device` on this machine; empty if nothing."""
+    """What is wrong with the option `device` on this machine, in sentences."""
     if device == "cuda" and not torch.cuda.is_available():
         return ["option device is cuda, and PyTorch finds no GPU here"]
     return ()

@@ -1,4 +1,4 @@
-"""Light calls between all processes: the cost of RPC itself, with hardly any work in the calls."""
+"""Light calls between all processes: the cost of RPC itself, with little work in the calls."""
 
 import itertools
 from collections import deque
@@ -15,7 +15,7 @@ from workloads.typed_rpc import async_execution
 
 
 class Peer:
-    """One process's part: the calls that it makes, and the counts of those that it serves."""
+    """One process's part: it makes calls, and counts those that it serves."""
 
     def __init__(self, world: World, calls: int, in_flight: int) -> None:
         self.rank = world.rank
@@ -24,10 +24,10 @@ class Peer:
         self.in_flight = in_flight
         self.own_thread = OwnThread()
         self.served = tuple(itertools.count() for _ in world.ranks)
-        """By caller's rank. `next` of a count is one C call under the GIL: none goes uncounted."""
+        """By caller's rank. `next` of a count is one C call under the GIL, so no call is missed."""
 
     def call_others(self) -> int:
-        """Call the others in turn, `calls` times each; how many answers are not their call's."""
+        """Call the others in turn, `calls` times each; returns the number of wrong answers."""
         issued = (
             (number, rpc.rpc_async(other, no_op, args=(self.rank, number)))
             for number, other in enumerate(self.others * self.calls)
@@ -38,7 +38,7 @@ class Peer:
         )
 
     def take_counts(self) -> list[int]:
-        """By caller's rank: the calls served since this was last asked."""
+        """By caller's rank: the calls served since the last time that this was asked."""
         served, self.served = self.served, tuple(itertools.count() for _ in self.served)
         return [next(count) for count in served]
 
@@ -50,7 +50,7 @@ _peer: Peer
 def answers(issued: Iterable[tuple[int, Future[int]]], at_once: int) -> Iterator[tuple[int, int]]:
     """The number and the answer of each call, in the order of issue.
 
-    Taking from `issued` issues a call. With `at_once` in flight, the oldest is awaited first.
+    Taking from `issued` issues a call. Once `at_once` are in flight, the oldest is awaited.
     """
     waiting: deque[tuple[int, Future[int]]] = deque()
     for call in issued:
@@ -70,32 +70,32 @@ def no_op(caller: int, number: int) -> int:
 
 @async_execution
 def call_others() -> Future[int]:
-    """Have this process call all others, on a thread of its own: it waits for their answers."""
+    """Have this process call all others, on a thread of its own, since it waits for answers."""
     return _peer.own_thread.submit(_peer.call_others)
 
 
 def take_counts() -> list[int]:
-    """By caller's rank: the calls served here since this was last asked."""
+    """By caller's rank: the calls served here since the last time that this was asked."""
     return _peer.take_counts()
 
 
 class Light(Workload):
     """Many no-op calls in flight between all pairs of processes: every process calls every other.
 
-    Rank 0 has all processes start, itself too, and waits until all are done. A process issues a
-    call as soon as the oldest of those in flight to the same process is answered.
+    Rank 0 has all processes start, itself too, and waits until all are done. A process issues the
+    next call as soon as its oldest call in flight is answered.
     """
 
     calls: Annotated[int, Field(ge=1)] = 20
     """Calls that each process makes to each other process in each step."""
     world_size: Annotated[int, Field(ge=2, le=64)] = 3
-    """Processes."""
+    """Number of processes."""
     in_flight: Annotated[int, Field(ge=1)] = 10
-    """Calls in flight at most from each process to each other process."""
+    """The most calls in flight from each process to each other process."""
 
     _steps: int = 0
     _strays: int = 0
-    """Answers that were not their call's own, in all steps."""
+    """Answers that belonged to another call, in all steps."""
 
     def ranks(self) -> Sequence[Rank]:
         """All are peers."""

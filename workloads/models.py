@@ -1,4 +1,4 @@
-"""Image classifiers, and synthetic images for them to learn; nothing here is distributed."""
+"""Image classifiers, and synthetic images to train them on; nothing here is distributed."""
 
 import importlib
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def make_model(name: str, seed: int) -> nn.Module:
 
 
 def missing_library(model: str) -> Sequence[str]:
-    """What the option `model` needs and this Python lacks; empty if nothing."""
+    """What the option `model` needs and is not installed, in sentences."""
     if model != "resnet50":
         return ()
     needs = "option model is resnet50, which needs torchvision"
@@ -39,7 +39,7 @@ def missing_library(model: str) -> Sequence[str]:
     except ModuleNotFoundError:
         return (f"{needs}, and that is not installed",)
     except Exception as error:
-        # A torchvision that was built for another PyTorch raises whatever it stumbles over.
+        # A torchvision that was built for another PyTorch may raise anything.
         return (f"{needs}, and that cannot be imported: {type(error).__name__}: {error}",)
     return ()
 
@@ -47,7 +47,7 @@ def missing_library(model: str) -> Sequence[str]:
 class SmallResNet(nn.Module):
     """A residual network of 78,000 parameters: a stem, three blocks, global pooling, one layer.
 
-    GroupNorm treats each image alone, so all that training changes is in the parameters.
+    GroupNorm treats each image alone, so training changes nothing but the parameters.
     """
 
     def __init__(self) -> None:
@@ -110,9 +110,9 @@ def make_batches(
 ) -> list[Batch]:
     """`count` batches of the same `images` images of `size` x `size`, for one trainer.
 
-    An image is its class's pattern, which depends on the seed alone, and noise as strong. Of a
-    batch's labels one in four is wrong, and in the next batch others are: so gradients do not fade,
-    however long a model learns.
+    An image is the pattern of its class, which depends on the seed alone, plus noise that is as
+    strong. In each batch one label in four is wrong, each time another one, so that gradients do
+    not fade, however long a model learns.
     """
     pattern_shape = (CLASSES, CHANNELS, _PATTERN_SIZE, _PATTERN_SIZE)
     patterns = torch.randn(pattern_shape, generator=torch.Generator().manual_seed(seed))

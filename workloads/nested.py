@@ -10,9 +10,9 @@ from workloads.contract import Rank, Workload, World
 
 
 def call_on(route: tuple[str, ...], call: int) -> tuple[int, tuple[str, ...]]:
-    """Call this on the first of `route`, to call on by the rest, and wait for its answer.
+    """Call this function on the first process of `route`, with the rest of it, and wait.
 
-    The answer: `call`, and the names of this process and of those behind it, in order.
+    The answer is `call`, and the names of this process and of those along the route, in order.
     """
     here = rpc.get_worker_info().name
     if not route:
@@ -25,13 +25,13 @@ class Nested(Workload):
     """A chain of calls: worker0 calls worker1, which calls worker2 and waits for it, and so on.
 
     A server that waits for the next one holds a worker thread, and the answer that it waits for
-    takes one more. So all servers but the last need one thread more than there are calls in flight;
-    with fewer, they deadlock once calls hold all of them. One thread deadlocks at once, unless
-    `depth` is 1.
+    needs one more. So each server but the last needs one thread more than there are calls in
+    flight; with fewer it deadlocks as soon as calls hold all of them. With one thread the first
+    call deadlocks, unless `depth` is 1.
     """
 
     depth: Annotated[int, Field(ge=1)] = 3
-    """Processes that a call goes through, besides the caller."""
+    """Processes that a call goes through, the caller not counted."""
     calls: Annotated[int, Field(ge=1)] = 4
     """Calls in flight in each step; PyTorch's default of 16 worker threads serves up to 15."""
 

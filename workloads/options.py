@@ -1,7 +1,6 @@
 """A workload's options: the annotated attributes of its class."""
 
 import ast
-import difflib
 import inspect
 import sys
 import textwrap
@@ -11,6 +10,8 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
+
+from workloads.naming import unknown
 
 OPTION_TYPES = (bool, int, float, str)
 _KINDS: dict[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in OPTION_TYPES}
@@ -34,28 +35,28 @@ class Option:
     default: bool | int | float | str
     summary: str
     annotation: Any = field(default=None, compare=False, repr=False)
-    """What pydantic validates values by."""
+    """The full type, with its limits, which pydantic validates values by."""
 
     @property
     def limits(self) -> str:
-        """What a value must be, besides of its kind: `at least 1`; empty if nothing."""
+        """What a value must be beside its kind, such as `at least 1`; empty if anything goes."""
         schema = self._adapter.json_schema()
         limits = [text.format(schema[word]) for word, text in _LIMITS.items() if word in schema]
         values = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
         return " and ".join(limits) or " or ".join(map(str, values))
 
     def is_within_limits(self, value: object) -> bool:
-        """Whether a value of the right kind is one that the option may have."""
+        """Whether a value of the right kind is within the limits."""
         return self.annotation is self.kind or _is_valid(self._adapter, value)
 
-    # Every rank of every world reads its options, and pydantic takes a while to make one of these.
+    # Every rank of every world reads its options, and pydantic takes a while to make an adapter.
     @cached_property
     def _adapter(self) -> TypeAdapter[Any]:
         return TypeAdapter(self.annotation)
 
 
 def options_of(workload: type) -> tuple[dict[str, Option], list[str]]:
-    """The options that the class and its bases declare, by name, and the mistakes in them."""
+    """The options that a class and its bases declare, by name, and the mistakes in them."""
     summaries: dict[str, str] = {}
     for base in _declaring(workload):
         summaries |= _attribute_docstrings(base)
@@ -63,7 +64,7 @@ def options_of(workload: type) -> tuple[dict[str, Option], list[str]]:
 
 
 def _declaring(workload: type) -> list[type]:
-    """The classes whose attributes are options, the most general first."""
+    """The classes whose attributes are options, the most general class first."""
     return [
         base
         for base in reversed(workload.__mro__)
@@ -134,7 +135,7 @@ def _is_valid(adapter: TypeAdapter[Any], value: object) -> bool:
 
 
 def _annotations(workload: type) -> dict[str, tuple[type, Any]]:
-    """The annotated public attributes, each with the class that annotates it last."""
+    """The annotated public attributes, each with the most derived class that annotates it."""
     return {
         name: (base, annotation)
         for base in reversed(workload.__mro__)
@@ -144,7 +145,7 @@ def _annotations(workload: type) -> dict[str, tuple[type, Any]]:
 
 
 def _evaluated(annotation: Any, base: type) -> tuple[Any, str | None]:
-    """The type behind an annotation, or the name in it that does not exist at run time."""
+    """The type behind an annotation, or the name in it that is missing at run time."""
     if not isinstance(annotation, str):
         return annotation, None
     holder = type("Holder", (), {"__annotations__": {"it": annotation}})
@@ -159,13 +160,17 @@ def _evaluated(annotation: Any, base: type) -> tuple[Any, str | None]:
 def read_options(
     workload: type, given: Mapping[str, object]
 ) -> tuple[dict[str, bool | int | float | str], list[str]]:
-    """Every option with its value, text converted to its type; and the mistakes in `given`."""
-    # Without what they are for: finding that takes longer than all else, in every rank.
+    """Every option's value, text converted to the option's type, and the mistakes in `given`."""
+    # Without the summaries: reading those takes longer than all the rest, in every rank.
     options, problems = _declared(workload, {})
     values: dict[str, Any] = {name: option.default for name, option in options.items()}
     for name, raw in given.items():
         if name not in options:
-            problems.append(_unknown(name, options))
+            known = ", ".join(
+                f"{each.name} ({each.kind.__name__}, {each.default!r})" for each in options.values()
+            )
+            all_of_them = f"The options are: {known}" if known else "It has no options."
+            problems.append(unknown("option", name, options, all_of_them))
             continue
         try:
             value: Any = _KINDS[options[name].kind].validate_python(raw)
@@ -179,19 +184,12 @@ def read_options(
     return values, problems
 
 
-def _unknown(name: str, options: Mapping[str, Option]) -> str:
-    close = difflib.get_close_matches(name, options, n=1)
-    hint = f"did you mean {close[0]}?" if close else "none is close."
-    known = ", ".join(f"{o.name} ({o.kind.__name__}, {o.default!r})" for o in options.values())
-    return f"unknown option {name!r}; {hint} The options are: {known or 'none at all'}"
-
-
 def _attribute_docstrings(cls: type) -> dict[str, str]:
-    """The string literal after each annotated attribute, which Python itself throws away."""
+    """The string literal after each annotated attribute, which Python does not keep."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
     except (OSError, TypeError, SyntaxError):
-        return {}  # a class made in a notebook or a debugger has no source
+        return {}  # a class that was made in a debugger, say, has no source
     (definition,) = tree.body
     if not isinstance(definition, ast.ClassDef):
         return {}

@@ -1,7 +1,7 @@
-"""A thread of a process's own, beside those of RPC.
+"""A thread of a process's own, beside the worker threads of RPC.
 
-Work that waits for calls would block a thread of RPC, which is needed to complete those calls:
-with one thread a deadlock. A program's main thread has no such trouble; this stands for it.
+Work that waits for calls would block a worker thread, which is needed to complete those calls: with
+one such thread that is a deadlock. In a program the main thread does such work; this stands for it.
 """
 
 import threading
@@ -15,7 +15,7 @@ Work = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
 
 
 class OwnThread:
-    """Runs what it is given, in order, until it is closed."""
+    """Runs what is submitted, in order, until it is closed."""
 
     def __init__(self) -> None:
         self._work: SimpleQueue[Work | None] = SimpleQueue()
@@ -23,14 +23,15 @@ class OwnThread:
         self._thread.start()
 
     def submit(self, func: Callable[..., Any], *args: Any) -> Future[Any]:
-        """Run it after what was submitted before; the future of what it gives.
+        """Run `func` after all that was submitted before; returns the future of its result.
 
-        Where it raises, the future raises RuntimeError, with the traceback as its message.
-        As an `async_execution` function's answer the future answers the call.
+        If `func` raises, the future raises RuntimeError, with the traceback as its message. An
+        `async_execution` function may return the future as its answer.
         """
         future: Future[Any] = Future()
         self._work.put((future, func, args))
-        # RPC answers what `set_exception` has set as a result; what a callback raises, as an error.
+        # RPC would answer an exception that was set as a result; one that a callback raises, it
+        # answers as an error.
         return future.then(Future.wait)
 
     def close(self) -> None:

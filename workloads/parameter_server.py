@@ -26,7 +26,7 @@ BATCHES = 8
 class Server:
     """The model's parameters, updated by gradient descent from any number of threads.
 
-    An update makes new tensors and changes none: those handed out may still be on their way.
+    An update makes new tensors and changes none, since those handed out may be on their way.
     """
 
     def __init__(
@@ -35,26 +35,27 @@ class Server:
         self.initial = list(parameters)
         self.parameters = self.initial
         self.learning_rate = learning_rate
-        """Of a gradient, or of the sum of a batch of gradients."""
+        """Applied to a gradient, or to the sum of a batch of gradients."""
         self.updates = 0
         self.receivers: Sequence[str] = ()
         """The trainers that got the latest parameters."""
         self.checksums = dict.fromkeys(trainers, 0)
-        """By trainer: `checksum` of all parameters that it got, in order."""
+        """By trainer, the `checksum` of all parameters that it got, in order."""
         self._lock = threading.Lock()
         self._reporters: list[str] = []
         self._gradient_sums: list[Tensor] = []
         self._updated: Future[list[Tensor]] = Future()
 
     def apply(self, trainer: str, gradients: list[Tensor]) -> list[Tensor]:
-        """Update by one trainer's gradients; the parameters after that."""
+        """Update by one trainer's gradients; returns the parameters after that."""
         with self._lock:
             return self._update(gradients, receivers=[trainer])
 
     def collect(self, trainer: str, gradients: list[Tensor]) -> Future[list[Tensor]]:
         """Update by the sum of all trainers' gradients, once the last of them is here.
 
-        The future is of the parameters after that. The gradients are the server's from now on.
+        Returns the future of the parameters after that. The caller must not use the gradients any
+        more.
         """
         with self._lock:
             self._reporters.append(trainer)
@@ -68,7 +69,7 @@ class Server:
                 return updated
             parameters = self._update(self._gradient_sums, receivers=self._reporters)
             self._reporters, self._gradient_sums, self._updated = [], [], Future()
-        # This thread now pickles the answers to all of them: not something to hold a lock for.
+        # This thread now pickles all answers, which needs no lock.
         updated.set_result(parameters)
         return updated
 
@@ -87,7 +88,7 @@ class Server:
 def checksum(parameters: Sequence[Tensor], before: int) -> int:
     """CRC-32 of the last tensor's bytes, continued from `before`.
 
-    The last tensor is the classifier's bias: a few numbers, and every update changes them.
+    The last tensor is the classifier's bias: a few numbers that every update changes.
     """
     return zlib.crc32(parameters[-1].numpy().tobytes(), before)
 
@@ -97,7 +98,7 @@ class Progress(NamedTuple):
 
     updates: int
     gradient_sums: list[Tensor]
-    """float64, by parameter: the sum of all gradients that it reported."""
+    """By parameter, in float64: the sum of all gradients that it reported."""
     checksum: int
     """`checksum` of all parameters that it got, in order."""
     parameters: list[Tensor]
@@ -112,7 +113,7 @@ class Trainer:
         self._model = model
         self._batches = batches
         self._parameters = list(model.parameters())
-        # Over thousands of updates a sum in float32 would lose what a single gradient adds.
+        # In float32 a sum over thousands of updates would lose what a single gradient adds.
         self._gradient_sums = [torch.zeros_like(p, dtype=torch.float64) for p in self._parameters]
         self._checksum = 0
 
@@ -125,25 +126,25 @@ class Trainer:
         self.take(answer.wait())
 
     def gradients(self) -> tuple[Tensor, ...]:
-        """Of the next batch's loss, by parameter."""
+        """The gradients of the next batch's loss, by parameter."""
         batch = self._batches[self.updates % len(self._batches)]
         return torch.autograd.grad(batch.loss(self._model), self._parameters)
 
     def count(self, gradients: Iterable[Tensor]) -> None:
-        """Remember that these were reported."""
+        """Add these to what has been reported."""
         self.updates += 1
         for total, gradient in zip(self._gradient_sums, gradients, strict=True):
             total.add_(gradient)
 
     def take(self, parameters: Sequence[Tensor]) -> None:
-        """Go on with these parameters."""
+        """Continue with these parameters."""
         self._checksum = checksum(parameters, self._checksum)
         with torch.no_grad():
             for own, given in zip(self._parameters, parameters, strict=True):
                 own.copy_(given)
 
     def progress(self) -> Progress:
-        """On the CPU, and the trainer's own: it must not be updated meanwhile."""
+        """What it has done, as CPU tensors; it must not be updated meanwhile."""
         return Progress(
             self.updates,
             [total.cpu() for total in self._gradient_sums],
@@ -154,23 +155,23 @@ class Trainer:
 
 _server: Server
 _trainer: Trainer
-"""From setup to teardown, one or the other."""
+"""Each process has one of the two, from setup to teardown."""
 
 
 def report(trainer: str, gradients: list[Tensor]) -> list[Tensor]:
-    """Update the model by one trainer's gradients; the parameters after that."""
+    """Update the model by one trainer's gradients; returns the parameters after that."""
     return _server.apply(trainer, gradients)
 
 
 @async_execution
 def report_to_batch(trainer: str, gradients: list[Tensor]) -> Future[list[Tensor]]:
-    """Wait for all trainers' gradients, without a thread; the parameters updated by them."""
+    """Wait for all trainers' gradients without a thread; returns the parameters after that."""
     return _server.collect(trainer, gradients)
 
 
 @async_execution
 def train(server: str, batch: bool, name: str) -> Future[None]:
-    """Have this trainer do one update, on a thread of its own: it waits for the server."""
+    """Have this trainer do one update, on a thread of its own, since it waits for the server."""
     reporting = report_to_batch if batch else report
     return _trainer.own_thread.submit(_trainer.update, server, reporting, name)
 
@@ -188,22 +189,22 @@ class ParameterServer(Workload):
     """
 
     trainers: Annotated[int, Field(ge=1, le=63)] = 2
-    """Trainers."""
+    """Number of trainers."""
     batch: bool = True
-    """Whether a step is one update, by the average of all gradients; else it is one per trainer."""
+    """Whether a step is one update by the average of all gradients, or one update per trainer."""
     model: ModelName = "small"
     """A small ResNet with GroupNorm, or torchvision's resnet50."""
     image_size: Annotated[int, Field(ge=8, le=1024)] = 32
     """Rows and columns of an image."""
     batch_size: Annotated[int, Field(ge=1, le=4096)] = 8
-    """Images that a trainer computes its gradients of in each step."""
+    """Images in each trainer's batch."""
     device: Device = "cpu"
-    """Where trainers compute gradients; the server updates, and all travels, on the CPU."""
+    """Where trainers compute gradients; everything else happens on the CPU."""
 
     _steps: int = 0
 
     def problems(self) -> Sequence[str]:
-        """No GPU or no torchvision where one is asked for; a batch too small for BatchNorm."""
+        """There may be no GPU or no torchvision, and a batch may be too small for BatchNorm."""
         problems = [*missing_device(self.device), *missing_library(self.model)]
         if self.model == "resnet50" and self.batch_size < 2:
             problems.append(
@@ -218,7 +219,7 @@ class ParameterServer(Workload):
         return [Rank("ps", "server"), *trainers]
 
     def setup(self, world: World) -> None:
-        """Make the model, the same everywhere, and what this process's role needs beside it."""
+        """Make the model, the same everywhere, and this process's server or trainer."""
         global _server, _trainer
         model = make_model(self.model, world.seed)
         if world.role == "server":
@@ -229,7 +230,7 @@ class ParameterServer(Workload):
             _trainer = Trainer(model.to(self.device), self.batches(world.seed, world.rank))
 
     def batches(self, seed: int, trainer: int) -> list[Batch]:
-        """What the trainer of this rank learns from."""
+        """The batches that the trainer of this rank learns from."""
         return make_batches(
             BATCHES, self.batch_size, self.image_size,
             seed=seed, trainer=trainer, device=self.device,
@@ -245,9 +246,9 @@ class ParameterServer(Workload):
         self._steps += 1
 
     def check(self, world: World) -> None:
-        """Every gradient counted once, over all steps, and every trainer got each update's model.
+        """Every gradient was counted once, and every trainer got the model of each update.
 
-        Gradient descent is a sum: the parameters are the initial ones less the gradients' sum.
+        The parameters must be the initial ones minus the learning rate times all gradients.
         """
         done = {name: rpc.rpc_sync(name, read_progress) for name in world.names("trainer")}
         _check_counts(_server, done, self._steps, self.batch)
@@ -261,9 +262,9 @@ class ParameterServer(Workload):
 
 
 def _wait_for(futures: Sequence[Future[None]]) -> None:
-    """Wait until all are complete, or raise with the first that fails.
+    """Wait until all are complete, or raise as soon as one fails.
 
-    If a trainer fails, those whose gradients share its batch get no answer.
+    If a trainer fails, the others of its batch never get an answer.
     """
     complete: SimpleQueue[Future[None]] = SimpleQueue()
     for future in futures:
@@ -283,14 +284,14 @@ def _check_counts(server: Server, done: Mapping[str, Progress], steps: int, batc
 
 
 def _check_parameters(server: Server, done: Mapping[str, Progress]) -> None:
-    """Raise AssertionError unless the parameters are what all reported gradients make of them."""
+    """Raise AssertionError unless the parameters are what all reported gradients lead to."""
     sums = zip(*(progress.gradient_sums for progress in done.values()), strict=True)
     for number, (initial, now, totals) in enumerate(
         zip(server.initial, server.parameters, sums, strict=True)
     ):
         expected = initial.double() - server.learning_rate * torch.stack(totals).sum(dim=0)
         error = float((now - expected).abs().max())
-        # An update rounds once per parameter, and once per trainer for the sum of gradients.
+        # An update rounds once for each parameter, and once for each trainer in the gradients' sum.
         roundings = server.updates + len(done)
         magnitude = float(initial.abs().max() + now.abs().max())
         tolerance = roundings * torch.finfo(now.dtype).eps * magnitude
@@ -302,7 +303,7 @@ def _check_parameters(server: Server, done: Mapping[str, Progress]) -> None:
 
 
 def _check_models(server: Server, done: Mapping[str, Progress]) -> None:
-    """Raise AssertionError unless trainers got the models that the server has made for them."""
+    """Raise AssertionError unless trainers got the models that the server made for them."""
     for name, progress in done.items():
         if progress.checksum != server.checksums[name]:
             raise AssertionError(f"{name} was once given another model than that of its update")

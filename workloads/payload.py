@@ -1,4 +1,4 @@
-"""Tensors there and back: what transports and channels are for."""
+"""Tensors there and back: the work of transports and channels."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -15,7 +15,7 @@ BYTES_PER_ELEMENT = 4  # float32
 
 
 def echo(tensors: list[Tensor]) -> list[Tensor]:
-    """What it is given."""
+    """Give back what was sent."""
     return tensors
 
 
@@ -23,13 +23,13 @@ class Payload(Workload):
     """Tensors echoed back: worker0 sends them to worker1, all calls in flight at once."""
 
     megabytes: Annotated[float, Field(gt=0, le=4096)] = 4.0
-    """What each call carries each way, in 10^6 bytes; float32, rounded to whole elements."""
+    """What each call carries each way, in 10^6 bytes: float32, rounded to whole elements."""
     calls: Annotated[int, Field(ge=1, le=4096)] = 4
     """Calls in flight in each step."""
     tensors: Annotated[int, Field(ge=1)] = 1
     """Tensors of equal size that each call's payload is split into."""
     device: Device = "cpu"
-    """Where the tensors live. They travel from there: cuda needs caller.device_maps=worker1:0-0."""
+    """Where the tensors live and travel from; cuda needs caller.device_maps=worker1:0-0."""
 
     _payloads: list[list[Tensor]]
     _echoes: list[list[Tensor]]
@@ -40,7 +40,7 @@ class Payload(Workload):
         return round(self.megabytes * 1e6 / BYTES_PER_ELEMENT / self.tensors)
 
     def problems(self) -> Sequence[str]:
-        """No GPU where one is asked for; tensors without an element."""
+        """There may be no GPU, or a tensor may be left without an element."""
         problems = list(missing_device(self.device))
         if not self.elements:
             problems.append(
@@ -67,12 +67,12 @@ class Payload(Workload):
             torch.cuda.synchronize()  # an answer may be here before its bytes are
 
     def check(self, world: World) -> None:
-        """Every call brought its own bytes back, in tensors other than those sent."""
+        """Every call brought its own bytes back, in tensors of their own."""
         del world
         if len(self._echoes) != self.calls:
             raise AssertionError(f"{self.calls} calls gave {len(self._echoes)} echoes")
         if len({float(payload[0][0]) for payload in self._payloads}) != self.calls:
-            raise AssertionError("calls share a payload, so an echo tells nothing of its call")
+            raise AssertionError("calls share a payload, so an echo could be that of another call")
         for call, (sent, echoed) in enumerate(zip(self._payloads, self._echoes, strict=True)):
             if len(echoed) != self.tensors:
                 raise AssertionError(f"call {call} sent {self.tensors} tensors, got {len(echoed)}")
@@ -80,9 +80,9 @@ class Payload(Workload):
                 _check_echo(f"tensor {number} of call {call}", *pair)
 
     def _payload(self, seed: int, call: int) -> list[Tensor]:
-        """Uniform in [0, 1), but for the first element: that is the number of the call.
+        """Numbers that are uniform in [0, 1), except for the first: that is the call's number.
 
-        Each tensor has memory of its own: views would travel otherwise than tensors do.
+        Each tensor has memory of its own, since a view travels in another way.
         """
         generator = torch.Generator().manual_seed(seed + call)
         payload = [torch.rand(self.elements, generator=generator) for _ in range(self.tensors)]

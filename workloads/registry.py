@@ -1,11 +1,13 @@
 """From the name of a workload to its class."""
 
-import difflib
 import importlib
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
+from types import ModuleType
 
 from workloads.contract import Workload, WorkloadError
+from workloads.naming import unknown
 
 SHIPPED = {
     "builtin": "workloads.builtin:Builtin",
@@ -18,38 +20,35 @@ SHIPPED = {
     "cartpole": "workloads.cartpole:CartPole",
 }
 
+OUR_PACKAGES = ("workloads", "tuner")
+
 
 def load_workload(reference: str) -> type[Workload]:
     """The class behind `udf`, `package.module:Class` or `path/to/file.py:Class`.
 
     A file is imported under its own name, from its own folder, so that the functions it serves
-    are found by the processes that call them. Raises WorkloadError.
+    are found by the processes that call them.
+
+    Args:
+        reference: A file is looked for from the working folder.
+
+    Raises:
+        WorkloadError: There is no such workload, or it cannot be imported; the sentence says why.
     """
     where, colon, class_name = SHIPPED.get(reference, reference).rpartition(":")
     if not colon or not where or not class_name:
-        raise WorkloadError([_unknown(reference)])
+        all_of_them = (
+            f"Known: {', '.join(SHIPPED)}; "
+            "your own is named package.module:Class or path/to/file.py:Class"
+        )
+        raise WorkloadError([unknown("workload", reference, SHIPPED, all_of_them)])
     try:
-        if where.endswith(".py"):
-            path = Path(where).resolve()
-            if not path.is_file():
-                raise WorkloadError([f"there is no file {where}"])
-            if str(path.parent) not in sys.path:
-                sys.path.insert(0, str(path.parent))
-            module = importlib.import_module(path.stem)
-            if Path(str(module.__file__)).resolve() != path:
-                raise WorkloadError(
-                    [f"{where} cannot be imported: another module is named {path.stem}"]
-                )
-        else:
-            # `python -m` finds modules of the working directory; a console script does not.
-            if str(Path.cwd()) not in sys.path:
-                sys.path.insert(0, str(Path.cwd()))
-            module = importlib.import_module(where)
+        module = _import(where)
     except WorkloadError:
         raise
     except Exception as error:
-        # Whatever the person's module does on import is theirs to mend, so it is told, not raised.
-        detail = f"{type(error).__name__}: {error}"
+        # Whatever the person's module raises on import, they can repair it if they know it.
+        detail = f"{type(error).__name__}: {error}{_hidden(error)}"
         raise WorkloadError([f"cannot import {where}: {detail}"]) from error
     found = getattr(module, class_name, None)
     if not isinstance(found, type):
@@ -59,13 +58,39 @@ def load_workload(reference: str) -> type[Workload]:
     return found
 
 
-def _unknown(reference: str) -> str:
-    close = difflib.get_close_matches(reference, SHIPPED, n=1)
-    hint = f"; did you mean {close[0]}?" if close else "."
-    return (
-        f"unknown workload {reference!r}{hint} Known: {', '.join(SHIPPED)}; "
-        "your own is named package.module:Class or path/to/file.py:Class"
-    )
+def _import(where: str) -> ModuleType:
+    """The module of a file, or of that name, found from the working folder too."""
+    if not where.endswith(".py"):
+        # `python -m` finds modules of the working folder; a console script does not.
+        _look_in(Path.cwd())
+        return importlib.import_module(where)
+    path = Path(where).resolve()
+    if not path.is_file():
+        raise WorkloadError([f"there is no file {where}"])
+    _look_in(path.parent)
+    module = importlib.import_module(path.stem)
+    if Path(str(module.__file__)).resolve() != path:
+        raise WorkloadError([f"{where} cannot be imported: another module is named {path.stem}"])
+    return module
+
+
+def _look_in(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _hidden(error: Exception) -> str:
+    """The sentence's end where a package of ours hides the person's of that name; else empty."""
+    name = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
+    if name not in OUR_PACKAGES or name not in sys.modules:
+        return ""
+    ours = [Path(each).resolve().parent for each in sys.modules[name].__path__]
+    elsewhere = [entry for entry in sys.path if Path(entry).resolve() not in ours]
+    theirs = PathFinder.find_spec(name, elsewhere)
+    if theirs is None:
+        return ""
+    place = [*(theirs.submodule_search_locations or ()), theirs.origin][0]
+    return f"; rpc-tuner has a package {name} of its own, which hides {place}: rename that one"
 
 
 def _classes(module: object) -> str:

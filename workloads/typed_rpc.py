@@ -1,4 +1,4 @@
-"""What PyTorch has, but gives no types for."""
+"""Types for a part of PyTorch that has none."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -13,12 +13,12 @@ from workloads.device import Device, missing_device
 
 
 def num_workers_udf_with_ops(size: int, rounds: int, seed: int, device: str = "cpu") -> Tensor:
-    """A `size` x `size` standard normal sample after `rounds` of mul, add, relu, sigmoid.
+    """Run `rounds` of mul, add, relu and sigmoid on a `size` x `size` standard normal sample.
 
-    Computed on the device; the result travels as a CPU tensor.
+    It is computed on the device; the result travels as a CPU tensor.
 
-    The sample has a generator of its own: calls that share PyTorch's default one wait for each
-    other at its lock, and their results depend on who came first.
+    The sample has a generator of its own: calls that share PyTorch's default generator wait for its
+    lock, and their results depend on their order.
     """
     generator = torch.Generator(device).manual_seed(seed)
     sample = torch.randn(size, size, generator=generator, device=device)
@@ -45,7 +45,7 @@ class Udf(Workload):
     _results: list[Tensor]
 
     def problems(self) -> Sequence[str]:
-        """No GPU where one is asked for."""
+        """There may be no GPU."""
         return missing_device(self.device)
 
     def ranks(self) -> Sequence[Rank]:
@@ -53,7 +53,7 @@ class Udf(Workload):
         return [Rank(name="worker0", role="caller"), Rank(name="worker1", role="server")]
 
     def step(self, world: World) -> None:
-        """Issue every call before awaiting any, so that the server can run them side by side."""
+        """Issue every call before awaiting any, so that the server can run them in parallel."""
         (server,) = world.names("server")
         futures = [
             rpc.rpc_async(
@@ -66,7 +66,7 @@ class Udf(Workload):
         self._results = [future.wait() for future in futures]
 
     def check(self, world: World) -> None:
-        """Every call gave what its function gives here."""
+        """Every call gave what its function gives in this process."""
         if len(self._results) != self.calls:
             raise AssertionError(f"{self.calls} calls gave {len(self._results)} results")
         for call, result in enumerate(self._results):

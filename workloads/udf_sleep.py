@@ -17,9 +17,10 @@ SHAPE = (3, 3)
 
 
 def udf_with_ops(sleep_ms: int, device: str, seed: int) -> tuple[Tensor, Tensor]:
-    """Sleep; then the sum and the product of two uniform samples, 3 x 3 each, on the CPU.
+    """Sleep, then compute the sum and the product of two uniform samples, 3 x 3 each.
 
-    The samples have a generator of their own: PyTorch's default one is shared by all calls.
+    The results are CPU tensors. The samples have a generator of their own, since all calls share
+    PyTorch's default generator.
     """
     time.sleep(sleep_ms / 1e3)
     generator = torch.Generator(device).manual_seed(seed)
@@ -42,7 +43,7 @@ class UdfSleep(Workload):
     _shortest_step_s: float = math.inf
 
     def problems(self) -> Sequence[str]:
-        """No GPU where one is asked for."""
+        """There may be no GPU."""
         return missing_device(self.device)
 
     def ranks(self) -> Sequence[Rank]:
@@ -50,7 +51,7 @@ class UdfSleep(Workload):
         return [Rank(name="worker0", role="caller"), Rank(name="worker1", role="server")]
 
     def step(self, world: World) -> None:
-        """Issue every call before awaiting any, so that the server can run them side by side."""
+        """Issue every call before awaiting any, so that the server can run them in parallel."""
         (server,) = world.names("server")
         start_s = time.monotonic()
         futures = [

@@ -1,7 +1,7 @@
 """One side of the benchmark of trace analysis, once: `analyse_once.py SIDE TRACE`.
 
-Prints as JSON the seconds it took, without imports, and the process's peak memory in MB. Each side
-imports its own packages only: they are not all installed in one environment.
+Prints, as JSON, the seconds that it took without imports, and the process's peak memory in MB. Each
+side imports only its own packages, since they are not all installed in one environment.
 """
 
 import json
@@ -14,15 +14,16 @@ from pathlib import Path
 
 def ours(path: Path) -> Callable[[], object]:
     """Read, build the frames, parallelism, tables."""
+    from tuner.trace.analyze.call_times import latency
     from tuner.trace.analyze.parallelism import parallelism
-    from tuner.trace.analyze.tables import latency, recipe_table
-    from tuner.trace.files.reading import read_traces
+    from tuner.trace.analyze.recipe_table import recipe_table
+    from tuner.trace.files.reader import read_traces
 
     def analyse() -> object:
         trace = read_traces([path])
-        concurrency = parallelism(trace, "operators")
-        assert concurrency["max"].tolist() == [8], concurrency
-        return concurrency, recipe_table(trace), latency(trace.calls)
+        at_work = parallelism(trace, "operators")
+        assert at_work["max"].tolist() == [8], at_work
+        return at_work, recipe_table(trace), latency(trace.calls)
 
     return analyse
 
@@ -34,14 +35,14 @@ def orjson(path: Path) -> Callable[[], object]:
 
 
 def hta(path: Path) -> Callable[[], object]:
-    """HolisticTraceAnalysis: parse, with its defaults, and without its pool of processes."""
+    """HolisticTraceAnalysis: parse with its defaults, but without its pool of processes."""
     parse = import_module("hta.common.trace_parser").parse_trace_dataframe
     config = import_module("hta.configs.parser_config").ParserConfig.get_default_cfg()
     return lambda: parse(str(path), config)
 
 
 def peak_memory_mb() -> float:
-    """The most memory this process ever held, without what its parent held before it started."""
+    """The most memory that this process held, without that of its parent."""
     lines = Path("/proc/self/status").read_text().splitlines()
     (peak_kb,) = (line.split()[1] for line in lines if line.startswith("VmHWM"))
     return int(peak_kb) / 1e3

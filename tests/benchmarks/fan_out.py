@@ -1,4 +1,4 @@
-"""The benchmark's program as a workload: a caller, and servers that it calls."""
+"""The benchmark's program as a workload: a caller and its servers."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ class FanOut(Workload):
     """A caller and `servers` servers."""
 
     servers: int = 1
-    """Ranks besides the caller."""
+    """Number of ranks beside the caller."""
 
     def ranks(self) -> Sequence[Rank]:
         return [

@@ -1,4 +1,4 @@
-"""Generates a Kineto trace of any size: the layout, the order and the arguments of a real one."""
+"""Generates a Kineto trace of any size, with the layout, order and arguments of a real one."""
 
 import random
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import TextIO
 PROCESS = 12880
 FIRST_THREAD = 13012
 BASE_TIME_NS = 1_790_857_026_000_000_000
-# Kineto's time stamps are microseconds since a base some weeks back.
+# Kineto's time stamps are microseconds since a base that is some weeks earlier.
 START_US = 4_369_569_181_000.0
 
 HEAD = """ {
@@ -78,8 +78,8 @@ TAIL = """
 
 SEQUENCED = '"Sequence number": 0, "Fwd thread id": 0, '
 
-# One layer of a network as the profiler sees it: operator, depth, and whether it has a
-# sequence number. Each operator runs within the nearest one above it that is less deep.
+# One layer of a network as the profiler records it: operator, depth, and whether it has a
+# sequence number. Each operator runs inside the nearest one above it with a smaller depth.
 LAYER: tuple[tuple[str, int, bool], ...] = (
     ("aten::linear", 0, True),
     ("aten::t", 1, True),
@@ -99,13 +99,13 @@ LAYER: tuple[tuple[str, int, bool], ...] = (
     ("aten::fill_", 2, False),
 )
 ENTRY_US = 0.3
-"""From the start of an operator to that of the first within it, and from end to end."""
+"""The time from an operator's start to that of the first one inside it, and between ends."""
 
 
 def layer_spans(chance: random.Random) -> list[tuple[float, float]]:
     """Start and duration in us of each operator of LAYER, from the layer's start."""
     spans: list[tuple[float, float]] = []
-    running: list[int] = []  # those not ended yet, from the outermost in
+    running: list[int] = []  # the open ones, outermost first
     now_us = 0.0
     for _, depth, _ in (*LAYER, ("", 0, False)):
         while len(running) > depth:
@@ -120,7 +120,7 @@ def layer_spans(chance: random.Random) -> list[tuple[float, float]]:
 
 
 def operators(thread: int, first: int, count: int) -> Iterator[tuple[str, float]]:
-    """The text of `count` operators of one thread, and when each ends."""
+    """The text of `count` operators of one thread, each with its end."""
     chance = random.Random(thread)
     start_us = START_US + chance.uniform(0, 50)
     spans: list[tuple[float, float]] = []
@@ -140,7 +140,7 @@ def operators(thread: int, first: int, count: int) -> Iterator[tuple[str, float]
 
 
 def write_metadata(out: TextIO, threads: list[int]) -> None:
-    """The names of the process and of its threads."""
+    """Write the names of the process and of its threads."""
     out.write(METADATA % ("process_name", START_US, PROCESS, 0, "name", "python"))
     for thread in threads:
         name = f"thread {thread} (python)"
@@ -148,7 +148,7 @@ def write_metadata(out: TextIO, threads: list[int]) -> None:
 
 
 def write_trace(path: Path, count: int, threads: int = 8) -> None:
-    """A trace of one rank with `count` operators, a share of them on each of the threads."""
+    """Write a trace of one rank with `count` operators, distributed over the threads."""
     ids = [FIRST_THREAD + number for number in range(threads)]
     last_us = START_US
     with path.open("w") as out:

@@ -1,4 +1,4 @@
-"""Workloads for what tracing costs: one call of the recipe's function per step."""
+"""Workloads that show the cost of tracing, with the recipe's function."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ class OneCall(Workload):
 
 
 class LegacyOneCall(OneCall):
-    """The same under PyTorch's legacy profiler, which is on for all steps."""
+    """The same with PyTorch's legacy profiler on during all steps."""
 
     def setup(self, world: World) -> None:
         if world.rank == 0:
@@ -29,12 +29,12 @@ class LegacyOneCall(OneCall):
 
     def teardown(self, world: World) -> None:
         if world.rank == 0:
-            # What it would make of its records takes minutes.
+            # Leaving the context would process the records, which takes minutes.
             torch.autograd._disable_profiler_legacy()  # type: ignore[attr-defined]
 
 
 class LegacyUdf(Udf):
-    """The recipe's step, with a legacy profiler around each."""
+    """The recipe's step, each in a legacy profiler of its own."""
 
     def step(self, world: World) -> None:
         with legacy_profile():  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Analysing a Kineto trace of a million operators, beside what others need to parse it."""
+"""Analysing a Kineto trace of a million operators, compared with what others need to parse it."""
 
 import json
 import statistics
@@ -17,13 +17,13 @@ OPERATORS = 1_000_000
 ROUNDS = 5
 ROOT = Path(__file__).parents[2]
 PINS = Path(__file__).with_name("hta-constraints.txt")
-# Its pandas is not ours, so it has an environment of its own, which Git does not see.
+# It needs another version of pandas, so it has a virtual environment of its own, ignored by Git.
 HTA_VENV = ROOT / ".bench-venv"
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one side took, as medians."""
+    """The medians of one side."""
 
     wall_s: float
     peak_memory_mb: float
@@ -33,7 +33,7 @@ NOT_MEASURED = Cost(float("nan"), float("nan"))
 
 
 def hta_python() -> Path | None:
-    """The interpreter of HolisticTraceAnalysis, installed if need be; None if that fails."""
+    """The interpreter of HolisticTraceAnalysis, installed if necessary; None if that fails."""
     python = HTA_VENV / "bin" / "python"
     installed = HTA_VENV / "installed.txt"
     if installed.is_file() and installed.read_text() == PINS.read_text():
@@ -53,7 +53,7 @@ def hta_python() -> Path | None:
 
 
 def measure(interpreters: dict[str, Path], trace: Path) -> dict[str, Cost]:
-    """Each side in a process of its own, in turn, ROUNDS times."""
+    """Run each side in a separate process, in turns, ROUNDS times."""
     found = defaultdict[str, list[Cost]](list)
     for _ in range(ROUNDS):
         for side, python in interpreters.items():
@@ -75,7 +75,7 @@ def measure(interpreters: dict[str, Path], trace: Path) -> dict[str, Cost]:
 
 
 def run() -> list[Comparison]:
-    """Time and memory; a side that could not be measured misses its bars."""
+    """Compare time and memory; a side that could not be measured misses its bars."""
     hta = hta_python()
     interpreters = {"ours": Path(sys.executable), "orjson": Path(sys.executable)}
     if hta:

@@ -1,4 +1,4 @@
-"""What tracing adds to a step: ours with and without operators, and the legacy profiler."""
+"""The tracing overhead: ours with and without operators, and the legacy profiler's."""
 
 import statistics
 import tempfile
@@ -10,7 +10,7 @@ from tuner.world.launcher import TraceOrder, WorldOrder
 from tuner.world.local.launcher import LocalLauncher
 from tuner.world.measurement import Measurement
 
-# From world to world the effect varies by 0.06: the median of so many, by 0.01.
+# The overhead varies by 0.06 between worlds; the median of so many worlds varies by 0.01.
 WORLDS = 41
 FEW_WORLDS = 15
 STEPS = 150
@@ -21,7 +21,7 @@ LEGACY_CALLS = 60
 def run_world(
     launcher: LocalLauncher, workload: str, steps: int, trace: TraceOrder | None = None
 ) -> Measurement:
-    """One world with PyTorch's default settings."""
+    """One world with PyTorch's default configuration."""
     outcome = launcher.run(
         WorldOrder(
             workload=launcher.describe(workload, {}),
@@ -38,39 +38,44 @@ def run_world(
 
 
 def around(step_s: tuple[float, ...], number: int) -> float:
-    """The median of the ten steps around this one, counted from 1; seconds."""
+    """The median of the ten steps around this one, in seconds; steps count from 1."""
     return statistics.median(step_s[number - 5 : number + 5])
 
 
 def run() -> list[Comparison]:
-    """The observer effect on the recipe's step, and whether it grows."""
+    """The tracing overhead of the recipe's step, and whether it grows with the calls."""
     with tempfile.TemporaryDirectory() as folder, LocalLauncher() as launcher:
         path = Path(folder) / "trace.json"
         spans = TraceOrder(path=path, operators=False)
         operators = TraceOrder(path=path, operators=True)
-        effects: dict[str, list[float]] = {"spans": [], "operators": [], "legacy": []}
+        overheads: dict[str, list[float]] = {"spans": [], "operators": [], "legacy": []}
         growth: dict[str, list[float]] = {"ours": [], "legacy": []}
         run_world(launcher, "udf", 10)  # the first world pays the forkserver's import of torch
         for _ in range(WORLDS):
-            effects["spans"].append(_effect(run_world(launcher, "udf", STEPS, spans)))
+            overheads["spans"].append(_overhead(run_world(launcher, "udf", STEPS, spans)))
         for _ in range(FEW_WORLDS):
-            effects["operators"].append(_effect(run_world(launcher, "udf", STEPS, operators)))
+            overheads["operators"].append(_overhead(run_world(launcher, "udf", STEPS, operators)))
             plain = run_world(launcher, "udf", STEPS).median_step_s
             legacy = run_world(launcher, "tests.benchmarks.one_call:LegacyUdf", LEGACY_STEPS)
-            effects["legacy"].append(legacy.median_step_s / plain)
+            overheads["legacy"].append(legacy.median_step_s / plain)
             ours = run_world(launcher, "tests.benchmarks.one_call:OneCall", 1010, operators)
             growth["ours"].append(around(ours.step_s, 1000) / around(ours.step_s, 10))
         for _ in range(3):
             legacy = run_world(launcher, "tests.benchmarks.one_call:LegacyOneCall", LEGACY_CALLS)
             growth["legacy"].append(around(legacy.step_s, 50) / around(legacy.step_s, 10))
-    effect = {name: statistics.median(found) for name, found in effects.items()}
+    return compare(overheads, growth)
+
+
+def compare(overheads: dict[str, list[float]], growth: dict[str, list[float]]) -> list[Comparison]:
+    """The medians of both, ours beside the legacy profiler's."""
+    overhead = {name: statistics.median(found) for name, found in overheads.items()}
     return [
         Comparison(
             name="traced over untraced step, udf: spans alone",
             ours="spans",
             theirs="legacy profiler",
-            ours_value=effect["spans"],
-            theirs_value=effect["legacy"],
+            ours_value=overhead["spans"],
+            theirs_value=overhead["legacy"],
             unit="x",
             bars=(Bar(most=1.05),),
         ),
@@ -78,8 +83,8 @@ def run() -> list[Comparison]:
             name="traced over untraced step, udf: with operators",
             ours="spans and operators",
             theirs="legacy profiler",
-            ours_value=effect["operators"],
-            theirs_value=effect["legacy"],
+            ours_value=overhead["operators"],
+            theirs_value=overhead["legacy"],
             unit="x",
             bars=(Bar(most=1.8),),
         ),
@@ -95,6 +100,6 @@ def run() -> list[Comparison]:
     ]
 
 
-def _effect(measured: Measurement) -> float:
+def _overhead(measured: Measurement) -> float:
     assert measured.tracing_overhead is not None
     return measured.tracing_overhead

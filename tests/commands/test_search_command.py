@@ -2,12 +2,15 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import tuner.__main__
+from tests.present.results import nothing_ran, study_plan
 from tuner import search
+from tuner.decide.verdict_kind import VerdictKind
 
 ROOT = Path(__file__).parents[2]
 
@@ -93,6 +96,21 @@ def test_bad_toml_says_the_line_and_the_reason(
 def test_an_unknown_flag_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert search.main(["--frobnicate"]) == 2
     assert "No such option: --frobnicate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("verdict", "exit_code"),
+    [
+        (None, 3),  # nothing could run
+        ("undecided", 0),  # the baseline failed, and the budget ended before a block
+    ],
+)
+def test_a_search_that_recommends_nothing(
+    verdict: VerdictKind | None, exit_code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = replace(nothing_ran(study_plan(tmp_path)), verdict=verdict)
+    monkeypatch.setattr("tuner.api.tune", lambda *_, **__: result)
+    assert search.main(["--workload", "udf", "--json"]) == exit_code
 
 
 def test_rpc_tuner_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> None:

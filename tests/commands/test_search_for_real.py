@@ -13,7 +13,7 @@ from pathlib import Path
 import optuna
 import pytest
 
-from tuner.trace.files.reading import read_trace
+from tuner.trace.files.reader import read_trace
 from workloads.registry import SHIPPED
 
 pytestmark = pytest.mark.world

@@ -1,50 +1,23 @@
-import math
-
 import numpy as np
 import pytest
 
+from tests.decide.observed import observed
 from tuner.decide.race import (
-    Rules,
-    cheapest,
+    decide,
     dominated,
     epsilon_achieved,
     halve,
-    incumbent,
     look_alpha,
     looks,
     near_optimal,
+    near_optimal_of_race,
     race,
-    scores,
 )
-from tuner.decide.statistics import FloatArray
+from tuner.decide.ranking import incumbent
+from tuner.decide.rules import Rules
 
 RULES = Rules(epsilon=0.03, confidence=0.95)
 NO_COST = np.zeros(50)
-
-
-def observed(
-    times: list[float], blocks: int, sigma: float = 0.0, drift: float = 0.0, seed: int = 0
-) -> FloatArray:
-    """log(times) in every block, with lognormal noise and a drift that all settings share."""
-    random = np.random.default_rng(seed)
-    matrix = np.log(np.array(times)) + random.normal(0, sigma, size=(blocks, len(times)))
-    shared = np.cumsum(random.normal(0, drift, size=blocks))
-    result: FloatArray = matrix + shared[:, None]
-    return result
-
-
-def test_scores_remove_what_the_configs_of_a_block_share() -> None:
-    matrix = observed([1.0, 2.0], blocks=6, drift=3.0)
-    found = scores(matrix, [0, 1])
-    assert found[1] - found[0] == pytest.approx(math.log(2))
-
-
-def test_scores_use_the_blocks_that_have_all_candidates() -> None:
-    matrix = observed([1.0, 2.0, 0.5], blocks=5)
-    matrix[3:, 2] = np.nan
-    matrix[3:, 0] = 9.0
-    assert incumbent(matrix, [0, 1, 2]) == 2
-    assert scores(matrix, [0, 1, 2])[0] < scores(matrix, [0, 1, 2])[1]
 
 
 def test_dominated_needs_four_blocks_and_all_of_them() -> None:
@@ -96,15 +69,30 @@ def test_race_only_tests_at_its_looks() -> None:
     assert race(matrix, [0, 1], NO_COST, initial=2, cap=200, rules=RULES).dropped == {}
 
 
+def test_few_blocks_are_halved_and_many_are_raced() -> None:
+    matrix = observed([1.0, 1.3, 1.1, 1.2], blocks=5)
+
+    def dropped(cap: int) -> set[int]:
+        return set(
+            decide(
+                matrix, [0, 1, 2, 3], NO_COST, initial=4, cap=cap, fraction=0.5, rules=RULES
+            ).dropped
+        )
+
+    assert dropped(cap=149) == {1, 3}
+    assert dropped(cap=150) == set()
+
+
+def test_only_a_race_shows_what_is_near_optimal() -> None:
+    matrix = observed([1.0, 1.01, 1.2], blocks=100, sigma=0.01, seed=5)
+    assert near_optimal_of_race(matrix, [0, 1, 2], initial=3, cap=150, rules=RULES) == [0, 1]
+    assert near_optimal_of_race(matrix, [0, 1, 2], initial=3, cap=149, rules=RULES) == []
+    assert near_optimal_of_race(matrix, [0], initial=3, cap=150, rules=RULES) == []
+
+
 def test_near_optimal_are_those_at_most_epsilon_behind_every_other() -> None:
     matrix = observed([1.0, 1.01, 1.2], blocks=40, sigma=0.01, seed=5)
     assert near_optimal(matrix, [0, 1, 2], alpha=0.01, log_epsilon=RULES.log_epsilon) == [0, 1]
-
-
-def test_cheapest_counts_cpu_first_then_threads() -> None:
-    cost = np.log(np.array([2.0, 1.0, 1.02, 1.01]))
-    assert cheapest([0, 1, 2, 3], cost, threads=[2, 32, 8, 16]) == 2
-    assert cheapest([0, 1], cost, threads=[2, 32]) == 1
 
 
 def test_epsilon_achieved_shrinks_as_blocks_come() -> None:

@@ -1,15 +1,9 @@
 import numpy as np
 import pytest
 
-from tuner.decide.race import Rules
-from tuner.decide.statistics import FloatArray
-from tuner.decide.verdict import (
-    Comparison,
-    compare,
-    confirmation_looks,
-    look_confidence,
-    may_stop,
-)
+from tuner.decide.rules import Rules
+from tuner.decide.statistics import FloatArray, interval
+from tuner.decide.verdict import Comparison, compare
 
 RULES = Rules(epsilon=0.03, confidence=0.95)
 
@@ -20,11 +14,15 @@ def pairs(speedup: float, count: int, spread: float = 0.01) -> tuple[FloatArray,
     return np.log(speedup) + noise, np.zeros(count)
 
 
-def kind(speedup: float, spread: float = 0.01, *, cheaper: bool = False, count: int = 20) -> str:
+def comparison(
+    speedup: float, spread: float = 0.01, *, cheaper: bool = False, count: int = 20
+) -> Comparison:
     baseline, challenger = pairs(speedup, count, spread)
-    return compare(
-        baseline, challenger, cap=count, over=True, rules=RULES, challenger_cheaper=cheaper
-    ).kind
+    return compare(baseline, challenger, alpha=RULES.alpha, rules=RULES, challenger_cheaper=cheaper)
+
+
+def kind(speedup: float, spread: float = 0.01, *, cheaper: bool = False) -> str:
+    return comparison(speedup, spread, cheaper=cheaper).kind
 
 
 def test_clearly_faster_is_better() -> None:
@@ -52,36 +50,28 @@ def test_a_wide_interval_is_undecided() -> None:
 
 
 def test_one_pair_is_no_comparison() -> None:
-    baseline, challenger = pairs(2.0, 1)
-    found = compare(baseline, challenger, cap=1, over=True, rules=RULES, challenger_cheaper=False)
+    found = comparison(2.0, count=1)
     assert (found.speedup, found.kind, found.pairs) == (None, "undecided", 1)
 
 
-def test_looks_share_alpha() -> None:
-    assert confirmation_looks(40) == [10, 20, 40]
-    spent = [1 - look_confidence(look, 40, RULES, over=False) for look in (10, 20, 40)]
-    assert sum(spent) == pytest.approx(RULES.alpha)
-    assert spent == sorted(spent)
+def test_the_interval_has_the_level_of_the_look() -> None:
+    baseline, challenger = pairs(1.2, 20)
+    found = compare(baseline, challenger, alpha=0.01, rules=RULES, challenger_cheaper=False)
+    assert found.log_speedup == interval(baseline - challenger, 0.99)
 
 
-def test_a_budget_that_ends_early_spends_what_is_left() -> None:
-    first = 1 - look_confidence(10, 40, RULES, over=False)
-    rest = 1 - look_confidence(17, 40, RULES, over=True)
-    assert first + rest == pytest.approx(RULES.alpha)
-
-
-def test_stops_early_only_at_a_look_that_is_clear_and_narrow() -> None:
-    def after(count: int, speedup: float, spread: float) -> Comparison:
-        baseline, challenger = pairs(speedup, count, spread)
-        return compare(
-            baseline, challenger, cap=40, over=False, rules=RULES, challenger_cheaper=False
-        )
-
-    assert may_stop(after(10, 1.5, 0.01), 40)
-    assert not may_stop(after(11, 1.5, 0.01), 40)  # no look
-    assert not may_stop(after(10, 1.02, 0.05), 40)  # not clear
-    assert not may_stop(after(10, 3.0, 0.3), 40)  # clear, but not known well
-    assert may_stop(after(40, 1.02, 0.05), 40)  # the cap
+@pytest.mark.parametrize(
+    ("speedup", "spread", "clear"),
+    [
+        (1.5, 0.01, True),
+        (1.02, 0.05, False),  # no verdict
+        (3.0, 0.3, False),  # a verdict, but the speed-up is not known well
+    ],
+)
+def test_clear_is_a_verdict_with_a_narrow_interval(
+    speedup: float, spread: float, clear: bool
+) -> None:
+    assert comparison(speedup, spread, count=10).is_clear == clear
 
 
 def test_equal_configs_are_rarely_called_better() -> None:
@@ -89,16 +79,15 @@ def test_equal_configs_are_rarely_called_better() -> None:
     runs, wrong = 600, 0
     for _ in range(runs):
         baseline, challenger = random.normal(0, 0.12, size=(2, 40))
-        for count in confirmation_looks(40):
+        for count, alpha in ((10, 0.05 / 16), (20, 0.05 * 3 / 16), (40, 0.05 * 12 / 16)):
             found = compare(
                 baseline[:count],
                 challenger[:count],
-                cap=40,
-                over=False,
+                alpha=alpha,
                 rules=RULES,
                 challenger_cheaper=True,
             )
-            if may_stop(found, 40):
+            if found.is_clear:
                 break
         wrong += found.kind == "better"
     assert wrong / runs <= 0.025 + 0.015  # one side of alpha, and what 600 runs can tell

@@ -24,7 +24,7 @@ from tuner.plan.config import Config
 from tuner.present.figures import write_timelines_figure
 from tuner.study.folder import StudyFolder
 from tuner.text import plural
-from tuner.trace.files.reading import read_trace
+from tuner.trace.files.reader import read_trace
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"

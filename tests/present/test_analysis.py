@@ -6,8 +6,8 @@ from tests.present.screen import Screen
 from tests.trace.golden_files import KINETO, LEGACY
 from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
 from tuner.present.analysis import MOST_LISTED, Analysis, print_analysis
-from tuner.trace.files.reading import read_traces
-from tuner.trace.model.schema import Trace
+from tuner.trace.files.reader import read_traces
+from tuner.trace.model.trace import Trace
 
 SECTIONS = [
     "Time by call and by operator",

@@ -133,6 +133,39 @@ def test_a_baseline_that_failed(plan: StudyPlan) -> None:
     )
 
 
+def test_a_baseline_that_failed_and_too_few_worlds_of_the_others(plan: StudyPlan) -> None:
+    few = replace(ROWS[0], samples=2)
+    result = study_result(
+        plan,
+        verdict="undecided",
+        speedup=None,
+        challenger=None,
+        challenger_speedup=None,
+        rows=(few, failed(0, threads(16))),
+    )
+    assert verdict_sentence(result) == (
+        "Undecided: the baseline num_worker_threads=16 cannot run here, and num_worker_threads=4, "
+        "the best of what could run, was measured in only 2 worlds; search again with --overwrite "
+        "and a larger --budget."
+    )
+
+
+def test_a_baseline_that_failed_and_nothing_measured_beside_it(plan: StudyPlan) -> None:
+    result = study_result(
+        plan,
+        best=None,
+        verdict="undecided",
+        speedup=None,
+        challenger=None,
+        challenger_speedup=None,
+        rows=(failed(0, threads(16)),),
+    )
+    assert verdict_sentence(result) == (
+        "Undecided: the baseline num_worker_threads=16 cannot run here, and 42s was too short to "
+        "measure anything else; search again with --overwrite and a larger --budget."
+    )
+
+
 def test_a_rival_that_failed_does_not_change_the_verdict(plan: StudyPlan) -> None:
     with_failure, without = study_result(plan), study_result(plan, rows=ROWS[:-1])
     assert any(row.failure for row in with_failure.rows)

@@ -1,1 +1,33 @@
+"""Studies of this folder are kept in memory, but for those that ask for `on_disk`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import optuna
+import pytest
+
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this folder
+from tests.fakes import MemoryStorages
+from tests.searching.tuning import Tune, tuning_in
+
+OPEN = optuna.storages.get_storage
+
+
+@pytest.fixture(autouse=True, scope="package")
+def in_memory() -> Iterator[None]:
+    # SQLite takes most of such a study's time; tests/study looks at what it holds.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(optuna.storages, "get_storage", MemoryStorages())
+        yield
+
+
+@pytest.fixture
+def on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep this test's studies in SQLite files."""
+    monkeypatch.setattr(optuna.storages, "get_storage", OPEN)
+
+
+@pytest.fixture
+def tune(tmp_path: Path) -> Tune:
+    """Run a search; its folder is `study` in the test's folder."""
+    return tuning_in(tmp_path / "study")

@@ -14,7 +14,7 @@ from tuner.searching.trace_numbers import numbers_of
 from tuner.study.answer import StudyAnswer
 from tuner.study.folder import StudyFolder
 from tuner.study.metrics import METRICS
-from tuner.trace.files.reading import read_trace
+from tuner.trace.files.reader import read_trace
 from tuner.world.measurement import FailureKind
 
 pytestmark = pytest.mark.reads_traces
@@ -36,7 +36,12 @@ class Events:
 
 
 def search(launcher: FakeLauncher, folder: Path, **changes: Any) -> StudyAnswer:
-    keys: dict[str, Any] = {"space": {"num_worker_threads": [1, 4]}, "budget": "30s", **changes}
+    keys: dict[str, Any] = {
+        "space": {"num_worker_threads": [1, 4]},
+        "budget": "30s",
+        "max_blocks": 5,
+        **changes,
+    }
     return tune("udf", launcher=launcher, clock=launcher.clock, out=str(folder), **keys).answer
 
 
@@ -44,21 +49,20 @@ def threads(count: int) -> Config:
     return Config.from_json({"*": {"num_worker_threads": count}})
 
 
-@pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeLauncher, StudyAnswer, Path]:
-    folder = tmp_path_factory.mktemp("study")
-    launcher = FakeLauncher(step_ms=lambda s: 8.0 / min(4, threads_of(s)))
-    return launcher, search(launcher, folder), folder
+@pytest.fixture
+def done(tmp_path: Path) -> tuple[FakeLauncher, StudyAnswer, Path]:
+    launcher = FakeLauncher(step_ms=lambda config: 8.0 / min(4, threads_of(config)))
+    return launcher, search(launcher, tmp_path), tmp_path
 
 
 def test_each_config_is_traced_once_and_never_timed(
     done: tuple[FakeLauncher, StudyAnswer, Path],
 ) -> None:
     launcher, result, folder = done
-    looked = sorted(str(order.config) for order in launcher.looks)
+    looked = sorted(str(order.config) for order in launcher.traced)
     assert looked == sorted(row.label for row in result.rows)
     assert all(order.trace is None for order in launcher.orders)
-    for order in launcher.looks:
+    for order in launcher.traced:
         assert order.trace is not None
         assert order.trace.path == StudyFolder(folder).trace(order.config)
         assert read_trace(order.trace.path).steps == order.steps
@@ -103,8 +107,8 @@ def test_optuna_keeps_the_numbers(done: tuple[FakeLauncher, StudyAnswer, Path]) 
 
 def test_configs_that_cannot_be_traced_are_measured_all_the_same(tmp_path: Path) -> None:
     launcher = FakeLauncher(
-        step_ms=lambda s: 8.0 / min(4, threads_of(s)),
-        trace_fails=lambda s: "crashed" if threads_of(s) == 4 else None,
+        step_ms=lambda config: 8.0 / min(4, threads_of(config)),
+        trace_fails=lambda config: "crashed" if threads_of(config) == 4 else None,
     )
     events = Events()
     result = search(launcher, tmp_path, observer=events, baseline={"num_worker_threads": 1})
@@ -120,27 +124,29 @@ def test_configs_that_cannot_be_traced_are_measured_all_the_same(tmp_path: Path)
 
 def test_a_trace_that_is_incomplete_is_taken_again(tmp_path: Path) -> None:
     failures: list[FailureKind] = ["trace-failed", "trace-failed"]
-    launcher = FakeLauncher(trace_fails=lambda s: failures.pop() if failures else None)
+    launcher = FakeLauncher(trace_fails=lambda config: failures.pop() if failures else None)
     result = search(launcher, tmp_path)
     assert all("parallelism_mean" in row.metrics for row in result.rows)
-    assert len(launcher.looks) == len(result.rows) + 2
+    assert len(launcher.traced) == len(result.rows) + 2
 
 
 def test_a_trace_that_stays_incomplete_is_given_up(tmp_path: Path) -> None:
-    launcher = FakeLauncher(trace_fails=lambda s: "trace-failed" if threads_of(s) == 1 else None)
+    launcher = FakeLauncher(
+        trace_fails=lambda config: "trace-failed" if threads_of(config) == 1 else None
+    )
     result = search(launcher, tmp_path)
     row = result.row_of(threads(1))
     assert row is not None
     assert row.outcome == "completed"
     assert row.diagnosis == "No trace: worker1 failed first."
-    assert sum(order.config == threads(1) for order in launcher.looks) == 3
+    assert sum(order.config == threads(1) for order in launcher.traced) == 3
 
 
 def test_an_incomplete_trace_eliminates_no_configs(tmp_path: Path) -> None:
     """With an objective that only a trace tells, every world can have one."""
     launcher = FakeLauncher(
-        step_ms=lambda s: 2.0 if threads_of(s) < 4 else 4.0,
-        fails=lambda s, world: "trace-failed" if world % 3 == 1 else None,
+        step_ms=lambda config: 2.0 if threads_of(config) < 4 else 4.0,
+        fails=lambda config, world: "trace-failed" if world % 3 == 1 else None,
     )
     result = search(launcher, tmp_path, objective="rpc_p99_ms", baseline={"num_worker_threads": 4})
     assert [row.outcome for row in result.rows] == ["completed", "completed"]
@@ -153,17 +159,15 @@ def test_a_resumed_study_traces_nothing_twice(tmp_path: Path) -> None:
         search(first, tmp_path)
     second = FakeLauncher()
     result = search(second, tmp_path, resume=True)
-    assert len(first.looks) == len(result.rows)
-    assert second.looks == []
+    assert len(first.traced) == len(result.rows)
+    assert second.traced == []
     assert all("parallelism_mean" in row.metrics for row in result.rows)
 
 
 @pytest.mark.parametrize("objective", ["rpc_cpu_total_ms", "rpc_p99_ms"])
 def test_a_traced_objective_traces_every_world(tmp_path: Path, objective: str) -> None:
-    launcher = FakeLauncher(step_ms=lambda s: 2.0 if threads_of(s) < 4 else 4.0)
-    result = search(
-        launcher, tmp_path, objective=objective, baseline={"num_worker_threads": 4}, budget="20s"
-    )
+    launcher = FakeLauncher(step_ms=lambda config: 2.0 if threads_of(config) < 4 else 4.0)
+    result = search(launcher, tmp_path, objective=objective, baseline={"num_worker_threads": 4})
     timed = [order for order in launcher.orders if order.steps is not None]
     assert timed
     assert all(order.trace is not None and not order.trace.operators for order in timed)

@@ -165,5 +165,5 @@ def test_a_slow_baseline_is_measured_on_and_never_called_eliminated(tmp_path: Pa
     )  # fmt: skip
     said = [each for each in heard.messages if each.startswith("num_worker_threads=1: ")]
     assert len(said) == 1
-    assert said[0].endswith("; measured on, as the baseline")
+    assert said[0].endswith("; still measured, as the baseline")
     assert answer.answer.by_trial[0].outcome == "completed"

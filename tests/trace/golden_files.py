@@ -10,6 +10,8 @@ GOLDEN = Path(__file__).parent / "golden"
 KINETO = (GOLDEN / "kineto_rank0.json", GOLDEN / "kineto_rank1.json")
 LEGACY = GOLDEN / "legacy.json"
 NATIVE = GOLDEN / "native.json"
+NATIVE_FORMAT_1 = GOLDEN / "native_format_1.json"
+"""As the first version of our format was written."""
 
 Events = list[dict[str, Any]]
 

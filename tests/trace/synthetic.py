@@ -1,4 +1,4 @@
-"""Small traces with a known cause: rows by hand, or the events of a simulated server."""
+"""Small traces with a known limit: rows written by hand, or events of a simulated server."""
 
 import heapq
 from collections import deque
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal
 
-from tuner.trace.model.document import TraceRank
-from tuner.trace.model.schema import Trace, make_calls, make_operators
+from tuner.trace.model.columns import make_calls, make_operators
+from tuner.trace.model.facts import TraceRank
+from tuner.trace.model.trace import Trace
 
 MS = 1_000_000
 """Nanoseconds in a millisecond."""
@@ -32,7 +33,7 @@ def call(
     run_queue_ms: float | None = None,
     **columns: Any,
 ) -> dict[str, Any]:
-    """A row of the calls frame: of worker0 to worker1, unless other columns are given."""
+    """A row of the calls frame: a call from worker0 to worker1, unless columns say otherwise."""
     function = columns.get("function", "udf")
     kind = columns.get("kind", "rpc_async")
     client, server = columns.get("client_rank", 0), columns.get("server_rank", 1)
@@ -94,7 +95,7 @@ def ranks(
     cpu_count: int | None = None,
     cpu_s: float | None = None,
 ) -> tuple[TraceRank, ...]:
-    """worker0, worker1 and so on, of one machine and alike."""
+    """Alike processes of one machine: worker0, worker1 and so on."""
     return tuple(
         TraceRank(
             rank=rank,
@@ -115,7 +116,7 @@ def trace(
     window_ms: tuple[float, float] = (0, 0),
     **facts: Any,
 ) -> Trace:
-    """A trace of the rows; without any operator, one that did not record them."""
+    """A trace of these rows; without operators, it is one that did not record them."""
     facts.setdefault("operators_recorded", bool(operators))
     return Trace(
         calls=make_calls(_columns(calls)),
@@ -133,11 +134,12 @@ def _columns(rows: Sequence[dict[str, Any]]) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Part:
-    """What a served function does for so many milliseconds."""
+    """One thing that a served function does, for so many milliseconds."""
 
     kind: Literal["cpu", "gil", "operator", "lock", "sleep", "call"]
-    """On the CPU without the GIL, or with it; in an operator, which releases it; asleep with a lock
-    that all calls share, or without; waiting for a call of its own."""
+    """`cpu` and `gil`: on the CPU without or with the GIL; `operator`: in an operator, which
+    releases it; `lock` and `sleep`: asleep with or without a lock that all calls share; `call`:
+    waiting for a call of its own."""
     ms: float
 
 
@@ -150,29 +152,29 @@ def simulate(
     callers: int = 1,
     think_ms: float = 0.0,
     way_ms: float = 0.1,
-    cores: int = 64,
+    cpus: int = 64,
     gil_throughout: bool = False,
     **facts: Any,
 ) -> Trace:
-    """A trace of worker1, which serves in order on so many threads and cores, to the nanosecond.
+    """A trace of worker1, with so many threads and CPUs; times are exact.
 
-    Each caller does its steps one after another: `at_once` calls, their answers, and `think_ms` of
-    its own work. `service` is what a call does, or gives it for the call's id. With
-    `gil_throughout` its thread takes the GIL before the function begins, and keeps it to the end.
+    Each caller does its steps one after another: it issues `at_once` calls, waits for their
+    answers, and works for `think_ms`. `service` is what a call does, or a function of the call's
+    id that returns it. With `gil_throughout` a call's thread holds the GIL from start to end.
     """
-    server = _Server(threads, cores, way_ms, gil_throughout)
+    server = _Server(threads, cpus, way_ms, gil_throughout)
     parts_of = service if callable(service) else lambda _: service
     for caller in range(callers):
         first = caller * steps * at_once
         server.start(server.drive(parts_of, first, steps, at_once, think_ms))
     server.run()
-    processes = ranks(threads=threads, cpu_count=cores)
+    processes = ranks(threads=threads, cpu_count=cpus)
     facts.setdefault("window_ms", (0, server.now_ms))
     return trace(server.calls, server.operators, **({"processes": processes} | facts))
 
 
 class _Resource:
-    """A thing of which there are so many; who waits for one gets it in order."""
+    """Items that processes wait for, in order."""
 
     def __init__(self, items: Sequence[int] = ()) -> None:
         self.free = deque(items)
@@ -180,15 +182,15 @@ class _Resource:
 
 
 _Process = Generator[_Resource | float, Any, None]
-"""Asks for a resource, and is sent the one it gets; or for milliseconds to pass."""
+"""Yields a resource, and is sent an item of it; or yields milliseconds, and goes on after them."""
 
 
 class _Server:
     """A simulated server and its callers."""
 
-    def __init__(self, threads: int, cores: int, way_ms: float, gil_throughout: bool) -> None:
+    def __init__(self, threads: int, cpus: int, way_ms: float, gil_throughout: bool) -> None:
         self.threads = _Resource(range(11, 11 + threads))
-        self.cores = _Resource(range(cores))
+        self.cpus = _Resource(range(cpus))
         self.gil = _Resource([0])
         self.lock = _Resource([0])
         self.way_ms = way_ms
@@ -200,7 +202,7 @@ class _Server:
         self._order = count()
 
     def start(self, process: _Process, item: int | None = None) -> None:
-        """Let a process begin, or go on with the item it waited for, now."""
+        """Start a process now, or continue it with the item that it waited for."""
         self._later(0.0, process, item)
 
     def run(self) -> None:
@@ -230,7 +232,7 @@ class _Server:
             yield think_ms
 
     def give(self, resource: _Resource, item: int) -> None:
-        """Hand an item back, or on to who waits for it."""
+        """Give an item back, or to the next process that waits for it."""
         if resource.waiting:
             self.start(resource.waiting.popleft(), item)
         else:
@@ -281,13 +283,13 @@ class _Server:
             yield shared
         if part.kind in ("cpu", "gil", "operator"):
             ready_ms = self.now_ms
-            core = yield self.cores
+            cpu = yield self.cpus
             spent["run_queue"] += self.now_ms - ready_ms
             spent["cpu"] += part.ms
         began_ms = self.now_ms
         yield part.ms
         if part.kind in ("cpu", "gil", "operator"):
-            self.give(self.cores, core)
+            self.give(self.cpus, cpu)
         if shared:
             self.give(shared, 0)
         if part.kind == "operator":

@@ -12,48 +12,10 @@ __all__ = ["launcher"]
 WORLD = World(rank=0, ranks=(Rank("worker0", "caller"), Rank("worker1", "server")), seed=3)
 
 
-class LastElementOff(Builtin):
-    """One element of the last product differs in its last bit."""
-
-    def step(self, world: World) -> None:
-        super().step(world)
-        last = self._results[-1]
-        last[-1, -1] = torch.nextafter(last[-1, -1], torch.tensor(2.0))
-
-
-class OperatorsSwapped(Builtin):
-    """The second pair has its product where its sum belongs."""
-
-    def step(self, world: World) -> None:
-        super().step(world)
-        self._results[2:4] = reversed(self._results[2:4])
-
-
-class PairsSwapped(Builtin):
-    """The first pair gets the results of the second, which gets those of the first."""
-
-    def step(self, world: World) -> None:
-        super().step(world)
-        self._results = [*self._results[2:4], *self._results[:2], *self._results[4:]]
-
-
-class LostCall(Builtin):
-    """The last call is never awaited."""
-
-    def step(self, world: World) -> None:
-        super().step(world)
-        self._results.pop()
-
-
 class TestBuiltin(WorkloadContract):
     reference = "builtin"
     options: ClassVar[dict[str, object]] = {"calls": 3, "size": 2}
-    faulty = (
-        "tests.workloads.test_builtin:LastElementOff",
-        "tests.workloads.test_builtin:OperatorsSwapped",
-        "tests.workloads.test_builtin:PairsSwapped",
-        "tests.workloads.test_builtin:LostCall",
-    )
+    faulty = ("tests.workloads.faults:LastElementOff",)
 
 
 def answered(world: World = WORLD) -> Builtin:
@@ -112,6 +74,13 @@ def test_the_other_operator_is_noticed() -> None:
     workload = answered()
     workload._results[1] = workload._results[0]
     with pytest.raises(AssertionError, match=r"torch\.mul of pair 0 gave another result"):
+        workload.check(WORLD)
+
+
+def test_results_of_another_pair_are_noticed() -> None:
+    workload = answered()
+    workload._results = [*workload._results[2:], *workload._results[:2]]
+    with pytest.raises(AssertionError, match=r"torch\.add of pair 0 gave another result"):
         workload.check(WORLD)
 
 

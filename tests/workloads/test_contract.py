@@ -26,7 +26,7 @@ def test_options_are_attributes_of_the_instance() -> None:
     assert Echo.calls == 4
 
 
-def test_every_mistake_in_the_options_is_told() -> None:
+def test_every_mistake_in_the_options_is_reported() -> None:
     with pytest.raises(WorkloadError) as caught:
         Echo(call=1, calls="many")
     assert len(caught.value.problems) == 2

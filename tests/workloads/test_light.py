@@ -15,71 +15,17 @@ from workloads.light import Light, answers, no_op
 __all__ = ["launcher"]
 
 
-def lost_now_and_then(caller: int, number: int) -> int:
-    """Serves most calls."""
-    return no_op(caller, number) if number % 10 else number
-
-
-def twice_now_and_then(caller: int, number: int) -> int:
-    """Serves some calls twice."""
-    return no_op(caller, number) if number % 10 else no_op(caller, no_op(caller, number))
-
-
-def with_neighbours_answer(caller: int, number: int) -> int:
-    """The answers of calls 0 and 1 are swapped, those of 2 and 3, ..."""
-    return no_op(caller, number) ^ 1
-
-
-class LostCalls(Light):
-    def setup(self, world: World) -> None:
-        super().setup(world)
-        light.no_op = lost_now_and_then
-
-
-class CallsServedTwice(Light):
-    def setup(self, world: World) -> None:
-        super().setup(world)
-        light.no_op = twice_now_and_then
-
-
-class AnswersSwapped(Light):
-    def setup(self, world: World) -> None:
-        super().setup(world)
-        light.no_op = with_neighbours_answer
-
-
-class OneSilent(Light):
-    """The last process calls nobody."""
-
-    def setup(self, world: World) -> None:
-        super().setup(world)
-        if world.rank == len(world.ranks) - 1:
-            light._peer.calls = 0
-
-
-class OneCallsOneOnly(Light):
-    """The last process makes as many calls as it should, all to one other."""
-
-    def setup(self, world: World) -> None:
-        super().setup(world)
-        if world.rank == len(world.ranks) - 1:
-            light._peer.others = ("worker0",) * 2
-
-
 class TestLight(WorkloadContract):
     reference = "light"
     options: ClassVar[dict[str, object]] = {"calls": 20, "world_size": 3, "in_flight": 4}
     faulty = (
-        "tests.workloads.test_light:LostCalls",
-        "tests.workloads.test_light:CallsServedTwice",
-        "tests.workloads.test_light:AnswersSwapped",
-        "tests.workloads.test_light:OneSilent",
-        "tests.workloads.test_light:OneCallsOneOnly",
+        "tests.workloads.faults:AnswersSwapped",
+        "tests.workloads.faults:OneCallsOneOnly",
     )
 
 
 class FakeCalls:
-    """Futures that are answered when they are awaited, and who has been in flight meanwhile."""
+    """Futures that are answered when they are awaited; counts how many are in flight."""
 
     def __init__(self, numbers: int) -> None:
         self.numbers = numbers
@@ -108,7 +54,7 @@ class FakeFuture(Future[int]):
 
 
 @pytest.mark.parametrize(("numbers", "at_once"), [(10, 1), (10, 3), (10, 10), (2, 10), (0, 1)])
-def test_as_many_calls_are_in_flight_as_may_be(numbers: int, at_once: int) -> None:
+def test_as_many_calls_are_in_flight_as_are_allowed(numbers: int, at_once: int) -> None:
     calls = FakeCalls(numbers)
     assert list(answers(calls, at_once)) == [(number, 2 * number) for number in range(numbers)]
     assert calls.most_in_flight == min(numbers, at_once)
@@ -129,7 +75,7 @@ def world_of(size: int, rank: int = 0) -> World:
 
 
 def at_once(count: int, func: Callable[[], None]) -> None:
-    """Run it in so many threads, which the interpreter switches as often as it can."""
+    """Run `func` in `count` threads, which the interpreter switches as often as it can."""
     threads = [threading.Thread(target=func) for _ in range(count)]
     interval_s = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -142,7 +88,7 @@ def at_once(count: int, func: Callable[[], None]) -> None:
         sys.setswitchinterval(interval_s)
 
 
-def test_no_call_is_lost_that_many_threads_count_at_once(peer: light.Peer) -> None:
+def test_no_call_is_lost_when_many_threads_count(peer: light.Peer) -> None:
     def serve() -> None:
         for number in range(1000):
             no_op(0, number)
@@ -152,7 +98,7 @@ def test_no_call_is_lost_that_many_threads_count_at_once(peer: light.Peer) -> No
     assert peer.take_counts() == [16000, 0, 16000]
 
 
-def test_counts_start_anew_once_taken(peer: light.Peer) -> None:
+def test_counts_start_from_zero_once_taken(peer: light.Peer) -> None:
     no_op(2, 0)
     assert light.take_counts() == [0, 0, 1]
     assert peer.take_counts() == [0, 0, 0]
@@ -191,7 +137,7 @@ def test_answers_of_other_calls_are_counted(
 
 
 def served(monkeypatch: pytest.MonkeyPatch, counts: dict[str, list[int]]) -> Light:
-    """A workload after two steps, with what the servers say that they have served."""
+    """A workload after two steps; `counts` is what each server says it has served."""
     monkeypatch.setattr(rpc, "rpc_sync", lambda name, func: counts[name])
     workload = Light(calls=4, world_size=2)
     workload._steps = 2
@@ -202,9 +148,11 @@ def test_right_counts_pass_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     served(monkeypatch, {"worker0": [0, 8], "worker1": [8, 0]}).check(world_of(2))
 
 
-def test_a_count_that_is_off_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    workload = served(monkeypatch, {"worker0": [0, 8], "worker1": [7, 0]})
-    with pytest.raises(AssertionError, match="worker1 served 7 calls of worker0, which made 8"):
+@pytest.mark.parametrize("count", [7, 9, 0], ids=["lost", "served twice", "none made"])
+def test_a_count_that_is_off_is_noticed(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    workload = served(monkeypatch, {"worker0": [0, 8], "worker1": [count, 0]})
+    message = f"worker1 served {count} calls of worker0, which made 8"
+    with pytest.raises(AssertionError, match=message):
         workload.check(world_of(2))
 
 

@@ -1,5 +1,4 @@
 import sys
-from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -10,17 +9,8 @@ from torch import nn
 from workloads.models import CLASSES, ResidualBlock, make_batches, make_model, missing_library
 
 
-@pytest.fixture(autouse=True)
-def one_intra_op_thread() -> Iterator[None]:
-    """As in a world: two would wait for each other wherever the cores are busy."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def torchvision(monkeypatch: pytest.MonkeyPatch, resnet50: type[nn.Module]) -> None:
-    """As if torchvision were installed, with this for a resnet50."""
+    """Pretend that torchvision is installed, with this class as its resnet50."""
     fake = ModuleType("torchvision")
     fake.models = ModuleType("torchvision.models")  # type: ignore[attr-defined]
     fake.models.resnet50 = resnet50
@@ -103,7 +93,7 @@ def test_the_small_model_learns_the_images() -> None:
     assert sum(losses[-4:]) < 0.7 * sum(losses[:4])
 
 
-def test_torchvisions_resnet50_is_made_from_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_resnet50_of_torchvision_is_made_from_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     torchvision(monkeypatch, OneLayer)
     assert missing_library("resnet50") == ()
     first, second = make_model("resnet50", 5), make_model("resnet50", 5)
@@ -112,7 +102,7 @@ def test_torchvisions_resnet50_is_made_from_the_seed(monkeypatch: pytest.MonkeyP
     assert torch.equal(first.weight, second.weight)
 
 
-def test_a_torchvision_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_torchvision_that_is_not_there_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torchvision", None)
     assert missing_library("small") == ()
     assert missing_library("resnet50") == (
@@ -121,7 +111,7 @@ def test_a_torchvision_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch
 
 
 class ForAnotherPyTorch:
-    """Finds a torchvision whose import fails as that of a build for another PyTorch does."""
+    """Finds a torchvision whose import fails like that of a build for another PyTorch."""
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         return ModuleSpec(name, self) if name == "torchvision" else None  # type: ignore[arg-type]
@@ -132,7 +122,7 @@ class ForAnotherPyTorch:
         raise RuntimeError("operator torchvision::nms does not exist")
 
 
-def test_a_torchvision_for_another_pytorch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_torchvision_for_another_pytorch_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "torchvision", raising=False)
     monkeypatch.setattr(sys, "meta_path", [ForAnotherPyTorch(), *sys.meta_path])
     assert missing_library("resnet50") == (

@@ -1,5 +1,4 @@
 from typing import ClassVar
-from unittest.mock import patch
 
 import pytest
 
@@ -7,58 +6,16 @@ from tests.fakes import order
 from tests.workloads.workload_contract import WorkloadContract, launcher
 from tuner.world.local.launcher import LocalLauncher
 from tuner.world.measurement import Measurement
-from workloads import Rank, WorkloadError, World, nested
-from workloads.nested import Nested, call_on
+from workloads import Rank, WorkloadError, World
+from workloads.nested import Nested
 
 __all__ = ["launcher"]
-
-
-def skip_one(route: tuple[str, ...], call: int) -> tuple[int, tuple[str, ...]]:
-    """The first server calls on past its neighbour."""
-    return call_on(route[1:], call)
-
-
-def answer_oneself(route: tuple[str, ...], call: int) -> tuple[int, tuple[str, ...]]:
-    """The first server does not call on."""
-    del route
-    return call_on((), call)
-
-
-class OneSkipped(Nested):
-    def step(self, world: World) -> None:
-        with patch.object(nested, "call_on", skip_one):
-            super().step(world)
-
-
-class NotCalledOn(Nested):
-    def step(self, world: World) -> None:
-        with patch.object(nested, "call_on", answer_oneself):
-            super().step(world)
-
-
-class Backwards(Nested):
-    """Calls go through the servers in the opposite order."""
-
-    def step(self, world: World) -> None:
-        caller, *servers = world.ranks
-        super().step(World(world.rank, (caller, *reversed(servers)), world.seed))
-
-
-class LostCall(Nested):
-    def step(self, world: World) -> None:
-        super().step(world)
-        self._answers.pop()
 
 
 class TestNested(WorkloadContract):
     reference = "nested"
     options: ClassVar[dict[str, object]] = {"depth": 3, "calls": 1}
-    faulty = (
-        "tests.workloads.test_nested:OneSkipped",
-        "tests.workloads.test_nested:NotCalledOn",
-        "tests.workloads.test_nested:Backwards",
-        "tests.workloads.test_nested:LostCall",
-    )
+    faulty = ("tests.workloads.faults:OneSkipped",)
     deadlocks_with_one_thread = True
 
     @pytest.mark.parametrize(
@@ -92,7 +49,7 @@ def test_right_answers_pass_the_check() -> None:
     answered().check(WORLD)
 
 
-def test_the_world_is_as_deep_as_asked() -> None:
+def test_a_world_has_as_many_servers_as_asked() -> None:
     assert Nested(depth=4).ranks() == [
         Rank("worker0", "caller"),
         *(Rank(f"worker{rank}", "server") for rank in range(1, 5)),

@@ -18,7 +18,7 @@ def test_work_is_done_in_order_on_one_other_thread() -> None:
     assert threads != {threading.get_ident()}
 
 
-def test_what_the_work_raises_is_raised_by_its_future_and_harms_no_other() -> None:
+def test_what_the_work_raises_is_raised_by_its_future_only() -> None:
     own = OwnThread()
     failed, fine = own.submit(divmod, 1, 0), own.submit(divmod, 7, 2)
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):

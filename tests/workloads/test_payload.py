@@ -12,60 +12,10 @@ __all__ = ["launcher"]
 WORLD = World(rank=0, ranks=(Rank("worker0", "caller"), Rank("worker1", "server")), seed=3)
 
 
-class OneBitFlipped(Payload):
-    """In the middle of the last tensor."""
-
-    def step(self, world: World) -> None:
-        super().step(world)
-        content = self._echoes[-1][-1].view(torch.uint8)
-        content[len(content) // 2] ^= 1
-
-
-class CallsSwapped(Payload):
-    def step(self, world: World) -> None:
-        super().step(world)
-        self._echoes.reverse()
-
-
-class TensorsSwapped(Payload):
-    def step(self, world: World) -> None:
-        super().step(world)
-        self._echoes[-1].reverse()
-
-
-class CutShort(Payload):
-    """The last call lacks its last tensor."""
-
-    def step(self, world: World) -> None:
-        super().step(world)
-        self._echoes[-1].pop()
-
-
-class NeverSent(Payload):
-    def step(self, world: World) -> None:
-        self._echoes = self._payloads
-
-
-class OnePayloadForAll(Payload):
-    """An echo of another call would pass for a call's own."""
-
-    def setup(self, world: World) -> None:
-        super().setup(world)
-        if world.role == "caller":
-            self._payloads = self._payloads[:1] * self.calls
-
-
 class TestPayload(WorkloadContract):
     reference = "payload"
     options: ClassVar[dict[str, object]] = {"megabytes": 0.2, "calls": 3, "tensors": 2}
-    faulty = (
-        "tests.workloads.test_payload:OneBitFlipped",
-        "tests.workloads.test_payload:CallsSwapped",
-        "tests.workloads.test_payload:TensorsSwapped",
-        "tests.workloads.test_payload:CutShort",
-        "tests.workloads.test_payload:NeverSent",
-        "tests.workloads.test_payload:OnePayloadForAll",
-    )
+    faulty = ("tests.workloads.faults:OneBitFlipped",)
 
 
 def answered(world: World = WORLD) -> Payload:
@@ -81,7 +31,7 @@ def test_right_echoes_pass_the_check() -> None:
 
 
 @pytest.mark.parametrize("tensors", [1, 4])
-def test_a_payload_has_its_megabytes_in_so_many_tensors(tensors: int) -> None:
+def test_a_payload_is_split_into_tensors(tensors: int) -> None:
     workload = Payload(megabytes=4, calls=1, tensors=tensors)
     workload.setup(WORLD)
     (payload,) = workload._payloads
@@ -127,6 +77,27 @@ def test_a_missing_tensor_is_noticed() -> None:
         workload.check(WORLD)
 
 
+def test_the_echo_of_another_call_is_noticed() -> None:
+    workload = answered()
+    workload._echoes.reverse()
+    with pytest.raises(AssertionError, match=r"tensor 0 of call 0 came back with .* changed"):
+        workload.check(WORLD)
+
+
+def test_tensors_in_another_order_are_noticed() -> None:
+    workload = answered()
+    workload._echoes[-1].reverse()
+    with pytest.raises(AssertionError, match=r"tensor 0 of call 2 came back with .* changed"):
+        workload.check(WORLD)
+
+
+def test_calls_that_share_a_payload_are_noticed() -> None:
+    workload = answered()
+    workload._payloads = workload._payloads[:1] * 3
+    with pytest.raises(AssertionError, match="calls share a payload"):
+        workload.check(WORLD)
+
+
 def test_a_tensor_of_another_kind_is_noticed() -> None:
     workload = answered()
     workload._echoes[1][0] = workload._echoes[1][0].double()
@@ -134,7 +105,7 @@ def test_a_tensor_of_another_kind_is_noticed() -> None:
         workload.check(WORLD)
 
 
-def test_equal_numbers_of_other_bytes_are_noticed() -> None:
+def test_equal_numbers_with_other_bytes_are_noticed() -> None:
     workload = answered()
     workload._payloads[2][1][7] = 0.0
     workload._echoes[2][1][7] = -0.0
@@ -165,6 +136,6 @@ def test_tensors_without_an_element_are_refused() -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there_is_told() -> None:
+def test_a_gpu_that_is_not_there_is_reported() -> None:
     with pytest.raises(WorkloadError, match="option device is cuda, and PyTorch finds no GPU"):
         Payload(device="cuda")

@@ -104,18 +104,18 @@ def test_an_unknown_workload_comes_with_the_nearest_and_all_of_them() -> None:
 
 
 @pytest.mark.parametrize("reference", ["zzz", ":Echo", "package.module:", ""])
-def test_an_unknown_workload_near_none_is_told_in_whole_sentences(reference: str) -> None:
+def test_an_unknown_workload_that_is_near_none_is_reported(reference: str) -> None:
     known = ", ".join(SHIPPED)
     expected = f"unknown workload {reference!r}. Known: {known}; {HOW_TO_NAME}"
     assert problem(reference) == expected
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "nothing.py"
     assert problem(f"{path}:Echo") == f"there is no file {path}"
 
 
-def test_a_module_that_is_not_there_is_told() -> None:
+def test_a_module_that_is_not_there_is_reported() -> None:
     assert problem("no_such_module:Echo") == (
         "cannot import no_such_module: ModuleNotFoundError: No module named 'no_such_module'"
     )
@@ -125,13 +125,13 @@ def test_a_module_that_is_not_there_is_told() -> None:
     ("source", "reason"),
     [("1 / 0", "ZeroDivisionError: division by zero"), ("def", "SyntaxError: invalid syntax")],
 )
-def test_a_file_that_fails_on_import_is_told(tmp_path: Path, source: str, reason: str) -> None:
+def test_a_file_that_fails_on_import_is_reported(tmp_path: Path, source: str, reason: str) -> None:
     path = tmp_path / "registry_broken.py"
     path.write_text(source)
     assert problem(f"{path}:Echo").startswith(f"cannot import {path}: {reason}")
 
 
-def test_a_file_named_like_another_module_is_told(tmp_path: Path) -> None:
+def test_a_file_named_like_another_module_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "json.py"
     path.write_text(ECHO)
     expected = f"{path} cannot be imported: another module is named json"
@@ -149,7 +149,27 @@ def test_a_module_without_workloads_has_none_to_offer() -> None:
     assert problem("json:Echo") == "json has no class Echo"
 
 
-def test_a_class_that_is_no_workload_is_told(tmp_path: Path) -> None:
+def test_a_class_that_is_no_workload_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "registry_plain.py"
     path.write_text(ECHO)
     assert problem(f"{path}:Plain") == f"{path}:Plain is not derived from workloads.Workload"
+
+
+def test_a_package_that_ours_hides_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden = tmp_path / "workloads"
+    hidden.mkdir()
+    (hidden / "helpers.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert problem("workloads.helpers:Echo") == (
+        "cannot import workloads.helpers: ModuleNotFoundError: No module named "
+        "'workloads.helpers'; rpc-tuner has a package workloads of its own, which hides "
+        f"{hidden}: rename that one"
+    )
+
+
+def test_a_missing_module_of_ours_hides_nothing() -> None:
+    assert problem("workloads.missing:Echo") == (
+        "cannot import workloads.missing: ModuleNotFoundError: No module named 'workloads.missing'"
+    )

@@ -10,18 +10,10 @@ from workloads.udf import Udf, num_workers_udf_with_ops
 __all__ = ["launcher"]
 
 
-class OneCallOff(Udf):
-    """The last call computes something else."""
-
-    def step(self, world: World) -> None:
-        super().step(world)
-        self._results[-1] = self._results[-1] + 0.01
-
-
 class TestUdf(WorkloadContract):
     reference = "udf"
     options: ClassVar[dict[str, object]] = {"calls": 2, "size": 20, "rounds": 3}
-    faulty = ("tests.workloads.test_udf:OneCallOff",)
+    faulty = ("tests.workloads.faults:OneCallOff",)
 
 
 WORLD = World(rank=0, ranks=(Rank("worker0", "caller"), Rank("worker1", "server")), seed=3)

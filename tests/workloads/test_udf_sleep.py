@@ -1,65 +1,23 @@
 import time
 from dataclasses import replace
 from typing import ClassVar
-from unittest.mock import patch
 
 import pytest
 import torch
-from torch import Tensor
 
 from tests.workloads.workload_contract import WorkloadContract, launcher
-from workloads import Rank, WorkloadError, World, udf_sleep
-from workloads.udf_sleep import SHAPE, UdfSleep, udf_with_ops
+from workloads import Rank, WorkloadError, World
+from workloads.udf_sleep import UdfSleep, udf_with_ops
 
 __all__ = ["launcher"]
 
 WORLD = World(rank=0, ranks=(Rank("worker0", "caller"), Rank("worker1", "server")), seed=3)
 
 
-def shared_generator(sleep_ms: int, device: str, seed: int) -> tuple[Tensor, Tensor]:
-    """Draws from PyTorch's default generator: calls get each other's numbers."""
-    del device, seed
-    time.sleep(sleep_ms / 1e3)
-    first, second = torch.rand(SHAPE), torch.rand(SHAPE)
-    return first + second, first * second
-
-
-class SharedGenerator(UdfSleep):
-    def step(self, world: World) -> None:
-        with patch.object(udf_sleep, "udf_with_ops", shared_generator):
-            super().step(world)
-
-
-class NoSleep(UdfSleep):
-    """The server computes at once."""
-
-    def step(self, world: World) -> None:
-        with patch.object(self, "sleep_ms", 0):
-            super().step(world)
-
-
-class CallsSwapped(UdfSleep):
-    def step(self, world: World) -> None:
-        super().step(world)
-        self._results.reverse()
-
-
-class OperatorsSwapped(UdfSleep):
-    def step(self, world: World) -> None:
-        super().step(world)
-        total, product = self._results[-1]
-        self._results[-1] = product, total
-
-
 class TestUdfSleep(WorkloadContract):
     reference = "udf_sleep"
     options: ClassVar[dict[str, object]] = {"sleep_ms": 20, "calls": 3}
-    faulty = (
-        "tests.workloads.test_udf_sleep:SharedGenerator",
-        "tests.workloads.test_udf_sleep:NoSleep",
-        "tests.workloads.test_udf_sleep:CallsSwapped",
-        "tests.workloads.test_udf_sleep:OperatorsSwapped",
-    )
+    faulty = ("tests.workloads.faults:SharedGenerator", "tests.workloads.faults:NoSleep")
 
 
 def answered(**options: object) -> UdfSleep:
@@ -117,6 +75,14 @@ def test_a_result_of_another_call_is_noticed() -> None:
         answered().check(replace(WORLD, seed=4))
 
 
+def test_a_sum_in_place_of_the_product_is_noticed() -> None:
+    workload = answered()
+    total, product = workload._results[-1]
+    workload._results[-1] = product, total
+    with pytest.raises(AssertionError, match="call 1 gave another sum"):
+        workload.check(WORLD)
+
+
 def test_a_result_of_another_shape_is_noticed() -> None:
     workload = answered()
     workload._results[1] = (workload._results[1][0], torch.zeros(2, 3))
@@ -141,6 +107,6 @@ def test_bad_options_are_refused_together() -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there_is_told() -> None:
+def test_a_gpu_that_is_not_there_is_reported() -> None:
     with pytest.raises(WorkloadError, match="option device is cuda, and PyTorch finds no GPU"):
         UdfSleep(device="cuda")

@@ -11,13 +11,13 @@ from tuner.world.measurement import Failure, Measurement
 
 
 def survives(outcome: Measurement | Failure) -> bool:
-    """Whether an outcome is the same after a way through JSON text, as a study keeps it."""
+    """Whether an outcome is the same after it was written as JSON and read, as a study does."""
     record = Record(trial=0, block=3, phase="race", outcome=outcome)
     return Record.model_validate_json(record.model_dump_json()) == record
 
 
 class LauncherContract:
-    """Subclasses give `launcher`, and `failing`: an order of a world that fails."""
+    """Subclasses give the fixture `launcher`, whose worlds fail with the transport `ibv`."""
 
     @pytest.fixture
     def spec(self, launcher: Launcher) -> WorkloadSpec:

@@ -1,4 +1,4 @@
-"""What is kept of many times."""
+"""What a world yields."""
 
 from tuner.world.measurement import Failure, Quantiles
 
@@ -11,7 +11,7 @@ def test_quantiles_of_a_hundred_even_steps() -> None:
     }  # fmt: skip
 
 
-def test_quantiles_of_little() -> None:
+def test_quantiles_of_one_value_and_of_none() -> None:
     assert Quantiles.of([]) is None
     alone = Quantiles.of([3.0])
     assert alone is not None

@@ -45,7 +45,7 @@ def test_the_earliest_report_is_the_root_cause() -> None:
     assert failure.detail == "Traceback ..."
 
 
-def test_a_death_outranks_the_reports_it_brought_about() -> None:
+def test_a_death_comes_before_the_reports_that_it_causes() -> None:
     dead = rank("worker1", {"kind": "phase", "phase": "ready"})
     dead.died(-6, 30)
     failure = root_cause([rank("worker0", report(20)), dead], deadline_s=None, world_s=1.0)
@@ -87,7 +87,7 @@ def test_threads_that_work_are_not_starved() -> None:
 @pytest.mark.parametrize(
     ("pool_size", "words"), [(1, "its only worker thread waits"), (2, "all 2 worker threads wait")]
 )
-def test_a_deadlock_names_the_rank_and_the_cure(pool_size: int, words: str) -> None:
+def test_a_deadlock_names_the_rank_and_says_what_to_do(pool_size: int, words: str) -> None:
     starved = rank("worker1", *[state(pool_size=pool_size, waiting=pool_size)] * 2)
     idle = rank("worker0", *[state(waiting=0)] * 2)
     failure = root_cause([idle, starved], deadline_s=None, world_s=4.0)

@@ -1,4 +1,4 @@
-"""The facts about torch that the code depends on, held against the installed one."""
+"""The facts about torch that the code depends on, compared with the installed torch."""
 
 import pytest
 import torch.distributed.rpc as rpc

@@ -11,15 +11,20 @@ _LEAST_VARIANCE = 1e-18
 def variance_shares(
     factors: Mapping[str, Sequence[Hashable]], log_values: Sequence[float]
 ) -> dict[str, float]:
-    """The share of the variance of `log_values` that each factor alone explains, largest first.
+    """The share of the variance of values that each factor alone explains (eta squared).
 
-    A factor gives its level for each of the values. The share is eta squared: the variance between
-    the means of a factor's levels, weighted by how many values have each, over the variance
-    between all values.
+    It is the variance between the means of a factor's levels, weighted by how many values have
+    each level, over the variance of all values. What the shares leave is interactions and noise,
+    which they do not tell apart. On a grid with holes the factors overlap, and the shares can add
+    up to more than 1. A factor with nearly as many levels as there are values explains much by
+    chance.
 
-    Its limits: what the shares leave is interactions and noise, which it does not tell apart. On
-    a grid with holes the factors overlap, and the shares can add up to more than 1. A factor with
-    nearly as many levels as there are values explains much by chance.
+    Args:
+        factors: The level of each value, by the factor's name.
+        log_values: Logarithms of what was measured.
+
+    Returns:
+        Shares from 0 to 1 by the factor's name, largest first.
     """
     logs = np.asarray(log_values, dtype=float)
     total = float(np.square(logs - logs.mean()).sum()) if len(logs) else 0.0

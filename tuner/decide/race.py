@@ -1,8 +1,11 @@
-"""Which settings stay in the race: a pure function of the matrix of observations.
+"""Which configurations stay in the race: pure functions of the matrix of observations.
 
 The procedure of `docs/how-it-decides.md`. Where the budget allows many blocks, a race by
 Wilcoxon tests with an alpha that is spent over the looks (irace's idea); where it allows few,
 sequential halving on the same interleaved blocks, which finds a better argmin than the race.
+
+A matrix holds log(objective), blocks x trials, NaN where nothing was measured. Candidates are
+columns of it.
 """
 
 import math
@@ -11,34 +14,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tuner.decide.statistics import FloatArray, differences, interval, shown_less, typical
+from tuner.decide.ranking import incumbent, scores
+from tuner.decide.rules import Rules
+from tuner.decide.statistics import FloatArray, differences, interval, shown_less
 
 FIRST_LOOK = 8
 LOOK_GROWTH = 1.4
 DOMINATED_BLOCKS = 4
 DOMINATED_RATIO = 1.5
-# Below this many blocks a race has no time to certify anything.
+# Below this many blocks a race has no time to show that anything is near-optimal.
 RACE_FROM_BLOCKS = 150
-# CPU costs nearer than this are the same cost: the measurement cannot tell them apart.
-SAME_COST = math.log(1.05)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rules:
-    """What counts as a difference, and how sure a claim must be."""
-
-    epsilon: float
-    confidence: float
-
-    @property
-    def log_epsilon(self) -> float:
-        """log(1 + epsilon): the difference on the scale of the matrix."""
-        return math.log1p(self.epsilon)
-
-    @property
-    def alpha(self) -> float:
-        """The chance of a wrong claim that is accepted."""
-        return 1 - self.confidence
 
 
 @dataclass(frozen=True)
@@ -46,32 +31,60 @@ class Decision:
     """What follows from the blocks so far."""
 
     dropped: Mapping[int, str] = field(default_factory=dict)
-    """Column and the reason."""
+    """The reason by candidate."""
     finished: bool = False
-    """Nothing is left for another block to decide."""
+    """Whether another block has nothing left to decide."""
 
 
-def scores(matrix: FloatArray, candidates: Sequence[int]) -> dict[int, float]:
-    """The 20 %-trimmed mean of (Y - its block mean) over the blocks that have all candidates."""
-    chosen = matrix[:, list(candidates)]
-    complete = chosen[~np.isnan(chosen).any(axis=1)]
-    if not len(complete):
-        return dict.fromkeys(candidates, 0.0)
-    # Not the median: with two to four candidates it makes ties at zero.
-    centred = complete - complete.mean(axis=1, keepdims=True)
-    return {
-        candidate: typical(centred[:, position]) for position, candidate in enumerate(candidates)
-    }
+def decide(
+    matrix: FloatArray,
+    candidates: Sequence[int],
+    log_cost: FloatArray,
+    *,
+    initial: int,
+    cap: int,
+    fraction: float,
+    rules: Rules,
+) -> Decision:
+    """Who goes on after these blocks: by a race where the budget allows one, else by halving.
+
+    Args:
+        matrix: log(objective), blocks x trials.
+        candidates: The columns still in the race.
+        log_cost: log(CPU per step) by trial; NaN where unknown.
+        initial: The number of candidates at the start.
+        cap: The most blocks that the race's budget allows.
+        fraction: The part of the race's budget that is spent.
+        rules: What counts as a difference, and how sure a claim must be.
+    """
+    if cap < RACE_FROM_BLOCKS:
+        return halve(matrix, candidates, initial=initial, fraction=fraction)
+    return race(matrix, candidates, log_cost, initial=initial, cap=cap, rules=rules)
 
 
-def incumbent(matrix: FloatArray, candidates: Sequence[int]) -> int:
-    """The candidate with the best score."""
-    found = scores(matrix, candidates)
-    return min(candidates, key=lambda candidate: (found[candidate], candidate))
+def near_optimal_of_race(
+    matrix: FloatArray, candidates: Sequence[int], *, initial: int, cap: int, rules: Rules
+) -> list[int]:
+    """The candidates that a finished race has shown to be near-optimal, by their last look.
+
+    Args:
+        matrix: log(objective), blocks x trials.
+        candidates: The columns still in the race.
+        initial: The number of candidates at the start.
+        cap: The most blocks that the race's budget allowed.
+        rules: What counts as a difference, and how sure a claim must be.
+
+    Returns:
+        Columns; none after halving, which finds an argmin and shows nothing.
+    """
+    if len(candidates) < 2 or cap < RACE_FROM_BLOCKS:
+        return []
+    alpha = look_alpha(len(matrix), initial=initial, cap=cap, rules=rules)
+    return near_optimal(matrix, candidates, alpha=alpha, log_epsilon=rules.log_epsilon)
 
 
 def looks(cap: int) -> list[int]:
-    """The numbers of blocks at which a race up to `cap` blocks tests: 8, then x1.4."""
+    """The numbers of blocks at which a race up to `cap` blocks tests: 8, then 1.4 times as many."""
     found: list[int] = []
     look = float(FIRST_LOOK)
     while round(look) < cap:
@@ -81,12 +94,23 @@ def looks(cap: int) -> list[int]:
 
 
 def spent_alpha(alpha: float, look: int, previous: int, cap: int) -> float:
-    """The part of alpha that a look may spend; all looks together spend `alpha`."""
+    """What the look after `look` of `cap` blocks spends, where the one before it was at `previous`.
+
+    All looks up to `cap` together spend `alpha`.
+    """
     return alpha * ((look / cap) ** 2 - (previous / cap) ** 2)
 
 
 def dominated(matrix: FloatArray, candidates: Sequence[int]) -> dict[int, str]:
-    """The candidates that were slower than the best one by more than 1.5x in every block."""
+    """The candidates that were more than 1.5 times as slow as the best one in every block.
+
+    Args:
+        matrix: log(objective), blocks x trials; it takes 4 blocks at least.
+        candidates: The columns to compare.
+
+    Returns:
+        The reason by candidate.
+    """
     best = incumbent(matrix, candidates)
     found = {}
     for candidate in candidates:
@@ -103,10 +127,13 @@ def dominated(matrix: FloatArray, candidates: Sequence[int]) -> dict[int, str]:
 def halve(
     matrix: FloatArray, candidates: Sequence[int], *, initial: int, fraction: float
 ) -> Decision:
-    """Sequential halving: after each of log2(initial) equal parts of the budget, the worse half go.
+    """Sequential halving: after each of log2(initial) equal parts of the budget, half are dropped.
 
-    `initial` is the number of candidates at the start, `fraction` the part of the race's budget
-    that is spent.
+    Args:
+        matrix: log(objective), blocks x trials.
+        candidates: The columns still in the race.
+        initial: The number of candidates at the start.
+        fraction: The part of the race's budget that is spent.
     """
     if len(matrix) < DOMINATED_BLOCKS:
         return Decision(finished=fraction >= 1)
@@ -135,7 +162,16 @@ def race(
     cap: int,
     rules: Rules,
 ) -> Decision:
-    """One look of the race, if the number of blocks is one to look at."""
+    """One look of the race, if the number of blocks is one to look at.
+
+    Args:
+        matrix: log(objective), blocks x trials.
+        candidates: The columns still in the race.
+        log_cost: log(CPU per step) by trial; NaN where unknown.
+        initial: The number of candidates at the start.
+        cap: The most blocks that the race's budget allows.
+        rules: What counts as a difference, and how sure a claim must be.
+    """
     blocks = len(matrix)
     if blocks == DOMINATED_BLOCKS and (dropped := dominated(matrix, candidates)):
         return Decision(dropped, finished=len(dropped) == len(candidates) - 1)
@@ -162,7 +198,10 @@ def race(
 
 
 def look_alpha(blocks: int, *, initial: int, cap: int, rules: Rules) -> float:
-    """The level of each test at the look after `blocks` blocks of a race up to `cap`."""
+    """The level of each test at the look after `blocks` blocks of a race up to `cap`.
+
+    The look's share of alpha is divided among the comparisons with the best of `initial`.
+    """
     previous = max((look for look in looks(cap) if look < blocks), default=0)
     return spent_alpha(rules.alpha, min(blocks, cap), previous, cap) / max(1, initial - 1)
 
@@ -182,21 +221,21 @@ def near_optimal(
     ]
 
 
-def cheapest(candidates: Sequence[int], log_cost: FloatArray, threads: Sequence[int]) -> int:
-    """The candidate with the least CPU per step; of about equal ones that with fewest threads."""
-    cost = np.nan_to_num(log_cost, nan=math.inf)  # settings not measured yet are not cheap
-    least = min(cost[candidate] for candidate in candidates)
-    near = [candidate for candidate in candidates if cost[candidate] <= least + SAME_COST]
-    return min(near, key=lambda candidate: (threads[candidate], cost[candidate], candidate))
-
-
 def epsilon_achieved(
     matrix: FloatArray, chosen: int, others: Sequence[int], rules: Rules
 ) -> float | None:
     """The smallest epsilon at which `chosen` is shown to be at most epsilon slower than the others.
 
-    From one-sided bounds at the rules' confidence, shared among the others. None when a pair has
-    too few blocks in common for any bound.
+    It comes from one-sided bounds at the rules' confidence, which the others share.
+
+    Args:
+        matrix: log(objective), blocks x trials.
+        chosen: A column.
+        others: The columns to compare it with.
+        rules: How sure the bound must be.
+
+    Returns:
+        A fraction, at least 0; None if a pair has too few blocks in common for any bound.
     """
     worst = 0.0
     for other in others:

@@ -1,15 +1,17 @@
-"""The few statistics that decisions rest on, each a thin use of scipy."""
+"""The few statistics that decisions rest on."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special, stats
 
 FloatArray = npt.NDArray[np.float64]
 
 TRIM = 0.2
+# Of fewer values too little would be left to estimate the spread of a trimmed mean from.
+LEAST_TRIMMED = 7
 _MAX_EXPONENT = math.log(1e300)
 # Above this, neighbouring blocks tell less than as many independent ones would.
 MAX_AUTOCORRELATION = 0.2
@@ -32,38 +34,66 @@ class Interval:
         return Interval(*(math.exp(end) if end < _MAX_EXPONENT else math.inf for end in ends))
 
 
+def trimmed_mean(values: FloatArray) -> FloatArray:
+    """The 20 %-trimmed mean along the first axis: spikes of a busy machine do not move it.
+
+    Args:
+        values: Observations x anything; at least one observation, none of them NaN.
+
+    Returns:
+        An array without the first axis.
+    """
+    cut = math.floor(TRIM * len(values))
+    mean: FloatArray = np.sort(values, axis=0)[cut : len(values) - cut].mean(axis=0)
+    return mean
+
+
 def typical(values: FloatArray) -> float:
-    """The 20 %-trimmed mean: spikes of a busy machine do not move it."""
-    return float(stats.trim_mean(values, TRIM))
+    """The 20 %-trimmed mean of a list of values."""
+    return float(trimmed_mean(values))
 
 
 def interval(values: FloatArray, confidence: float) -> Interval | None:
-    """The 20 %-trimmed mean with its two-sided interval (Tukey-McLaughlin); None below two values.
+    """A mean with its two-sided confidence interval.
 
-    With fewer than five values nothing is trimmed, and it is Student's interval.
+    Below 7 values it is the mean with Student's interval; from there on the 20 %-trimmed mean
+    with an interval from Yuen's standard error, which rests on the winsorized values. The
+    degrees of freedom are one fewer than Yuen's: with his, 10 normal values miss the truth 1.2
+    to 1.5 times as often as the confidence allows.
+
+    Args:
+        values: Independent observations, none of them NaN.
+        confidence: The chance that the interval holds the truth, below 1.
+
+    Returns:
+        The interval in the unit of the values; None if there are fewer than two values.
     """
-    if len(values) < 2:
+    count = len(values)
+    if count < 2:
         return None
-    middle = typical(values)
-    if np.ptp(values) < 1e-12:  # no spread at all, but for rounding: scipy would warn of it
-        return Interval(middle, middle, middle)
-    alpha = 1 - confidence
-    if (cut := math.floor(TRIM * len(values))) == 0:
-        low, high = stats.ttest_1samp(values, 0.0).confidence_interval(confidence)
-    else:
-        # The share really cut, not TRIM itself: scipy's standard error is for the share it is
-        # told. A hair above, or rounding would cut one value less.
-        share = (cut + 1e-9) / len(values)
-        low, high = stats.mstats.trimmed_mean_ci(values, limits=(share, share), alpha=alpha)
-    if not (math.isfinite(low) and math.isfinite(high)):  # what was not cut is all the same
-        low = high = middle
-    return Interval(middle, float(low), float(high))
+    cut = math.floor(TRIM * count) if count >= LEAST_TRIMMED else 0
+    ordered = np.sort(values)
+    kept = ordered[cut : count - cut]
+    winsorized = np.clip(ordered, kept[0], kept[-1])
+    squares = float(np.square(winsorized - winsorized.mean()).sum())
+    error = math.sqrt(squares / (len(kept) * (len(kept) - 1)))
+    freedom = len(kept) - (2 if cut else 1)
+    reach = float(special.stdtrit(freedom, (1 + confidence) / 2)) * error
+    middle = float(kept.mean())
+    return Interval(middle, middle - reach, middle + reach)
 
 
 def differences(slower: FloatArray, faster: FloatArray) -> FloatArray:
-    """`slower - faster` over the blocks that measured both, autocorrelation removed.
+    """`slower - faster` in each block, with autocorrelation removed.
 
-    Where one block's difference resembles the next one's, neighbours are averaged first.
+    Where the difference of one block resembles that of the next, neighbours are averaged.
+
+    Args:
+        slower: Observations by block; NaN where there is none.
+        faster: Observations of the same blocks.
+
+    Returns:
+        One difference per block that has both, or half as many averages.
     """
     paired: FloatArray = slower - faster
     paired = paired[~np.isnan(paired)]
@@ -84,7 +114,12 @@ def _lag_1(values: FloatArray) -> float:
 
 
 def shown_less(values: FloatArray, alpha: float) -> bool:
-    """Whether Wilcoxon's signed-rank test shows the values to lie below zero, at level `alpha`."""
+    """Whether Wilcoxon's signed-rank test shows that the values lie below zero.
+
+    Args:
+        values: Independent observations.
+        alpha: The level of the test.
+    """
     if len(values) == 0 or not np.any(values):
         return False
     return bool(stats.wilcoxon(values, alternative="less").pvalue < alpha)

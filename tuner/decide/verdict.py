@@ -3,11 +3,12 @@
 import math
 from dataclasses import dataclass
 
-from tuner.decide.race import Rules
+from tuner.decide.rules import Rules
 from tuner.decide.statistics import FloatArray, Interval, differences, interval
 from tuner.decide.verdict_kind import VerdictKind
 
-# An answer that is clear is still worth the budget until its interval is this narrow.
+# Where the answer is clear, more pairs are still worth their time until the interval reaches no
+# further than this from its estimate.
 WIDE = math.log(1.04)
 
 
@@ -25,55 +26,39 @@ class Comparison:
         """Baseline time / challenger time."""
         return None if self.log_speedup is None else self.log_speedup.exp()
 
+    @property
+    def is_clear(self) -> bool:
+        """Whether there is a verdict, and the speed-up is known well enough to stop."""
+        if self.kind == "undecided" or self.log_speedup is None:
+            return False
+        return (self.log_speedup.high - self.log_speedup.low) / 2 <= WIDE
 
-def confirmation_looks(cap: int) -> list[int]:
-    """The numbers of pairs after which a confirmation up to `cap` pairs may stop early."""
-    return sorted({look for look in (math.ceil(cap / 4), math.ceil(cap / 2), cap) if look >= 4})
 
-
-def look_confidence(pairs: int, cap: int, rules: Rules, *, over: bool) -> float:
-    """The confidence of the interval at this look, so that all looks together keep the rules'.
-
-    The looks spend alpha as (pairs / cap)^2: early ones little, and the last one, at the cap or
-    where the budget is `over` before it, all that is left.
-    """
-    if cap < 1:
-        return rules.confidence  # no time for any pair, so no look to share alpha with
-    previous = max((look for look in confirmation_looks(cap) if look < pairs), default=0)
-    share = 1.0 if over or pairs >= cap else (pairs / cap) ** 2
-    return 1 - rules.alpha * (share - (previous / cap) ** 2)
+UNCOMPARED = Comparison(None, 0, "undecided")
+"""What is known where no look was taken."""
 
 
 def compare(
     baseline: FloatArray,
     challenger: FloatArray,
     *,
-    cap: int,
-    over: bool,
+    alpha: float,
     rules: Rules,
     challenger_cheaper: bool,
 ) -> Comparison:
-    """The comparison after the pairs so far; `over` says that no more will come.
+    """The comparison at one look.
 
-    `baseline` and `challenger` are log(objective), pair by pair. `challenger_cheaper` decides a
-    tie in time.
+    Args:
+        baseline: log(objective) of the baseline, pair by pair.
+        challenger: log(objective) of the challenger, pair by pair.
+        alpha: What this look may spend: the interval has the confidence 1 - alpha.
+        rules: What counts as a difference.
+        challenger_cheaper: Whether the challenger takes less CPU; it decides a tie in time.
     """
-    pairs = len(baseline)
-    confidence = look_confidence(pairs, cap, rules, over=over)
-    found = interval(differences(baseline, challenger), confidence)
+    found = interval(differences(baseline, challenger), 1 - alpha)
     if found is None:
-        return Comparison(None, pairs, "undecided")
-    return Comparison(found, pairs, _kind(found, rules, challenger_cheaper))
-
-
-def may_stop(comparison: Comparison, cap: int) -> bool:
-    """Whether the answer is clear, and known well enough, after these pairs."""
-    if comparison.pairs >= cap:
-        return True
-    if comparison.pairs not in confirmation_looks(cap) or comparison.log_speedup is None:
-        return False
-    narrow = (comparison.log_speedup.high - comparison.log_speedup.low) / 2 <= WIDE
-    return comparison.kind != "undecided" and narrow
+        return Comparison(None, len(baseline), "undecided")
+    return Comparison(found, len(baseline), _kind(found, rules, challenger_cheaper))
 
 
 def _kind(log_speedup: Interval, rules: Rules, challenger_cheaper: bool) -> VerdictKind:

@@ -1,4 +1,4 @@
-"""The kinds of verdict; apart from how one is reached, so that naming them imports no numpy."""
+"""The kinds of verdict, in a module of their own so that naming them imports no numpy."""
 
 from typing import Literal
 

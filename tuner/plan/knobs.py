@@ -32,6 +32,8 @@ class Knob(ABC):
     name: str
     summary: str
     default: Value
+    is_init_rpc_option: bool = True
+    """Whether `init_rpc` takes it, in its `rpc_backend_options`."""
 
     def read(self, raw: object) -> Value:
         """The value in `raw` (text, or plain TOML or JSON data); ValueError says what is wrong."""
@@ -44,6 +46,10 @@ class Knob(ABC):
 
     def to_json(self, value: Value) -> object:
         """`value` as plain JSON data; `read` takes it back."""
+        return list(value) if isinstance(value, tuple) else value
+
+    def to_option(self, value: Value) -> object:
+        """`value` as `TensorPipeRpcBackendOptions` takes it."""
         return list(value) if isinstance(value, tuple) else value
 
     def format(self, value: Value) -> str:
@@ -176,6 +182,15 @@ class DeviceMapsKnob(Knob):
             callee: {str(here): there for here, there in pairs} for callee, pairs in value.by_callee
         }
 
+    def to_option(self, value: Value) -> object:
+        """`{"worker1": {"cuda:0": "cuda:1"}}`."""
+        if not isinstance(value, DeviceMaps):
+            return None
+        return {
+            callee: {f"cuda:{here}": f"cuda:{there}" for here, there in pairs}
+            for callee, pairs in value.by_callee
+        }
+
     def format(self, value: Value) -> str:
         """`worker1:0-1`, callees joined by `/`."""
         if not isinstance(value, DeviceMaps):
@@ -233,6 +248,7 @@ INTRA_OP_THREADS = IntegerKnob(
     name="intra_op_threads",
     summary="torch.set_num_threads in each process; the workload sets the default",
     default=1,
+    is_init_rpc_option=False,
 )
 
 KNOBS: dict[str, Knob] = {

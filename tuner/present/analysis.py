@@ -11,18 +11,14 @@ from rich.text import Text
 
 from tuner.present.named_rows import Column, named_rows, time_columns
 from tuner.text import decimal, first_of, plural, share, three_digits
+from tuner.trace.analyze.call_times import breakdown, latency
 from tuner.trace.analyze.diagnosis import Diagnosis, diagnose
 from tuner.trace.analyze.parallelism import Source, levels, parallelism, thread_use
-from tuner.trace.analyze.tables import breakdown, latency, recipe_table
-from tuner.trace.model.schema import Trace
+from tuner.trace.analyze.recipe_table import recipe_table
+from tuner.trace.model.trace import RECORDERS, Trace
 
 FORMAT = 2
 SOURCES: dict[Source, str] = {"calls": "serving calls", "operators": "inside operators"}
-ORIGINS = {
-    "rpc-tuner": "rpc-tuner",
-    "kineto": "torch.profiler (Kineto)",
-    "legacy": "the legacy profiler",
-}
 MOST_LISTED = 12
 """Levels, and threads, that are listed one by one."""
 
@@ -131,7 +127,7 @@ def _facts(trace: Trace) -> Iterator[str]:
         held.insert(0, plural(trace.steps, "step"))
     ranks = first_of([rank.name for rank in trace.ranks], MOST_LISTED)
     yield (
-        f"Recorded by {ORIGINS[trace.source]}: {plural(len(trace.ranks), 'rank')} ({ranks}) for "
+        f"Recorded by {RECORDERS[trace.source]}: {plural(len(trace.ranks), 'rank')} ({ranks}) for "
         f"{three_digits((closed - opened) / 1e6)} ms; {', '.join(held)}."
     )
     if trace.tracing_overhead is not None:

@@ -20,7 +20,7 @@ _PHASES: dict[Phase, str] = {
 
 
 def snapshot_line(snapshot: Snapshot) -> str:
-    """`racing · block 7 · 5 of 6 configurations left · leader transports=shm (1.8 ms) · 9.1s left`."""
+    """`racing · block 7 · 5 of 6 configurations left · leader channels=cma (2 ms) · 9s left`."""
     parts = [_PHASES[snapshot.phase]]
     if snapshot.phase == "calibration":
         parts.append(f"{snapshot.worlds} of {snapshot.configs} configurations")

@@ -10,8 +10,8 @@ from tuner.present.tables import write_trials_csv
 from tuner.recommended.building import write_recommended
 from tuner.study.answer import Contender, StudyAnswer
 from tuner.study.folder import StudyFolder
-from tuner.trace.files.reading import read_trace
-from tuner.trace.model.schema import Trace
+from tuner.trace.files.reader import read_trace
+from tuner.trace.model.trace import Trace
 
 
 def write_answer(answer: StudyAnswer) -> None:

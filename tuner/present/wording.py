@@ -12,13 +12,10 @@ def verdict_sentence(answer: StudyAnswer) -> str:
     """One or two sentences that say what to do, and how sure that is."""
     if answer.interrupted:
         return _interrupted(answer)
-    if answer.best is None:
+    if answer.verdict is None:
         return "No configuration of the search space could run the workload."
     if answer.baseline_failed:
-        return (
-            f"Use {answer.best}: the baseline {answer.baseline} cannot run here, "
-            "so there is no speed-up to state."
-        )
+        return _without_baseline(answer)
     match answer.verdict:
         case "better":
             return _better(answer)
@@ -52,6 +49,24 @@ def _interrupted(answer: StudyAnswer) -> str:
     return (
         f"Not finished, after {plural(answer.blocks, 'block')}: there is no verdict yet.{ahead} "
         "If the search was interrupted, the same command with --resume continues it."
+    )
+
+
+def _without_baseline(answer: StudyAnswer) -> str:
+    if answer.verdict == "better":
+        return (
+            f"Use {answer.best}: the baseline {answer.baseline} cannot run here, "
+            "so there is no speed-up to state."
+        )
+    known = (
+        f"{duration(answer.elapsed_s)} was too short to measure anything else"
+        if answer.best_trial is None
+        else f"{answer.best}, the best of what could run, was measured in only "
+        f"{plural(answer.by_trial[answer.best_trial].samples, 'world')}"
+    )
+    return (
+        f"Undecided: the baseline {answer.baseline} cannot run here, and {known}; "
+        "search again with --overwrite and a larger --budget."
     )
 
 

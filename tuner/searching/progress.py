@@ -1,4 +1,4 @@
-"""What a search tells whoever watches it."""
+"""What a search tells its observer while it runs."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,10 +16,11 @@ class Snapshot:
     worlds: int
     """Worlds run in all sessions, calibrations included."""
     traced: int
-    """Settings that have been traced."""
+    """Configurations that have been traced."""
     configs: int
-    """Settings of the plan, the baseline included."""
+    """Configurations of the plan, the baseline included."""
     survivors: int
+    """Configurations that the next block measures."""
     leader: str | None
     leader_value: float | None
     """In the objective's unit."""
@@ -28,13 +29,13 @@ class Snapshot:
 
 
 class Observer(Protocol):
-    """Watches a search; must be quick, and is never called while a world runs."""
+    """Watches a search. It must be quick; it is never called while a world runs."""
 
     def on_snapshot(self, snapshot: Snapshot) -> None:
         """The search is here now."""
 
     def on_event(self, message: str) -> None:
-        """Something worth a line happened: settings failed or were eliminated, a phase began."""
+        """Something worth a line: a configuration failed or was eliminated, or a phase began."""
 
 
 class Silent:

@@ -84,14 +84,25 @@ class Runner:
             trace=trace,
             failure_folder=failure_folder,
         )
-        outcome = self.launcher.run(order)
+        outcome = self._launched(order)
         for _ in range(1, TRACE_ATTEMPTS):
             if isinstance(outcome, Measurement) or outcome.failure != "trace-failed":
                 break
-            outcome = self.launcher.run(order)
-        if trace is None or isinstance(outcome, Failure):
+            outcome = self._launched(order)
+        return outcome
+
+    def _launched(self, order: WorldOrder) -> Measurement | Failure:
+        """One world, with the numbers of its trace if it was traced."""
+        outcome = self.launcher.run(order)
+        if order.trace is None or isinstance(outcome, Failure):
             return outcome
-        return outcome.model_copy(update={"trace": numbers_of(trace.path)})
+        try:
+            numbers = numbers_of(order.trace.path)
+        except UsageError as error:
+            # What a world leaves behind ends no search.
+            message = f"the trace cannot be read: {error}"
+            return Failure(failure="trace-failed", message=message, world_s=outcome.world_s)
+        return outcome.model_copy(update={"trace": numbers})
 
     def _with_objective(self, outcome: Measurement | Failure) -> Measurement | Failure:
         """The outcome, if the objective can be read from it."""

@@ -3,17 +3,17 @@
 import math
 from pathlib import Path
 
-from tuner.trace.analyze.diagnosis import diagnose
-from tuner.trace.analyze.parallelism import remote_parallelism
-from tuner.trace.analyze.tables import (
+from tuner.trace.analyze.call_times import (
     breakdown,
     outermost,
     outermost_ms,
     rpc_cpu_total_ms,
     rpc_p99_ms,
 )
-from tuner.trace.files.reading import read_trace
-from tuner.trace.model.schema import Trace
+from tuner.trace.analyze.diagnosis import diagnose
+from tuner.trace.analyze.parallelism import remote_parallelism
+from tuner.trace.files.reader import read_trace
+from tuner.trace.model.trace import Trace
 from tuner.world.measurement import CallPart, Quantiles, TraceNumbers
 
 

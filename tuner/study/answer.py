@@ -37,9 +37,10 @@ class StudyAnswer:
     environment: Environment
     objective: Objective
     best_trial: int | None
-    """The trial to use; None if the study was interrupted or nothing could run."""
+    """The trial to use; None if the study was interrupted, nothing could run, or the baseline
+    failed and no block measured another."""
     verdict: VerdictKind | None
-    """None where `best_trial` is."""
+    """None if the study was interrupted or nothing could run."""
     speedup: Interval | None
     """Baseline / best, on fresh worlds; None when too few pairs were measured to tell."""
     challenger_trial: int | None
@@ -234,11 +235,10 @@ def _row(log: StudyLog, trial: int, tied: bool) -> TrialRow:
     values = log.values(trial)
     log_spread = interval(np.log(values), log.rules.confidence) if values else None
     spread = log_spread.exp() if log_spread else None
-    eliminated = trial in log.eliminated and trial != BASELINE
     return TrialRow(
         trial=trial,
         config=log.configs[trial],
-        outcome=failure.failure if failure else "eliminated" if eliminated else "completed",
+        outcome=log.outcome(trial),
         failure=failure.message if failure else None,
         samples=len(values),
         value=log.value(trial) or math.nan,

@@ -1,15 +1,17 @@
 """From the log to the conclusion: pure, so that an interrupted study can be concluded too."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from tuner.decide.race import SAME_COST, cheapest, epsilon_achieved
+from tuner.decide.race import epsilon_achieved
+from tuner.decide.ranking import best_measured, cheapest
+from tuner.decide.spending import Look
 from tuner.decide.statistics import differences, typical
-from tuner.decide.verdict import Comparison, compare
+from tuner.decide.verdict import UNCOMPARED, Comparison, compare
 from tuner.decide.verdict_kind import VerdictKind
 from tuner.study.log import BASELINE, StudyLog
+
+# The worlds that a recommendation rests on at least where there is no baseline to compare with.
+LEAST_WORLDS = 4
 
 
 @dataclass(frozen=True)
@@ -17,8 +19,9 @@ class Conclusion:
     """What the log says, by trial number."""
 
     kind: VerdictKind
-    best: int
-    """The settings to use: the baseline unless others are shown to be at least as good."""
+    best: int | None
+    """The trial to use: the baseline unless another is shown to be at least as good. None if the
+    baseline failed and no block has measured another."""
     comparison: Comparison | None
     """The challenger against the baseline; None when there was nothing to compare."""
     challenger: int | None
@@ -28,41 +31,24 @@ class Conclusion:
     """The best is shown to be at most this fraction slower than any other; None: not shown."""
 
 
-def pick_challenger(log: StudyLog, near_optimal: Sequence[int]) -> int | None:
-    """The settings to put against the baseline on fresh worlds, or None if there is no other.
-
-    The cheapest certified one; without any, the one with the best score, or of those within
-    epsilon of it the one that costs clearly less CPU. Where that is the baseline itself, the same
-    among the rest, so that "keep the baseline" is measured as carefully as "better".
-    """
-    cost = log.log_cost()
-    if near_optimal and (chosen := cheapest(near_optimal, cost, log.threads())) != BASELINE:
-        return chosen
-    for trials in (log.candidates, log.alive):
-        rivals = [trial for trial in trials if trial != BASELINE]
-        if (best := log.best_of(rivals)) is not None:
-            # Without certainty fewer threads are no argument: the score is the better guess.
-            cheaper = [t for t in log.near_best(rivals) if cost[t] < cost[best] - SAME_COST]
-            return min(cheaper, key=lambda trial: cost[trial], default=best)
-    return None
-
-
 def conclude(log: StudyLog) -> Conclusion | None:
-    """The conclusion, or None if no settings at all could run."""
+    """The conclusion, or None if no configuration at all could run."""
     if not log.alive:
         return None
     challenger = log.confirmation.challenger if log.confirmation else None
     if challenger in log.failures:
         challenger = None
     comparison = None
+    best: int | None
     kind: VerdictKind
-    if BASELINE not in log.alive:
-        found = log.best_of(log.candidates)
-        best, kind, challenger = log.alive[0] if found is None else found, "better", None
+    if BASELINE in log.failures:
+        best, challenger = best_without_baseline(log), None
+        rests = best is not None and len(log.samples(best)) >= LEAST_WORLDS
+        kind = "better" if rests else "undecided"
     elif challenger is None:
         best, kind = BASELINE, "keep-baseline" if log.alive == [BASELINE] else "undecided"
     else:
-        comparison = compare_pairs(log, over=True)
+        comparison = comparison_of(log)
         kind = comparison.kind
         best = challenger if kind in ("better", "tie") else BASELINE
     return Conclusion(
@@ -70,26 +56,40 @@ def conclude(log: StudyLog) -> Conclusion | None:
         best=best,
         comparison=comparison,
         challenger=challenger,
-        tied=_tied(log, best),
-        epsilon_achieved=_epsilon_achieved(log, best),
+        tied=frozenset() if best is None else _tied(log, best),
+        epsilon_achieved=None if best is None else _epsilon_achieved(log, best),
     )
 
 
-def compare_pairs(log: StudyLog, *, over: bool) -> Comparison:
-    """Challenger against baseline, from the confirmation's worlds alone.
+def best_without_baseline(log: StudyLog) -> int | None:
+    """The best of what was measured where the baseline cannot run; None if no block measured any.
 
-    `over` says that no more pairs will come.
+    Who was eliminated counts only if no candidate was measured.
     """
-    assert log.confirmation is not None
-    challenger, cap = log.confirmation
-    pairs = log.matrix("confirmation")[:, [BASELINE, challenger]]
-    pairs = pairs[~np.isnan(pairs).any(axis=1)]
+    matrix = log.matrix("race", "confirmation")
+    found = best_measured(matrix, log.candidates)
+    return best_measured(matrix, log.alive) if found is None else found
+
+
+def comparison_of(log: StudyLog) -> Comparison:
+    """Challenger against baseline at the last look that was taken: what is said is what was tested.
+
+    Without a look there is nothing to say.
+    """
+    confirmation = log.confirmation
+    if confirmation is None or not confirmation.looks:
+        return UNCOMPARED
+    return comparison_at(log, confirmation.challenger, confirmation.looks[-1])
+
+
+def comparison_at(log: StudyLog, challenger: int, look: Look) -> Comparison:
+    """Challenger against baseline at one look, from the confirmation's worlds alone."""
+    pairs = log.pairs(challenger)[: look.pairs]
     cheaper = cheapest([BASELINE, challenger], log.log_cost(), log.threads())
     return compare(
         pairs[:, 0],
         pairs[:, 1],
-        cap=cap,
-        over=over,
+        alpha=look.alpha,
         rules=log.rules,
         challenger_cheaper=cheaper == challenger,
     )

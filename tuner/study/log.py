@@ -1,37 +1,90 @@
-"""The log of a study: its settings and every world so far, and what follows from them alone."""
+"""The log of a study: its configurations, every world so far, and what follows from them alone."""
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 
-from tuner.decide.race import Rules, incumbent, scores
+from tuner.decide.ranking import best_measured
+from tuner.decide.rules import Rules
+from tuner.decide.spending import Look, left_of
 from tuner.decide.statistics import FloatArray, typical
 from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.metrics import metrics_of
-from tuner.study.records import (
-    Phase,
-    Record,
-    log_matrix,
-)
-from tuner.world.measurement import Failure, Measurement
+from tuner.study.records import TRACE_BLOCK, Phase, Record
+from tuner.world.measurement import Failure, Measurement, Outcome
 
 BASELINE = 0
 """The number of the baseline's trial."""
 
+# The logarithm of 0 is no number.
+_LEAST_VALUE = 1e-12
 
-class Confirmation(NamedTuple):
-    """A challenger that meets the baseline on fresh worlds, in at most `cap` pairs."""
+
+class Confirmation(BaseModel):
+    """A challenger that meets the baseline in pairs of fresh worlds, and the looks at them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     challenger: int
     cap: int
+    """The most pairs that the budget allows."""
+    budget_s: float
+    """The study's budget that `cap` is for."""
+    alpha: float
+    """What all looks together may spend: less where an earlier challenger, which failed, has
+    spent a part."""
+    looks: tuple[Look, ...] = ()
+    """The looks taken so far, in order. A resumed study goes on with what they left."""
+
+    @property
+    def alpha_left(self) -> float:
+        """What further looks may spend."""
+        return left_of(self.alpha, self.looks)
+
+
+@dataclass
+class _TrialWorlds:
+    """The worlds of one trial, by what they are for."""
+
+    calibration: Outcome | None = None
+    trace: Outcome | None = None
+    failure: Failure | None = None
+    """The first one; a trace that failed is none."""
+    samples: list[Measurement] = field(default_factory=list)
+    samples_s: float = 0.0
+    """How long the samples took together, in seconds."""
+
+    def add(self, record: Record) -> None:
+        outcome = record.outcome
+        if record.phase == "trace":
+            self.trace = self.trace or outcome
+            return
+        if record.phase == "calibration":
+            self.calibration = self.calibration or outcome
+        elif isinstance(outcome, Measurement):
+            self.samples.append(outcome)
+            self.samples_s += outcome.world_s
+        if isinstance(outcome, Failure):
+            self.failure = self.failure or outcome
 
 
 class StudyLog:
-    """What has been measured. Trials are numbered as in the study; the baseline is number 0."""
+    """What has been measured. Trials are numbered as in the study; the baseline is number 0.
+
+    Adding a record takes the same time however many there are.
+
+    Args:
+        plan: The plan of the study.
+        configs: The configuration of every trial.
+        records: The worlds measured before, in the order of blocks.
+        eliminated: Why trials are out of the race, by trial. The baseline can be among them: it
+            can no longer win, but is still measured.
+    """
 
     def __init__(
         self,
@@ -42,10 +95,39 @@ class StudyLog:
     ) -> None:
         self.plan = plan
         self.configs = tuple(configs)
-        self.records = list(records)
         self.eliminated = dict(eliminated or {})
-        """Reason by trial. The baseline can be among them: out of the race, but measured on."""
         self.confirmation: Confirmation | None = None
+        self.failures: dict[int, Failure] = {}
+        """The first failure of each trial that has one; a trace that failed is none of these."""
+        self._records: list[Record] = []
+        self._worlds = [_TrialWorlds() for _ in self.configs]
+        self._begun: dict[Phase, dict[int, set[int]]] = {}
+        """The trials that each block of a phase has measured."""
+        self._rows: dict[Phase, dict[int, FloatArray]] = {}
+        """log(objective) by trial, of each block of a phase; NaN where not measured."""
+        for record in records:
+            self.add(record)
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """Every world so far; `add` adds one."""
+        return self._records
+
+    def add(self, record: Record) -> None:
+        """Take in the outcome of one world."""
+        self._records.append(record)
+        worlds = self._worlds[record.trial]
+        worlds.add(record)
+        if worlds.failure is not None:
+            self.failures.setdefault(record.trial, worlds.failure)
+        begun = self._begun.setdefault(record.phase, {})
+        begun.setdefault(record.block, set()).add(record.trial)
+        if record.phase in ("race", "confirmation") and isinstance(record.outcome, Measurement):
+            rows = self._rows.setdefault(record.phase, {})
+            if record.block not in rows:
+                rows[record.block] = np.full(len(self.configs), np.nan)
+            value = self.plan.measuring.objective.value(record.outcome)
+            rows[record.block][record.trial] = math.log(max(value, _LEAST_VALUE))
 
     @property
     def rules(self) -> Rules:
@@ -53,19 +135,14 @@ class StudyLog:
         return Rules(epsilon=self.plan.measuring.epsilon, confidence=self.plan.measuring.confidence)
 
     @property
-    def failures(self) -> dict[int, Failure]:
-        """The first failure of each trial that has one; a trace that failed is none of these."""
-        found: dict[int, Failure] = {}
-        for record in self.records:
-            if isinstance(record.outcome, Failure) and record.phase != "trace":
-                found.setdefault(record.trial, record.outcome)
-        return found
-
-    @property
     def alive(self) -> list[int]:
         """The trials without a failure, eliminated ones included."""
-        failed = self.failures
-        return [trial for trial in range(len(self.configs)) if trial not in failed]
+        return [trial for trial in range(len(self.configs)) if trial not in self.failures]
+
+    @property
+    def runnable(self) -> list[int]:
+        """The trials that have run, and never failed: those that a block can measure."""
+        return [trial for trial in self.alive if self.calibration(trial) is not None]
 
     @property
     def candidates(self) -> list[int]:
@@ -75,40 +152,68 @@ class StudyLog:
     @property
     def racing(self) -> list[int]:
         """The trials that the next block measures: the candidates, and the baseline with them."""
-        baseline = [BASELINE] if BASELINE in self.alive else []
+        baseline = [BASELINE] if BASELINE not in self.failures else []
         return sorted({*self.candidates, *baseline})
+
+    def outcome(self, trial: int) -> str:
+        """What became of a trial: `completed`, `eliminated`, or the kind of its failure.
+
+        Who was never measured in a block is `eliminated` too: the budget went to others.
+        """
+        if failure := self.failures.get(trial):
+            return failure.failure
+        eliminated = trial in self.eliminated and trial != BASELINE
+        return "eliminated" if eliminated or not self.samples(trial) else "completed"
 
     def calibration(self, trial: int) -> Measurement | None:
         """The calibration of a trial, if it has one that worked."""
-        for record in self.records:
-            if record.trial == trial and record.phase == "calibration":
-                return record.outcome if isinstance(record.outcome, Measurement) else None
-        return None
+        found = self._worlds[trial].calibration
+        return found if isinstance(found, Measurement) else None
 
     def traced(self, trial: int) -> Measurement | Failure | None:
         """What came of tracing a trial, if that has been tried."""
-        for record in self.records:
-            if record.trial == trial and record.phase == "trace":
-                return record.outcome
-        return None
+        return self._worlds[trial].trace
+
+    @property
+    def traced_trials(self) -> int:
+        """The number of trials that have been traced, with or without success."""
+        return len(self._begun.get("trace", {}).get(TRACE_BLOCK, ()))
 
     def samples(self, trial: int) -> list[Measurement]:
         """The worlds that count as observations of a trial, in the order of their blocks."""
-        return [
-            record.outcome
-            for record in self.records
-            if record.trial == trial
-            and record.phase in ("race", "confirmation")
-            and isinstance(record.outcome, Measurement)
-        ]
+        return self._worlds[trial].samples
 
     def blocks(self, phase: Phase) -> int:
         """The number of blocks of a phase, an unfinished one included."""
-        return len({record.block for record in self.records if record.phase == phase})
+        return len(self._begun.get(phase, {}))
+
+    def last_block(self, phase: Phase) -> tuple[int, set[int]] | None:
+        """The number of a phase's last block and the trials measured in it; None if it has none."""
+        begun = self._begun.get(phase)
+        return max(begun.items()) if begun else None
+
+    @property
+    def next_block(self) -> int:
+        """The number of the next block to begin, of whichever phase."""
+        return max((max(begun) for begun in self._begun.values()), default=-1) + 1
 
     def matrix(self, *phases: Phase) -> FloatArray:
-        """log(objective), blocks x trials, of the phases' blocks; NaN where not measured."""
-        return log_matrix(self.records, self.plan.measuring.objective, len(self.configs), phases)
+        """log(objective) in the blocks of the phases, in order.
+
+        Returns:
+            Blocks x trials; NaN where nothing was measured. A block in which every world failed
+            has no row.
+        """
+        rows = {block: row for phase in phases for block, row in self._rows.get(phase, {}).items()}
+        if not rows:
+            return np.empty((0, len(self.configs)))
+        return np.array([rows[block] for block in sorted(rows)])
+
+    def pairs(self, challenger: int) -> FloatArray:
+        """log(objective) of the baseline and the challenger in the confirmation, pairs x 2."""
+        both = self.matrix("confirmation")[:, [BASELINE, challenger]]
+        whole: FloatArray = both[~np.isnan(both).any(axis=1)]
+        return whole
 
     def values(self, trial: int) -> list[float]:
         """The objective in each world of a trial, in the objective's unit."""
@@ -120,24 +225,9 @@ class StudyLog:
         values = self.values(trial)
         return math.exp(typical(np.log(values))) if values else None
 
-    def best_of(self, trials: Sequence[int]) -> int | None:
-        """The one of these trials with the best score in the race.
-
-        A single trial needs no race; None if there are several, and none was measured.
-        """
-        if len(trials) == 1:
-            return trials[0]
-        matrix = self.matrix("race")
-        measured = [trial for trial in trials if not np.isnan(matrix[:, trial]).all()]
-        return incumbent(matrix, measured) if measured else None
-
-    def near_best(self, trials: Sequence[int]) -> list[int]:
-        """Those of these trials whose score in the race is within epsilon of the best of them."""
-        matrix = self.matrix("race")
-        measured = [trial for trial in trials if not np.isnan(matrix[:, trial]).all()]
-        found = scores(matrix, measured) if measured else {}
-        least = min(found.values(), default=0.0)
-        return [trial for trial in measured if found[trial] <= least + self.rules.log_epsilon]
+    def leader(self) -> int | None:
+        """The candidate with the best score in the race so far; None if none was measured."""
+        return best_measured(self.matrix("race"), self.candidates)
 
     def log_cost(self) -> FloatArray:
         """log(CPU ms per step) of each trial, the median of its worlds; NaN without samples."""
@@ -162,11 +252,12 @@ class StudyLog:
         return total
 
     def world_s(self, trial: int) -> float:
-        """Seconds that a world of this trial takes, from those it has had."""
-        worlds = [measured.world_s for measured in self.samples(trial)]
-        if not worlds and (calibration := self.calibration(trial)):
-            worlds = [calibration.world_s]
-        return sum(worlds) / len(worlds) if worlds else 0.0
+        """Seconds that a world of this trial takes, from those it has had; 0 if it had none."""
+        worlds = self._worlds[trial]
+        if worlds.samples:
+            return worlds.samples_s / len(worlds.samples)
+        calibration = self.calibration(trial)
+        return 0.0 if calibration is None else calibration.world_s
 
     def metrics(self, trial: int) -> dict[str, float]:
         """The metrics that are known of a trial, by name."""

@@ -1,1 +1,1 @@
-"""Every private name of PyTorch that the tuner touches, checked before use."""
+"""Every private name of PyTorch that the tuner uses, checked before use."""

@@ -1,4 +1,4 @@
-"""The options of the RPC agent, and what the running one tells."""
+"""The options of the RPC agent, and what the running agent tells."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from torch.distributed.rpc import api
 def tensorpipe_options(
     transports: list[str] | None = None, channels: list[str] | None = None, **public: Any
 ) -> rpc.TensorPipeRpcBackendOptions:
-    """The options object with the transports and channels chosen, or left to PyTorch if None."""
+    """The options object with these transports and channels; PyTorch chooses where None."""
     return rpc.TensorPipeRpcBackendOptions(**public, _transports=transports, _channels=channels)
 
 

@@ -1,11 +1,11 @@
-"""What comes back from a call: values, exceptions, futures."""
+"""What a call returns: values, exceptions, futures."""
 
 from typing import Any
 
 import torch
 from torch.distributed.rpc import internal
 
-# Looked up here, for speed; `support` tells what is not there.
+# Looked up once, for speed; `support` reports what is missing.
 _RemoteException: Any = getattr(internal, "RemoteException", None)
 
 # How torch marks the error of a call that ran past its rpc_timeout.
@@ -13,7 +13,7 @@ RPC_TIMEOUT_MARK = "RPCErr:1:"
 
 
 def answer_of(error: Exception) -> Any:
-    """What PyTorch answers a call whose function raised this; it prints the traceback here, too."""
+    """PyTorch's answer to a call whose function raised this; also prints the traceback here."""
     run: Any = internal._run_function
     return run(internal.PythonUDF(_raise, (error,), {}))
 
@@ -23,27 +23,27 @@ def _raise(error: Exception) -> None:
 
 
 def error_of(answer: Any) -> str:
-    """The exception that an answer stands for, as one line; empty if it is a plain result."""
+    """The exception in an answer as one line; empty if the answer is a plain result."""
     if type(answer) is not _RemoteException:
         return ""
     return _remote_line(str(answer.msg)) or type(answer).__name__
 
 
 def error_line(error: BaseException) -> str:
-    """An exception in one line; one from a server as the server saw it, without its traceback."""
+    """An exception as one line; if a server raised it, the server's line without the traceback."""
     message = str(error).strip()
     first = message.split("\n")[0]
     return _remote_line(message) or f"{type(error).__name__}: {first}".removesuffix(": ")
 
 
 def _remote_line(message: str) -> str:
-    """What went wrong on a server, from what PyTorch sends of it; empty if it is no such text."""
+    """The server's error, from the text that PyTorch sends of it; empty for any other text."""
     where, _, what = message.partition("\n")
     return what.split("\n")[0] if "On WorkerInfo(" in where else ""
 
 
 def is_future(value: Any) -> bool:
-    """Whether this is a future, of Python's making or of C++'s."""
+    """Whether this is a future, made by Python or by C++."""
     return isinstance(value, torch._C.Future)
 
 

@@ -1,4 +1,4 @@
-"""The client's end of calls: hooks into `rpc.api`, and requests past them."""
+"""The client's end of calls: hooks into `rpc.api`, and requests that bypass them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -10,7 +10,7 @@ from torch.distributed.rpc import api, internal, rref_proxy
 from torch.distributed.rpc.constants import UNSET_RPC_TIMEOUT
 from torch.futures import Future
 
-# The last Python before C++, by what runs on the server.
+# The C++ functions that calls end in, with what then runs on the server.
 SENDERS = {
     "_invoke_rpc_python_udf": "python",
     "_invoke_remote_python_udf": "python",
@@ -19,7 +19,7 @@ SENDERS = {
     "_invoke_rpc_torchscript": "script",
     "_invoke_remote_torchscript": "script",
 }
-# Looked up here, for speed; `support` tells what is not there.
+# Looked up once, for speed; `support` reports what is missing.
 PY_RREF: Any = getattr(api, "PyRRef", None)
 _local_invoke: Any = getattr(rref_proxy, "_local_invoke", None)
 _local_invoke_async_execution: Any = getattr(rref_proxy, "_local_invoke_async_execution", None)
@@ -35,23 +35,23 @@ class CallTarget(NamedTuple):
     kind: str
     """`rpc_sync`, `rpc_async`, `rpc_remote` or `to_here`."""
     function: str
-    """As PyTorch's own profiling keys name it; a proxy's as `Class.method`; empty for to_here."""
+    """The name in PyTorch's profiles; `Class.method` for a proxy's call; empty for to_here."""
     server: str
     server_rank: int
     worker: Any = None
     """PyTorch's own WorkerInfo."""
     timeout_s: float = UNSET_RPC_TIMEOUT
-    """As it was given; known where `call_python` is asked for the call."""
+    """As it was given; known only for calls that go through `call_python`."""
 
 
 class ClientHooks(Protocol):
     """What a tracer does at the client's end of a call; see `hooked_client`."""
 
     is_issuing: bool
-    """Whether calls that begin now are to be seen; one that has begun is seen to its end."""
+    """Whether to record calls that begin now; calls that have begun are recorded to their end."""
 
     def counted(self, server: str, body: str, by: int) -> None:
-        """One more call (1) goes out; or one that was counted does not go out after all (-1)."""
+        """A call is about to be sent (1), or could not be sent after it was counted (-1)."""
 
     def call_python(
         self,
@@ -60,14 +60,14 @@ class ClientHooks(Protocol):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Future[Any]:
-        """An `rpc_sync` or `rpc_async` of a plain Python function: make it, and give its future."""
+        """Make an `rpc_sync` or `rpc_async` call of a plain Python function; returns its future."""
 
     def opened(
         self, target: CallTarget, inner: AbstractContextManager[Any]
     ) -> AbstractContextManager[Any]:
-        """Any other call begins. The context is left when it is issued, or has failed to be.
+        """Any other call begins. The context ends when the call is issued, or could not be.
 
-        Gives what `inner`, PyTorch's own profiling context, gives.
+        On entry it returns what `inner` does, which is PyTorch's own profiling context.
         """
 
     def wrapped(
@@ -77,36 +77,51 @@ class ClientHooks(Protocol):
         kwargs: dict[str, Any],
         method: str | None,
     ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-        """What is to be sent instead of the Python function of the call that was opened last.
+        """What to send in place of the Python function of the call that was opened last.
 
-        `method` is `Class.method` where a proxy calls.
+        `method` is `Class.method` if a proxy makes the call.
         """
 
     def issuing_to(self) -> str | None:
-        """The server of the call that was opened last on this thread; None if none was."""
+        """The server of the call that this thread is issuing; None if there is none."""
 
     def sent(self, body: str, future: Future[Any]) -> None:
-        """The call that was opened last on this thread is on its way.
+        """The call that this thread is issuing was sent.
 
-        `future` is complete once it is answered, or has failed.
+        `future` is complete once the call is answered or has failed.
         """
 
     def fetching(self, target: CallTarget, fetch: Callable[[], Any]) -> Any:
-        """An RRef's value is to be fetched from its owner: do it, and give the value."""
+        """Fetch an RRef's value from its owner, and return it."""
 
 
 @contextmanager
 def hooked_client(hooks: ClientHooks) -> Iterator[None]:
-    """Have each call that Python issues pass `hooks`, however the caller imported the API.
+    """Make each call that Python issues go through `hooks`, however the caller imported the API.
 
-    The hooks sit at names that `rpc.api` looks up anew in each call: what `rpc_sync` and
-    `rpc_async` share; and, for `remote` and for what does not run as plain Python, the profiling
-    context, the constructor of what is pickled, and the C++ functions that it all ends in.
+    The hooks replace names that `rpc.api` looks up in each call: the function that `rpc_sync` and
+    `rpc_async` share; and for `remote`, and for what does not run as plain Python, the profiling
+    context, the constructor of what is pickled, and the C++ functions that calls end in.
     """
+    senders = {
+        name: _hooked_sender(hooks, getattr(api, name), body) for name, body in SENDERS.items()
+    }
+    here = _replaced(
+        api,
+        _invoke_rpc=_hooked_invoke(hooks),
+        _enable_rpc_profiler=_hooked_profiling(hooks),
+        PythonUDF=_hooked_udf(hooks),
+        **senders,
+    )
+    with here, _replaced(PY_RREF, to_here=_hooked_to_here(hooks)):
+        yield
+
+
+def _hooked_invoke(hooks: ClientHooks) -> Callable[..., Any]:
+    """What `rpc_sync` and `rpc_async` share."""
     private: Any = api
-    invoke_rpc, udf = private._invoke_rpc, private.PythonUDF
-    profiling, to_here = private._enable_rpc_profiler, PY_RREF.to_here
-    # Most programs make few kinds of calls again and again.
+    invoke_rpc = private._invoke_rpc
+    # Most programs repeat few different calls.
     known: dict[tuple[Any, str, Any, float], CallTarget] = {}
 
     def invoke(
@@ -119,7 +134,7 @@ def hooked_client(hooks: ClientHooks) -> Iterator[None]:
             target = _python_target(to, func, mode, args, timeout)
             if type(func) is FunctionType and type(to) is str and not _is_proxy(func):
                 known[func, to, mode, timeout] = target
-        # The legacy profiler has to see what it is told to.
+        # The legacy profiler must see the call.
         legacy = _profiler_enabled() and private._get_should_profile()
         if legacy or not hooks.is_issuing:
             return invoke_rpc(to, func, mode, args, kwargs, timeout)
@@ -130,6 +145,14 @@ def hooked_client(hooks: ClientHooks) -> Iterator[None]:
             hooks.counted(target.server, "python", -1)
             raise
 
+    return invoke
+
+
+def _hooked_profiling(hooks: ClientHooks) -> Callable[..., Any]:
+    """The profiling context of a call."""
+    private: Any = api
+    profiling = private._enable_rpc_profiler
+
     def enable(
         should_profile: bool, qualified_name: str | None, func: Any, mode: Any, worker: Any
     ) -> AbstractContextManager[Any]:
@@ -139,25 +162,43 @@ def hooked_client(hooks: ClientHooks) -> Iterator[None]:
         name = qualified_name or _function_name(func)
         return hooks.opened(CallTarget(_KINDS[mode], name, worker.name, worker.id), inner)
 
+    return enable
+
+
+def _hooked_udf(hooks: ClientHooks) -> Callable[..., Any]:
+    """The constructor of what is pickled."""
+    private: Any = api
+    udf = private.PythonUDF
+
     def make_udf(func: Any, args: Any, kwargs: Any) -> Any:
         method = _method_of_proxy(args) if _is_proxy(func) else None
         return udf(*hooks.wrapped(func, args, kwargs, method))
 
-    def sending(send: Callable[..., Any], body: str) -> Callable[..., Any]:
-        def send_and_tell(*args: Any, **kwargs: Any) -> Any:
-            if (server := hooks.issuing_to()) is None:
-                return send(*args, **kwargs)
-            hooks.counted(server, body, 1)
-            try:
-                result = send(*args, **kwargs)
-            except BaseException:
-                hooks.counted(server, body, -1)
-                raise
-            future: Any = result._get_future() if isinstance(result, PY_RREF) else result
-            hooks.sent(body, future)
-            return result
+    return make_udf
 
-        return send_and_tell
+
+def _hooked_sender(hooks: ClientHooks, send: Callable[..., Any], body: str) -> Callable[..., Any]:
+    """A C++ function that calls end in; `body` is what then runs on the server."""
+
+    def send_and_tell(*args: Any, **kwargs: Any) -> Any:
+        if (server := hooks.issuing_to()) is None:
+            return send(*args, **kwargs)
+        hooks.counted(server, body, 1)
+        try:
+            result = send(*args, **kwargs)
+        except BaseException:
+            hooks.counted(server, body, -1)
+            raise
+        future: Any = result._get_future() if isinstance(result, PY_RREF) else result
+        hooks.sent(body, future)
+        return result
+
+    return send_and_tell
+
+
+def _hooked_to_here(hooks: ClientHooks) -> Callable[..., Any]:
+    """The fetch of an RRef's value."""
+    to_here = PY_RREF.to_here
 
     def fetch(rref: Any, *args: Any, **kwargs: Any) -> Any:
         if rref.is_owner() or not hooks.is_issuing:
@@ -167,18 +208,13 @@ def hooked_client(hooks: ClientHooks) -> Iterator[None]:
         target = CallTarget("to_here", "", owner.name, owner.id)
         return hooks.fetching(target, lambda: to_here(rref, *args, **kwargs))
 
-    senders = {name: sending(getattr(api, name), body) for name, body in SENDERS.items()}
-    here = _replaced(
-        api, _invoke_rpc=invoke, _enable_rpc_profiler=enable, PythonUDF=make_udf, **senders
-    )
-    with here, _replaced(PY_RREF, to_here=fetch):
-        yield
+    return fetch
 
 
 def send_python(target: CallTarget, request: object) -> Any:
-    """Send what is unpickled as a `python_request`, as `rpc_async` does; the future of its answer.
+    """Send an object that is unpickled as a `python_request`; returns the future of the answer.
 
-    Past the hooks: nothing else is told of the call.
+    It does what `rpc_async` does, but bypasses the hooks.
     """
     pickler: Any = api._default_pickler
     pickled, tensors = pickler.serialize(request)
@@ -186,7 +222,7 @@ def send_python(target: CallTarget, request: object) -> Any:
 
 
 def python_request(func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """What a server unpickles to run this function."""
+    """The object that a server runs, with this function in it."""
     return internal.PythonUDF(func, args, {})
 
 
@@ -199,7 +235,7 @@ def _python_target(to: Any, func: Any, mode: Any, args: Any, timeout: float) -> 
 
 
 def time_limit_s(target: CallTarget) -> float:
-    """After how long PyTorch fails a call, in seconds; 0 for never."""
+    """The seconds after which PyTorch fails a call; 0 for never."""
     private: Any = api
     unset = target.timeout_s == UNSET_RPC_TIMEOUT
     return float(private.get_rpc_timeout()) if unset else target.timeout_s
@@ -218,7 +254,7 @@ def _replaced(place: Any, **names: Any) -> Iterator[None]:
 
 
 def _is_plain_python(func: Any) -> bool:
-    """Whether this runs as Python on the server, and answers when it returns."""
+    """Whether this runs as Python on the server, and its return value is the answer."""
     return (
         callable(func)
         and not hasattr(func, "_wrapped_async_rpc_function")
@@ -228,7 +264,7 @@ def _is_plain_python(func: Any) -> bool:
 
 
 def _is_proxy(func: Any) -> bool:
-    """Whether this is what `rref.rpc_sync()` and its like send."""
+    """Whether this is what proxies such as `rref.rpc_sync()` send."""
     return func is _local_invoke or func is _local_invoke_async_execution
 
 
@@ -236,7 +272,7 @@ def _method_of_proxy(args: tuple[Any, ...]) -> str:
     """`Class.method`, from what a proxy sends."""
     rref, method = args[0], args[1]
     with suppress(Exception):
-        # The proxy has asked for the type already; the RRef keeps the answer.
+        # The proxy has already asked for the type, which the RRef keeps.
         return f"{rref._get_type(blocking=False).value().__qualname__}.{method}"
     return str(method)
 
@@ -244,5 +280,5 @@ def _method_of_proxy(args: tuple[Any, ...]) -> str:
 def _function_name(func: Any) -> str:
     if isinstance(func, torch.jit.ScriptFunction):
         return str(torch._jit_internal._qualified_name(func))
-    # PyTorch has no name for a callable object; its class does well.
+    # PyTorch has no name for a callable object: use its class.
     return str(getattr(func, "__qualname__", type(func).__qualname__))

@@ -1,4 +1,4 @@
-"""Kineto, which records operators."""
+"""Records operators with Kineto."""
 
 import os
 import tempfile
@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import torch
 
-# Kineto's complaint, at any level, when it first starts in another thread than the one that
-# imported torch. It records all the same.
+# Kineto prints this, at any log level, if it first starts in another thread than the one that
+# imported torch. It records nevertheless.
 _KINETO_THREAD_COMPLAINT = b"External init callback must run in same thread"
 
 
@@ -20,15 +20,15 @@ class RecordedOperator(NamedTuple):
     thread: int
     """The kernel's thread id."""
     start_ns: int
-    """Unix time, as `time.time_ns()` tells it."""
+    """Unix time, on the clock of `time.time_ns()`."""
     end_ns: int
     is_operator: bool
 
 
 class OperatorProfiler:
-    """Kineto over all threads of this process, whichever thread starts or stops it."""
+    """Records the operators of all threads of this process; any thread may start or stop it."""
 
-    # RecordScope in ATen: forward and backward functions, and TorchScript's.
+    # Values of ATen's RecordScope: forward and backward functions, and TorchScript functions.
     _OPERATORS = (0, 1)
     _SCRIPT = 2
 
@@ -36,7 +36,7 @@ class OperatorProfiler:
         if self._some_profiler_runs():
             raise RuntimeError("another profiler is running in this process")
         config = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
-        # Kineto tells the terminal about each start and stop, unless it is told not to.
+        # By default Kineto prints a line at each start and stop.
         os.environ.setdefault("KINETO_LOG_LEVEL", "99")
         self._profile = torch.autograd.profiler.profile(use_kineto=True, experimental_config=config)
         with _stderr_without(_KINETO_THREAD_COMPLAINT):
@@ -47,9 +47,9 @@ class OperatorProfiler:
         return bool(torch.autograd.profiler._is_profiler_enabled)
 
     def stop(self) -> tuple[list[RecordedOperator], bool]:
-        """What was recorded, in no order, and whether another profiler ended it early.
+        """The operators in no order, and whether another profiler ended the recording early.
 
-        Names that are equal are one object.
+        Equal names are one string object.
         """
         disturbed = not self._some_profiler_runs()
         self._profile.__exit__(None, None, None)  # type: ignore[no-untyped-call]
@@ -74,7 +74,7 @@ class OperatorProfiler:
 
 @contextmanager
 def _stderr_without(unwanted: bytes) -> Iterator[None]:
-    """Hold back what C++ writes to stderr meanwhile, and pass on all but the unwanted lines."""
+    """Hold back what C++ writes to stderr, and then pass on all but the unwanted lines."""
     try:
         terminal = os.dup(2)
     except OSError:  # this process has no stderr

@@ -1,4 +1,4 @@
-"""Whether this torch has what the tuner needs of it."""
+"""Checks that this torch has what the tuner needs."""
 
 import inspect
 
@@ -11,7 +11,7 @@ from tuner.torch_private.calls import PY_RREF, SENDERS
 
 
 def missing_support() -> list[str]:
-    """What this torch lacks, each as a sentence; empty when the tuner can work with it."""
+    """What this torch lacks, each as a sentence; empty if the tuner works with it."""
     if not dist.is_available() or not hasattr(rpc, "TensorPipeRpcBackendOptions"):
         return [f"torch {torch.__version__} is built without the TensorPipe RPC backend"]
     parameters = inspect.signature(rpc.TensorPipeRpcBackendOptions.__init__).parameters

@@ -1,1 +1,1 @@
-"""What happened inside a world: taking, reading and analysing traces of RPC calls."""
+"""Traces of RPC calls: what they are, recording, reading and writing, and analysing them."""

@@ -1,1 +1,1 @@
-"""Run it: launches worlds and measures them."""
+"""Run it: the launchers, which start worlds and measure them."""

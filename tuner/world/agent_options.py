@@ -1,23 +1,23 @@
-"""What the options object of `init_rpc` is given for settings."""
+"""The options of `init_rpc` that one process of a configuration gets."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from tuner.plan.knobs import DeviceMaps, Value
+from tuner.plan.knobs import KNOBS, Value
 
 
 def agent_options(values: Mapping[str, Value]) -> dict[str, Any]:
-    """The options by the knob's name, for the values that one process gets.
+    """What `tuner.torch_private.agent.tensorpipe_options` takes.
 
-    Knobs that are None or missing are left out: PyTorch's default holds.
+    Args:
+        values: One process's values, by knob. Where a value is None, or missing, PyTorch's default
+            holds.
+
+    Returns:
+        Each value by its knob's name, in the form that TensorPipeRpcBackendOptions takes.
     """
-    found: dict[str, Any] = {}
-    for name in ("num_worker_threads", "rpc_timeout", "transports", "channels", "devices"):
-        if (value := values.get(name)) is not None:
-            found[name] = list(value) if isinstance(value, tuple) else value
-    if isinstance(maps := values.get("device_maps"), DeviceMaps):
-        found["device_maps"] = {
-            callee: {f"cuda:{here}": f"cuda:{there}" for here, there in pairs}
-            for callee, pairs in maps.by_callee
-        }
-    return found
+    return {
+        name: knob.to_option(value)
+        for name, knob in KNOBS.items()
+        if knob.is_init_rpc_option and (value := values.get(name)) is not None
+    }

@@ -1,6 +1,5 @@
 """The machine and the software that a measurement holds for."""
 
-import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -8,9 +7,11 @@ from pathlib import Path
 import psutil
 from pydantic import BaseModel, ConfigDict
 
+from tuner.cpus import usable_cpus
+
 
 class Environment(BaseModel):
-    """What a study's numbers depend on, besides the plan."""
+    """What a study's numbers depend on beside its plan."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -18,13 +19,13 @@ class Environment(BaseModel):
     python: str
     cpu_model: str
     cpu_count: int
-    """CPUs this process may run on."""
+    """Logical CPUs that this process may use, by its affinity and its container's quota."""
     memory_gb: float
     kernel: str
 
     @classmethod
     def here(cls) -> "Environment":
-        """The environment of this process; reads torch's version without importing it."""
+        """The environment of this process; torch is not imported for it."""
         try:
             torch = version("torch")
         except PackageNotFoundError:
@@ -33,13 +34,13 @@ class Environment(BaseModel):
             torch=torch,
             python=platform.python_version(),
             cpu_model=_cpu_model(),
-            cpu_count=len(os.sched_getaffinity(0)),
+            cpu_count=usable_cpus(),
             memory_gb=round(psutil.virtual_memory().total / 2**30, 1),
             kernel=platform.release(),
         )
 
     def differences(self, other: "Environment") -> list[str]:
-        """What differs in a way that makes measurements incomparable, each as `name: a, b`."""
+        """The differences that make measurements incomparable, each as `name: ours, theirs`."""
         return [
             f"{name}: {ours}, {theirs}"
             for name in ("torch", "cpu_model", "cpu_count")

@@ -16,9 +16,12 @@ class TraceOrder:
     """A trace to take of a world."""
 
     path: Path
-    """Where it is written."""
+    """Where it is written; absolute, since a workload may leave its working folder."""
     operators: bool
     """Whether to record operators too, which costs more."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", self.path.absolute())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,26 +32,43 @@ class WorldOrder:
     config: Config
     seed: int
     steps: int | None
-    """Timed steps; None calibrates: as many as the timed part needs to last `timed_part_s`."""
+    """How many steps to time; None calibrates: as many as last `min_time_s`."""
     min_time_s: float
+    """The least that the timed steps last, where `steps` is None."""
     deadline_s: float
+    """A world that takes longer is ended, as a failure."""
     trace: TraceOrder | None = None
-    """Trace the steps, of which `steps` gives the number: a world to look into, not to time."""
+    """The trace to take of the steps, if any; `steps` must be given then."""
     failure_folder: Path | None = None
-    """Where what the ranks printed, and their stacks, go if the world fails."""
+    """Where to keep what the ranks printed, and their stacks, if the world fails; absolute."""
+
+    def __post_init__(self) -> None:
+        if self.failure_folder is not None:
+            object.__setattr__(self, "failure_folder", self.failure_folder.absolute())
 
 
 class Launcher(Protocol):
     """Launches worlds, one at a time; a context manager that leaves no rank behind."""
 
     def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
-        """The workload with its options filled in; UsageError lists what is wrong with it."""
+        """Import a workload and fill in its options.
+
+        Args:
+            reference: A shipped workload's name, `package.module:Class` or `file.py:Class`.
+            options: Values by option name; text is converted to the option's type.
+
+        Raises:
+            UsageError: It cannot be used as named or given; every problem is listed.
+            LauncherError: No workload can be described here.
+        """
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
-        """One world, from launch to gone.
+        """Run one world, until its last process is gone.
 
-        Whatever happens in the world becomes a Failure; LauncherError means that no world can
-        be launched here at all.
+        Whatever goes wrong in the world is returned as a Failure.
+
+        Raises:
+            LauncherError: No world can be launched here at all.
         """
 
     def __enter__(self) -> Self: ...

@@ -17,7 +17,7 @@ CallPart = Literal["transport", "queue", "on_cpu", "run_queue", "off_cpu", "serv
 
 
 def _printable(text: object) -> object:
-    """Text that every file takes: half a character, as in a broken file name, is written out."""
+    """Text for any file: half a character, as in a broken file name, is escaped."""
     return text.encode("utf-8", "backslashreplace").decode() if isinstance(text, str) else text
 
 
@@ -25,7 +25,7 @@ PrintableText = Annotated[str, BeforeValidator(_printable)]
 
 
 class RankUsage(BaseModel):
-    """What one process used: CPU over the timed part only, memory and threads at its end."""
+    """What one process used: CPU during the timed steps, memory and threads at its end."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -49,7 +49,7 @@ class Quantiles(BaseModel):
 
     @classmethod
     def of(cls, values_ms: Sequence[float]) -> Self | None:
-        """Of these values; None if there are none."""
+        """The quantiles of these values; None if there are none."""
         if not values_ms:
             return None
         if len(values_ms) == 1:
@@ -59,28 +59,29 @@ class Quantiles(BaseModel):
 
 
 class TraceNumbers(BaseModel):
-    """What a study keeps of a world's trace besides the file; None where the trace cannot tell."""
+    """What a study keeps of a world's trace beside its file; None where the trace cannot tell."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     rpc_cpu_total_ms: float | None
-    """CPU total of the calls that no other call contains, per step."""
+    """RPC CPU total per step, over the calls that no other call contains."""
     rpc_p99_ms: float | None
     """99th percentile of the latency of those calls."""
     parallelism_mean: float | None
-    """Calls served at once while any was, over all servers."""
+    """Calls being served, over all servers: the mean while any is."""
     parallelism_max: float | None
+    """The most calls being served at one time."""
     diagnosis: str
     """What limits the busiest server."""
     losses: tuple[str, ...] = ()
     call_ms: Quantiles | None = None
-    """Latency of those calls that ended."""
+    """Latency of those of the calls that ended."""
     call_parts_ms: dict[CallPart, float] = {}
-    """Where the time of such a call goes, on average: the parts add up to the latency."""
+    """Where the time of such a call goes, on average: the parts sum up to the latency."""
 
 
 class Measurement(BaseModel):
-    """One world that did its work: every step time of its timed part, and what that took."""
+    """One world that did its work: the times of its steps, and what they took."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -88,18 +89,18 @@ class Measurement(BaseModel):
     step_s: tuple[float, ...] = Field(min_length=1)
     """Seconds of each timed step, in order; warm-up steps are not among them."""
     wall_s: float
-    """Seconds of the timed part."""
+    """Seconds that all timed steps took together."""
     world_s: float
     """Seconds from the launch of the first process to the end of the last."""
     ranks: tuple[RankUsage, ...]
     tracing_overhead: float | None = None
-    """Traced over untraced step time; a world that has one was traced, and its times are not to be
-    compared with those of one that was not."""
+    """Traced step time over untraced step time; None if the world was not traced. The times of a
+    traced world must not be compared with those of an untraced one."""
     trace: TraceNumbers | None = None
 
     @property
     def cpu_s(self) -> float:
-        """CPU seconds of all ranks over the timed part."""
+        """CPU seconds of all ranks during the timed steps."""
         return sum(rank.cpu_s for rank in self.ranks)
 
     @property
@@ -109,7 +110,7 @@ class Measurement(BaseModel):
 
     @property
     def peak_rss_mb(self) -> float:
-        """Peak resident memory summed over the ranks; pages they share count once for each."""
+        """Peak resident memory, summed over the ranks; shared pages count once for each rank."""
         return sum(rank.peak_rss_mb for rank in self.ranks)
 
     @property
@@ -117,7 +118,7 @@ class Measurement(BaseModel):
         """CPU time of all ranks over the measured time, per step, in milliseconds."""
         return self.cpu_s / len(self.step_s) * 1e3
 
-    # Asked for again and again, by every look at all worlds of a study.
+    # Read again and again: by everything that looks at all worlds of a study.
     @cached_property
     def median_step_s(self) -> float:
         """The median step time, in seconds."""
@@ -132,7 +133,7 @@ class Measurement(BaseModel):
 
 
 class Failure(BaseModel):
-    """One world that did not: a measured fact about its settings."""
+    """One world that went wrong: a measured fact about its configuration."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,4 +1,4 @@
-"""Why a world failed: from what its ranks reported to one root cause."""
+"""Why a world failed: one root cause, from all that its ranks reported."""
 
 import signal
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ class RankRecord:
     name: str
     phase: str = "start"
     failure: dict[str, Any] | None = None
-    """Its own report of what it could not do."""
+    """What it reported that it could not do."""
     usage: dict[str, Any] = field(default_factory=dict)
     """Threads and peak memory, reported at the very end."""
     states: list[dict[str, Any]] = field(default_factory=list)
@@ -25,12 +25,12 @@ class RankRecord:
 
     @property
     def finished(self) -> bool:
-        """It has shut down in good order."""
+        """Whether it has shut down in good order."""
         return bool(self.usage)
 
     @property
     def failed(self) -> bool:
-        """It reported a failure, or is gone without having finished."""
+        """Whether it reported a failure, or is gone without having finished."""
         return self.failure is not None or (self.exit_code is not None and not self.finished)
 
     def take(self, message: dict[str, Any]) -> None:
@@ -52,9 +52,9 @@ class RankRecord:
 
 
 def starvation(records: Sequence[RankRecord]) -> RankRecord | None:
-    """A rank whose every worker thread waits for the answer to a call of its own.
+    """A rank that is deadlocked: each of its worker threads waits for the answer to a call.
 
-    Answers are delivered on the same pool of threads, so they can never come: this is a proof,
+    Answers are delivered by the same pool of threads, so they can never come. That is a proof,
     not a guess, once two probes in a row show it and no step was finished between them.
     """
     for record in records:
@@ -69,7 +69,7 @@ def starvation(records: Sequence[RankRecord]) -> RankRecord | None:
 
 
 def _all_wait(state: dict[str, Any]) -> bool:
-    """Every worker thread waits, and for calls: as many of this rank's calls are out."""
+    """Whether all worker threads wait, and at least as many of the rank's calls are out."""
     pool_size = state["pool_size"]
     return bool(pool_size) and min(state["waiting"], state["calling"] or 0) >= pool_size
 
@@ -77,10 +77,18 @@ def _all_wait(state: dict[str, Any]) -> bool:
 def root_cause(
     records: Sequence[RankRecord], *, deadline_s: float | None, world_s: float
 ) -> Failure:
-    """The failure with the smallest time stamp; deaths outrank reports, which they bring about."""
+    """The failure that came first.
+
+    Deaths come before reports: a rank whose peer is gone reports that.
+
+    Args:
+        records: One for each rank, in rank order.
+        deadline_s: The deadline, if that is what ended the world.
+        world_s: How long the world lasted.
+    """
     if (starved := starvation(records)) is not None:
         return _deadlock(starved, records, world_s)
-    # A rank that reports a failure stays alive, so a rank that is gone was not driven to it.
+    # A rank that reports a failure stays alive: a rank that is gone died of something else.
     if dead := [r for r in records if r.died_ns is not None and not r.finished and not r.failure]:
         return _death(min(dead, key=lambda record: record.died_ns or 0), world_s)
     if reported := [record for record in records if record.failure is not None]:

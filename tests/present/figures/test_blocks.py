@@ -59,7 +59,7 @@ def test_an_outlier_does_not_squash_the_rest(plan: StudyPlan) -> None:
     assert "2 outliers are drawn as arrows at the edge" in figure.caption
 
 
-def test_worlds_of_configs_that_failed_later_are_shown_and_counted_in_the_caption(
+def test_worlds_of_configs_that_failed_later_are_shown_and_counted(
     plan: StudyPlan,
 ) -> None:
     rows = (*ROWS, failed_later(5, threads(2), 1.0))

@@ -7,8 +7,7 @@ from itertools import product
 from matplotlib.figure import Figure
 
 from tests.plan.specs import for_all, threads
-from tests.present.grids import 
-from tests.present.results import (failed, failed_later, measured, study_result)
+from tests.present.results import failed, failed_later, measured, study_result
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.heat_map import Cell, draw_heat_map, heat_map, heat_map_figure
 from tuner.present.figures.importance import importance

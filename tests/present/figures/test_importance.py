@@ -8,8 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from tests.plan.specs import for_all, threads, workload_spec
-from tests.present.grids import 
-from tests.present.results import (ROWS, failed_later, study_result)
+from tests.present.results import ROWS, failed_later, study_result
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.importance import (

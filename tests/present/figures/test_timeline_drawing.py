@@ -21,7 +21,7 @@ from tuner.present.figures.timeline_drawing import (
     write_timeline_figure,
     write_timelines_figure,
 )
-from tuner.trace.model.schema import Trace
+from tuner.trace.model.trace import Trace
 
 
 def test_a_single_operator_without_length_can_be_drawn(tmp_path: Path) -> None:

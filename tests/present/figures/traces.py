@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from tests.trace.synthetic import Part, call, operator, simulate, trace
-from tuner.trace.model.document import TraceRank
-from tuner.trace.model.schema import Trace
+from tuner.trace.model.facts import TraceRank
+from tuner.trace.model.trace import Trace
 
 
 def stepped(steps: int, at_once: int = 4, threads: int = 2) -> Trace:

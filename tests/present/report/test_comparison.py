@@ -61,7 +61,7 @@ def test_only_what_differs_is_listed(here: StudyAnswer, there: StudyAnswer) -> N
     assert Comparison.of([here, here]).differences() == []
 
 
-def test_a_baseline_that_is_not_shared_is_no_reference(
+def test_a_baseline_not_in_all_studies_is_no_reference(
     here: StudyAnswer, there: StudyAnswer
 ) -> None:
     rows = (there.rows[0], replace(there.rows[2], trial=0))

@@ -29,7 +29,7 @@ def spans(of: list[Row]) -> Spans:
 
 
 def nested(of: list[Row]) -> list[Row]:
-    """Those rows that cross none that was kept before."""
+    """The rows, without those that cross an earlier one."""
     kept: list[Row] = []
     for group, start, end in of:
         crosses = any(
@@ -122,10 +122,10 @@ def test_codes_ascend_as_the_keys_do() -> None:
     assert np.argsort(codes).tolist() == [3, 2, 0, 1]
 
 
-def test_sums_go_to_their_codes() -> None:
+def test_values_are_summed_by_code() -> None:
     assert summed(np.array([2, 0, 2]), np.array([1, 5, 3]), 4).tolist() == [5.0, 0.0, 4.0, 0.0]
 
 
 @pytest.mark.parametrize("function", [united, lambda given: given.take(parents(given) < 0)])
-def test_no_spans_are_no_trouble(function: Callable[[Spans], Spans]) -> None:
+def test_no_spans_give_no_spans(function: Callable[[Spans], Spans]) -> None:
     assert len(function(spans([])).start) == 0

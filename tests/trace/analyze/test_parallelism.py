@@ -18,8 +18,8 @@ from tuner.trace.analyze.parallelism import (
     threads_at_work,
     window,
 )
-from tuner.trace.model.document import TraceRank
-from tuner.trace.model.schema import Trace
+from tuner.trace.model.facts import TraceRank
+from tuner.trace.model.trace import Trace
 
 
 def one(table: pd.DataFrame) -> dict[str, Any]:
@@ -42,7 +42,7 @@ class TestParallelism:
         assert row["efficiency"] == pytest.approx(1.0, abs=1e-4)
         assert (row["max"], row["calls"]) == (4, 8)
 
-    def test_the_window_is_the_measure(self) -> None:
+    def test_fractions_are_of_the_window(self) -> None:
         calls = [
             call(1, 0, 9, served_ms=(2, 6), thread=11),
             call(2, 0, 9, served_ms=(4, 8), thread=12),
@@ -54,7 +54,7 @@ class TestParallelism:
         assert row["efficiency"] == pytest.approx(8 / 6 / 4)
         assert row["max"] == 2
 
-    def test_calls_that_follow_each_other_at_once_are_one_at_a_time(self) -> None:
+    def test_calls_that_follow_each_other_do_not_overlap(self) -> None:
         calls = [call(i, 0, 9, served_ms=(i, i + 1), thread=11 + i % 2) for i in range(6)]
         row = one(parallelism(trace(calls)))
         assert (row["max"], row["mean_while_busy"]) == (1, 1.0)
@@ -65,7 +65,7 @@ class TestParallelism:
         assert (row["max"], row["mean_while_busy"]) == (1, 1.0)
         assert row["busy_fraction"] == pytest.approx(5 / 9)
 
-    def test_threads_that_are_not_known_are_taken_for_different_ones(self) -> None:
+    def test_unknown_threads_count_as_different_ones(self) -> None:
         calls = [call(i, 0, 9, served_ms=(1, 5), thread=None) for i in range(3)]
         assert one(parallelism(trace(calls)))["max"] == 3
 
@@ -91,7 +91,7 @@ class TestParallelism:
         assert table["threads"].tolist() == [4, pd.NA]
         assert table["efficiency"].isna().tolist() == [False, True]
 
-    def test_operators_nested_in_operators_are_no_more_work(self) -> None:
+    def test_nested_operators_count_once(self) -> None:
         served = [call(i, 0, 9, served_ms=(1, 8), thread=10 + i) for i in (1, 2)]
         operators = [
             operator("aten::rand", 2, 6, of=served[0], thread=11),
@@ -128,7 +128,7 @@ served_spans = st.lists(
 
 @settings(deadline=None)
 @given(served_spans, st.sampled_from(["calls", "operators"]))
-def test_every_number_is_what_counting_threads_moment_by_moment_gives(
+def test_every_number_agrees_with_counting_threads_at_every_moment(
     drawn: list[tuple[int, int, int]], source: Any
 ) -> None:
     calls = [
@@ -196,7 +196,7 @@ class TestThreadUse:
         assert table["busy_fraction"].tolist() == pytest.approx([0.1, 0.6])
         assert table["calls"].tolist() == [1, 2]
 
-    def test_an_idle_thread_that_the_trace_names_is_there(self) -> None:
+    def test_an_idle_thread_that_the_trace_names_has_a_row(self) -> None:
         named = ((5, "main"), (11, "RPC worker"), (12, "RPC worker"))
         processes = (TraceRank(rank=1, name="worker1", threads=named),)
         table = thread_use(trace([call(1, 0, 4, served_ms=(1, 3))], processes=processes))
@@ -219,7 +219,7 @@ class TestRemoteParallelism:
         ]
         assert remote_parallelism(trace(calls)) == (10 / 8, 2.0)
 
-    def test_operators_stand_in_where_no_serving_is_known(self) -> None:
+    def test_operators_count_where_no_servers_side_is_known(self) -> None:
         builtin = [call(i, 0, 10, function="add", body="builtin") for i in (1, 2)]
         operators = [
             operator("aten::add", 1, 3, of=builtin[0], thread=11),
@@ -229,12 +229,12 @@ class TestRemoteParallelism:
         served = call(3, 0, 10, served_ms=(5, 6))
         assert remote_parallelism(trace([*builtin, served], operators)) == (1.0, 1.0)
 
-    def test_it_is_unknown_where_nothing_is_known(self) -> None:
+    def test_it_is_unknown_without_servers_sides_and_operators(self) -> None:
         assert np.isnan(remote_parallelism(trace([call(1, 0, 10)]))).all()
 
 
 class TestWindow:
-    def test_it_is_the_trace_s_own(self) -> None:
+    def test_it_is_the_traces_own(self) -> None:
         assert window(trace([call(1, 2, 3)], window_ms=(1, 9))) == (ns(1), ns(9))
 
     @pytest.mark.parametrize("given", [(0, 0), (2.5, 3)])
@@ -243,7 +243,7 @@ class TestWindow:
         events = [operator("aten::mm", 1, 4, of=served)]
         assert window(trace([served], events, window_ms=given)) == (ns(1), ns(8))
 
-    def test_of_nothing(self) -> None:
+    def test_an_empty_trace_has_no_window(self) -> None:
         assert window(trace()) == (0, 0)
 
 

@@ -3,18 +3,19 @@ from typing import Any
 
 import pytest
 
-from tests.trace.golden_files import NATIVE, rows
+from tests.trace.golden_files import NATIVE, NATIVE_FORMAT_1, rows
 from tuner.errors import UsageError
+from tuner.trace.files.native_format import FORMAT
 from tuner.trace.files.native_reader import trace_of
-from tuner.trace.files.reading import read_trace
-from tuner.trace.model.document import FORMAT, TraceRank
+from tuner.trace.files.reader import read_trace
+from tuner.trace.model.facts import TraceRank
 
 GOLDEN: dict[str, Any] = json.loads(NATIVE.read_text())
 WORK = "rpc_async#work(caller -> server)"
 
 
 def document(*events: dict[str, Any], **facts: Any) -> bytes:
-    """The golden trace with other events, and other facts about itself."""
+    """The golden trace with these events and facts in place of its own."""
     return json.dumps(
         {
             "rpc_tuner": {**GOLDEN["rpc_tuner"], **facts},
@@ -24,14 +25,14 @@ def document(*events: dict[str, Any], **facts: Any) -> bytes:
 
 
 def changed(cat: str, ph: str, **changes: Any) -> list[dict[str, Any]]:
-    """The golden events, the first of that category and phase changed."""
+    """The golden events; the first one of this category and phase is changed."""
     events = [dict(event) for event in GOLDEN["traceEvents"]]
     event = next(each for each in events if (each.get("cat"), each["ph"]) == (cat, ph))
     event.update(changes)
     return events
 
 
-def test_calls_come_by_start_with_both_their_sides() -> None:
+def test_calls_are_sorted_by_start_and_have_both_sides() -> None:
     calls = read_trace(NATIVE).calls
     nested = 4294967297
     what = ("call_id", "kind", "body", "function", "status", "error", "parent_call", "link")
@@ -89,8 +90,8 @@ def test_facts_are_kept() -> None:
     assert trace.losses == ("One thread had no name.",)
 
 
-def test_nanoseconds_come_back_exactly() -> None:
-    """For more than a week of them, written as microseconds in a float."""
+def test_nanoseconds_are_exact() -> None:
+    """Microseconds in a float are exact to the nanosecond for more than a week."""
     for start_ns in (1, 999, 86_400_000_000_001, 691_200_123_456_789):
         events = changed("rpc", "b", ts=start_ns / 1e3)
         assert start_ns in list(trace_of(document(*events), "a").calls["start_ns"])
@@ -98,7 +99,7 @@ def test_nanoseconds_come_back_exactly() -> None:
     assert served["server_end_ns"] - served["server_start_ns"] == 1001
 
 
-def test_a_world_that_called_nothing_is_a_trace() -> None:
+def test_a_trace_without_calls_is_a_trace() -> None:
     (name, *_) = GOLDEN["traceEvents"]
     trace = trace_of(document(name), "a")
     assert trace.calls.empty
@@ -106,19 +107,38 @@ def test_a_world_that_called_nothing_is_a_trace() -> None:
     assert len(trace.ranks) == 2
 
 
-@pytest.mark.parametrize("version", [FORMAT + 1, 0])
-def test_another_format_is_refused(version: int) -> None:
+def test_a_file_of_format_1_is_read_in_full() -> None:
+    trace = read_trace(NATIVE_FORMAT_1)
+    assert trace.tracing_overhead == 1.25
+    assert (trace.steps, trace.losses) == (3, ("One thread had no name.",))
+    assert rows(trace.calls, "name", "start_ns", "end_ns", "server_start_ns", "cpu_ns") == [
+        (WORK, 1_500_500, 8_123_457, 2_000_000, 4_000_000)
+    ]
+    assert rows(trace.operators, "name", "call_name") == [("aten::mul", WORK)]
+
+
+def test_the_name_of_format_1_means_nothing_in_a_later_format() -> None:
+    assert trace_of(document(observer_effect=9.0), "a").tracing_overhead == 1.25
+
+
+def test_a_newer_format_is_refused_with_the_advice_to_upgrade() -> None:
     with pytest.raises(UsageError) as refused:
-        trace_of(document(format=version), "a.json")
+        trace_of(document(format=FORMAT + 1), "a.json")
     assert str(refused.value) == (
-        f"a.json: a trace of format {version}, and this version of rpc-tuner reads format {FORMAT}"
+        f"a.json: a newer rpc-tuner wrote it, in format {FORMAT + 1}; this one reads formats up "
+        f"to {FORMAT}: upgrade rpc-tuner"
     )
 
 
-def test_another_format_is_named_even_if_nothing_else_can_be_read() -> None:
+def test_a_newer_format_is_named_even_if_nothing_else_can_be_read() -> None:
     newer = b'{"rpc_tuner": {"format": 99, "ranks": "all"}, "traceEvents": {}}'
-    with pytest.raises(UsageError, match=r"^a\.json: a trace of format 99, and this version"):
+    with pytest.raises(UsageError, match=r"^a\.json: a newer rpc-tuner wrote it, in format 99;"):
         trace_of(newer, "a.json")
+
+
+def test_a_format_that_never_was_is_damage() -> None:
+    with pytest.raises(UsageError, match=r"^a\.json: damaged: there is no format 0$"):
+        trace_of(document(format=0), "a.json")
 
 
 DAMAGE = {
@@ -128,7 +148,7 @@ DAMAGE = {
         changed("rpc", "b", tid=None),
         "damaged: a call lacks its number, rank or thread",
     ),
-    "a call twice": (changed("rpc", "b", id=11), "damaged: call 11 is there more than once"),
+    "a call twice": (changed("rpc", "b", id=11), "damaged: call 11 is repeated"),
     "a call served twice": (
         changed("rpc_served", "X", args={"call": 11}),
         "damaged: call 11 is served twice",
@@ -156,14 +176,14 @@ def test_a_damaged_trace_is_refused(events: list[dict[str, Any]], problem: str) 
     assert str(refused.value) == f"a.json: {problem}"
 
 
-def test_a_served_call_whose_client_is_missing_is_left_out_and_said() -> None:
+def test_a_served_call_without_its_client_is_left_out_and_a_loss() -> None:
     events = [event for event in GOLDEN["traceEvents"] if event.get("id") != 11]
     trace = trace_of(document(*events), "a.json")
     assert len(trace.calls) == 2
     assert trace.losses[1:] == ("Left out of a.json: 1 served call without its client's side.",)
 
 
-def test_a_file_cut_before_the_end_of_a_call_has_it_unfinished() -> None:
+def test_a_call_whose_end_is_cut_off_is_unfinished() -> None:
     content = document()
     length = content.index(b'"ph": "e"')
     trace = trace_of(content[:length], "a.json")

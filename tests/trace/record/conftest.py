@@ -1,9 +1,9 @@
 import pytest
 
-from tests.trace.record.ran import Ran, run_program
+from tests.trace.record.program_run import ProgramRun, run_program
 
 
 @pytest.fixture(scope="session")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """One run of the program for all tests: to start three ranks takes a while."""
+def ran(tmp_path_factory: pytest.TempPathFactory) -> ProgramRun:
+    """One run of the program for all tests, since starting three ranks takes long."""
     return run_program(tmp_path_factory.mktemp("program"))

@@ -1,4 +1,4 @@
-"""Recordings made by hand: two ranks, and calls from the one to the other."""
+"""Recordings written by hand: ranks, and calls between them."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,11 +8,11 @@ from tuner.trace.record.recording import RankRecording
 
 RANKS = ("worker0", "worker1", "worker2")
 MAIN = 1000
-"""The process, and so the main thread, of rank 0; 1001 and 1002 those of the others."""
+"""The process id of rank 0, and so its main thread; those of rank 1 and 2 follow."""
 
 
 def client_span(number: int, *, client: int = 0, server: int = 1, **fields: Any) -> ClientSpan:
-    """A call of 100 ns to a Python function; each begins 1000 ns after the one before."""
+    """A call of 100 ns to a Python function; it begins at 1000 ns times its number."""
     start_ns = fields.get("start_ns", 1000 * number)
     span = ClientSpan(
         call_id=client * CALLS_PER_RANK + number,
@@ -33,7 +33,7 @@ def client_span(number: int, *, client: int = 0, server: int = 1, **fields: Any)
 
 
 def server_span(call: ClientSpan, **fields: Any) -> ServerSpan:
-    """The server's side of a call: from 20 ns after its begin to 80 ns after it."""
+    """The server's span of a call: from 20 ns to 80 ns after the call's start."""
     span = ServerSpan(call.call_id, 2001, call.start_ns + 20, call.start_ns + 80, 50, 5)
     return span._replace(**fields)
 
@@ -44,7 +44,7 @@ def operator(start_ns: int, end_ns: int, name: str = "aten::mul", **fields: Any)
 
 
 def recording(rank: int, **fields: Any) -> RankRecording:
-    """A process that did nothing, apart from the fields given; its own counts fit its spans."""
+    """A process that recorded nothing but these fields; by default its counts fit its spans."""
     empty = RankRecording(
         rank=rank,
         name=RANKS[rank],
@@ -76,7 +76,7 @@ def recording(rank: int, **fields: Any) -> RankRecording:
 
 
 def pair(*calls: ClientSpan, **server_fields: Any) -> list[RankRecording]:
-    """Both ranks' recordings of calls from worker0 to worker1, complete."""
+    """The complete recordings of both ranks, of calls from worker0 to worker1."""
     served = [server_span(call) for call in calls if call.has_server_span]
     return [
         recording(0, client_spans=list(calls)),

@@ -1,4 +1,4 @@
-"""Every kind of call, from every place: names, servers' sides, operators, parents."""
+"""Every kind of call, wherever it is made: names, server's sides, operators, parents."""
 
 from collections import Counter
 
@@ -6,24 +6,24 @@ import pytest
 import torch
 
 from tests.trace.record import served
-from tests.trace.record.ran import Ran
+from tests.trace.record.program_run import ProgramRun
 
 pytestmark = pytest.mark.world
 
 
-def test_results_are_the_same_with_and_without_a_profile(ran: Ran) -> None:
+def test_results_are_the_same_with_and_without_a_profile(ran: ProgramRun) -> None:
     traced, untraced = ran.facts["every_kind_of_call"]["results"]
     assert traced == untraced
     assert untraced["proxies"] == [6, 8, 11, 15]
 
 
-def test_a_script_module_comes_back_as_it_does_without_a_profile(ran: Ran) -> None:
+def test_a_script_module_comes_back_as_it_does_without_a_profile(ran: ProgramRun) -> None:
     facts = ran.facts["a_script_module_comes_back"]
     assert facts["refused"] == ["", ""]
     assert facts["found"] == [[3.0, 3.0], [3.0, 3.0]]
 
 
-def test_gradients_are_the_same_with_and_without_a_profile(ran: Ran) -> None:
+def test_gradients_are_the_same_with_and_without_a_profile(ran: ProgramRun) -> None:
     untraced, traced = ran.facts["gradients_through_rpc"]["found"]
     assert traced == untraced == [20.0] * 3
     assert ran.trace("gradients").names() == {
@@ -33,7 +33,7 @@ def test_gradients_are_the_same_with_and_without_a_profile(ran: Ran) -> None:
     }
 
 
-SCRIPTED = "__torch__.tests.trace.live.served.scripted"
+SCRIPTED = "__torch__.tests.trace.record.served.scripted"
 KINDS = {
     "rpc_sync#work(worker0 -> worker1)": 1,
     "rpc_async#work(worker0 -> worker1)": 5,
@@ -73,11 +73,11 @@ KINDS = {
 }
 
 
-def test_every_call_is_there_once_under_pytorchs_own_name(ran: Ran) -> None:
+def test_every_call_is_recorded_once_with_pytorchs_own_name(ran: ProgramRun) -> None:
     assert ran.trace("kinds").names() == KINDS
 
 
-def test_every_call_has_the_side_of_its_server_that_can_be_known(ran: Ran) -> None:
+def test_every_call_has_a_server_side_where_it_can_be_known(ran: ProgramRun) -> None:
     trace = ran.trace("kinds")
     assert trace.facts["losses"] == []
     links = {"python": "exact", "builtin": "inferred", "script": "inferred", "fetch": ""}
@@ -90,7 +90,7 @@ def test_every_call_has_the_side_of_its_server_that_can_be_known(ran: Ran) -> No
             assert [each.name for each in call.operators] == ["aten::mul", "aten::add"]
 
 
-def test_a_function_has_exactly_its_operators_in_every_call(ran: Ran) -> None:
+def test_a_function_has_exactly_its_operators_in_every_call(ran: ProgramRun) -> None:
     expected = served.operators_of(served.work, torch.ones(4))
     assert expected == {"aten::mul": 1, "aten::add": 1, "aten::relu": 1, "aten::clamp_min": 1}
     calls = [call for call in ran.trace("kinds").calls if "#work(" in call.name]
@@ -99,18 +99,18 @@ def test_a_function_has_exactly_its_operators_in_every_call(ran: Ran) -> None:
         assert Counter(each.name for each in call.operators) == expected
 
 
-def test_operators_that_no_call_ran_are_of_none(ran: Ran) -> None:
+def test_operators_that_no_call_ran_belong_to_none(ran: ProgramRun) -> None:
     trace = ran.trace("kinds")
     loose: dict[str, set[int]] = {}
     for each in trace.operators:
         if each.call is None:
             loose.setdefault(each.name, set()).add(each.rank)
-    assert loose["aten::empty"] == loose["aten::set_"] == {0, 1, 2}  # tensors come off the wire
+    assert loose["aten::empty"] == loose["aten::set_"] == {0, 1, 2}  # tensors are received
     assert loose["aten::mul"] == {0}  # the program's own, and what `then` ran
     assert loose["aten::add"] == {1}  # what `then` ran in `later`
 
 
-def test_calls_made_inside_served_functions_name_them(ran: Ran) -> None:
+def test_calls_made_inside_served_functions_name_them(ran: ProgramRun) -> None:
     trace = ran.trace("kinds")
     parents = {
         "rpc_sync#work(worker1 -> worker2)": trace.only("rpc_sync#nested(worker0 -> worker1)"),
@@ -128,7 +128,7 @@ def test_calls_made_inside_served_functions_name_them(ran: Ran) -> None:
             assert parent.server_start_ns <= call.start_ns <= parent.server_end_ns
 
 
-def test_the_future_of_an_async_function_is_done_after_it(ran: Ran) -> None:
+def test_the_future_of_an_async_function_is_done_after_it(ran: ProgramRun) -> None:
     trace = ran.trace("kinds")
     asynchronous = [
         call for call in trace.calls if any(mark in call.name for mark in ("later", "add_later"))
@@ -144,21 +144,21 @@ def test_the_future_of_an_async_function_is_done_after_it(ran: Ran) -> None:
             assert call.served_ns < call.done_ns - call.server_end_ns
             assert call.latency_ns >= 50_000_000
         if "add_later" not in call.name:
-            # A future that was complete already is so within the function's time.
+            # The future of add_later is complete before the function returns.
             assert call.server_end_ns <= call.done_ns
 
 
-def test_the_profile_can_be_read_in_every_way(ran: Ran) -> None:
+def test_the_profile_can_be_read_in_every_way(ran: ProgramRun) -> None:
     facts = ran.facts["every_kind_of_call"]
     trace = ran.trace("kinds")
     assert (facts["calls"], facts["operators"]) == (len(trace.calls), len(trace.operators))
     assert {name: refused for name, refused in facts["refused"].items() if any(refused)} == {}
 
 
-# Who calls, and from where.
+# Calls of other ranks and threads.
 
 
-def test_calls_that_other_ranks_make_by_themselves(ran: Ran) -> None:
+def test_calls_that_other_ranks_make_by_themselves(ran: ProgramRun) -> None:
     trace, mains = ran.trace("others"), ran.facts["calls_of_other_ranks"]["mains"]
     for client, server in (("worker1", "worker0"), ("worker1", "worker2"), ("worker2", "worker1")):
         calls = trace.named(f"rpc_async#work({client} -> {server})")
@@ -169,14 +169,14 @@ def test_calls_that_other_ranks_make_by_themselves(ran: Ran) -> None:
             assert len(call.operators) == 4
 
 
-def test_calls_from_other_threads_tell_which(ran: Ran) -> None:
+def test_calls_from_other_threads_name_their_thread(ran: ProgramRun) -> None:
     threads = ran.facts["calls_of_other_ranks"]["threads"]
     assert len(set(threads.values())) == 4
     calls = ran.trace("others").named("rpc_sync#scale(worker0 -> worker2)")
     assert Counter(call.client_thread for call in calls) == dict.fromkeys(threads.values(), 3)
 
 
-def test_served_functions_agree_on_where_and_when_they_ran(ran: Ran) -> None:
+def test_served_functions_agree_on_where_and_when_they_ran(ran: ProgramRun) -> None:
     trace, told = ran.trace("places"), ran.facts["places_of_calls"]["where"]
     assert len(trace.calls) == len(told) == 15
     ranks = {rank["rank"]: rank for rank in trace.facts["ranks"]}

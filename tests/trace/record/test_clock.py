@@ -15,7 +15,7 @@ def sample(at: int, there: int, working: int, back: int, offset: int) -> ClockSa
 
 
 def samples(offset: int) -> st.SearchStrategy[list[ClockSample]]:
-    """Calls one after another, with any delays."""
+    """Calls one after another with arbitrary delays."""
 
     def one_after_another(waits: list[tuple[int, int, int]]) -> list[ClockSample]:
         at, found = NOW, []
@@ -37,7 +37,7 @@ def test_the_bounds_contain_the_true_offset_whatever_the_delays(
     assert low <= offset <= high
     fastest = min((each.answered_ns - each.sent_ns) - (each.ended_ns - each.begun_ns)
                   for each in found)  # fmt: skip
-    assert high - low <= fastest  # no wider than the quickest call there and back
+    assert high - low <= fastest  # no wider than the quickest round trip
 
 
 @given(st.data(), offsets)
@@ -46,7 +46,7 @@ def test_the_true_offset_is_within_the_error(data: st.DataObject, offset: int) -
     clock = clock_offset(before, after)
     assert abs(clock.offset_ns - offset) <= clock.error_ns
     limits = [*offset_bounds(before), *offset_bounds(after)]
-    assert clock.error_ns <= (max(limits) - min(limits) + 1) // 2  # and no wider than it must be
+    assert clock.error_ns <= (max(limits) - min(limits) + 1) // 2  # and is no larger than necessary
 
 
 @given(st.data(), offsets, st.integers(-(10**9), 10**9))
@@ -59,16 +59,16 @@ def test_clocks_that_drifted_are_bounded_at_both_ends(
     assert abs(clock.offset_ns - (offset + drift)) <= clock.error_ns
 
 
-def test_the_bound_is_half_of_the_way_there_and_back() -> None:
+def test_the_error_is_half_of_the_shortest_round_trip() -> None:
     found = clock_offset(
         [sample(NOW, 300, 50, 100, 5000), sample(NOW + 10**6, 100, 0, 300, 5000)],
         [sample(NOW + 10**9, 100, 0, 100, 5000)],
     )
-    # At most 300 and at most 100 ahead of it, at least 100 and at least 300 behind.
+    # The samples allow at most 300 and 100 ns more than 5000, and at most 100 and 300 ns less.
     assert found == (5000, 100)
 
 
-def test_the_quickest_calls_of_both_ways_decide() -> None:
+def test_the_quickest_request_and_the_quickest_answer_decide() -> None:
     slow_there = sample(NOW, 900, 0, 20, -700)
     slow_back = sample(NOW + 2000, 30, 0, 900, -700)
     assert offset_bounds([slow_there, slow_back]) == (-720, -670)

@@ -1,23 +1,23 @@
-"""What holds for every trace that the program has written."""
+"""What holds for every trace that the program wrote."""
 
 from itertools import pairwise
 
 import pytest
 
-from tests.trace.record.perfetto_rules import broken_rules
-from tests.trace.record.ran import TRACES, Ran
+from tests.trace.perfetto_rules import broken_rules
+from tests.trace.record.program_run import TRACES, ProgramRun
 from tests.trace.record.tools import NAMES, THREADS
 
 pytestmark = pytest.mark.world
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_perfetto_has_nothing_to_complain_of(ran: Ran, name: str) -> None:
+def test_the_trace_follows_perfettos_rules(ran: ProgramRun, name: str) -> None:
     assert broken_rules(ran.trace(name).document) == []
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_the_reader_gives_what_the_file_holds(ran: Ran, name: str) -> None:
+def test_the_reader_returns_what_the_file_holds(ran: ProgramRun, name: str) -> None:
     trace, file = ran.frames(name), ran.trace(name)
     assert trace.calls["name"].astype("str").tolist() == [call.name for call in file.calls]
     assert trace.calls["start_ns"].tolist() == [call.start_ns for call in file.calls]
@@ -33,15 +33,15 @@ def test_the_reader_gives_what_the_file_holds(ran: Ran, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_every_call_that_ended_says_when(ran: Ran, name: str) -> None:
+def test_every_call_that_ended_says_when(ran: ProgramRun, name: str) -> None:
     for call in ran.trace(name).calls:
         assert (call.end_ns is None) == (call.status == "unfinished"), call
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_times_come_in_their_order(ran: Ran, name: str) -> None:
+def test_times_come_in_their_order(ran: ProgramRun, name: str) -> None:
     trace = ran.trace(name)
-    # Where the clocks differ, so may the order by as much.
+    # Times on different clocks may be wrong by this.
     error_ns = trace.facts["clock_error_ns"]
     for call in trace.calls:
         assert call.start_ns <= call.issued_ns
@@ -60,7 +60,7 @@ def test_times_come_in_their_order(ran: Ran, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_the_parts_of_serving_fit_into_its_time(ran: Ran, name: str) -> None:
+def test_the_parts_of_serving_fit_into_its_time(ran: ProgramRun, name: str) -> None:
     for call in ran.trace(name).calls:
         if call.body != "python" or call.server_end_ns is None:
             assert (call.cpu_ns, call.run_queue_ns) == (None, None)
@@ -68,12 +68,12 @@ def test_the_parts_of_serving_fit_into_its_time(ran: Ran, name: str) -> None:
         assert call.cpu_ns is not None
         assert call.run_queue_ns is not None
         assert 0 < call.cpu_ns <= call.served_ns
-        # The clocks are not read in one moment, and the thread may lose its core in between.
+        # The clocks are read one after another, and the thread may lose its CPU in between.
         assert 0 <= call.run_queue_ns <= call.served_ns - call.cpu_ns + 5_000_000
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_operators_lie_in_their_calls(ran: Ran, name: str) -> None:
+def test_operators_lie_in_their_calls(ran: ProgramRun, name: str) -> None:
     for call in ran.trace(name).calls:
         for each in call.operators:
             assert (each.rank, each.thread) == (call.server_rank, call.server_thread)
@@ -84,7 +84,7 @@ def test_operators_lie_in_their_calls(ran: Ran, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_a_thread_serves_one_call_at_a_time(ran: Ran, name: str) -> None:
+def test_a_thread_serves_one_call_at_a_time(ran: ProgramRun, name: str) -> None:
     busy: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for call in ran.trace(name).calls:
         if call.server_start_ns is not None and call.server_end_ns is not None:
@@ -97,7 +97,7 @@ def test_a_thread_serves_one_call_at_a_time(ran: Ran, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_the_ranks_are_described(ran: Ran, name: str) -> None:
+def test_the_ranks_are_described(ran: ProgramRun, name: str) -> None:
     ranks = ran.trace(name).facts["ranks"]
     assert [rank["name"] for rank in ranks] == list(NAMES)
     assert [rank["num_worker_threads"] for rank in ranks] == [THREADS] * 3

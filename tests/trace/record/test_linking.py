@@ -34,11 +34,11 @@ def names(links: Links, operators: Sequence[OperatorSpan], call: int) -> list[st
 # Operators inside Python functions.
 
 
-def test_an_operator_belongs_to_the_function_that_ran_on_its_thread_then() -> None:
+def test_an_operator_belongs_to_the_function_that_ran_on_its_thread_at_that_time() -> None:
     operators = [
         operator(20, 30),  # before any call
         operator(50, 60),
-        operator(50, 60, thread=2002),  # meanwhile, on another thread
+        operator(50, 60, thread=2002),  # at that time, on another thread
         operator(100, 110),  # as the first call ends
         operator(120, 130),
     ]
@@ -46,13 +46,13 @@ def test_an_operator_belongs_to_the_function_that_ran_on_its_thread_then() -> No
     assert link(operators, calls, [], MAIN).call_of == [None, 7, 9, None, 8]
 
 
-def test_the_order_in_which_spans_and_operators_come_does_not_matter() -> None:
+def test_the_order_of_spans_and_operators_does_not_matter() -> None:
     operators = [operator(150, 160), operator(50, 60), operator(250, 260)]
     calls = [served(3, 2001, 240, 270), served(1, 2001, 40, 70), served(2, 2001, 140, 170)]
     assert link(operators, calls, [], MAIN).call_of == [2, 1, 3]
 
 
-def test_a_function_that_never_left_its_thread_has_all_that_follows() -> None:
+def test_a_function_without_an_end_has_all_later_operators_of_its_thread() -> None:
     links = link([operator(50, 60), operator(9000, 9010)], [served(7, 2001, 40, None)], [], MAIN)
     assert links.call_of == [7, 7]
 
@@ -82,7 +82,7 @@ def served_threads(draw: st.DrawFn) -> list[ServerSpan]:
         max_size=12,
     ),
 )
-def test_operators_inside_functions_as_a_search_of_all_spans_finds_them(
+def test_linking_agrees_with_a_search_of_all_spans(
     spans: list[ServerSpan], operators: list[OperatorSpan]
 ) -> None:
     def owner(each: OperatorSpan) -> int | None:
@@ -109,7 +109,7 @@ def test_a_builtin_is_served_by_the_operator_of_its_name_and_what_is_inside() ->
         operator(30, 80, ADD),
         operator(40, 50, "aten::to"),
         operator(42, 48, "aten::copy_"),
-        operator(80, 85, "aten::set_"),  # right after it: of nobody
+        operator(80, 85, "aten::set_"),  # right after it: of no call
     ]
     links = link(operators, [], [builtin(5, 10, 100)], MAIN)
     assert names(links, operators, 5) == [ADD, "aten::to", "aten::copy_"]
@@ -138,37 +138,37 @@ def test_torchscript_is_known_by_the_last_part_of_its_name() -> None:
     assert list(links.inferred) == [5]
 
 
-def test_what_python_ran_serves_no_builtin() -> None:
+def test_an_operator_of_a_python_function_serves_no_builtin() -> None:
     links = link([operator(50, 60, ADD)], [served(1, 2001, 40, 70)], [builtin(5, 10, 100)], MAIN)
     assert links.call_of == [1]
     assert links.inferred == {}
 
 
-def test_the_main_thread_serves_nobody() -> None:
+def test_the_main_thread_serves_no_calls() -> None:
     links = link([operator(50, 60, ADD, thread=MAIN)], [], [builtin(5, 10, 100)], MAIN)
     assert links.call_of == [None]
     assert links.inferred == {}
 
 
-def test_the_times_have_to_allow_it() -> None:
+def test_the_call_must_be_under_way_throughout_the_operator() -> None:
     calls = [builtin(5, 55, 200), builtin(6, 10, 79), builtin(7, 90, 200)]
     links = link([operator(50, 80, ADD)], [], calls, MAIN)
     assert links.call_of == [None]
 
 
-def test_the_times_may_just_allow_it() -> None:
+def test_a_call_exactly_as_long_as_the_operator_fits() -> None:
     assert link([operator(50, 80, ADD)], [], [builtin(5, 50, 80)], MAIN).call_of == [5]
 
 
-def test_a_call_without_an_end_may_have_run_at_any_time() -> None:
+def test_a_call_without_an_end_fits_any_later_operator() -> None:
     assert link([operator(50, 80, ADD)], [], [builtin(5, 10, None)], MAIN).call_of == [5]
 
 
-def test_a_name_that_does_not_fit_is_of_nobody() -> None:
+def test_an_operator_of_another_name_is_of_no_call() -> None:
     assert link([operator(50, 80, MM)], [], [builtin(5, 10, 100)], MAIN).call_of == [None]
 
 
-def test_python_calls_and_fetches_wait_for_no_operator() -> None:
+def test_python_calls_and_fetches_get_no_operator_by_name() -> None:
     calls = [builtin(5, 10, 100)._replace(body=body) for body in ("python", "fetch")]
     assert link([operator(50, 80, ADD)], [], calls, MAIN).call_of == [None]
 
@@ -180,14 +180,14 @@ def test_the_call_that_ends_first_gets_the_first_operator() -> None:
 
 
 def test_a_short_call_beside_a_long_one_keeps_its_operator() -> None:
-    # The long one begins first; the short one's answer is back before the long one's is ready.
+    # The long call's operator begins first; the short call ends before that operator does.
     operators = [operator(10, 100, MM), operator(20, 30, MM, thread=2002)]
     links = link(operators, [], [builtin(5, 0, 110, MM), builtin(6, 0, 50, MM)], MAIN)
     assert links.call_of == [5, 6]
 
 
 def most_pairs(allowed: list[set[int]]) -> int:
-    """The size of a largest matching; `allowed` has the partners of each (augmenting paths)."""
+    """The size of a largest matching, by augmenting paths; `allowed` has the partners of each."""
     taken_by: dict[int, int] = {}
 
     def place(one: int, tried: set[int]) -> bool:
@@ -203,7 +203,7 @@ def most_pairs(allowed: list[set[int]]) -> int:
 
 @st.composite
 def slots(draw: st.DrawFn) -> list[OperatorSpan]:
-    """Outermost operators of two names on three threads, none of which overlap on a thread."""
+    """Outermost operators of two names on three threads; on one thread none overlap."""
     found = []
     for thread in range(2001, 2004):
         edges = sorted(draw(st.lists(st.integers(0, 40), max_size=6, unique=True)))
@@ -215,7 +215,7 @@ def slots(draw: st.DrawFn) -> list[OperatorSpan]:
 
 @st.composite
 def waiting_calls(draw: st.DrawFn, around: Sequence[OperatorSpan]) -> list[ClientSpan]:
-    """Calls of any times, and for most of the operators one that may have run it."""
+    """Calls at arbitrary times, and for most operators a call that may have run it."""
     found = []
     for number in range(draw(st.integers(0, 3))):
         start_ns = draw(st.integers(0, 40))
@@ -241,7 +241,7 @@ def fits(slot: OperatorSpan, call: ClientSpan) -> bool:
 
 
 @given(slots_and_calls)
-def test_each_slot_has_one_call_at_most_and_as_many_have_one_as_can(
+def test_as_many_slots_as_possible_have_a_call_and_none_has_two(
     drawn: tuple[list[OperatorSpan], list[ClientSpan]],
 ) -> None:
     operators, calls = drawn
@@ -253,7 +253,7 @@ def test_each_slot_has_one_call_at_most_and_as_many_have_one_as_can(
         if call is not None
     ]
     assert all(fits(slot, call) for slot, call in linked)
-    assert len({call.call_id for _, call in linked}) == len(linked)  # none has two slots
+    assert len({call.call_id for _, call in linked}) == len(linked)  # no call has two slots
     assert links.inferred == {
         call.call_id: ServerSpan(call.call_id, slot.thread, slot.start_ns, slot.end_ns, None, None)
         for slot, call in linked

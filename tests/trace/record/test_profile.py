@@ -1,4 +1,4 @@
-"""`profile` itself: where it begins and ends, what it refuses, and that it leaves nothing."""
+"""`profile` itself: where it begins and ends, what it refuses, and that it leaves no trace."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.trace.record.program import SCENARIOS
-from tests.trace.record.ran import ROOT, Ran
+from tests.trace.record.program_run import ROOT, ProgramRun
 from tests.trace.record.tools import NAMES
 from tuner.errors import TraceError
 from tuner.trace.record.profile import profile
@@ -15,23 +15,23 @@ pytestmark = pytest.mark.world
 
 
 @pytest.mark.parametrize("scenario", [*(each.__name__ for each in SCENARIOS), "the_end_of_rpc"])
-def test_the_program_runs_and_nothing_of_a_trace_stays(ran: Ran, scenario: str) -> None:
+def test_the_program_runs_and_tracing_leaves_nothing_behind(ran: ProgramRun, scenario: str) -> None:
     facts = ran.facts[scenario]
-    assert "died" not in facts, facts["died"]
+    assert "error" not in facts, facts["error"]
     assert [left for left in facts["left"].values() if left] == []
 
 
 # Calls at the edges of a profile.
 
 
-def test_a_call_from_before_the_block_is_not_in_it(ran: Ran) -> None:
+def test_a_call_from_before_the_block_is_not_recorded(ran: ProgramRun) -> None:
     trace = ran.trace("edges")
     assert not trace.named("rpc_async#nap_then_call(worker0 -> worker1)")
-    # What it calls inside the block is; the trace knows nothing of what served it.
+    # The call that it makes inside the block is recorded, but without a parent.
     assert trace.only("rpc_sync#where(worker1 -> worker2)").parent is None
 
 
-def test_a_call_that_ends_soon_after_the_block_is_whole(ran: Ran) -> None:
+def test_a_call_that_ends_soon_after_the_block_is_whole(ran: ProgramRun) -> None:
     trace = ran.trace("edges")
     call = trace.only("rpc_async#nap(worker0 -> worker1)")
     assert (call.status, call.link) == ("ok", "exact")
@@ -40,7 +40,7 @@ def test_a_call_that_ends_soon_after_the_block_is_whole(ran: Ran) -> None:
     assert trace.facts["losses"] == []
 
 
-def test_a_call_that_does_not_end_in_time_is_a_loss_and_no_error(ran: Ran) -> None:
+def test_a_call_that_does_not_end_in_time_is_a_loss_and_no_error(ran: ProgramRun) -> None:
     trace = ran.trace("unfinished")
     call = trace.only("rpc_async#nap(worker0 -> worker1)")
     assert (call.status, call.end_ns) == ("unfinished", None)
@@ -48,12 +48,12 @@ def test_a_call_that_does_not_end_in_time_is_a_loss_and_no_error(ran: Ran) -> No
     assert call.server_end_ns is None
     assert trace.only("rpc_async#scale(worker0 -> worker1)").status == "ok"
     assert trace.facts["losses"] == [
-        "1 calls of worker0 had no answer when the trace ended",
-        "1 calls were still being served by worker1 as it ended",
+        "1 call of worker0 had no answer when the trace ended",
+        "worker1 was still serving 1 call when the trace ended",
     ]
 
 
-def test_an_answer_of_an_earlier_profile_ends_no_call_of_this_one(ran: Ran) -> None:
+def test_an_answer_of_an_earlier_profile_ends_no_call_of_this_one(ran: ProgramRun) -> None:
     trace = ran.trace("after")
     assert trace.names() == {
         "rpc_async#nap(worker0 -> worker1)": 1,
@@ -64,41 +64,41 @@ def test_an_answer_of_an_earlier_profile_ends_no_call_of_this_one(ran: Ran) -> N
     assert call.latency_ns >= call.served_ns
 
 
-def test_each_profile_has_its_own_calls(ran: Ran) -> None:
+def test_each_profile_has_its_own_calls(ran: ProgramRun) -> None:
     assert ran.trace("again").names() == {"rpc_sync#scale(worker0 -> worker1)": 1}
 
 
-def test_a_profile_in_a_profile_is_refused_and_does_no_harm(ran: Ran) -> None:
+def test_a_profile_in_a_profile_is_refused_and_does_no_harm(ran: ProgramRun) -> None:
     facts = ran.facts["profiles_in_profiles"]
     for refused in (facts["inner"], facts["elsewhere"]):
-        assert "being traced already" in refused[1]
+        assert "already being traced" in refused[1]
     assert facts["inner"][0] == "TraceError"
     assert facts["outer"] == ["", ""]
     assert len(ran.trace("outer").named("rpc_sync#scale(worker0 -> worker1)")) == 3
 
 
-def test_in_a_pause_nothing_is_recorded_and_no_hook_is_left(ran: Ran) -> None:
+def test_in_a_pause_nothing_is_recorded_and_no_hook_is_left(ran: ProgramRun) -> None:
     facts = ran.facts["a_pause"]
     left = {each for rank in facts["paused"].values() for each in rank}
-    # The files that tell of its threads stay open: they do nothing.
+    # Files about its threads stay open, which costs nothing.
     assert [each for each in left if not each.startswith("open: ")] == []
     assert facts["issued"] == [["nested", "nested", "scale", "scale"], ["work", "work"], []]
     assert facts["served"] == [0, 4, 2]
-    assert facts["operators"] == [0, 0, 1]  # those before the pause are lost
+    assert facts["operators"] == [0, 0, 1]  # operators before the pause are lost
 
 
-def test_what_ends_the_block_is_what_the_person_sees(ran: Ran) -> None:
+def test_the_user_sees_the_error_that_ended_the_block(ran: ProgramRun) -> None:
     facts = ran.facts["blocks_that_raise"]
-    assert facts["raised"] == ["LookupError", "of the person's own"]
+    assert facts["raised"] == ["LookupError", "of the user's own"]
     assert facts["calls"] == 1
 
 
-def test_a_profile_is_read_after_its_block(ran: Ran) -> None:
+def test_a_profile_is_read_after_its_block(ran: ProgramRun) -> None:
     kind, message = ran.facts["blocks_that_raise"]["unread"]
-    assert (kind, message) == ("TraceError", "the profile is read once its with block has ended")
+    assert (kind, message) == ("TraceError", "read the profile after its with block has ended")
 
 
-def test_profiles_that_begin_and_end_amid_calls_are_complete(ran: Ran) -> None:
+def test_profiles_that_begin_and_end_during_calls_are_complete(ran: ProgramRun) -> None:
     assert ran.facts["hammered"]["problems"] == []
     assert ran.trace("hammered").calls
 
@@ -108,35 +108,35 @@ def test_a_profile_before_init_rpc_is_refused() -> None:
         profile()
 
 
-def test_a_rank_without_the_package_is_named_and_nobody_is_traced(ran: Ran) -> None:
-    facts = ran.facts["before_the_tuner_is_there"]
+def test_a_rank_without_the_package_is_named_and_no_rank_is_traced(ran: ProgramRun) -> None:
+    facts = ran.facts["a_rank_without_the_package"]
     assert facts["imported"] == {name: [] for name in NAMES}
     kind, message = facts["refused"]
     assert kind == "TraceError"
     assert message.endswith("worker2: rpc-tuner is not installed there")
 
 
-def test_rpc_that_ends_in_the_block_is_told(ran: Ran) -> None:
+def test_rpc_that_ends_in_the_block_is_an_error(ran: ProgramRun) -> None:
     kind, message = ran.facts["the_end_of_rpc"]["refused"]
     assert kind == "TraceError", message
 
 
-# A person's own profiler.
+# Profilers of the user.
 
 
-def test_a_persons_own_profiler_runs_beside_spans_alone(ran: Ran) -> None:
+def test_a_users_profiler_runs_beside_a_profile_without_operators(ran: ProgramRun) -> None:
     assert ran.trace("beside").only("rpc_sync#work(worker0 -> worker2)").link == "exact"
-    assert "aten::neg" in ran.facts["profiler_of_a_person"]["seen"]
+    assert "aten::neg" in ran.facts["a_profiler_of_the_user"]["seen"]
 
 
-def test_a_persons_own_profiler_in_the_block_costs_no_operators_in_silence(ran: Ran) -> None:
+def test_operators_lost_to_a_users_profiler_are_a_stated_loss(ran: ProgramRun) -> None:
     assert ran.facts["profilers_in_the_block"]["kineto"] == {"aten::neg": 1}
     trace = ran.trace("kineto inside")
     if not any(each.name == "aten::neg" for each in trace.operators):
         assert any("worker0" in loss for loss in trace.facts["losses"])
 
 
-def test_the_legacy_profiler_works_in_the_block(ran: Ran) -> None:
+def test_the_legacy_profiler_works_in_the_block(ran: ProgramRun) -> None:
     facts = ran.facts["profilers_in_the_block"]
     assert facts["refused"] == facts["refused before"] == ["", ""]
     assert any("rpc_sync#work(worker0 -> worker1)" in name for name in facts["legacy"])
@@ -162,7 +162,7 @@ print([event.name for event in theirs.function_events if event.name == "aten::ne
 """
 
 
-def test_operators_are_not_recorded_where_a_persons_profiler_runs_in_any_thread() -> None:
+def test_operators_are_not_recorded_if_a_users_profiler_runs_in_any_thread() -> None:
     done = subprocess.run(
         [sys.executable, "-c", TWO_PROFILERS], cwd=ROOT, capture_output=True, text=True, timeout=60
     )

@@ -1,4 +1,4 @@
-"""Worlds of the local launcher that are traced, not timed: the recipe's workload on real ranks."""
+"""Traced worlds of the local launcher: the recipe's workload on real ranks."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.fakes import order
-from tests.trace.record.perfetto_rules import broken_rules
-from tests.trace.record.seen import Seen, seen
+from tests.trace.perfetto_rules import broken_rules
+from tests.trace.record.seen_trace import SeenTrace, seen
 from tests.trace.record.served import operators_of
 from tuner.trace.files.native_reader import trace_of
 from tuner.world.launcher import TraceOrder
@@ -34,7 +34,7 @@ class TracedWorld:
     threads: int
     measurement: Measurement
     path: Path
-    trace: Seen
+    trace: SeenTrace
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def world(
     launcher: LocalLauncher,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> TracedWorld:
-    """The recipe's four calls at once, 100 times, for 1 and for 8 threads."""
+    """The recipe's four calls in parallel, 100 times, with 1 and with 8 threads."""
     path = tmp_path_factory.mktemp("traces") / "folder of its own" / "trace.json"
     outcome = run_traced(
         launcher,
@@ -83,15 +83,15 @@ def test_the_steps_ordered_are_the_steps_traced(world: TracedWorld) -> None:
     assert len(measured.step_s) == STEPS
     assert facts["steps"] == STEPS
     opened, closed = facts["window_ns"]
-    # The window is that of the steps, with little around them.
+    # The window contains the steps and little else.
     assert 0 < measured.wall_s <= (closed - opened) / 1e9 < measured.wall_s + 1
 
 
 def test_the_tracing_overhead_is_measured_and_stored(world: TracedWorld) -> None:
-    effect = world.measurement.tracing_overhead
-    assert effect is not None
-    assert effect == world.trace.facts["tracing_overhead"]
-    assert 0 < effect < 20
+    overhead = world.measurement.tracing_overhead
+    assert overhead is not None
+    assert overhead == world.trace.facts["tracing_overhead"]
+    assert 0 < overhead < 20
 
 
 def test_four_calls_in_each_step_are_four_calls(world: TracedWorld) -> None:
@@ -106,7 +106,7 @@ def test_four_calls_in_each_step_are_four_calls(world: TracedWorld) -> None:
         )
 
 
-def test_each_operator_is_there_as_often_as_it_ran(world: TracedWorld) -> None:
+def test_each_operator_is_recorded_as_often_as_it_ran(world: TracedWorld) -> None:
     each_call = operators_of(num_workers_udf_with_ops, SIZE, ROUNDS, 0)
     assert each_call["aten::mul"] == ROUNDS
     trace = world.trace
@@ -114,7 +114,7 @@ def test_each_operator_is_there_as_often_as_it_ran(world: TracedWorld) -> None:
         assert Counter(each.name for each in call.operators) == each_call
     linked = Counter(each.name for each in trace.operators if each.call is not None)
     assert linked == {name: STEPS * CALLS * count for name, count in each_call.items()}
-    # And none of them anywhere else.
+    # None of them is without a call.
     loose = {each.name for each in trace.operators if each.call is None}
     assert not loose & {"aten::mul", "aten::add", "aten::relu", "aten::sigmoid"}
 
@@ -128,7 +128,7 @@ def test_operators_lie_within_their_calls(world: TracedWorld) -> None:
             assert call.server_start_ns <= each.start_ns <= each.end_ns <= call.server_end_ns
 
 
-def test_as_many_threads_serve_as_the_configs_say(world: TracedWorld) -> None:
+def test_as_many_threads_serve_as_the_config_says(world: TracedWorld) -> None:
     trace = world.trace
     threads = {call.server_thread for call in trace.calls}
     assert 1 <= len(threads) <= world.threads

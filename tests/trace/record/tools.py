@@ -1,4 +1,4 @@
-"""What the scenarios of the traced program share; runs in rank 0 of it."""
+"""What the scenarios of the traced program share; runs in rank 0."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,12 +18,12 @@ NAMES = ("worker0", "worker1", "worker2")
 Facts = dict[str, Any]
 
 folder = Path()
-"""Where the traces go; set as the program starts."""
+"""Where the traces are written; set when the program starts."""
 
 
 @contextmanager
 def profiled(name: str, **options: Any) -> "Iterator[Profile]":
-    """Profile the block, and keep the trace."""
+    """Profile the block, and write the trace."""
     from tuner.trace.record.profile import profile
 
     with profile(**options) as prof:
@@ -32,7 +32,7 @@ def profiled(name: str, **options: Any) -> "Iterator[Profile]":
 
 
 def refusal(func: Callable[[], object]) -> tuple[str, str]:
-    """The type and the message of what it raises; empty if it does not."""
+    """The type and the message of the error that it raises; empty if it raises none."""
     try:
         func()
     except Exception as error:
@@ -49,7 +49,7 @@ def profile_nothing(**options: Any) -> None:
 
 
 def everywhere(func: Callable[[], Any]) -> dict[str, Any]:
-    """What it gives in each process."""
+    """What it returns in each process, by name."""
     return {name: rpc_sync(name, func) for name in NAMES}
 
 

@@ -1,4 +1,4 @@
-"""Workloads that go wrong, each in its own way; run by the local launcher's tests."""
+"""Workloads for the local launcher's tests; most go wrong, each in its own way."""
 
 import os
 import subprocess
@@ -15,6 +15,10 @@ from workloads import Rank, Workload, World
 
 def call_back(name: str) -> float:
     return float(rpc.rpc_sync(name, time.time))
+
+
+def call_back_by_rref(name: str) -> float:
+    return float(rpc.remote(name, time.time).to_here())
 
 
 def abort() -> None:
@@ -38,6 +42,41 @@ class Nested(Pair):
 
     def step(self, world: World) -> None:
         rpc.rpc_sync("worker1", call_back, args=("worker0",))
+
+
+class NestedByRRef(Pair):
+    """The same, by way of a remote reference."""
+
+    def step(self, world: World) -> None:
+        rpc.rpc_sync("worker1", call_back_by_rref, args=("worker0",))
+
+
+class Gate:
+    """A wait of the program's own, written in C, which has nothing to do with calls."""
+
+    wait = staticmethod(time.sleep)
+
+
+def call_back_and_wait(name: str) -> None:
+    rpc.rpc_async(name, time.time)
+    Gate().wait(1.2)
+
+
+class WaitsForItsOwn(Pair):
+    """Looks stuck for a while: as many calls are out as there are threads, and all wait."""
+
+    def step(self, world: World) -> None:
+        rpc.rpc_sync("worker1", call_back_and_wait, args=("worker0",))
+
+
+class Leaves(Pair):
+    """Goes to another working folder as soon as it can."""
+
+    folder: str = ""
+
+    def setup(self, world: World) -> None:
+        os.makedirs(self.folder, exist_ok=True)  # noqa: PTH103
+        os.chdir(self.folder)
 
 
 class ServerAborts(Pair):
@@ -82,7 +121,7 @@ class TeardownHangs(Pair):
 
 
 class LeavesAChild(Pair):
-    """Starts a process that outlives it, unless somebody ends it."""
+    """Starts a process that nobody but the launcher ends."""
 
     pid_file: str = ""
 
@@ -94,7 +133,7 @@ class LeavesAChild(Pair):
 
 
 class Burns(Pair):
-    """Keeps rank 0 on one core for each step, and the server asleep."""
+    """Keeps rank 0 on one CPU for each step, and the server asleep."""
 
     def step(self, world: World) -> None:
         until = time.perf_counter() + 0.02

@@ -10,7 +10,7 @@ from tuner.world.rank.timing import WARM_UP_S, WARM_UP_STEPS, StepTimer, Timing,
 
 
 class Stepper:
-    """Steps of a length that the test chooses, on a clock that it can count."""
+    """Steps of a length that the test chooses."""
 
     def __init__(self, step_s: float) -> None:
         self.step_s = step_s

@@ -14,7 +14,7 @@ from tuner.present.figures.parallelism import parallelism_figure
 from tuner.present.figures.step_time import step_time_figure
 from tuner.present.figures.timeline_figures import timeline_figures
 from tuner.study.answer import Contender, StudyAnswer
-from tuner.trace.model.schema import Trace
+from tuner.trace.model.trace import Trace
 
 
 def study_figures(answer: StudyAnswer, traces: Mapping[Contender, Trace]) -> list[DrawnFigure]:

@@ -14,8 +14,8 @@ import pandas as pd
 from tuner.text import plural, three_digits
 from tuner.trace.analyze.intervals import Spans, group_codes, open_over_time, united
 from tuner.trace.analyze.parallelism import server_name, window
-from tuner.trace.model.document import TraceRank
-from tuner.trace.model.schema import Trace
+from tuner.trace.model.facts import TraceRank
+from tuner.trace.model.trace import Trace
 
 MOST_CALLS = 150
 """More served calls than this cannot be told apart: then an excerpt is shown."""

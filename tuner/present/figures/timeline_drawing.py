@@ -26,7 +26,7 @@ from tuner.present.figures.kit.theme import (
 )
 from tuner.present.figures.timeline_data import FINEST, Lane, ServerLanes, Timeline, timeline
 from tuner.text import plural, three_digits
-from tuner.trace.model.schema import Trace
+from tuner.trace.model.trace import Trace
 
 _OTHERS = "other functions"
 _HATCHES = {"inferred": "////", "unfinished": "xxxx"}

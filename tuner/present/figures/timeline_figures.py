@@ -12,7 +12,7 @@ from tuner.present.figures.kit.rows import wrapped
 from tuner.present.figures.timeline_data import Timeline
 from tuner.present.figures.timeline_drawing import Scales, narrowed, scales, under_way
 from tuner.text import plural, three_digits
-from tuner.trace.model.schema import Trace
+from tuner.trace.model.trace import Trace
 
 _FINE = 1000
 """Operators that fit side by side into a figure of the report's width."""

@@ -1,4 +1,4 @@
-"""What the calls of a trace's busiest server add up to: the numbers that a diagnosis rests on."""
+"""The numbers that a diagnosis follows from: what a trace shows of its busiest server."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -6,21 +6,21 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from tuner.trace.analyze.call_times import call_times
 from tuner.trace.analyze.intervals import Spans, Steps, group_codes, united
 from tuner.trace.analyze.parallelism import parallelism, server_name, threads_at_work, window
-from tuner.trace.analyze.tables import call_times
-from tuner.trace.model.document import TraceRank
-from tuner.trace.model.schema import Trace
+from tuner.trace.model.facts import TraceRank
+from tuner.trace.model.trace import Trace
 
 LONG_OPERATOR_NS = 30_000
-"""An operator releases the GIL while it runs, but a shorter one has ended before another thread has
-taken it over: two threads of 2 us multiplications were no faster than one, of 40 us ones 1.9x."""
+"""An operator releases the GIL while it runs, but a shorter one ends before another thread has it:
+two threads were no faster than one with multiplications of 2 us, and 1.9x faster with 40 us."""
 MEASURED_SHARE = 0.8
-"""CPU numbers stand for a server if they cover at least this share of its served time."""
+"""CPU times speak for a server if they cover at least this share of its served time."""
 UNCROWDED = 2 / 3
-"""Calls served in little company are those with at most this share of the usual others."""
+"""Calls are uncrowded if at most this share of the usual number of others ran beside them."""
 ENOUGH_TO_COMPARE = 10
-"""Fewer calls of a kind are chance."""
+"""What fewer calls show may be chance."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class Means:
     """Where the time of a call went, on average; the parts add up to the latency."""
 
     calls: int
-    """How many it rests on: served, and the client waited for the answer."""
+    """How many calls: those that were served, and whose client waited for the answer."""
     latency_us: float
     transport_us: float
     queue_us: float
@@ -37,59 +37,59 @@ class Means:
 
     @property
     def queue_share(self) -> float:
-        """The share of their latency that calls waited for a thread."""
+        """The share of a call's latency in which it waited for a thread."""
         return self.queue_us / self.latency_us if self.latency_us > 0 else 0.0
 
     @property
     def served_share(self) -> float:
-        """The share of their latency that calls were served, until their result was complete."""
+        """The share of a call's latency from its start on the server to its complete result."""
         served_us = self.served_us + self.pending_us
         return served_us / self.latency_us if self.latency_us > 0 else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Use:
-    """How the server's threads were used. Shares lie in 0..1."""
+    """How the server's threads were used. Shares and fractions lie in 0..1."""
 
     in_flight_fraction: float
-    """Of the window: a call to the server was under way."""
+    """Of the window, the share in which a call to the server was under way."""
     busy_fraction: float
-    """Of the window: it was serving."""
-    at_once: float
-    """Calls in service, on average while it was busy."""
-    at_once_max: int
+    """Of the window, the share in which it ran a call."""
+    parallelism: float
+    """Calls that it ran at once, on average while it was busy."""
+    parallelism_max: int
     full_share: float
-    """Of its busy time: all its threads were at work."""
+    """Of its busy time, the share in which all its threads were at work."""
     waited_full_share: float
-    """Of the time that calls waited for a thread: all its threads were at work."""
+    """Of the time that calls waited for a thread, the share in which all threads were at work."""
     waited_serving_share: float
-    """Of the same time: at least one was."""
+    """Of the same time, the share in which at least one thread was at work."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cpu:
-    """What the threads did while they served. The first three are shares that make 1."""
+    """What the threads did while they ran calls. The first three are shares that add up to 1."""
 
     on_share: float
     run_queue_share: float
-    """Ready to run, but no core was free."""
+    """Ready to run, but no CPU was free."""
     off_share: float
     """Neither: asleep, or waiting for I/O, a lock, the GIL."""
     off_uncrowded_ratio: float | None
-    """Off-CPU time of the calls served in little company, over what is usual for their CPU time:
-    about 1 where calls sleep, less where they wait for each other; None if there were too few."""
+    """Off-CPU time of the uncrowded calls over what is usual for their CPU time: about 1 if calls
+    sleep, less if they wait for each other; None if there were too few such calls."""
     off_first_ratio: float | None
-    """Off-CPU time of the calls that began while no other was in service, over what is usual; None
-    if there were too few."""
-    cores: float
-    """CPU time of the calls over the time that the server was busy."""
+    """Off-CPU time of the calls that began while no other ran, over what is usual; None if there
+    were too few such calls."""
+    cpus_used: float
+    """CPU time of the calls over the time in which the server was busy."""
     gil_share: float | None
     """Share of the served time on the CPU outside long operators; None without operators."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """The server with the most served time. None stands for what the trace does not tell."""
+    """Numbers on the server with the most served time; None where the trace does not tell."""
 
     server: str
     servers: int
@@ -99,23 +99,23 @@ class Evidence:
     threads_seen: int
     """How many of its threads were seen at work."""
     calls: int
-    """Calls to it that run something there: no fetching of a value."""
+    """Calls to it that run something there, which a fetch of a value does not."""
     served_calls: int
-    """Those of them whose serving is known from start to end."""
+    """Those of them whose start and end on the server are known."""
     means: Means
     use: Use
     cpu: Cpu | None
     nested_share: float
-    """Share of its served time that it waited for calls of its own."""
-    operators_at_once: float | None
-    """Threads inside operators, on average while any was."""
-    host_cores: float | None
-    """Cores that the trace's processes on its machine used, over the window."""
+    """Share of its served time in which it waited for calls of its own."""
+    operator_parallelism: float | None
+    """Remote operators that it ran at once, on average while any ran."""
+    host_cpus_used: float | None
+    """CPU time of the trace's processes on its machine, over the window."""
     cpu_count: int | None
 
     @property
     def pool(self) -> int:
-        """Its number of threads; as many as were seen, where the trace does not tell."""
+        """Its number of threads; if the trace does not tell, as many as were seen at work."""
         return self.threads or self.threads_seen
 
 
@@ -128,7 +128,7 @@ class _Server(NamedTuple):
     sent: pd.DataFrame
     """The calls to it."""
     served: pd.DataFrame
-    """Those of them whose serving is known."""
+    """Those of them whose start and end on the server are known."""
     times: pd.DataFrame
     """`call_times` of the served ones."""
     steps: Steps
@@ -142,7 +142,7 @@ class _Server(NamedTuple):
 
 
 def gather(trace: Trace) -> Evidence | None:
-    """The evidence on the server with the most served time; None if no call's serving is known."""
+    """The evidence on the server with the most served time; None if no server's span is known."""
     served = trace.calls[
         trace.calls["server_start_ns"].notna() & trace.calls["server_end_ns"].notna()
     ]
@@ -162,8 +162,8 @@ def gather(trace: Trace) -> Evidence | None:
         use=_use(server),
         cpu=_cpu(server),
         nested_share=_nested_share(server),
-        operators_at_once=_operators_at_once(server),
-        host_cores=_host_cores(server),
+        operator_parallelism=_operator_parallelism(server),
+        host_cpus_used=_host_cpus_used(server),
         cpu_count=process.cpu_count if process else None,
     )
 
@@ -175,7 +175,7 @@ def _server(trace: Trace, rank: int, served: pd.DataFrame) -> _Server:
     return _Server(
         trace=trace,
         rank=rank,
-        process=next((known for known in trace.ranks if known.rank == rank), None),
+        process=trace.process(rank),
         sent=sent,
         served=own,
         times=call_times(sent).loc[own.index],
@@ -207,8 +207,8 @@ def _use(server: _Server) -> Use:
     return Use(
         in_flight_fraction=_total(under_way) / max(closed - opened, 1),
         busy_fraction=float(time_ns[1:].sum()) / max(closed - opened, 1),
-        at_once=float(time_ns @ np.arange(len(time_ns))) / busy_ns,
-        at_once_max=len(time_ns) - 1,
+        parallelism=float(time_ns @ np.arange(len(time_ns))) / busy_ns,
+        parallelism_max=len(time_ns) - 1,
         full_share=float(time_ns[server.pool :].sum()) / busy_ns,
         waited_full_share=_waited_share(server, server.pool),
         waited_serving_share=_waited_share(server, 1),
@@ -216,7 +216,7 @@ def _use(server: _Server) -> Use:
 
 
 def _waited_share(server: _Server, level: int) -> float:
-    """Of the time that calls waited, the share in which so many threads or more were at work."""
+    """Of the time that calls waited, the share in which at least `level` threads were at work."""
     steps = server.steps
     reached = Steps(steps.time, (steps.level >= level).astype(np.int64))
     until = server.served["server_start_ns"].to_numpy(dtype=np.int64)
@@ -240,7 +240,7 @@ def _cpu(server: _Server) -> Cpu | None:
         off_share=off_us / wall_us,
         off_uncrowded_ratio=uncrowded,
         off_first_ratio=first,
-        cores=on_us * 1e3 / max(float(server.steps.time_at_level()[1:].sum()), 1.0),
+        cpus_used=on_us * 1e3 / max(float(server.steps.time_at_level()[1:].sum()), 1.0),
         gil_share=None if long_us is None else max(on_us - long_us, 0.0) / wall_us,
     )
 
@@ -248,9 +248,9 @@ def _cpu(server: _Server) -> Cpu | None:
 def _off_ratios(
     server: _Server, calls: pd.DataFrame, times: pd.DataFrame
 ) -> tuple[float | None, float | None]:
-    """Off-CPU time over what is usual, of the calls in little company and of those that came first.
+    """Off-CPU time over what is usual: of the uncrowded calls, and of those that began alone.
 
-    Usual is the mean of the calls of that name; for the former, per CPU time.
+    Usual is the mean of the calls of that name; for uncrowded ones, per CPU time.
     """
     start, end = (calls[f"server_{edge}_ns"].to_numpy(np.int64) for edge in ("start", "end"))
     off, on = times["off_cpu_us"], times["on_cpu_us"]
@@ -265,7 +265,7 @@ def _off_ratios(
 
 
 def _ratio_of(values: pd.Series, usual: pd.Series, some: pd.Series) -> float | None:
-    """The sum of some values over that of the usual ones."""
+    """The sum of some values over the sum of the usual ones; None if there are too few."""
     expected = float(usual[some].sum())
     if some.sum() < ENOUGH_TO_COMPARE or expected <= 0:
         return None
@@ -273,7 +273,7 @@ def _ratio_of(values: pd.Series, usual: pd.Series, some: pd.Series) -> float | N
 
 
 def _long_operators_us(server: _Server, calls: pd.DataFrame) -> float | None:
-    """Time in long operators that the calls ran; None if none were recorded."""
+    """Time in long operators that the calls ran; None if operators were not recorded."""
     operators = server.trace.operators
     if not server.trace.operators_recorded:
         return None
@@ -286,7 +286,7 @@ def _long_operators_us(server: _Server, calls: pd.DataFrame) -> float | None:
 
 
 def _nested_share(server: _Server) -> float:
-    """Of the served time, the share in which a call made by the served one was under way."""
+    """Of the served time, the share in which a call made by the server's code was under way."""
     served = server.served.set_index("call_id")
     inner = server.trace.calls[server.trace.calls["end_ns"].notna()]
     inner = inner[inner["parent_call"].isin(served.index)]
@@ -297,14 +297,14 @@ def _nested_share(server: _Server) -> float:
     return _total(united(spans.take(end > start))) / max(float(_wall_ns(served).sum()), 1.0)
 
 
-def _operators_at_once(server: _Server) -> float | None:
+def _operator_parallelism(server: _Server) -> float | None:
     table = parallelism(server.trace, "operators")
     known = table.loc[table["rank"] == server.rank, "mean_while_busy"]
     return float(known.iloc[0]) if len(known) and known.notna().all() else None
 
 
-def _host_cores(server: _Server) -> float | None:
-    """CPU seconds of all processes on the server's machine over the window's seconds."""
+def _host_cpus_used(server: _Server) -> float | None:
+    """CPU seconds of the trace's processes on the server's machine, over the window's seconds."""
     opened, closed = window(server.trace)
     host = server.process.host if server.process else None
     used = [rank.cpu_s for rank in server.trace.ranks if rank.host == host]
@@ -315,7 +315,7 @@ def _host_cores(server: _Server) -> float | None:
 
 
 def _wall_ns(served: pd.DataFrame) -> pd.Series:
-    """The server's wall time of each served call."""
+    """The wall time of each served call on the server."""
     return (served["server_end_ns"] - served["server_start_ns"]).astype("int64")
 
 

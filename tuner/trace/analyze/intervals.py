@@ -1,4 +1,4 @@
-"""Arithmetic on many spans of time at once, in groups: a thread's, a call's, a server's.
+"""Arithmetic on spans of time, in groups such as those of a thread, a call or a server.
 
 Nothing here loops over spans; `parents` loops over groups.
 """
@@ -16,14 +16,14 @@ FloatArray = NDArray[np.float64]
 
 
 class Spans(NamedTuple):
-    """Half-open spans `[start, end)` of whole nanoseconds, each in the group of its code."""
+    """Half-open spans `[start, end)` in whole nanoseconds; `group` numbers the group of each."""
 
     group: IntArray
     start: IntArray
     end: IntArray
 
     def take(self, where: NDArray[np.bool_] | NDArray[np.intp]) -> "Spans":
-        """The spans that a mask or an array of positions picks."""
+        """The spans that a mask, or an array of positions, selects."""
         return Spans(self.group[where], self.start[where], self.end[where])
 
 
@@ -40,7 +40,7 @@ class Steps(NamedTuple):
         return summed(self.level[:-1], np.diff(self.time))
 
     def level_at(self, time: IntArray) -> IntArray:
-        """The level from each time on."""
+        """The level right after each time."""
         levels = np.concatenate((np.zeros(1, np.int64), self.level))
         return levels[np.searchsorted(self.time, time, side="right")]
 
@@ -56,7 +56,7 @@ class Steps(NamedTuple):
 
 
 def group_codes(keys: Sequence[IntArray]) -> IntArray:
-    """One code per distinct combination of the keys, ascending as the combinations do."""
+    """One number per distinct combination of the keys, in the order of the combinations."""
     codes = np.zeros(len(keys[0]), np.int64)
     for key in keys:
         code, distinct = pd.factorize(key, sort=True)
@@ -65,7 +65,7 @@ def group_codes(keys: Sequence[IntArray]) -> IntArray:
 
 
 def summed(code: IntArray, values: IntArray | FloatArray, count: int = 0) -> FloatArray:
-    """The sum of the values of each code, from code 0 to the highest, or to `count - 1`."""
+    """The sum of the values of each code, for the codes from 0 to the highest, or `count - 1`."""
     sums: FloatArray = np.bincount(code, weights=values, minlength=count).astype(np.float64)
     return sums
 
@@ -84,41 +84,42 @@ def united(spans: Spans) -> Spans:
 
 
 def parents(spans: Spans) -> IntArray:
-    """The position of the span of the same group that directly contains each one; -1 for none.
+    """For each span, the position of the span of its group that directly contains it; -1 for none.
 
-    Of spans that begin together the longer contains the shorter, and of equal ones the first. The
-    spans of a group are meant to nest; where two cross, a parent is at least open at the start.
+    If two spans start together, the longer one contains the shorter; of equal spans, the first
+    contains the others. The spans of a group should nest; if two cross, the parent is at least open
+    at its child's start.
     """
     order = _outer_first(spans)
     ordered = spans.take(order)
     depth = _depths(ordered)
     count = len(depth)
-    # The parent is the nearest span before, in this order, that is one level further out. Sorted by
-    # level and place, that is the last key below (level - 1, own place).
+    # The parent is the nearest span before it in this order that is one level further out, so in
+    # the order by level and place, the last key below (level - 1, own place).
     by_level = np.argsort(depth, kind="stable")
     keys = depth[by_level] * count + by_level
     inner = by_level[depth[by_level] > 0]
     above = np.searchsorted(keys, (depth[inner] - 1) * count + inner) - 1
     found = np.full(count, -1, np.int64)
     found[order[inner]] = order[by_level[above]]
-    # Among spans that cross, the nearest one a level further out may be over.
+    # Where spans cross, the nearest one a level further out may have ended.
     found[(found >= 0) & (spans.end[found] <= spans.start) & (spans.end > spans.start)] = -1
     return found
 
 
 def open_over_time(start: IntArray, end: IntArray) -> Steps:
-    """How many of the spans are open over time. One that ends where another starts is closed."""
+    """How many of the spans are open over time. A span is closed at its end."""
     lasting = end > start
     starts, ends = np.sort(start[lasting]), np.sort(end[lasting])
     time = np.concatenate((ends, starts))
-    # Two sorted runs, ends first: a stable sort merges them, and closes before it opens.
+    # A stable sort merges the two sorted runs, with ends before starts of the same time.
     order = np.argsort(time, kind="stable")
     change = np.where(order < len(ends), -1, 1)
     return Steps(time[order], np.cumsum(change))
 
 
 def _outer_first(spans: Spans) -> NDArray[np.intp]:
-    """The order by group, by start, and the longer first; cheap where it is so already."""
+    """The order by group, then start, then the longer first; cheap for spans in that order."""
     group, start, end = (np.diff(values) for values in spans)
     follows = (group > 0) | ((group == 0) & ((start > 0) | ((start == 0) & (end <= 0))))
     if follows.all():
@@ -127,8 +128,8 @@ def _outer_first(spans: Spans) -> NDArray[np.intp]:
 
 
 def _depths(spans: Spans) -> IntArray:
-    """How many spans of its group are open where each begins, of spans sorted outer first."""
-    # A span without length still has to be open at its own start.
+    """How many spans of its group are open where each begins; spans are sorted outer first."""
+    # A span of length zero must still be open at its own start.
     end = np.maximum(spans.end, spans.start + 1)
     depth = np.empty(len(end), np.int64)
     bounds = np.flatnonzero(np.diff(spans.group, prepend=-1, append=-1))

@@ -1,9 +1,10 @@
-"""How many threads of each server were at work at once.
+"""Parallelism: calls, or remote operators, that a server ran at once.
 
-A thread is at work from `server_start_ns` to `server_end_ns` of each call that it serves (of one
-that never left it, to the window's end), or, seen from operators, while it is inside one. What
-overlaps on one thread, as nested operators do, is united first, so no thread ever counts twice.
-With L(t) the number of threads of a server at work at the time t, in a window of length W:
+It is counted in threads, each of which runs one call at a time. A thread is at work from
+`server_start_ns` to `server_end_ns` of each call that it runs, or to the end of the window if the
+call never left it. If operators are counted, it is at work while it is inside one. Spans that
+overlap on one thread, as those of nested operators do, are united first, so no thread counts twice.
+With L(t) the number of a server's threads at work at the time t, in a window of length W:
 
     mean            = integral of L over the window / W
     busy_fraction   = time with L > 0 / W
@@ -11,7 +12,7 @@ With L(t) the number of threads of a server at work at the time t, in a window o
     max             = largest L
     efficiency      = mean_while_busy / num_worker_threads
 
-A span that ends in the nanosecond in which another starts does not overlap with it.
+Two spans do not overlap if one ends in the nanosecond in which the other starts.
 """
 
 from collections.abc import Sequence
@@ -30,11 +31,11 @@ from tuner.trace.analyze.intervals import (
     summed,
     united,
 )
-from tuner.trace.model.schema import Trace
+from tuner.trace.model.trace import Trace
 
 Source = Literal["calls", "operators"]
-"""What shows that a thread is at work: served calls, or the operators that calls ran. In a trace
-without calls, as Kineto's are, all operators, and every rank is a server."""
+"""What shows that a thread is at work: served calls, or remote operators. In a trace without calls,
+such as one of Kineto, all operators count, and every rank is a server."""
 
 PARALLELISM_COLUMNS = {
     "server": "str",
@@ -45,18 +46,18 @@ PARALLELISM_COLUMNS = {
     "mean_while_busy": "float64",
     "max": "int64",
     "efficiency": "float64",
-    "calls": "int64",  # that it rests on
+    "calls": "int64",  # from which the numbers are
 }
 LEVEL_COLUMNS = {"server": "str", "level": "int64", "share": "float64"}
 THREAD_COLUMNS = {"server": "str", "thread": "int64", "busy_fraction": "float64", "calls": "int64"}
 
 
 class _Work(NamedTuple):
-    """A row per span of work, a served call or an operator; times in nanoseconds."""
+    """One row per served call or remote operator; times in nanoseconds."""
 
     rank: IntArray
     thread: IntArray
-    """The kernel's thread id; negative, and another for each span, where that is not known."""
+    """The kernel's thread id; if it is unknown, a negative number of the row's own."""
     start: IntArray
     end: IntArray
     call: IntArray
@@ -67,7 +68,7 @@ class _Work(NamedTuple):
 
 
 def window(trace: Trace) -> tuple[int, int]:
-    """From when to when the trace was taken, in nanoseconds; at least the extent of its events."""
+    """Start and end of the trace in nanoseconds, widened to contain all its events."""
     calls, operators = trace.calls, trace.operators
     of_calls = ("start_ns", "end_ns", "server_start_ns", "server_end_ns", "done_ns")
     times = [calls[column].dropna() for column in of_calls]
@@ -80,16 +81,23 @@ def window(trace: Trace) -> tuple[int, int]:
 
 
 def threads_at_work(trace: Trace, source: Source = "calls") -> dict[int, Steps]:
-    """By the rank of each server, how many of its threads are at work over time."""
+    """How many threads of each server are at work over time, by the server's rank."""
     work = _work(trace, source)
     return {rank: _steps(work.take(work.rank == rank)) for rank in _servers(work)}
 
 
 def parallelism(trace: Trace, source: Source = "calls") -> pd.DataFrame:
-    """One row per server, PARALLELISM_COLUMNS, by the module's formulas.
+    """The parallelism of each server, by the formulas of this module.
 
-    `efficiency` is the share of its threads that a busy server kept at work. It is low also where
-    there are more threads than the callers can fill, though those cost little.
+    Args:
+        trace: Any trace.
+        source: Whether to count calls or remote operators.
+
+    Returns:
+        PARALLELISM_COLUMNS, one row per server, by rank. `mean_while_busy` is the mean while any
+        call, or operator, ran; `mean` is over the whole window; `busy_fraction` and `efficiency`
+        are fractions. `efficiency` is the share of its threads that a busy server kept at work; it
+        is also low if there are more threads than the callers can fill, though those cost little.
     """
     work = _work(trace, source)
     opened, closed = window(trace)
@@ -97,7 +105,8 @@ def parallelism(trace: Trace, source: Source = "calls") -> pd.DataFrame:
     for rank in _servers(work):
         own = work.take(work.rank == rank)
         total_ns, busy_ns, highest = _extent(_steps(own))
-        threads = _num_worker_threads(trace, rank)
+        process = trace.process(rank)
+        threads = process.num_worker_threads if process else None
         while_busy = _ratio(total_ns, busy_ns)
         mean, busy = _ratio(total_ns, closed - opened), _ratio(busy_ns, closed - opened)
         efficiency = _ratio(while_busy, threads or 0)
@@ -108,7 +117,16 @@ def parallelism(trace: Trace, source: Source = "calls") -> pd.DataFrame:
 
 
 def levels(trace: Trace, source: Source = "calls") -> pd.DataFrame:
-    """Per server and level, from 0 to its highest, the share of the window's time at that level."""
+    """How long each server had how many threads at work.
+
+    Args:
+        trace: Any trace.
+        source: Whether to count calls or remote operators.
+
+    Returns:
+        LEVEL_COLUMNS, one row per server and level, from 0 to the server's highest. `level` is the
+        number of threads at work, `share` the fraction of the window at that level.
+    """
     opened, closed = window(trace)
     rows = []
     for rank, steps in threads_at_work(trace, source).items():
@@ -120,9 +138,16 @@ def levels(trace: Trace, source: Source = "calls") -> pd.DataFrame:
 
 
 def thread_use(trace: Trace, source: Source = "calls") -> pd.DataFrame:
-    """Per thread of each server, the share of the window that it was at work, and its calls.
+    """How busy each thread of each server was.
 
-    RPC threads that never were at work are there too, where the trace names a server's threads.
+    Args:
+        trace: Any trace.
+        source: Whether to count calls or remote operators.
+
+    Returns:
+        THREAD_COLUMNS, one row per thread: the kernel's id, the fraction of the window in which it
+        was at work, and its number of calls. RPC threads that were never at work are included if
+        the trace names them.
     """
     work = _work(trace, source)
     opened, closed = window(trace)
@@ -143,9 +168,14 @@ def thread_use(trace: Trace, source: Source = "calls") -> pd.DataFrame:
 
 
 def remote_parallelism(trace: Trace) -> tuple[float, float]:
-    """`mean_while_busy` over all servers, weighted by their busy time, and the largest `max`.
+    """The parallelism of all servers together.
 
-    From served calls; from operators where no call's serving is known; NaN where neither is.
+    Args:
+        trace: Any trace. Calls are counted if servers' spans are known, else remote operators.
+
+    Returns:
+        The mean of `mean_while_busy`, weighted by the servers' busy times, and the largest `max`;
+        NaN where the trace shows neither calls nor operators on a server.
     """
     source: Source = "calls" if trace.calls["server_start_ns"].notna().any() else "operators"
     extents = [_extent(steps) for steps in threads_at_work(trace, source).values()]
@@ -156,8 +186,9 @@ def remote_parallelism(trace: Trace) -> tuple[float, float]:
 
 
 def server_name(trace: Trace, rank: int) -> str:
-    """A rank's RPC name."""
-    return next((known.name for known in trace.ranks if known.rank == rank), f"rank {rank}")
+    """A rank's RPC name; `rank N` if the trace does not tell."""
+    process = trace.process(rank)
+    return process.name if process else f"rank {rank}"
 
 
 def _work(trace: Trace, source: Source) -> _Work:
@@ -191,12 +222,12 @@ def _remote_operators(trace: Trace) -> _Work:
 
 
 def _servers(work: _Work) -> list[int]:
-    """The ranks that served something."""
+    """The ranks that ran something."""
     return [int(rank) for rank in sorted(pd.unique(work.rank))]
 
 
 def _steps(work: _Work) -> Steps:
-    """How many threads are at work over time, of work on one rank."""
+    """How many threads of one rank are at work over time."""
     busy = united(Spans(group_codes((work.thread,)), work.start, work.end))
     return open_over_time(busy.start, busy.end)
 
@@ -207,13 +238,10 @@ def _extent(steps: Steps) -> tuple[float, float, int]:
     return float(time_ns @ np.arange(len(time_ns))), float(time_ns[1:].sum()), len(time_ns) - 1
 
 
-def _num_worker_threads(trace: Trace, rank: int) -> int | None:
-    return next((known.num_worker_threads for known in trace.ranks if known.rank == rank), None)
-
-
 def _rpc_threads(trace: Trace, rank: int) -> list[int]:
-    """The RPC threads that the trace names."""
-    named = next((known.threads for known in trace.ranks if known.rank == rank), ())
+    """The RPC threads of a rank that the trace names."""
+    process = trace.process(rank)
+    named = process.threads if process else ()
     return [thread for thread, role in named if role.startswith("RPC worker")]
 
 

@@ -8,22 +8,30 @@ import numpy as np
 import pandas as pd
 
 from tuner.errors import UsageError
-from tuner.trace.files.chrome import Ids, categorical
-from tuner.trace.files.opening import TraceText, several
-from tuner.trace.model.document import CALL, FORMAT, OPERATOR, SERVED, Args, Document, Event
-from tuner.trace.model.schema import Trace, make_calls, make_operators
+from tuner.text import plural
+from tuner.trace.files.chrome_events import IntArray, categorical
+from tuner.trace.files.native_format import (
+    CALL,
+    FORMAT,
+    OPERATOR,
+    READ_FORMATS,
+    SERVED,
+    Args,
+    Document,
+    Event,
+)
+from tuner.trace.files.trace_text import TraceText
+from tuner.trace.model.columns import make_calls, make_operators
+from tuner.trace.model.trace import Trace
 
 _Groups = defaultdict[tuple[str, str], list[Event]]
 """Events by category and phase."""
-
-MARK = b'{"rpc_tuner":'
-"""What our own files begin with."""
 
 _CARRIED = (
     *("kind", "body", "function", "client", "server", "client_rank", "server_rank"),
     *("issued_ns", "error", "link"),
 )
-"""The columns that a call's first event carries under the same name."""
+"""The columns that the arguments of a call's first event hold, with equal names."""
 
 
 class _Format(msgspec.Struct):
@@ -31,25 +39,25 @@ class _Format(msgspec.Struct):
 
 
 class _AnyVersion(msgspec.Struct):
-    """A file of any version, seen only as far as its version."""
+    """A file of any format, of which only the format's version is read."""
 
     rpc_tuner: _Format
 
 
 def trace_of(document_bytes: bytes, subject: str) -> Trace:
-    """The trace in the bytes of a file of ours; messages call it `subject`."""
+    """The trace in the content of one of our files; `subject` is its name in messages."""
     return read_native(TraceText(subject=subject, content=document_bytes))
 
 
 def read_native(text: TraceText) -> Trace:
-    """The trace in a file of ours. UsageError if it is damaged, or of a version not known here."""
+    """The trace in one of our files. UsageError if it is damaged, or of a newer format."""
     try:
         document, whole = text.decode(Document)
     except msgspec.ValidationError as error:
         raise _not_ours(text, error) from None
     facts = document.rpc_tuner
-    if facts.format != FORMAT:
-        raise _other_version(text, facts.format)
+    if facts.format not in READ_FORMATS:
+        raise _unknown_format(text, facts.format)
     groups: _Groups = defaultdict(list)
     for event in document.traceEvents:
         groups[event.cat, event.ph].append(event)
@@ -68,7 +76,7 @@ def read_native(text: TraceText) -> Trace:
         operators_recorded=facts.operators_recorded,
         steps=facts.steps,
         clock_error_ns=facts.clock_error_ns,
-        tracing_overhead=facts.tracing_overhead,
+        tracing_overhead=(facts.observer_effect if facts.format == 1 else facts.tracing_overhead),
         losses=(
             *facts.losses,
             *([] if whole else [text.broken_off(len(document.traceEvents))]),
@@ -78,33 +86,36 @@ def read_native(text: TraceText) -> Trace:
 
 
 def _not_ours(text: TraceText, problem: msgspec.ValidationError) -> UsageError:
-    """What to say of a file that has our mark and another form: it may be of a newer version."""
+    """The error for a file with our mark but another layout: it may be of a newer format."""
     try:
         version = text.decode(_AnyVersion)[0].rpc_tuner.format
     except msgspec.ValidationError:
         version = FORMAT
-    if version != FORMAT:
-        return _other_version(text, version)
+    if version not in READ_FORMATS:
+        return _unknown_format(text, version)
     return text.refused(f"not as rpc-tuner writes its traces: {problem}")
 
 
-def _other_version(text: TraceText, version: int) -> UsageError:
-    return text.refused(
-        f"a trace of format {version}, and this version of rpc-tuner reads format {FORMAT}"
-    )
+def _unknown_format(text: TraceText, version: int) -> UsageError:
+    if version > FORMAT:
+        return text.refused(
+            f"a newer rpc-tuner wrote it, in format {version}; this one reads formats up to "
+            f"{FORMAT}: upgrade rpc-tuner"
+        )
+    return text.refused(f"damaged: there is no format {version}")
 
 
 class _DamageError(Exception):
-    """An event lacks what every event of its kind has."""
+    """An event lacks a field that every event of its kind has."""
 
 
-def _times_ns(us: Sequence[float | None], what: str) -> Ids:
+def _times_ns(us: Sequence[float | None], what: str) -> IntArray:
     if None in us:
         raise _DamageError(f"{what} has no time")
     return np.rint(np.array(us, dtype=np.float64) * 1e3).astype(np.int64)
 
 
-def _integers(numbers: Sequence[int | None], what: str) -> Ids:
+def _integers(numbers: Sequence[int | None], what: str) -> IntArray:
     try:
         return np.array(numbers, dtype=np.int64)
     except (TypeError, OverflowError):
@@ -112,11 +123,11 @@ def _integers(numbers: Sequence[int | None], what: str) -> Ids:
 
 
 def _calls(groups: _Groups, text: TraceText) -> tuple[pd.DataFrame, list[str]]:
-    """The calls frame, and what was lost."""
+    """The calls frame, and the losses."""
     begun = groups[CALL, "b"]
     ids = _integers([event.id for event in begun], "a call").tolist()
     if len(set(ids)) < len(ids):
-        raise _DamageError(f"call {Counter(ids).most_common(1)[0][0]} is there more than once")
+        raise _DamageError(f"call {Counter(ids).most_common(1)[0][0]} is repeated")
     facts = [event.args for event in begun if event.args]
     if len(facts) < len(begun):
         raise _DamageError("a call lacks its facts")
@@ -139,25 +150,25 @@ def _calls(groups: _Groups, text: TraceText) -> tuple[pd.DataFrame, list[str]]:
         }
     )
     losses = []
-    # In a file that breaks off, calls may have ended whose ends are not in it.
+    # A file that breaks off may lack the end of a call that ended.
     if cut := int((calls["status"] == "unfinished").sum()) - sum(
         fact.status == "unfinished" for fact in facts
     ):
-        losses.append(f"Missing from {text.subject}: the end of {several(cut, 'call')}.")
+        losses.append(f"Missing from {text.subject}: the end of {plural(cut, 'call')}.")
     if orphans := len(servers.index.difference(ids)):
         losses.append(text.left_out(orphans, "served call", "without its client's side"))
     return calls, losses
 
 
 def _ends_ns(ended: Sequence[Event]) -> dict[int, int]:
-    """When each call ended that did."""
+    """When each call ended, by its id; calls that did not end are left out."""
     ids = _integers([event.id for event in ended], "the end of a call")
     times_ns = _times_ns([event.ts for event in ended], "the end of a call")
     return dict(zip(ids.tolist(), times_ns.tolist(), strict=True))
 
 
 def _servers(served: Sequence[Event]) -> pd.DataFrame:
-    """The servers' side of calls, by call; the columns of a calls frame, all nullable."""
+    """The servers' columns of a calls frame, indexed by the call's id."""
     facts = [event.args or Args() for event in served]
     calls = _integers([fact.call for fact in facts], "a served call")
     if len(set(calls.tolist())) < len(calls):
@@ -184,7 +195,7 @@ def _operators(groups: _Groups) -> pd.DataFrame:
     start_ns = _times_ns([event.ts for event in events], "an operator")
     called = [fact.call for fact in facts]
     place = {event.id: index for index, event in enumerate(begun)}
-    # One more name than there are calls: -1 takes the last.
+    # The last name is empty: the index -1, of no call, takes it.
     names = categorical([*(event.name for event in begun), ""])
     caller = np.array([place.get(call, -1) for call in called], dtype=np.int64)
     return make_operators(

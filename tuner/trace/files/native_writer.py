@@ -1,9 +1,4 @@
-"""Writes a trace as Chrome trace events, which Perfetto opens: ui.perfetto.dev.
-
-A process per rank, a track per thread. A call is an async event on its client, since calls
-overlap, with a slice for the moment in which it is issued; a slice on the server's thread, with
-the operators nested in it; and an arrow from the one slice to the other.
-"""
+"""Writes our own trace files; Perfetto (ui.perfetto.dev) opens them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,12 +6,12 @@ from typing import Any
 import msgspec
 import orjson
 
-from tuner.trace.model.document import CALL, ISSUE, OPERATOR, SERVED
+from tuner.trace.files.native_format import CALL, FORMAT, ISSUE, OPERATOR, SERVED
 from tuner.trace.model.spans import MergedCall, MergedOperator, MergedTrace
 
 
 def trace_document(trace: MergedTrace) -> bytes:
-    """The JSON of a trace file; `tuner.trace.files.native_reader` reads it back without loss."""
+    """The content of a trace file; `tuner.trace.files.native_reader` reads it without loss."""
     events: list[dict[str, Any]] = [*_names(trace)]
     for call in trace.calls:
         events += _client_events(call)
@@ -24,7 +19,7 @@ def trace_document(trace: MergedTrace) -> bytes:
     events += map(_operator_event, trace.operators)
     return orjson.dumps(
         {
-            "rpc_tuner": msgspec.to_builtins(trace.facts),
+            "rpc_tuner": {"format": FORMAT, **msgspec.to_builtins(trace.facts)},
             "displayTimeUnit": "ns",
             "traceEvents": events,
         }
@@ -63,7 +58,7 @@ def _client_events(call: MergedCall) -> Iterator[dict[str, Any]]:
     if span.end_ns is not None:
         yield {**spans, "ph": "e", "ts": span.end_ns / 1e3}
     if call.served is not None:
-        # An arrow starts at a slice: async events are none.
+        # An arrow must start at a slice, and async events are no slices.
         yield {
             **here,
             "name": f"issue {call.name}",

@@ -1,1 +1,1 @@
-"""What a trace is: its columns, its ranks, the spans it is made of."""
+"""What a trace is: its frames and their columns, facts about it, and the spans it is made of."""

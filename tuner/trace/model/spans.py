@@ -1,15 +1,24 @@
 """The spans of a trace as plain values: as each process saw them, then joined on one clock.
 
-They travel by RPC from the ranks to the one that gathers them: no pandas here.
+They travel by RPC from every rank to the one that gathers them: no pandas here.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from tuner.trace.model.document import Facts, Link
+from tuner.trace.model.facts import Facts
 
-# A call's id is the client's rank and a number: rank * CALLS_PER_RANK + number. Both fit into the
-# 53 bits that every reader of JSON keeps.
+CallKind = Literal["rpc_sync", "rpc_async", "rpc_remote", "to_here"]
+"""What the client called. A proxy's call is the `rpc_*` that it makes."""
+CallBody = Literal["python", "builtin", "script", "fetch"]
+"""What runs on the server: Python, a builtin operator, TorchScript; or the fetch of an RRef's
+value."""
+CallStatus = Literal["ok", "raised", "timed-out", "unfinished"]
+Link = Literal["exact", "inferred", ""]
+"""How the server's side is known: by the call's id, by time and name, or not at all."""
+
+# A call's id is rank * CALLS_PER_RANK + number, with the client's rank. It fits into the 53 bits
+# that every reader of JSON keeps.
 CALLS_PER_RANK = 1 << 32
 
 
@@ -33,7 +42,7 @@ class ClientSpan(NamedTuple):
 
     @property
     def has_server_span(self) -> bool:
-        """Whether Python runs on the server, and can tell when."""
+        """Whether the server runs Python, which measures the span."""
         return self.body == "python"
 
 
@@ -47,7 +56,7 @@ class ServerSpan(NamedTuple):
     """When the function left its thread; None if it was still running."""
     cpu_ns: int | None
     run_queue_ns: int | None
-    """None where the kernel does not keep it."""
+    """None where the kernel does not measure it."""
 
 
 class OperatorSpan(NamedTuple):
@@ -85,15 +94,8 @@ class MergedOperator:
 
 @dataclass(frozen=True)
 class MergedTrace:
-    """A complete trace, still as plain values."""
+    """A complete trace as plain values."""
 
     facts: Facts
     calls: list[MergedCall]
     operators: list[MergedOperator]
-
-
-def call_name(span: ClientSpan, client: str) -> str:
-    """The key under which PyTorch's own profiler would list the call."""
-    if span.kind == "to_here":
-        return f"to_here#({client})->({span.server})"
-    return f"{span.kind}#{span.function}({client} -> {span.server})"

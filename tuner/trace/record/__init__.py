@@ -1,1 +1,1 @@
-"""Takes a trace: runs inside the processes of a world, or of a person's program."""
+"""Records a trace: runs inside the processes of a world, or of a user's own program."""

@@ -1,10 +1,10 @@
-"""How far another process's clock is from ours, from small calls there and back."""
+"""The offset of another process's clock from ours, measured with small calls."""
 
 from typing import NamedTuple
 
 
 class ClockSample(NamedTuple):
-    """One call: sent and answered by our clock, begun and ended by theirs. Unix nanoseconds."""
+    """One call, in Unix nanoseconds: sent and answered by our clock, begun and ended by theirs."""
 
     sent_ns: int
     begun_ns: int
@@ -13,7 +13,7 @@ class ClockSample(NamedTuple):
 
 
 class ClockOffset(NamedTuple):
-    """Their clock minus ours: true to within `error_ns` either way."""
+    """Their clock minus ours, known to within plus or minus `error_ns`."""
 
     offset_ns: int
     error_ns: int
@@ -23,10 +23,10 @@ SAME_CLOCK = ClockOffset(0, 0)
 
 
 def offset_bounds(samples: list[ClockSample]) -> tuple[int, int]:
-    """The least and the greatest offset that all samples allow.
+    """The smallest and the largest offset that all samples allow.
 
-    A request cannot arrive before it was sent, so the offset is at most `begun - sent`; nor an
-    answer, so it is at least `ended - answered`.
+    A request cannot arrive before it was sent, so the offset is at most `begun - sent`; the same
+    for the answer, so the offset is at least `ended - answered`.
     """
     return (
         max(sample.ended_ns - sample.answered_ns for sample in samples),
@@ -35,9 +35,9 @@ def offset_bounds(samples: list[ClockSample]) -> tuple[int, int]:
 
 
 def clock_offset(before: list[ClockSample], after: list[ClockSample]) -> ClockOffset:
-    """The offset from samples taken before and after a trace, and its bound.
+    """The offset during a trace, from samples taken before and after it, and its error.
 
-    The clocks may drift apart meanwhile: the bound holds all that either set of samples allows.
+    The clocks may drift in between: the error covers every offset that either set allows.
     """
     limits = [limit for samples in (before, after) for limit in offset_bounds(samples)]
     low, high = min(limits), max(limits)

@@ -1,6 +1,6 @@
-"""Traces all ranks from one of them: starts and ends in step, and gathers what each recorded.
+"""Traces all ranks from one of them: starts and stops the recording, and collects the spans.
 
-Everything travels by RPC itself, so a program needs nothing but the package in each process.
+All requests are RPCs themselves, so each process needs the package and nothing else.
 """
 
 import time
@@ -19,13 +19,13 @@ from tuner.trace.record import process
 from tuner.trace.record.clock import SAME_CLOCK, ClockOffset, ClockSample, clock_offset
 from tuner.trace.record.recording import RankRecording
 
-# A request is answered in well under a millisecond; many, so that one of them met no delay.
+# Enough for one of them to meet no delay; each takes well under a millisecond.
 CLOCK_SAMPLES = 50
 _POLL_S = 0.002
 
 
 class TraceDriver:
-    """One trace of all ranks, from `start` to `stop`. Not for two threads at once."""
+    """One trace of all ranks, from `start` to `stop`. For one thread."""
 
     def __init__(self, *, operators: bool, drain_s: float) -> None:
         self._trace = uuid.uuid4().hex
@@ -42,7 +42,7 @@ class TraceDriver:
         self._started_ns = self._stopped_ns = 0
 
     def start(self) -> None:
-        """Start recording in every process. TraceError, and nothing recorded, if one cannot."""
+        """Start recording in every process; in none, and TraceError, if one of them cannot."""
         try:
             ready = self._everywhere("start tracing in", process.listen, self._operators)
             self._first_calls = {self._ranks[name]: ready[name].first_call for name in ready}
@@ -56,11 +56,11 @@ class TraceDriver:
         self._started_ns = time.time_ns()
 
     def stop(self) -> tuple[list[RankRecording], dict[str, ClockOffset], tuple[int, int]]:
-        """Stop in every process; gives the recordings, the clocks, and the window.
+        """Stop in every process; returns the recordings, the clocks, and the window.
 
-        The recordings are in rank order. A clock is that of a process, by name, against this
-        one's; the window is the time from the end of `start` to the begin of `stop`, by this
-        process's clock, in Unix nanoseconds. Calls under way get `drain_s` seconds to end.
+        The recordings are in rank order. The clocks are offsets from this process's clock, by
+        process name. The window, in Unix nanoseconds by this process's clock, lasts from the end
+        of `start` to the beginning of `stop`. Calls under way get `drain_s` seconds to end.
         """
         self._stopped_ns = time.time_ns()
         try:
@@ -85,21 +85,21 @@ class TraceDriver:
         return [recordings[name] for name in self._ranks], offsets, window_ns
 
     def pause(self) -> None:
-        """Leave all processes as if they were not traced, until `resume`.
+        """Make all processes run as if they were not traced, until `resume`.
 
-        A trace with a pause in it is for timing steps with and without it, and to be abandoned:
-        its window has a hole, and its operators before the pause are gone.
+        For timing steps with and without tracing. Abandon a trace that was paused: its window has
+        a gap, and its operators from before the pause are lost.
         """
         self._everywhere("pause tracing in", process.pause, here="first")
 
     def resume(self) -> None:
-        """Go on after a `pause`."""
+        """Continue after a `pause`."""
         self._everywhere("resume tracing in", process.resume)
 
     def abandon(self) -> None:
-        """Stop in every process that can still be reached, and forget what it recorded."""
+        """Stop in every process that can still be reached, and discard what it recorded."""
         process.abandon(self._trace)
-        # One that is gone, or has no tuner, has nothing to abandon.
+        # A process that has ended, or lacks the package, has nothing to abandon.
         with suppress(Exception):
             futures = [
                 rpc.rpc_async(name, process.abandon, args=(self._trace,)) for name in self._others
@@ -121,8 +121,8 @@ class TraceDriver:
     ) -> dict[str, Any]:
         """The answer of each process, by name.
 
-        What starts the recording of calls comes last here, and what ends it first: the requests
-        themselves are no part of the program.
+        The requests themselves must not be recorded: recording starts in this process last, and
+        ends in it first.
         """
         problems: list[str] = []
 

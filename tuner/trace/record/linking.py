@@ -1,9 +1,9 @@
-"""Which call ran which operator.
+"""Finds which call ran which operator.
 
 A Python function's operators lie inside its span, on its thread. A builtin operator and a
-TorchScript function run without Python: there the operators stand for the span, and belong to the
-call that the name and the times fit. Where several fit, any assignment that the times allow is as
-good as another; the link says `inferred`.
+TorchScript function run without Python, so the server has no span of them: their operators stand
+for it, and belong to a call of fitting name and times. If several calls fit, any assignment that
+the times allow is as good as another. Such links are `inferred`.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -16,17 +16,17 @@ from tuner.trace.model.spans import ClientSpan, OperatorSpan, ServerSpan
 
 @dataclass
 class Links:
-    """What `link` found."""
+    """The result of `link`."""
 
     call_of: list[int | None]
     """The call of each operator, in the order they were given."""
     inferred: dict[int, ServerSpan] = field(default_factory=dict)
-    """The server's side, by call, of calls that ran without Python there."""
+    """The server's spans of calls that ran without Python, by call."""
 
 
 @dataclass(frozen=True)
 class _Slot:
-    """A stretch of operators on one thread that one call must have run."""
+    """An outermost operator and those inside it: a single call must have run them all."""
 
     name: str
     thread: int
@@ -41,9 +41,9 @@ def link(
     calls: Iterable[ClientSpan],
     main_thread: int,
 ) -> Links:
-    """Link the operators of one server to the calls made to it; all times by one clock.
+    """Link the operators of one server to the calls made to it; all times are on one clock.
 
-    The server's main thread runs the program, and serves nobody.
+    The server's main thread runs the program and serves no calls.
     """
     links = Links([None] * len(operators))
     spans: dict[int, list[ServerSpan]] = defaultdict(list)
@@ -82,12 +82,12 @@ def _event_name(call: ClientSpan) -> str:
 
 
 def _slots(operators: Sequence[OperatorSpan], free: Sequence[int]) -> Iterator[_Slot]:
-    """The outermost of these operators, each with those nested inside it."""
+    """Each outermost one of these operators, with the operators nested inside it."""
     by_thread: dict[int, list[int]] = defaultdict(list)
     for index in free:
         by_thread[operators[index].thread].append(index)
     for thread, indices in by_thread.items():
-        # Of two that start together the longer one is the outer.
+        # Of two that start together, the longer one is the outer one.
         indices.sort(key=lambda index: (operators[index].start_ns, -operators[index].end_ns))
         inside: list[int] = []
         for index in indices:
@@ -107,10 +107,10 @@ def _slot(operators: Sequence[OperatorSpan], thread: int, inside: list[int]) -> 
 def _matched(
     slots: Sequence[_Slot], calls: Sequence[ClientSpan]
 ) -> Iterator[tuple[_Slot, ClientSpan]]:
-    """Slots with the calls that may have run them, each at most once, as many as there can be.
+    """As many slots as possible, each with a call that may have run it, and no call twice.
 
-    Of the calls under way all around a slot, the one that ends first gets it: those that end
-    later may fit other slots, too.
+    Of the calls that were under way throughout a slot, the one that ends first gets it: calls that
+    end later may also fit later slots.
     """
     waiting = sorted(calls, key=lambda call: call.start_ns, reverse=True)
     begun: list[tuple[float, int, ClientSpan]] = []

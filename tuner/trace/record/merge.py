@@ -1,22 +1,37 @@
-"""From the recordings of all ranks to one trace on one clock."""
+"""Merges the recordings of all ranks into one trace on one clock."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tuner.errors import TraceError
-from tuner.trace.model.document import FORMAT, Facts, Link, TraceRank
+from tuner.trace.model.call_names import call_name
+from tuner.trace.model.facts import Facts, TraceRank
 from tuner.trace.model.spans import (
     ClientSpan,
+    Link,
     MergedCall,
     MergedOperator,
     MergedTrace,
     OperatorSpan,
     ServerSpan,
-    call_name,
 )
 from tuner.trace.record.clock import ClockOffset
 from tuner.trace.record.completeness import losses, missing_spans
 from tuner.trace.record.linking import link
 from tuner.trace.record.recording import RankRecording
+
+
+@dataclass
+class _ServerSides:
+    """The servers' side of a trace; times are nanoseconds since its base."""
+
+    served: dict[int, ServerSpan] = field(default_factory=dict)
+    """The spans that servers recorded, by call."""
+    inferred: dict[int, ServerSpan] = field(default_factory=dict)
+    """Spans of calls that ran without Python, by call."""
+    done_ns: dict[int, int] = field(default_factory=dict)
+    """When each future of an `async_execution` function was complete, by call."""
+    operators: list[MergedOperator] = field(default_factory=list)
 
 
 def merge(
@@ -27,7 +42,7 @@ def merge(
     steps: int | None = None,
     tracing_overhead: float | None = None,
 ) -> MergedTrace:
-    """Join what the ranks recorded. TraceError if spans are missing, listing what."""
+    """The recordings as one trace. TraceError lists what is missing if spans are."""
     if problems := missing_spans(recordings):
         raise TraceError("the trace is incomplete: " + "; ".join(problems))
     base_ns = min([window_ns[0], *_first_times(recordings, clocks)])
@@ -35,41 +50,11 @@ def merge(
         each.name: [_client_span(span, _zero(each, clocks, base_ns)) for span in each.client_spans]
         for each in recordings
     }
-    served: dict[int, ServerSpan] = {}
-    done_ns: dict[int, int] = {}
-    inferred: dict[int, ServerSpan] = {}
-    operators = []
+    sides = _ServerSides()
     for each in recordings:
-        zero_ns = _zero(each, clocks, base_ns)
-        here = [_server_span(span, zero_ns) for span in each.server_spans]
-        served.update((span.call_id, span) for span in here)
-        done_ns.update((call, done - zero_ns) for call, done in each.done_ns.items())
-        spans = [_operator_span(span, zero_ns) for span in each.operators or ()]
         made_to = [s for spans in client_spans.values() for s in spans if s.server == each.name]
-        links = link(spans, here, made_to, main_thread=each.pid)
-        inferred.update(links.inferred)
-        operators += [
-            MergedOperator(each.rank, span, call_id, _operator_link(call_id, inferred))
-            for span, call_id in zip(spans, links.call_of, strict=True)
-            if span.is_operator
-        ]
-    calls = [
-        MergedCall(
-            name=call_name(span, each.name),
-            client=each.name,
-            client_rank=each.rank,
-            span=span,
-            served=served.get(span.call_id) or inferred.get(span.call_id),
-            done_ns=done_ns.get(span.call_id),
-            link="exact" if span.call_id in served
-            else "inferred" if span.call_id in inferred
-            else "",
-        )
-        for each in recordings
-        for span in client_spans[each.name]
-    ]  # fmt: skip
+        _add_server(sides, each, made_to, _zero(each, clocks, base_ns))
     facts = Facts(
-        format=FORMAT,
         base_time_ns=base_ns,
         window_ns=(window_ns[0] - base_ns, window_ns[1] - base_ns),
         ranks=tuple(map(_rank_facts, recordings)),
@@ -79,11 +64,50 @@ def merge(
         tracing_overhead=tracing_overhead,
         losses=tuple(losses(recordings)),
     )
-    return MergedTrace(facts, calls, operators)
+    calls = [
+        _merged_call(span, each, sides) for each in recordings for span in client_spans[each.name]
+    ]
+    return MergedTrace(facts, calls, sides.operators)
+
+
+def _add_server(
+    sides: _ServerSides, each: RankRecording, made_to: list[ClientSpan], zero_ns: int
+) -> None:
+    """Add what a rank recorded as a server; `made_to` are the calls to it."""
+    here = [_server_span(span, zero_ns) for span in each.server_spans]
+    sides.served.update((span.call_id, span) for span in here)
+    sides.done_ns.update((call, done - zero_ns) for call, done in each.done_ns.items())
+    spans = [_operator_span(span, zero_ns) for span in each.operators or ()]
+    links = link(spans, here, made_to, main_thread=each.pid)
+    sides.inferred.update(links.inferred)
+    sides.operators += [
+        MergedOperator(each.rank, span, call_id, _operator_link(call_id, sides.inferred))
+        for span, call_id in zip(spans, links.call_of, strict=True)
+        if span.is_operator
+    ]
+
+
+def _merged_call(span: ClientSpan, client: RankRecording, sides: _ServerSides) -> MergedCall:
+    call = span.call_id
+    return MergedCall(
+        name=call_name(span, client.name),
+        client=client.name,
+        client_rank=client.rank,
+        span=span,
+        served=sides.served.get(call) or sides.inferred.get(call),
+        done_ns=sides.done_ns.get(call),
+        link=_call_link(call, sides),
+    )
+
+
+def _call_link(call_id: int, sides: _ServerSides) -> Link:
+    if call_id in sides.served:
+        return "exact"
+    return "inferred" if call_id in sides.inferred else ""
 
 
 def _zero(each: RankRecording, clocks: Mapping[str, ClockOffset], base_ns: int) -> int:
-    """The trace's base by that rank's own clock."""
+    """The trace's base on that rank's own clock."""
     return base_ns + clocks[each.name].offset_ns
 
 
@@ -98,7 +122,7 @@ def _first_times(
 
 
 def _clock_error_ns(clocks: Mapping[str, ClockOffset]) -> int:
-    """How far times of any two ranks may be apart: each may err, in opposite directions."""
+    """The largest error between times of two ranks, whose errors may add up."""
     return sum(sorted((clock.error_ns for clock in clocks.values()), reverse=True)[:2])
 
 

@@ -1,6 +1,6 @@
-"""What the driver of a trace asks of each process, by RPC: one function per request.
+"""What the driver asks of each traced process, by RPC: one function per request.
 
-Every request names the trace, so that one which was refused does another no harm.
+Every request names its trace, so a trace that was refused does not disturb another one.
 """
 
 import os
@@ -16,13 +16,14 @@ from typing import NamedTuple
 
 import torch.distributed.rpc as rpc
 
+from tuner.cpus import usable_cpus
 from tuner.torch_private.agent import agent_gauges
 from tuner.torch_private.operators import OperatorProfiler
 from tuner.torch_private.support import missing_tracing_support
 from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan
-from tuner.trace.record.calling import Client
+from tuner.trace.record.client import Client
 from tuner.trace.record.recording import RankRecording
-from tuner.trace.record.serving import Server
+from tuner.trace.record.server import Server
 from tuner.trace.record.threads import forget_threads
 from tuner.trace.record.wire import Ends
 
@@ -34,7 +35,7 @@ class Listening(NamedTuple):
 
     boot_id: str
     first_call: int
-    """The ids of its calls begin here."""
+    """No call of this trace has a smaller id."""
 
 
 @dataclass
@@ -50,7 +51,7 @@ class _Tracing:
     cpu_s: float = 0.0
 
     def end(self) -> tuple[list[OperatorSpan] | None, bool]:
-        """Record nothing any more; the operators, and whether they were disturbed."""
+        """Stop recording; returns the operators, and whether another profiler ended them early."""
         self.client.stop()
         Ends.client = Ends.server = None
         if self.operators is None:
@@ -60,14 +61,14 @@ class _Tracing:
 
 
 _tracing: _Tracing | None = None
-# Two ranks may ask at the same time.
+# Two ranks may start a trace at the same time.
 _listening = threading.Lock()
 
 
 def listen(trace: str, operators: bool) -> Listening:
-    """Record what this process serves, and its operators.
+    """Record the calls that this process serves, and its operators.
 
-    RuntimeError if it is being traced or profiled already, or its torch cannot be traced.
+    RuntimeError if it is already being traced or profiled, or its torch cannot be traced.
     """
     global _tracing
     if missing := missing_tracing_support():
@@ -75,7 +76,7 @@ def listen(trace: str, operators: bool) -> Listening:
     client, server = Client(rpc.get_worker_info().id), Server()
     with _listening:
         if _tracing is not None:
-            raise RuntimeError("this process is being traced already")
+            raise RuntimeError("this process is already being traced")
         profiler = OperatorProfiler() if operators else None
         _tracing = _Tracing(trace, client, server, operators, profiler)
         Ends.client, Ends.server = client, server
@@ -83,14 +84,14 @@ def listen(trace: str, operators: bool) -> Listening:
 
 
 def issue(trace: str) -> None:
-    """Record what this process issues; all processes listen by now."""
+    """Record the calls that this process issues. All processes listen by now."""
     tracing = _here(trace)
     tracing.cpu_started_s = time.process_time()
     tracing.client.start()
 
 
 def pause(trace: str) -> None:
-    """Record nothing until `resume`; the operators recorded so far are lost."""
+    """Record no new calls until `resume`; the operators recorded so far are lost."""
     tracing = _here(trace)
     tracing.client.pause()
     if tracing.operators is not None:
@@ -99,7 +100,7 @@ def pause(trace: str) -> None:
 
 
 def resume(trace: str) -> None:
-    """Record again, as after `issue`."""
+    """Record again after a `pause`."""
     tracing = _here(trace)
     if tracing.with_operators:
         tracing.operators = OperatorProfiler()
@@ -107,22 +108,22 @@ def resume(trace: str) -> None:
 
 
 def stop_issuing(trace: str) -> None:
-    """Record no new calls of this process."""
+    """Record no new calls that this process issues."""
     tracing = _here(trace)
     tracing.client.is_issuing = False
     tracing.cpu_s = time.process_time() - tracing.cpu_started_s
 
 
 def pending(trace: str) -> int:
-    """Recorded calls that are under way in this process."""
+    """How many recorded calls are under way in this process."""
     tracing = _here(trace)
     return tracing.client.pending + tracing.server.pending
 
 
 def collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
-    """End the trace in this process, and give everything recorded.
+    """End the trace in this process, and return everything recorded.
 
-    `first_calls` tells, by rank, where the ids of this trace's calls begin.
+    `first_calls` has, by rank, the smallest id of a call of this trace.
     """
     global _tracing
     tracing = _here(trace)
@@ -145,7 +146,7 @@ def collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         host=platform.node(),
         boot_id=boot_id(),
         pid=os.getpid(),
-        cpu_count=len(os.sched_getaffinity(0)),
+        cpu_count=usable_cpus(),
         num_worker_threads=int(pool_size) if pool_size.isdecimal() else None,
         cpu_s=tracing.cpu_s,
         threads=_thread_names(
@@ -163,7 +164,7 @@ def collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
 
 
 def abandon(trace: str) -> None:
-    """End this trace in this process, if it is under way here, and forget what it recorded."""
+    """End this trace in this process, if it is under way, and discard what it recorded."""
     global _tracing
     if _tracing is not None and _tracing.name == trace:
         tracing, _tracing = _tracing, None
@@ -172,12 +173,12 @@ def abandon(trace: str) -> None:
 
 
 def read_clock() -> tuple[int, int]:
-    """Unix nanoseconds by this process's clock, twice: as the call begins, and as it ends."""
+    """Unix nanoseconds by this process's clock: when the call begins, and when it ends."""
     return time.time_ns(), time.time_ns()
 
 
 def boot_id() -> str:
-    """The same for all processes under one kernel, and so under one clock."""
+    """Equal for all processes under one kernel, which share one clock."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:
@@ -186,15 +187,15 @@ def boot_id() -> str:
 
 def _here(trace: str) -> _Tracing:
     if _tracing is None or _tracing.name != trace:
-        raise RuntimeError("this process is not being traced any more")
+        raise RuntimeError("this process is no longer being traced")
     return _tracing
 
 
 def _thread_names(serving: Iterable[int], others: Iterable[int]) -> dict[int, str]:
-    """A name for each thread: what it does, what the program calls it, or what the kernel does."""
+    """A name for each thread: its role, or the program's name for it, or the kernel's."""
     names = {thread: f"thread {thread}" for thread in others}
     for thread in names:
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # the thread has ended
             command = Path(f"/proc/self/task/{thread}/comm").read_text().strip()
             names[thread] = f"{command} {thread}"
     for known in threading.enumerate():

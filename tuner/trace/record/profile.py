@@ -1,4 +1,4 @@
-"""`tuner.profile()`: what happens on all ranks of a person's own RPC program, from one of them."""
+"""`tuner.profile()`: records the RPCs of all ranks of a user's own program, from one of them."""
 
 from functools import cached_property
 from pathlib import Path
@@ -15,16 +15,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tuner.trace.analyze.diagnosis import Diagnosis
-    from tuner.trace.model.schema import Trace
+    from tuner.trace.model.trace import Trace
 
 
 class Profile:
-    """Records every RPC of every rank while its `with` block runs; read it afterwards."""
+    """A recording of every RPC on every rank during a `with` block; see `tuner.profile`.
+
+    Read it after the block: earlier, or if the trace is incomplete, reading raises TraceError.
+    """
 
     def __init__(self, *, operators: bool = True, drain_s: float = 5.0) -> None:
         self._driver = TraceDriver(operators=operators, drain_s=drain_s)
         self._document: bytes | None = None
-        self._why_not = "the profile is read once its with block has ended"
+        self._why_not = "read the profile after its with block has ended"
 
     def __enter__(self) -> Self:
         self._driver.start()
@@ -40,65 +43,137 @@ class Profile:
             self._document = trace_document(merge(*self._driver.stop()))
         except TraceError as problem:
             self._why_not = str(problem)
-            # What ended the block matters more, and may be why the trace has holes.
+            # The error that ended the block matters more, and may be why spans are missing.
             if error is None:
                 raise
 
     @cached_property
     def trace(self) -> "Trace":
-        """All of it, as frames. TraceError before the block has ended."""
+        """The whole trace: its frames `calls` and `operators`, and facts about it and its ranks.
+
+        Raises:
+            TraceError: The block has not ended, or the trace is incomplete.
+        """
         from tuner.trace.files.native_reader import trace_of
 
         return trace_of(self._finished, "the profile")
 
     @property
     def calls(self) -> "pd.DataFrame":
-        """One row per call: `tuner.trace.model.schema.CALL_COLUMNS`, times in ns."""
+        """One row per call, by start: `tuner.trace.model.columns.CALL_COLUMNS`, times in ns."""
         return self.trace.calls
 
     @property
     def operators(self) -> "pd.DataFrame":
-        """One row per operator: `tuner.trace.model.schema.OPERATOR_COLUMNS`, times in ns."""
+        """One row per operator: `tuner.trace.model.columns.OPERATOR_COLUMNS`, times in ns."""
         return self.trace.operators
 
     def key_averages(self) -> "pd.DataFrame":
-        """The recipe's table as a frame: one row per call key or operator, times in us."""
-        from tuner.trace.analyze.tables import recipe_table
+        """The table of PyTorch's RPC profiling recipe, as a frame.
+
+        Returns:
+            One row per call name and per operator, the largest "CPU total" first: "Name",
+            "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls" and
+            "Node ID" (the rank). Times are in microseconds. As in PyTorch, "CPU total" is wall
+            time.
+
+        Raises:
+            TraceError: The block has not ended, or the trace is incomplete.
+        """
+        from tuner.trace.analyze.recipe_table import recipe_table
 
         return recipe_table(self.trace)
 
     def table(self, row_limit: int | None = 100) -> str:
-        """The recipe's table as text, the largest CPU total first."""
-        from tuner.trace.analyze.tables import format_table
+        """The table of PyTorch's RPC profiling recipe, as text.
+
+        Args:
+            row_limit: How many rows to show at most; None for all of them.
+
+        Returns:
+            What `key_averages` returns, in the layout of PyTorch's profiler.
+
+        Raises:
+            TraceError: The block has not ended, or the trace is incomplete.
+        """
+        from tuner.trace.analyze.recipe_table import format_table
 
         return format_table(self.key_averages(), row_limit)
 
     def latency(self) -> "pd.DataFrame":
-        """One row per call key: calls, p50_us, p90_us, p99_us, max_us, total_us."""
-        from tuner.trace.analyze.tables import latency
+        """The latencies of calls, by name.
+
+        Returns:
+            One row per call name, which is the index, the largest total first: `calls` that ended,
+            p50_us, p90_us, p99_us, max_us and total_us in microseconds, how many `failed` and how
+            many are `unfinished`.
+
+        Raises:
+            TraceError: The block has not ended, or the trace is incomplete.
+        """
+        from tuner.trace.analyze.call_times import latency
 
         return latency(self.trace.calls)
 
     def breakdown(self) -> "pd.DataFrame":
-        """One row per call key: where the time of a call goes, means in us."""
-        from tuner.trace.analyze.tables import breakdown
+        """Where the time of a call goes on average, by name.
+
+        Returns:
+            One row per call name, which is the index, the longest latency first: `calls`, and means
+            in microseconds. latency_us = transport_us + queue_us (an estimate) + served_us +
+            pending_us, and served_us = on_cpu_us + run_queue_us + off_cpu_us.
+
+        Raises:
+            TraceError: The block has not ended, or the trace is incomplete.
+        """
+        from tuner.trace.analyze.call_times import breakdown
 
         return breakdown(self.trace.calls)
 
     def parallelism(self, source: Literal["calls", "operators"] = "calls") -> "pd.DataFrame":
-        """One row per server: how many of its calls, or threads in operators, ran at once."""
+        """The parallelism: calls, or remote operators, that each server ran at once.
+
+        Args:
+            source: Whether to count calls or remote operators.
+
+        Returns:
+            One row per server: `server`, `rank`, `threads` (its num_worker_threads), `mean` over
+            the whole window, `busy_fraction` of the window, `mean_while_busy`, `max`, `efficiency`
+            (`mean_while_busy` over `threads`), and how many `calls` that is of.
+
+        Raises:
+            TraceError: The block has not ended, or the trace is incomplete.
+        """
         from tuner.trace.analyze.parallelism import parallelism
 
         return parallelism(self.trace, source)
 
     def diagnosis(self) -> "Diagnosis":
-        """What limits the busiest server, in a sentence or two with the numbers."""
+        """What limits the busiest server.
+
+        Returns:
+            One or two `sentences`, also as `text`; the `rule` that they follow from; and the
+            `numbers`.
+
+        Raises:
+            TraceError: The block has not ended, or the trace is incomplete.
+        """
         from tuner.trace.analyze.diagnosis import diagnose
 
         return diagnose(self.trace)
 
     def export_perfetto(self, path: str | Path) -> None:
-        """Write the trace; ui.perfetto.dev and `python -m tuner.analyze` open it."""
+        """Write the trace to a file that Perfetto (ui.perfetto.dev) opens.
+
+        `tuner.read_trace` and `python -m tuner.analyze` read it.
+
+        Args:
+            path: The file, which is replaced if it exists.
+
+        Raises:
+            TraceError: The block has not ended, or the trace is incomplete.
+            OSError: The file cannot be written.
+        """
         with written_atomically(Path(path)) as partial:
             partial.write_bytes(self._finished)
 
@@ -110,12 +185,20 @@ class Profile:
 
 
 def profile(*, operators: bool = True, drain_s: float = 5.0) -> Profile:
-    """Profile every RPC on all ranks: `with tuner.profile() as prof:` after `init_rpc`.
+    """Records every RPC on all ranks during a block: `with tuner.profile() as prof:`.
 
-    The other ranks need the package installed, and nothing else. Without `operators` only the
-    calls are recorded, which costs the least. Calls still under way when the block ends get
-    `drain_s` seconds to end; those that do not are kept as unfinished.
+    Call it on one rank, after `init_rpc`. The other ranks only need the package installed.
 
-    Raises TraceError if a rank cannot be traced, or if the trace turns out to be incomplete.
+    Args:
+        operators: Whether to record operators too. Without them, tracing costs the least.
+        drain_s: How many seconds the calls that are under way at the end of the block get to end.
+            Calls that take longer are kept as unfinished.
+
+    Returns:
+        A context manager; read the profile from it after the block.
+
+    Raises:
+        TraceError: RPC is not running in this process. The start of the block raises it if a rank
+            cannot be traced, the end if spans are missing.
     """
     return Profile(operators=operators, drain_s=drain_s)

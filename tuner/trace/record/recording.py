@@ -1,4 +1,4 @@
-"""What one process has recorded; travels by RPC to the one that gathers it."""
+"""What one process recorded. It travels by RPC to the driver."""
 
 from dataclasses import dataclass
 
@@ -7,13 +7,13 @@ from tuner.trace.model.spans import ClientSpan, OperatorSpan, ServerSpan
 
 @dataclass(frozen=True, kw_only=True)
 class RankRecording:
-    """Everything of one process, and its own count of what should be there."""
+    """All spans of one process, and its own counts of calls to check them against."""
 
     rank: int
     name: str
     host: str
     boot_id: str
-    """Tells hosts apart: processes of one boot share its clock."""
+    """Equal for processes of one host, which share its clock."""
     pid: int
     cpu_count: int
     num_worker_threads: int | None
@@ -24,10 +24,10 @@ class RankRecording:
     done_ns: dict[int, int]
     """When the future of each `async_execution` call was complete."""
     operators: list[OperatorSpan] | None
-    """None where they were not asked for."""
+    """None if operators are not recorded."""
     disturbed: bool
     """Whether another profiler ended the recording of operators early."""
     issued: dict[tuple[str, str], int]
-    """Calls issued, by server and body, counted where Python hands them to C++."""
+    """Calls issued, by server and body, counted when Python hands them to C++."""
     arrived: dict[int, int]
     """Requests that arrived, by the client's rank, counted before anything runs."""

@@ -1,14 +1,14 @@
-"""What the tracer knows of each thread of its process."""
+"""What the tracer keeps for each thread of its process."""
 
 import os
 from threading import get_native_id
 
-# As much of a `schedule` as there ever is.
+# More than the longest content of a `schedule`.
 SCHEDULE_BYTES = 64
 
 
 class Thread:
-    """One thread; all but `serving` is for itself alone."""
+    """One thread. Other threads read `serving` only."""
 
     __slots__ = ("id", "issuing_to", "schedule", "serving")
 
@@ -19,10 +19,10 @@ class Thread:
         self.issuing_to: object = None
         """The call that is being issued."""
         self.schedule: int | None = None
-        """A file that tells how long the thread was ready to run and had no core: `waited_ns`."""
+        """A file that tells how long the thread waited for a CPU: see `waited_ns`."""
 
     def open_schedule(self) -> int:
-        """Open `schedule`, which stays empty where the kernel does not keep it."""
+        """Open `schedule`; the file is empty where the kernel does not measure waits."""
         try:
             path = f"/proc/self/task/{self.id}/schedstat"
             self.schedule = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -41,7 +41,7 @@ _threads: dict[int, Thread] = {}
 def this_thread() -> Thread:
     """The same object for as long as the thread lives.
 
-    Not a threading.local: to Python, an RPC thread is another thread in every call that it runs.
+    It is no threading.local: for Python, an RPC thread is a new thread in every call.
     """
     native_id = get_native_id()
     try:
@@ -56,7 +56,7 @@ def serving_threads() -> list[Thread]:
 
 
 def forget_threads() -> None:
-    """Threads come and go between traces, and the files that tell of them stay open for ever."""
+    """Drop all threads, and close their files: some threads end between traces."""
     _threads.clear()
 
 
@@ -64,6 +64,6 @@ def waited_ns(before: bytes, after: bytes, *, at_most_ns: int) -> int | None:
     """Nanoseconds on the run queue between two readings of a `schedule`; None if one is empty."""
     if not before or not after:
         return None
-    # CPU time, time on the run queue, time slices.
+    # The fields are CPU time, time on the run queue, number of time slices.
     waited = int(after.split()[1]) - int(before.split()[1])
     return max(0, min(waited, at_most_ns))

@@ -1,7 +1,7 @@
-"""What traced calls send in place of a person's functions, and what comes back.
+"""What traced calls send in place of the program's functions, and what comes back.
 
-Every process that takes part imports this: a request names the functions of this module, with the
-person's own as an argument. Where no trace is running they do nothing but call it.
+Every traced process imports this: a request names a function of this module and has the program's
+own function as an argument. If no trace is running, it is only called.
 """
 
 import copyreg
@@ -16,17 +16,17 @@ class ServerEnd(Protocol):
     """Records what this process serves."""
 
     arrived: list[int]
-    """The ids of the calls that were sent here; counted apart from what is recorded of them."""
+    """The ids of the calls that arrived here, kept apart from their spans."""
 
     def serve(
         self, call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Run a function that this process was sent; gives or raises what it does."""
+        """Run a function that was sent here; returns, or raises, what the function does."""
 
     def answer(
         self, call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Run a plain Python function; its answer, as an `Answer` if that can be."""
+        """Run a plain Python function; returns its answer, as an `Answer` if possible."""
 
     def done(self, call_id: int) -> None:
         """The future of a served `async_execution` call is complete."""
@@ -36,20 +36,20 @@ class ClientEnd(Protocol):
     """Records what this process calls."""
 
     def answered(self, call_id: int, value: object) -> None:
-        """The answer to a call is here; `answers.error_of` tells if it is an exception."""
+        """The answer to a call has arrived; `answers.error_of` tells if it is an exception."""
 
 
 class Ends:
-    """The two ends in this process while it is traced, if it is."""
+    """The two ends in this process; None while it is not traced."""
 
     server: ServerEnd | None = None
     client: ClientEnd | None = None
 
 
 class Request:
-    """A call of a plain Python function as it travels; unpickled, it is for `ServerEnd.answer`.
+    """A call of a plain Python function on its way; unpickled, it runs `ServerEnd.answer`.
 
-    It is as cheap to pickle as what PyTorch sends: a tuple of a function and its arguments.
+    It is as cheap to pickle as PyTorch's own tuple of a function and its arguments.
     """
 
     __slots__ = ("_contents",)
@@ -74,7 +74,7 @@ def _requested(*contents: Any) -> Any:
 def _unrecorded(
     call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Runs a function that was sent by a trace which has ended meanwhile."""
+    """Run a function that was sent during a trace that has ended."""
     del call_id
     return func(*args, **kwargs)
 
@@ -82,9 +82,9 @@ def _unrecorded(
 def served(
     call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Stands for a function whose answer must be its own.
+    """Run a function whose answer must not be wrapped in an `Answer`.
 
-    An RRef keeps it, or it is a future of an `async_execution` function.
+    An RRef keeps the answer, or it is the future of an `async_execution` function.
     """
     server = Ends.server
     if server is None:
@@ -97,10 +97,10 @@ def served(
 
 
 class Answer:
-    """An answer that is unpickled as the plain value, and tells the client's end of it.
+    """An answer that is unpickled as the plain value, and then notifies the client's end.
 
-    A callback on the client's future would tell, too, but costs two more turns of the GIL, on a
-    thread that has no state yet.
+    A callback on the client's future could notify it, too, but it takes the GIL twice more, on a
+    thread that has no Python state yet.
     """
 
     __slots__ = ("_contents",)
@@ -118,7 +118,7 @@ def _answered(call_id: int, value: Any) -> Any:
     return value
 
 
-# A request and an answer name these by number: with a name, most of the time that it takes to
-# unpickle them would go into finding the function. Numbers above 240 are anybody's.
+# Pickles name these two functions by number: finding them by name would take most of the time to
+# unpickle. Numbers this large are unassigned (PEP 307).
 copyreg.add_extension(__name__, _requested.__name__, 0x72706301)
 copyreg.add_extension(__name__, _answered.__name__, 0x72706302)

@@ -1,14 +1,9 @@
 """The local launcher: worlds of forkserver processes on this machine."""
 
-import multiprocessing
 import shutil
-import sys
 import tempfile
 import time
-import types
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from multiprocessing.context import ForkServerContext, ForkServerProcess
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,24 +14,42 @@ from tuner.errors import LauncherError, UsageError
 from tuner.plan.knobs import INTRA_OP_THREADS
 from tuner.plan.workload_spec import CatalogueEntry, WorkloadSpec
 from tuner.world.launcher import WorldOrder
-from tuner.world.local.live_world import LiveRank, LiveWorld, end_process
+from tuner.world.local.live_world import EXIT_S, LiveRank, LiveWorld
+from tuner.world.local.processes import Processes, end_process
 from tuner.world.measurement import Failure, Measurement
-from tuner.world.rank.entry import PRELOADED, start_describing, start_listing, start_rank
+from tuner.world.rank.entry import start_describing, start_listing, start_rank
 from tuner.world.rank.task import RankTask
 
-# Importing torch, and then whatever the person's module imports, on a cold disk.
+# Enough to import torch, and what the workload's module needs, from a cold disk.
 DESCRIBE_DEADLINE_S = 120.0
+
+
+class _NoAnswer(Exception):  # noqa: N818 - never leaves this module
+    """A process that imports workloads gave no answer."""
+
+    def __init__(self, exit_code: int | None = None) -> None:
+        self.exit_code = exit_code
+        """None if the process was ended at its deadline."""
+
+    def told_of(self, workloads: str) -> str:
+        what = (
+            f"importing and describing {workloads} took longer than {DESCRIBE_DEADLINE_S:g} s and "
+            "was ended"
+            if self.exit_code is None
+            else f"the process that imports {workloads} ended without an answer "
+            f"(exit code {self.exit_code})"
+        )
+        return f"{what}; what it printed stands above"
 
 
 class LocalLauncher:
     """Starts each rank from a forkserver that has torch imported already."""
 
     def __init__(self) -> None:
-        self._context: ForkServerContext = multiprocessing.get_context("forkserver")
+        self._processes = Processes()
         self._scratch: Path | None = None
 
     def __enter__(self) -> Self:
-        self._context.set_forkserver_preload([PRELOADED])
         self._scratch = Path(tempfile.mkdtemp(prefix="rpc-tuner-"))
         return self
 
@@ -52,12 +65,10 @@ class LocalLauncher:
 
     def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
         """See `Launcher.describe`."""
-        document, exit_code = self._ask(start_describing, reference, dict(options))
-        if document is None:
-            raise UsageError(
-                f"workload {reference}: the process that imports it ended without an answer "
-                f"(exit code {exit_code}); what it printed stands above"
-            )
+        try:
+            document = self._ask(start_describing, reference, dict(options))
+        except _NoAnswer as problem:
+            raise UsageError(f"workload {reference}: {problem.told_of('it')}") from None
         if "spec" in document:
             return WorkloadSpec.model_validate(document["spec"])
         if "problems" in document:
@@ -66,29 +77,28 @@ class LocalLauncher:
 
     def catalogue(self) -> list[CatalogueEntry]:
         """The shipped workloads, as a process that imported them says."""
-        entries, exit_code = self._ask(start_listing)
-        if entries is None:
-            raise LauncherError(
-                f"the process that imports the workloads ended without an answer "
-                f"(exit code {exit_code}); what it printed stands above"
-            )
+        try:
+            entries = self._ask(start_listing)
+        except _NoAnswer as problem:
+            raise LauncherError(problem.told_of("the shipped workloads")) from None
         return [CatalogueEntry.model_validate(entry) for entry in entries]
 
-    def _ask(self, target: Any, *arguments: object) -> tuple[Any, int | None]:
-        """What a process of its own answers, as JSON; None, and its exit code, if it does not."""
-        ours, theirs = self._context.Pipe(duplex=False)
-        process = self._start(target, (*arguments, theirs))
+    def _ask(self, target: Callable[..., None], *arguments: object) -> Any:
+        """What a process of its own answers, as JSON. Raises _NoAnswer if it gives none."""
+        ours, theirs = self._processes.context.Pipe(duplex=False)
+        process = self._processes.start(target, (Path.cwd(), *arguments, theirs))
         theirs.close()
-        answer = None
+        is_late = False
         try:
-            if ours.poll(DESCRIBE_DEADLINE_S):
-                answer = orjson.loads(ours.recv_bytes())
+            is_late = not ours.poll(DESCRIBE_DEADLINE_S)
+            if not is_late:
+                return orjson.loads(ours.recv_bytes())
         except EOFError:
-            pass
+            process.join(EXIT_S)  # it is ending by itself, with an exit code of its own
         finally:
             ours.close()
             end_process(process)
-        return answer, process.exitcode
+        raise _NoAnswer(None if is_late else process.exitcode)
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         """See `Launcher.run`."""
@@ -100,8 +110,8 @@ class LocalLauncher:
         world = LiveWorld(ranks, order, scratch, started)
         try:
             for task in rank_tasks(order, scratch):
-                ours, theirs = self._context.Pipe()
-                process = self._start(start_rank, (task, theirs))
+                ours, theirs = self._processes.context.Pipe()
+                process = self._processes.start(start_rank, (task, theirs))
                 theirs.close()
                 ranks.append(LiveRank(task.name, process, ours))
             return world.run()
@@ -109,19 +119,10 @@ class LocalLauncher:
             world.end_everything()
             shutil.rmtree(scratch, ignore_errors=True)
 
-    def _start(self, target: Any, arguments: tuple[object, ...]) -> ForkServerProcess:
-        process = self._context.Process(target=target, args=arguments, daemon=True)
-        try:
-            with _without_main_module():
-                process.start()
-        except (OSError, EOFError) as error:
-            raise LauncherError(f"cannot start a process: {error or 'no forkserver'}") from error
-        return process
-
 
 def rank_tasks(order: WorldOrder, scratch: Path) -> Iterator[RankTask]:
     """The task of each rank of the world, in rank order."""
-    spec = order.workload
+    spec, folder = order.workload, Path.cwd()
     for rank, rank_spec in enumerate(spec.ranks):
         values = order.config.for_role(rank_spec.role)
         intra_op_threads = values.get(INTRA_OP_THREADS.name, spec.intra_op_threads)
@@ -137,20 +138,6 @@ def rank_tasks(order: WorldOrder, scratch: Path) -> Iterator[RankTask]:
             steps=order.steps,
             min_time_s=order.min_time_s,
             trace=order.trace,
+            folder=folder,
             scratch=scratch,
         )
-
-
-@contextmanager
-def _without_main_module() -> Iterator[None]:
-    """Hide `__main__` from multiprocessing, which would run it again in every new process.
-
-    A rank needs nothing of it, a command line would cost it time, and a person's script that
-    has no `if __name__ == "__main__"` would start a search in each rank.
-    """
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = types.ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main

@@ -1,4 +1,4 @@
-"""A world while it runs: its processes, what they report, and its certain end."""
+"""A world while it runs: its processes, what they report, and how they are ended."""
 
 import os
 import shutil
@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import psutil
 
 from tuner.files import written_atomically
 from tuner.world.launcher import WorldOrder
+from tuner.world.local.processes import end_process
 from tuner.world.measurement import Failure, Measurement, RankUsage
 from tuner.world.postmortem import RankRecord, root_cause, starvation
 
-# Worlds are done in about a second; one that is not may be stuck, and is asked.
+# Worlds are done in about a second; one that is not may be stuck, and is probed.
 PROBE_AFTER_S = 3.0
 PROBE_EVERY_S = 1.0
-# After the first failure the others get this long to report theirs: the first cause may be late.
+# After a first failure is heard of, this long is left for the one that caused it to be heard of.
 GRACE_S = 0.3
 STACKS_S = 0.5
 # A rank that has shut down RPC has this long to leave by itself.
@@ -31,7 +31,7 @@ EXIT_S = 1.0
 
 @dataclass
 class LiveRank:
-    """One running process and what is known of it."""
+    """One running rank, and what is known of it."""
 
     name: str
     process: ForkServerProcess
@@ -43,7 +43,7 @@ class LiveRank:
         self.record = RankRecord(self.name)
 
     def send(self, kind: str, **fields: object) -> None:
-        """Send a message; a rank that is gone already is no error here."""
+        """Send a message, unless the rank is gone already."""
         with suppress(OSError, ValueError):
             self.connection.send_bytes(orjson.dumps({"kind": kind, **fields}))
 
@@ -55,24 +55,6 @@ class LiveRank:
             self.open = False
             return None
         return message
-
-
-def end_process(process: ForkServerProcess) -> None:
-    """Kill a process, and whatever it has started, if anything of it is left; wait for its end."""
-    if (pid := process.pid) is None:
-        return
-    descendants = []
-    if process.exitcode is None:
-        with suppress(psutil.Error):
-            descendants = psutil.Process(pid).children(recursive=True)
-        # At its very start a process is in no group of its own.
-        process.kill()
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
-    for descendant in descendants:
-        with suppress(psutil.Error):
-            descendant.kill()
-    process.join()
 
 
 class LiveWorld:
@@ -119,7 +101,7 @@ class LiveWorld:
     def _hear(self, timeout_s: float) -> None:
         """Take in every message and every death that comes within the time."""
         connections = {rank.connection: rank for rank in self._ranks if rank.open}
-        # A rank's own children may hold its end of the line open: its death is watched as well.
+        # A rank's children may hold its end of the line open, so its death is watched for too.
         sentinels = {
             rank.process.sentinel: rank for rank in self._ranks if rank.record.exit_code is None
         }
@@ -175,10 +157,10 @@ class LiveWorld:
         return self._with_evidence(failure)
 
     def _dump_stacks(self) -> None:
-        """Have every living rank write its threads' stacks; without the GIL if need be."""
+        """Have every living rank write its threads' stacks, which it does without the GIL."""
         alive = [rank for rank in self._ranks if rank.record.exit_code is None]
         files = [self._scratch / f"{rank.name}.stacks" for rank in alive]
-        # A rank without the file has no handler yet, and the signal would end it.
+        # A rank that has no such file has no handler yet, and the signal would end it.
         alive = [rank for rank, file in zip(alive, files, strict=True) if file.exists()]
         for rank in alive:
             with suppress(ProcessLookupError):
@@ -201,7 +183,7 @@ class LiveWorld:
         try:
             self._keep_evidence(folder, kept)
         except OSError as error:
-            # A full disk, say: the failure itself is still known.
+            # The disk may be full; the failure is known all the same.
             lost = f"its evidence could not be kept: {error}"
             return failure.model_copy(update={"message": f"{failure.message}; {lost}"})
         return kept

@@ -1,4 +1,4 @@
-"""Runs in a process of its own: import workloads and say what they are, or what is wrong."""
+"""Runs in a process of its own: imports workloads and says what they are, or what is wrong."""
 
 import re
 from collections import Counter
@@ -93,7 +93,7 @@ def _ranks(reference: str, workload: Workload) -> list[Rank]:
     try:
         ranks = list(workload.ranks())
     except Exception as error:
-        # The person's own code: whatever it raises is an answer, not an accident.
+        # This is the person's code: whatever it raises belongs into the answer.
         raise WorkloadError(
             [f"{reference}.ranks() raised {type(error).__name__}: {error}"]
         ) from error

@@ -1,6 +1,6 @@
 """The functions that a new process starts in.
 
-The launcher names them without importing torch; the process that runs them has it preloaded.
+The launcher names them without importing torch; the process that runs them has imported it.
 """
 
 import ctypes
@@ -9,20 +9,23 @@ import signal
 import sys
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
+from pathlib import Path
 
+from tuner.workloads_package import own_workloads
 from tuner.world.rank.task import RankTask
 
 _PR_SET_PDEATHSIG = 1
 PRELOADED = "tuner.world.rank.preload"
+RESTORED = "RPC_TUNER_RESTORED"
+"""The environment variable that tells a forkserver which others to restore, as JSON."""
 
 
 def leave_with_parent() -> None:
     """Put this process in a group of its own, and have the kernel end it with its parent.
 
-    A process group: a Ctrl-C at the terminal is the launcher's to handle, and whatever this
-    process starts can be ended with it. Not a session: the kernel shares CPU time among sessions
-    first (autogroup), and a busy-polling peer in another session would take a whole core from the
-    one that works.
+    A process group keeps a Ctrl-C at the terminal for the launcher, and lets it end whatever this
+    process starts. A session would distort the measurement: the kernel shares CPU time among
+    sessions first (autogroup), so a peer that polls would take a whole CPU from one that works.
     """
     os.setpgid(0, 0)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -30,30 +33,41 @@ def leave_with_parent() -> None:
 
 def start_rank(task: RankTask, connection: Connection) -> None:
     """Run one rank of a world."""
-    leave_with_parent()
+    _settle_in(task.folder)
     from tuner.world.rank.main import run_rank
 
     run_rank(task, connection)
 
 
-def start_describing(reference: str, options: Mapping[str, object], answer: Connection) -> None:
-    """Describe a workload."""
-    _keep_to_stderr()
+def start_describing(
+    folder: Path, reference: str, options: Mapping[str, object], answer: Connection
+) -> None:
+    """Describe a workload, whose file may be named from `folder`."""
+    _settle_in(folder)
+    _print_to_stderr()
     from tuner.world.rank.describe import describe
 
     describe(reference, options, answer)
 
 
-def start_listing(answer: Connection) -> None:
+def start_listing(folder: Path, answer: Connection) -> None:
     """Describe all shipped workloads."""
-    _keep_to_stderr()
+    _settle_in(folder)
+    _print_to_stderr()
     from tuner.world.rank.describe import list_shipped
 
     list_shipped(answer)
 
 
-def _keep_to_stderr() -> None:
-    """What a workload's module prints must not mix with the command's answer."""
+def _settle_in(folder: Path) -> None:
     leave_with_parent()
+    # A forkserver's children start where the parent was when it imported multiprocessing.
+    os.chdir(folder)
+    # Done already, unless the program has a forkserver that it started before us.
+    own_workloads()
+
+
+def _print_to_stderr() -> None:
+    """Keep what a workload's module prints apart from the command's answer."""
     os.dup2(2, 1)
     sys.stdout = sys.stderr

@@ -1,4 +1,4 @@
-"""Runs in every process of a world: initialise, do the workload's part, report, shut down."""
+"""Runs in every process of a world: initialises RPC, runs the workload, reports, shuts down."""
 
 import faulthandler
 import io
@@ -32,7 +32,7 @@ from workloads.registry import load_workload
 
 
 class _Parent:
-    """The line to the launcher: JSON messages; a thread of its own answers probes at any time."""
+    """The line to the launcher: JSON messages. A thread of its own answers probes at any time."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -59,21 +59,31 @@ class _Parent:
             return self._arrived[kind]
 
     def _listen(self) -> None:
-        with suppress(EOFError, OSError):
-            while True:
-                message = orjson.loads(self._connection.recv_bytes())
-                if message["kind"] == "probe":
-                    self.send("state", steps_done=self.steps_done, **probe.rpc_state())
-                else:
-                    with self._arrival:
-                        self._arrived[message["kind"]] = message
-                        self._arrival.notify_all()
-        # The launcher is gone, or has let go of this world: nothing of it may stay.
-        os.killpg(0, signal.SIGKILL)
+        try:
+            with suppress(EOFError, OSError):
+                while True:
+                    self._take(orjson.loads(self._connection.recv_bytes()))
+        finally:
+            # The launcher is gone, or has let go of this world: nothing of it may stay.
+            os.killpg(0, signal.SIGKILL)
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if message["kind"] != "probe":
+            with self._arrival:
+                self._arrived[message["kind"]] = message
+                self._arrival.notify_all()
+            return
+        try:
+            state = probe.rpc_state()
+        except Exception:
+            # Only an answer is lost: without this thread the rank would outlive its launcher.
+            traceback.print_exc()
+            return
+        self.send("state", steps_done=self.steps_done, **state)
 
 
 def run_rank(task: RankTask, connection: Connection) -> None:
-    """The whole life of one rank. Never returns on failure: it reports, and waits for its end."""
+    """Run one rank. After a failure it reports that, and waits to be ended."""
     _isolate(task)
     parent = _Parent(connection)
     try:
@@ -171,7 +181,7 @@ def _isolate(task: RankTask) -> None:
 
 
 def _one_line(error: BaseException) -> str:
-    """The error and its message; where it has none, as a bare assert, the line that raised it."""
+    """The error and its message; without one, as of a bare assert, the line that raised it."""
     message = str(error).strip()
     frames = traceback.extract_tb(error.__traceback__)
     if not message and frames:

@@ -1,28 +1,27 @@
 """Runs in every rank: what its RPC threads are doing, asked when a world takes too long."""
 
-import linecache
-import re
 import sys
 from pathlib import PurePath
 from types import FrameType
 from typing import Any
 
 from tuner.torch_private.agent import agent_gauges
+from tuner.world.rank.waiting import waits_for_answer
 
-# Where a thread of Python sits while it waits for the answer to a call of its own.
-_WAITING_FILES = ("torch/distributed/rpc/api.py", "torch/futures/__init__.py")
-_WAITING_LINE = re.compile(r"\.(wait|to_here|rpc_sync)\(|\brpc_sync\(")
 _SERVING_FILE = "torch/distributed/rpc/internal.py"
 
 
 def rpc_state() -> dict[str, Any]:
-    """Threads of the agent's pool: how many there are, are idle, and wait for their own calls.
+    """What the threads of the agent's pool are doing, in numbers; None where the agent tells none.
 
-    `waiting` counts the threads that serve a request and, inside it, wait for another call.
+    Returns:
+        `pool_size` and `idle` in threads; `serving` and `calling` in calls under way, to this
+        process and from it; `waiting`, the threads that serve a request and, inside it, wait for
+        the answer to a call.
     """
     gauges = agent_gauges()
     waiting = sum(
-        _serves_request(frame) and _waits_for_call(frame)
+        _serves_request(frame) and waits_for_answer(frame)
         for frame in sys._current_frames().values()
     )
     return {
@@ -37,12 +36,6 @@ def rpc_state() -> dict[str, Any]:
 def _number(gauges: dict[str, str], name: str) -> int | None:
     text = gauges.get(name, "")
     return int(text) if text.isdecimal() else None
-
-
-def _waits_for_call(innermost: FrameType) -> bool:
-    path = PurePath(innermost.f_code.co_filename).as_posix()
-    line = linecache.getline(innermost.f_code.co_filename, innermost.f_lineno)
-    return path.endswith(_WAITING_FILES) or bool(_WAITING_LINE.search(line))
 
 
 def _serves_request(innermost: FrameType) -> bool:

@@ -1,4 +1,4 @@
-"""What the launcher tells a process of a world; travels by pickle to a process of our own."""
+"""What the launcher tells a process of a world. It travels by pickle, between our own processes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,12 +18,14 @@ class RankTask:
     reference: str
     options: Mapping[str, bool | int | float | str]
     values: Mapping[str, Value]
-    """This rank's settings by knob; a knob that is missing keeps PyTorch's default."""
+    """This rank's part of the configuration, by knob; PyTorch's default holds for the others."""
     intra_op_threads: int
     seed: int
     steps: int | None
     min_time_s: float
     trace: TraceOrder | None
+    folder: Path
+    """The working folder that the process starts in."""
     scratch: Path
     """The world's own folder: rendezvous file, captured output, stacks."""
 

@@ -1,34 +1,35 @@
-"""Runs in rank 0: warm up, then time the steps, with nothing else going on."""
+"""Runs in rank 0: warms up, then times the steps."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-# Allocators, caches and the scheduler's placement of threads take about so long to settle.
+# Allocators, caches and the scheduler's placement of threads need about this long to settle.
 WARM_UP_S = 0.05
 WARM_UP_STEPS = 20
 
 
 @dataclass(frozen=True)
 class Timing:
-    """The timed part of a world."""
+    """The timed steps of a world."""
 
     step_s: list[float]
     wall_s: float
+    """Seconds that they took together."""
     cpu_s: list[float]
-    """CPU seconds over the timed part, one per clock given."""
+    """CPU seconds meanwhile, one for each clock given."""
 
 
 def process_cpu_clock(pid: int) -> int:
     """The kernel's id for the CPU-time clock of another process on this host.
 
-    As `clock_getcpuclockid(3)` makes it, which Python does not offer.
+    Python lacks `clock_getcpuclockid(3)`, which makes it in this way.
     """
     return (~pid << 3) | 2
 
 
 class StepTimer:
-    """Runs a workload's step again and again; `on_step` hears how many are done, all counted."""
+    """Runs a workload's step again and again; `on_step` gets the number of steps done so far."""
 
     def __init__(
         self,
@@ -45,14 +46,18 @@ class StepTimer:
         self._done = 0
 
     def warm_up(self) -> None:
-        """Steps that are no samples: WARM_UP_S, and more for WARM_UP_STEPS if the timed part is."""
+        """Run steps that are no samples.
+
+        For WARM_UP_S at least; then until WARM_UP_STEPS are done, but for no longer than the
+        timed steps last at least.
+        """
         # The first step pays the connection set-up.
         seconds = self._run_one()
         while seconds < WARM_UP_S or (self._done < WARM_UP_STEPS and seconds < self._min_time_s):
             seconds += self._run_one()
 
     def time(self, steps: int | None) -> Timing:
-        """Time `steps` steps, or, where that is None, as many as last `timed_part_s`."""
+        """Time `steps` steps or, if that is None, as many as last `min_time_s`."""
         cpu_before = [time.clock_gettime(clock) for clock in self._clocks]
         start_ns = time.perf_counter_ns()
         step_s = [self._run_one()]

@@ -11,30 +11,32 @@ from tuner.trace.record.merge import merge
 from tuner.world.launcher import TraceOrder
 from tuner.world.rank.timing import StepTimer, Timing
 
-# Between steps nothing is under way, unless the workload calls in the background.
+# Between steps no call is under way, unless the workload makes some in the background.
 DRAIN_S = 2.0
-# Steps are traced or not in turns of so many at most: speed drifts less from turn to turn than over
-# all. The first step of a turn finds its caches cold.
+# Steps are traced or not in turns of at most this many: speed drifts less from turn to turn than
+# over all steps. The first step of a turn finds its caches cold.
 TURN_STEPS = 10
 LEAST_TURNS = 4
 
 
 @dataclass(frozen=True)
 class TracedTiming:
-    """What the traced steps took, and what the tracing added to them."""
+    """What the traced steps took, and the tracing overhead."""
 
     timing: Timing
     tracing_overhead: float
-    """Median traced step over median untraced step, of the same world."""
+    """Median traced step time over median untraced step time, of the same world."""
 
 
 def time_traced_steps(timer: StepTimer, steps: int, order: TraceOrder) -> TracedTiming:
-    """Measure the observer effect, then trace `steps` steps at a stretch and write the trace.
+    """Measure the tracing overhead, then trace `steps` steps in a row and write the trace.
 
-    Before the trace as many steps are run as in it, half of them traced, half not. TraceError if
-    the trace is incomplete; then no file is written.
+    The overhead is measured on as many steps, half of them traced, half not.
+
+    Raises:
+        TraceError: The trace is incomplete; then no file is written.
     """
-    effect = tracing_overhead(timer, math.ceil(steps / 2), operators=order.operators)
+    overhead = tracing_overhead(timer, math.ceil(steps / 2), operators=order.operators)
     driver = TraceDriver(operators=order.operators, drain_s=DRAIN_S)
     driver.start()
     try:
@@ -43,16 +45,16 @@ def time_traced_steps(timer: StepTimer, steps: int, order: TraceOrder) -> Traced
         driver.abandon()
         raise
     recordings, clocks, window_ns = driver.stop()
-    merged = merge(recordings, clocks, window_ns, steps=steps, tracing_overhead=effect)
+    merged = merge(recordings, clocks, window_ns, steps=steps, tracing_overhead=overhead)
     with written_atomically(order.path) as partial:
         partial.write_bytes(trace_document(merged))
-    return TracedTiming(traced, effect)
+    return TracedTiming(traced, overhead)
 
 
 def tracing_overhead(timer: StepTimer, steps: int, *, operators: bool) -> float:
-    """Median traced step over median untraced step, `steps` of each at least.
+    """Median traced step time over median untraced step time, of at least `steps` steps each.
 
-    The turns go untraced, traced, traced, untraced, and so on: a steady drift cancels out.
+    The turns go untraced, traced, traced, untraced, and so on, so that a steady drift cancels out.
     """
     turn = min(TURN_STEPS, math.ceil(steps / LEAST_TURNS))
     untraced = timer.time(turn).step_s

@@ -1,0 +1,86 @@
+"""Whole studies on the fake launcher: what is measured, in which order, and for how long."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import FakeLauncher, threads_of
+from tests.searching.tuning import Tune, scaling
+from tuner.errors import UsageError
+
+
+def test_the_baseline_is_measured_first_and_in_every_block(tune: Tune) -> None:
+    launcher = FakeLauncher(step_ms=scaling, sigma=0.05)
+    result = tune(launcher)
+    assert str(launcher.orders[0].config) == "num_worker_threads=16"
+    baseline = next(row for row in result.rows if row.trial == 0)
+    assert baseline.label == "num_worker_threads=16"
+    assert baseline.samples == result.blocks
+
+
+def test_the_order_in_blocks_is_random_and_the_same_again(tune: Tune, tmp_path: Path) -> None:
+    first, again, other = (FakeLauncher(step_ms=scaling) for _ in range(3))
+    tune(first)
+    tune(again, out=str(tmp_path / "again"))
+    tune(other, out=str(tmp_path / "other"), seed=1)
+    orders = [[str(order.config) for order in each.orders] for each in (first, again, other)]
+    assert orders[0] == orders[1]
+    assert orders[0] != orders[2]
+    blocks = [tuple(orders[0][start : start + 5]) for start in range(5, 20, 5)]
+    assert len(set(blocks)) > 1
+    assert all(len(set(block)) == 5 for block in blocks)
+
+
+def test_a_calibration_fixes_the_number_of_steps(tune: Tune) -> None:
+    launcher = FakeLauncher(step_ms=scaling)
+    tune(launcher, min_time="0.4s")
+    steps = {str(o.config): o.steps for o in launcher.orders if o.steps is not None}
+    assert steps["num_worker_threads=1"] == 60  # 1.2 x 0.4 s / 8 ms
+    assert steps["num_worker_threads=8"] == 240
+    calibrations = [o for o in launcher.orders if o.steps is None]
+    assert len(calibrations) == 5
+
+
+def test_the_dominated_are_eliminated_and_say_why(tune: Tune) -> None:
+    result = tune(FakeLauncher(step_ms=scaling, sigma=0.05), budget="60s")
+    slowest = next(row for row in result.rows if row.label == "num_worker_threads=1")
+    assert slowest.outcome == "eliminated"
+    assert slowest.samples == 4
+    assert not slowest.tied_with_best
+
+
+def test_stops_when_the_answer_is_clear(tune: Tune) -> None:
+    result = tune(
+        FakeLauncher(step_ms=scaling, sigma=0.02), baseline={"num_worker_threads": 1}, budget="60s"
+    )
+    assert result.verdict == "better"
+    assert result.elapsed_s < 45
+
+
+def test_the_budget_is_kept(tune: Tune) -> None:
+    launcher = FakeLauncher(sigma=0.3)
+    started_s = launcher.clock()
+    result = tune(launcher, budget="40s")
+    assert launcher.clock() - started_s <= 40
+    assert result.elapsed_s > 36
+    assert result.elapsed_s == pytest.approx(launcher.clock() - started_s)
+
+
+def test_max_blocks_is_kept(tune: Tune) -> None:
+    assert tune(FakeLauncher(sigma=0.3), max_blocks=15).blocks == 15
+
+
+def test_a_budget_too_short_says_what_it_needs_and_writes_nothing(
+    tune: Tune, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=r"a budget of 3.0s is too short .* needs about 12s"):
+        tune(FakeLauncher(), budget="3s")
+    assert not (tmp_path / "study").exists()
+
+
+def test_a_world_may_not_take_much_longer_than_the_baseline(tune: Tune) -> None:
+    launcher = FakeLauncher(overhead_s=1.0)
+    tune(launcher, budget="90s", deadline="100s")
+    assert {o.deadline_s for o in launcher.orders if threads_of(o.config) == 16} == {100.0}
+    (candidates,) = {o.deadline_s for o in launcher.orders if threads_of(o.config) != 16}
+    assert candidates == pytest.approx(20 * 1.3, rel=0.1)

@@ -1,0 +1,192 @@
+"""Whole studies on the fake launcher: configurations that fail, the baseline among them."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from tests.fakes import FakeLauncher, threads_of
+from tests.searching.tuning import Tune, failing, scaling, study
+from tuner.api import SearchInterrupted
+from tuner.plan.config import Config
+
+
+def test_configs_that_fail_are_out_with_their_reason(tune: Tune, tmp_path: Path) -> None:
+    launcher = FakeLauncher(
+        step_ms=scaling,
+        fails=lambda config, world: "deadlocked" if threads_of(config) == 1 else None,
+    )
+    result = tune(launcher)
+    failed = result.rows[-1]
+    assert (failed.label, failed.outcome) == ("num_worker_threads=1", "deadlocked")
+    assert failed.failure == "worker1 failed first"
+    assert failed.samples == 0
+    assert sum(threads_of(o.config) == 1 for o in launcher.orders) == 1
+    trial = study(tmp_path).trials[1]
+    assert trial.state == optuna.trial.TrialState.FAIL
+    assert trial.user_attrs["failure"] == "deadlocked"
+    assert trial.user_attrs["failure_reason"] == "worker1 failed first"
+
+
+def test_configs_that_fail_only_sometimes_are_out_too(tune: Tune) -> None:
+    launcher = FakeLauncher(
+        step_ms=scaling,
+        fails=lambda config, world: "crashed" if threads_of(config) == 8 and world == 3 else None,
+    )
+    result = tune(launcher, baseline={"num_worker_threads": 1})
+    assert str(result.best) == "num_worker_threads=4"
+    crashed = next(row for row in result.rows if row.label == "num_worker_threads=8")
+    assert (crashed.outcome, crashed.samples) == ("crashed", 2)
+
+
+def test_a_challenger_that_fails_gives_way_to_the_next(tune: Tune) -> None:
+    def fails(config: Config, world: int) -> Any:
+        return "crashed" if threads_of(config) == 8 and world == 12 else None
+
+    times = {1: 8.0, 2: 6.0, 4: 3.0, 8: 2.0, 16: 5.0}
+    launcher = FakeLauncher(
+        step_ms=lambda config: times[threads_of(config)], sigma=0.02, fails=fails
+    )
+    result = tune(launcher, budget="60s")
+    assert str(result.best) == "num_worker_threads=4"
+    assert result.verdict == "better"
+
+
+def test_a_baseline_that_cannot_run_is_said_so(tune: Tune) -> None:
+    launcher = FakeLauncher(step_ms=scaling, sigma=0.02, fails=failing("init-failed", 16))
+    result = tune(launcher)
+    assert result.baseline_failed
+    assert result.verdict == "better"
+    assert result.speedup is None
+    assert result.best is not None
+    assert threads_of(result.best) in (4, 8)
+
+
+def test_without_a_baseline_the_only_config_left_is_measured(tune: Tune, tmp_path: Path) -> None:
+    launcher = FakeLauncher(fails=failing("crashed", 16))
+    result = tune(launcher, space={"num_worker_threads": [2]})
+    assert str(result.best) == "num_worker_threads=2"
+    assert result.rows[0].samples >= 4
+    assert result.epsilon_achieved is None
+    assert study(tmp_path).trials[1].state == optuna.trial.TrialState.COMPLETE
+
+
+@pytest.mark.parametrize(("failing_s", "samples"), [(29.4, 0), (27.0, 1)])
+def test_without_a_baseline_better_takes_four_worlds(
+    tune: Tune, tmp_path: Path, failing_s: float, samples: int
+) -> None:
+    launcher = FakeLauncher(
+        fails=failing("crashed", 16),
+        failing_s=lambda config: failing_s,
+    )
+    result = tune(launcher)
+    assert result.baseline_failed
+    assert result.verdict == "undecided"
+    assert max(row.samples for row in result.rows) == samples
+    recommended = tmp_path / "study" / "recommended.json"
+    if samples:
+        assert result.best is not None
+        best = result.row_of(result.best)
+        assert best is not None
+        assert best.samples == samples
+        assert recommended.exists()
+    else:
+        assert result.best is None
+        assert not recommended.exists()
+
+
+def test_without_a_baseline_no_more_blocks_are_measured_than_allowed(tune: Tune) -> None:
+    launcher = FakeLauncher(fails=failing("crashed", 16))
+    result = tune(launcher, space={"num_worker_threads": [2]}, max_blocks=2)
+    assert (result.verdict, result.blocks) == ("undecided", 2)
+    assert str(result.best) == "num_worker_threads=2"
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_rival_that_never_ran_is_not_confirmed(tune: Tune, interrupted: bool) -> None:
+    # Three hang, and leave no time to calibrate the fourth, but time for another world.
+    def launcher(**changes: Any) -> FakeLauncher:
+        return FakeLauncher(
+            fails=failing("timed-out", 1, 2, 4),
+            failing_s=lambda config: 10.0,
+            **changes,
+        )
+
+    if interrupted:
+        with pytest.raises(SearchInterrupted):
+            tune(launcher(interrupt_after=3), budget="31.6s")
+    result = tune(launcher(), budget="31.6s", resume=interrupted)
+    assert result.verdict == "undecided"
+    assert result.best == result.baseline
+    assert result.challenger is None
+    rival = next(row for row in result.rows if row.label == "num_worker_threads=8")
+    assert (rival.outcome, rival.samples) == ("eliminated", 0)
+
+
+def test_what_was_never_measured_in_a_block_is_eliminated_everywhere(
+    tune: Tune, tmp_path: Path
+) -> None:
+    # Both are slow: the budget goes to their first worlds, and leaves none for a pair.
+    launcher = FakeLauncher(step_ms=lambda config: 2.0 if threads_of(config) == 16 else 3000.0)
+    result = tune(launcher, space={"num_worker_threads": [1]}, budget="6s")
+    outcomes = {row.trial: row.outcome for row in result.rows}
+    assert outcomes == {0: "eliminated", 1: "eliminated"}
+    trials = study(tmp_path).trials
+    assert {trial.number: trial.user_attrs["outcome"] for trial in trials} == outcomes
+    assert {trial.state.name for trial in trials} == {"PRUNED"}
+
+
+def test_nothing_that_runs_is_no_answer(tune: Tune, tmp_path: Path) -> None:
+    result = tune(FakeLauncher(fails=lambda config, world: "crashed"))
+    assert result.best is None
+    assert result.verdict is None
+    assert not (tmp_path / "study" / "recommended.json").exists()
+    assert (tmp_path / "study" / "trials.csv").exists()
+
+
+def test_only_the_baseline_runs(tune: Tune) -> None:
+    result = tune(
+        FakeLauncher(fails=lambda config, world: None if threads_of(config) == 16 else "crashed")
+    )
+    assert result.verdict == "keep-baseline"
+    assert result.best == result.baseline
+
+
+def test_configs_that_hang_do_not_use_up_the_budget_of_the_others(tune: Tune) -> None:
+    def overhead(config: Config) -> float:
+        return 10.0 if threads_of(config) in (1, 2, 4) else 0.2
+
+    launcher = FakeLauncher(
+        fails=failing("timed-out", 1, 2, 4),
+        failing_s=overhead,
+    )
+    space = {"num_worker_threads": [1, 2, 4, 8, 32]}
+    result = tune(launcher, space=space, budget="45s", deadline="60s")
+    outcomes = {row.label: (row.outcome, row.samples > 0) for row in result.rows}
+    assert outcomes["num_worker_threads=4"] == ("timed-out", False)
+    assert outcomes["num_worker_threads=32"] in {("completed", True), ("eliminated", True)}
+    assert result.challenger is not None
+
+    result = tune(launcher, space=space, budget="25s", overwrite=True)
+    outcomes = {row.label: (row.outcome, row.samples > 0) for row in result.rows}
+    assert outcomes["num_worker_threads=32"] == ("eliminated", False)
+    assert result.verdict == "undecided"
+
+
+def test_memory_of_a_long_random_study_stays_consistent(tune: Tune) -> None:
+    # Whatever fails when, the result has every configuration once, and values only where measured.
+    for seed in range(3):
+        dice = random.Random(seed)
+        launcher = FakeLauncher(
+            step_ms=scaling,
+            sigma=0.2,
+            seed=seed,
+            fails=lambda config, world, dice=dice: "crashed" if dice.random() < 0.05 else None,  # type: ignore[misc]
+        )
+        result = tune(launcher, budget="20s", overwrite=True)
+        assert sorted(row.trial for row in result.rows) == [0, 1, 2, 3, 4]
+        for row in result.rows:
+            assert (row.failure is None) == (row.outcome in ("completed", "eliminated"))
+            assert (row.samples > 0) == (row.value == row.value)

@@ -1,0 +1,176 @@
+"""Whole studies on the fake launcher: interrupted, and resumed."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from tests.fakes import FakeLauncher, threads_of
+from tests.searching.tuning import Tune, confirmed_differences, keys, scaling, study
+from tuner.api import SearchInterrupted
+from tuner.decide.statistics import interval
+from tuner.errors import UsageError
+from tuner.plan.config import Config
+
+SCALING_UP: dict[str, Any] = {
+    "space": {"num_worker_threads": [1, 2, 4]},
+    "baseline": {"num_worker_threads": 1},
+    "max_blocks": 15,
+    "budget": "60s",
+}
+
+
+# In the calibrations, at the first block's start and in it, in the race, in the confirmation.
+@pytest.mark.parametrize("after", [2, 3, 5, 11, 20])
+def test_an_interrupted_study_goes_on_and_measures_nothing_twice(
+    tune: Tune, tmp_path: Path, after: int
+) -> None:
+    launcher = FakeLauncher(step_ms=scaling)
+    expected = tune(launcher, out=str(tmp_path / "whole"), **SCALING_UP)
+    first = FakeLauncher(step_ms=scaling, interrupt_after=after)
+    with pytest.raises(SearchInterrupted) as interrupted:
+        tune(first, **SCALING_UP)
+    assert interrupted.value.result.worlds == after + len(first.traced)
+    assert (tmp_path / "study" / "trials.csv").exists()
+    second = FakeLauncher(step_ms=scaling)
+    resumed = tune(second, resume=True, **SCALING_UP)
+
+    assert keys(first) + keys(second) == keys(launcher)
+    assert len(first.traced) + len(second.traced) == len(launcher.traced)
+    assert resumed.blocks == expected.blocks
+    assert resumed.best == expected.best
+    assert [row.samples for row in resumed.rows] == [row.samples for row in expected.rows]
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_resuming_a_finished_study_measures_nothing(tune: Tune) -> None:
+    expected = tune(FakeLauncher(step_ms=scaling, sigma=0.05))
+    idle = FakeLauncher()
+    again = tune(idle, resume=True)
+    assert idle.orders == []
+    assert again.rows == expected.rows
+    assert again.speedup == expected.speedup
+    assert again.elapsed_s == expected.elapsed_s
+
+
+def test_resuming_counts_the_time_already_spent(tune: Tune) -> None:
+    first = FakeLauncher(sigma=0.3, interrupt_after=30)
+    with pytest.raises(SearchInterrupted):
+        tune(first, budget="40s")
+    second = FakeLauncher(sigma=0.3)
+    started_s = second.clock()
+    result = tune(second, budget="40s", resume=True)
+    assert second.clock() - started_s < 30
+    assert 36 < result.elapsed_s <= 40
+
+
+def test_a_larger_budget_extends_an_interrupted_confirmation(tune: Tune) -> None:
+    first = FakeLauncher(sigma=0.3, interrupt_after=40)
+    with pytest.raises(SearchInterrupted):
+        tune(first, budget="30s")
+    result = tune(FakeLauncher(sigma=0.3, seed=1), resume=True, budget="60s")
+    assert result.elapsed_s > 50
+
+
+def test_a_larger_budget_does_not_raise_the_most_blocks(tune: Tune) -> None:
+    first = FakeLauncher(sigma=0.3, interrupt_after=40)
+    with pytest.raises(SearchInterrupted):
+        tune(first, budget="30s", max_blocks=20)
+    result = tune(FakeLauncher(sigma=0.3, seed=1), resume=True, budget="60s", max_blocks=20)
+    assert result.blocks == 20
+
+
+def test_a_larger_budget_spends_only_what_the_looks_before_left(tune: Tune, tmp_path: Path) -> None:
+    first = FakeLauncher(sigma=0.3, interrupt_after=44)
+    with pytest.raises(SearchInterrupted):
+        tune(first, budget="30s")
+    before = study(tmp_path).user_attrs["confirmation"]
+    spent = len(before["looks"])
+    assert spent > 0
+    result = tune(FakeLauncher(sigma=0.3, seed=1), resume=True, budget="60s")
+    after = study(tmp_path).user_attrs["confirmation"]
+    assert after["cap"] > before["cap"]
+    assert after["looks"][:spent] == before["looks"]
+    assert len(after["looks"]) > spent
+    assert sum(alpha for _, alpha in after["looks"]) == pytest.approx(0.05)
+    pairs, alpha = after["looks"][-1]
+    expected = interval(confirmed_differences(result)[:pairs], 1 - alpha)
+    assert expected is not None
+    assert result.challenger_speedup == expected.exp()
+
+
+def test_a_confirmation_that_has_spent_all_of_alpha_is_over(tune: Tune, tmp_path: Path) -> None:
+    tune(FakeLauncher(sigma=0.3))
+    # As if the session had died after its last look, before it closed the study.
+    stored = optuna.storages.get_storage(f"sqlite:///{tmp_path}/study/study.db")
+    for trial in stored.get_all_trials(stored.get_study_id_from_name("udf"), deepcopy=False):
+        trial.state = optuna.trial.TrialState.RUNNING
+    idle = FakeLauncher()
+    result = tune(idle, resume=True, budget="60s")
+    assert idle.orders == []
+    assert result.verdict == "undecided"
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_a_session_that_died_between_two_writes_is_repaired(tune: Tune, tmp_path: Path) -> None:
+    def fails(config: Config, world: int) -> Any:
+        return "crashed" if threads_of(config) == 8 else None
+
+    first = FakeLauncher(step_ms=scaling, fails=fails, interrupt_after=20)
+    with pytest.raises(SearchInterrupted):
+        tune(first)
+    # As if the session had died before it showed the failure, and a value, to Optuna.
+    connection = sqlite3.connect(tmp_path / "study" / "study.db")
+    with connection:
+        connection.execute("UPDATE trials SET state = 'RUNNING'")
+        connection.execute("DELETE FROM trial_intermediate_values WHERE step = 0")
+    connection.close()
+    tune(FakeLauncher(step_ms=scaling, fails=fails), resume=True)
+    states = {trial.params["num_worker_threads"]: trial for trial in study(tmp_path).trials}
+    assert states[8].state == optuna.trial.TrialState.FAIL
+    assert 0 in states[16].intermediate_values
+
+
+def test_there_must_be_a_study_to_resume(tune: Tune, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"there is no study udf in .* to resume"):
+        tune(FakeLauncher(), resume=True)
+    assert not (tmp_path / "study").exists()
+
+
+def test_a_study_is_not_mixed_with_another_plan(tune: Tune) -> None:
+    tune(FakeLauncher())
+    with pytest.raises(UsageError) as raised:
+        tune(FakeLauncher(), resume=True, options={"size": "400"}, epsilon="5%")
+    assert "it was measured differently: 2 problems" in str(raised.value)
+    assert "options: {calls: 4, size: 100, rounds: 10} then" in str(raised.value)
+    assert "epsilon: 0.03 then, 0.05 now" in str(raised.value)
+
+
+def test_a_study_is_not_mixed_with_another_machine(tune: Tune, tmp_path: Path) -> None:
+    tune(FakeLauncher())
+    found = study(tmp_path)
+    found.set_user_attr("environment", {**found.user_attrs["environment"], "cpu_count": 96})
+    with pytest.raises(UsageError, match="cpu_count: 96, "):
+        tune(FakeLauncher(), resume=True)
+
+
+def test_a_damaged_study_is_refused(tune: Tune, tmp_path: Path) -> None:
+    tune(FakeLauncher())
+    storage = optuna.storages.get_storage(f"sqlite:///{tmp_path}/study/study.db")
+    study_id = storage.get_study_id_from_name("udf")
+    storage.set_study_user_attr(study_id, "format", 99)
+    with pytest.raises(UsageError, match="has format 99; this version reads format 3"):
+        tune(FakeLauncher(), resume=True)
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_a_study_that_was_not_created_completely_is_not_resumed(tune: Tune, tmp_path: Path) -> None:
+    tune(FakeLauncher())
+    connection = sqlite3.connect(tmp_path / "study" / "study.db")
+    with connection:
+        connection.execute("DELETE FROM study_user_attributes WHERE key = 'format'")
+    connection.close()
+    with pytest.raises(UsageError, match="was not created completely"):
+        tune(FakeLauncher(), resume=True)

@@ -1,0 +1,70 @@
+"""Whole studies on the fake launcher, as the tests of a search run them."""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+
+import tuner
+from tests.fakes import FakeLauncher, threads_of
+from tuner.decide.statistics import FloatArray, differences
+from tuner.plan.config import Config
+from tuner.study.answer import StudyAnswer
+from tuner.world.measurement import FailureKind
+
+Tune = Callable[..., StudyAnswer]
+"""A search with a launcher and the keywords of `tuner.tune`; in the folder `study` if none is
+given."""
+
+
+def tuning_in(folder: Path) -> Tune:
+    """A search of four thread counts for 30 s in this folder, unless told otherwise."""
+
+    def run(launcher: FakeLauncher, **changes: Any) -> StudyAnswer:
+        changes = {
+            "space": {"num_worker_threads": [1, 2, 4, 8]},
+            "out": str(folder),
+            "budget": "30s",
+            **changes,
+        }
+        return tuner.tune("udf", launcher=launcher, clock=launcher.clock, **changes).answer
+
+    return run
+
+
+def scaling(config: Config) -> float:
+    """One thread takes 8 ms, four or more take 2 ms."""
+    return 8.0 / min(4, threads_of(config))
+
+
+def failing(kind: FailureKind, *threads: int) -> Callable[[Config, int], FailureKind | None]:
+    """Every world with one of these thread counts fails."""
+    return lambda config, world: kind if threads_of(config) in threads else None
+
+
+def keys(launcher: FakeLauncher) -> Counter[tuple[str, int, bool]]:
+    """How often each configuration was run with each seed, calibrations apart."""
+    return Counter((str(o.config), o.seed, o.steps is None) for o in launcher.orders)
+
+
+def confirmed_differences(result: StudyAnswer) -> FloatArray:
+    """log(baseline / challenger) of each pair of the confirmation."""
+    challenger = next(row.trial for row in result.rows if row.label == str(result.challenger))
+    logs = {
+        (seen.trial, seen.block): math.log(seen.value)
+        for seen in result.observations
+        if seen.phase == "confirmation"
+    }
+    pairs = [
+        logs[0, block] - value for (trial, block), value in logs.items() if trial == challenger
+    ]
+    return differences(np.array(pairs), np.zeros(len(pairs)))
+
+
+def study(tmp_path: Path) -> optuna.Study:
+    """The Optuna study that `tune` left."""
+    return optuna.load_study(study_name="udf", storage=f"sqlite:///{tmp_path}/study/study.db")

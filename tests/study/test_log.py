@@ -1,0 +1,112 @@
+import numpy as np
+import pytest
+
+from tests.fakes import UDF
+from tuner.plan.study_plan import StudyPlan, draft_plan
+from tuner.study.log import Confirmation, StudyLog
+from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
+from tuner.world.measurement import Failure, Measurement, Outcome, RankUsage
+
+
+@pytest.fixture
+def plan() -> StudyPlan:
+    draft = draft_plan({"workload": "udf", "space": {"num_worker_threads": [1, 2]}})
+    return draft.finish(UDF)
+
+
+def took(step_s: float, world_s: float = 1.0) -> Measurement:
+    usage = RankUsage(name="worker0", cpu_s=2.0, peak_rss_mb=100.0, threads=3)
+    return Measurement(step_s=(step_s,), wall_s=step_s, world_s=world_s, ranks=(usage,))
+
+
+def failed() -> Failure:
+    return Failure(failure="crashed", message="worker1 failed first", world_s=1.0)
+
+
+def world(phase: Phase, trial: int, block: int, outcome: Outcome) -> Record:
+    return Record(trial=trial, block=block, phase=phase, outcome=outcome)
+
+
+CALIBRATED = [world("calibration", trial, CALIBRATION_BLOCK, took(1.0)) for trial in (0, 1)]
+RACED = [
+    *CALIBRATED,
+    world("calibration", 2, CALIBRATION_BLOCK, failed()),
+    world("trace", 0, TRACE_BLOCK, failed()),
+    world("race", 0, 0, took(1.0, world_s=2.0)),
+    world("race", 1, 0, took(2.0)),
+    world("race", 0, 1, took(3.0, world_s=4.0)),
+    world("race", 1, 1, failed()),
+    world("confirmation", 0, 2, took(4.0, world_s=6.0)),
+]
+
+
+def log_of(plan: StudyPlan, *records: Record) -> StudyLog:
+    return StudyLog(plan, plan.candidates(), records)
+
+
+def test_records_that_come_later_are_as_good_as_those_from_the_start(plan: StudyPlan) -> None:
+    at_once, later = log_of(plan, *RACED), log_of(plan)
+    for record in RACED:
+        later.add(record)
+    assert later.records == at_once.records == RACED
+    np.testing.assert_array_equal(later.matrix("race"), at_once.matrix("race"))
+
+
+def test_the_matrix_has_a_row_per_block_and_a_column_per_trial(plan: StudyPlan) -> None:
+    log = log_of(plan, *RACED)
+    nan = np.nan
+    assert np.exp(log.matrix("race")) == pytest.approx(
+        np.array([[1e3, 2e3, nan], [3e3, nan, nan]]), nan_ok=True
+    )
+    assert len(log.matrix("race", "confirmation")) == 3
+    assert log_of(plan).matrix("race").shape == (0, 3)
+
+
+def test_a_traces_failure_and_a_calibration_are_no_samples(plan: StudyPlan) -> None:
+    log = log_of(plan, *RACED)
+    assert set(log.failures) == {1, 2}
+    assert [len(log.samples(trial)) for trial in range(3)] == [3, 1, 0]
+    assert isinstance(log.traced(0), Failure)
+    assert log.calibration(2) is None
+    assert log.world_s(0) == pytest.approx(4.0)
+
+
+def test_only_what_ran_and_never_failed_can_be_measured(plan: StudyPlan) -> None:
+    log = log_of(plan, *CALIBRATED)
+    assert log.alive == [0, 1, 2]
+    assert log.runnable == [0, 1]
+    assert log_of(plan, *RACED).runnable == [0]
+
+
+def test_an_open_block_is_known_with_what_it_has(plan: StudyPlan) -> None:
+    log = log_of(plan, *RACED)
+    assert log.last_block("race") == (1, {0, 1})
+    assert log.last_block("confirmation") == (2, {0})
+    assert log.next_block == 3
+    assert log_of(plan).last_block("race") is None
+    assert log_of(plan, *CALIBRATED).next_block == 0
+
+
+def test_a_pair_is_whole_or_does_not_count(plan: StudyPlan) -> None:
+    log = log_of(plan, *RACED, world("confirmation", 2, 2, took(8.0)),
+                 world("confirmation", 0, 3, took(5.0)))  # fmt: skip
+    assert np.exp(log.pairs(2)) == pytest.approx(np.array([[4e3, 8e3]]))
+
+
+def test_the_outcome_of_a_trial(plan: StudyPlan) -> None:
+    log = log_of(plan, *RACED)
+    assert [log.outcome(trial) for trial in range(3)] == ["completed", "crashed", "crashed"]
+
+
+def test_who_was_eliminated_or_never_measured_did_not_complete(plan: StudyPlan) -> None:
+    measured = [*CALIBRATED, world("race", 0, 0, took(1.0)), world("race", 1, 0, took(1.0))]
+    log = StudyLog(plan, plan.candidates(), measured, {0: "slow", 1: "slow"})
+    assert [log.outcome(trial) for trial in range(3)] == ["completed", "eliminated", "eliminated"]
+
+
+def test_a_confirmation_comes_back_from_json() -> None:
+    confirmation = Confirmation(
+        challenger=2, cap=40, budget_s=60.0, alpha=0.05, looks=((10, 0.01), (20, 0.02))
+    )
+    assert Confirmation(**confirmation.model_dump(mode="json")) == confirmation
+    assert confirmation.alpha_left == pytest.approx(0.02)

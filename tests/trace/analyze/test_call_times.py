@@ -1,0 +1,196 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.trace.synthetic import Part, call, ns, simulate, trace
+from tuner.trace.analyze.call_times import (
+    breakdown,
+    call_times,
+    latency,
+    outermost,
+    rpc_cpu_total_ms,
+    rpc_p99_ms,
+)
+from tuner.trace.model.trace import Trace
+
+UDF = "rpc_async#udf(worker0 -> worker1)"
+
+
+class TestLatency:
+    def test_percentiles_and_sums_of_each_name(self) -> None:
+        calls = [call(i, 0, i) for i in range(1, 101)]
+        calls += [call(101, 0, 7, function="other", status="raised")]
+        calls += [call(102, 0, None, status="timed-out"), call(103, 0, 9, status="timed-out")]
+        table = latency(trace(calls).calls)
+        assert table.index.tolist() == [UDF, UDF.replace("udf", "other")]
+        udf, other = table.to_dict("records")
+        assert udf["calls"] == 101
+        assert udf["p50_us"] == 50_000
+        assert udf["p90_us"] == 90_000
+        assert udf["p99_us"] == 99_000
+        assert udf["max_us"] == 100_000
+        assert udf["total_us"] == 5_059_000
+        assert (udf["failed"], udf["unfinished"]) == (1, 1)
+        assert (other["calls"], other["failed"], other["unfinished"]) == (1, 1, 0)
+
+    def test_a_name_of_which_no_call_ended_has_a_row(self) -> None:
+        (row,) = latency(trace([call(1, 0, None)]).calls).to_dict("records")
+        assert (row["calls"], row["unfinished"], row["total_us"]) == (0, 1, 0)
+        assert np.isnan(row["p50_us"])
+
+    def test_no_calls_no_rows(self) -> None:
+        assert latency(trace().calls).empty
+
+
+class TestCallTimes:
+    def test_the_parts_of_one_call(self) -> None:
+        calls = [
+            call(1, 0, 10, served_ms=(2, 7), cpu_ms=2, run_queue_ms=1),
+            call(2, 0, 12, served_ms=(5, 9), cpu_ms=4, run_queue_ms=0, done_ns=ns(11)),
+        ]
+        first, second = call_times(trace(calls).calls).to_dict("records")
+        assert first == {
+            "latency_us": 10_000,
+            "wire_us": 5_000,
+            "to_server_us": 2_000,
+            "to_client_us": 3_000,
+            "queue_us": 0,
+            "on_cpu_us": 2_000,
+            "run_queue_us": 1_000,
+            "off_cpu_us": 2_000,
+            "pending_us": 0,
+        }
+        assert (second["wire_us"], second["to_client_us"]) == (6_000, 1_000)
+        assert (second["queue_us"], second["pending_us"]) == (3_000, 2_000)
+        assert second["off_cpu_us"] == 0
+
+    def test_a_one_way_time_below_the_clock_error_is_not_shown(self) -> None:
+        calls = trace([call(1, 0, 10, served_ms=(2, 7)), call(2, 0, 10, served_ms=(4, 9))]).calls
+        times = call_times(calls, clock_error_ns=ns(2.5))
+        assert times["to_server_us"].isna().tolist() == [True, False]
+        assert times["to_client_us"].isna().tolist() == [False, True]
+        assert times["wire_us"].tolist() == [5_000, 5_000]
+        assert times["queue_us"].tolist() == [0, 2_000]
+
+    def test_the_queue_does_not_depend_on_the_clocks_offset(self) -> None:
+        def queues(offset_ms: float) -> list[float]:
+            served = [(0.1, 1.0), (0.1, 1.3), (0.2, 2.0)]
+            rows = [
+                call(i, start, start + 5, served_ms=(began + offset_ms, began + 1 + offset_ms))
+                for i, (start, began) in enumerate(served)
+            ]
+            return call_times(trace(rows).calls)["queue_us"].tolist()
+
+        assert queues(0) == pytest.approx([0, 300, 900])
+        assert queues(-50) == pytest.approx(queues(0))
+
+    def test_each_name_has_a_fastest_request_of_its_own(self) -> None:
+        rows = [
+            call(1, 0, 10, served_ms=(1, 2)),
+            call(2, 0, 10, served_ms=(4, 5), function="large"),
+            call(3, 0, 10, served_ms=(6, 7), function="large"),
+        ]
+        assert call_times(trace(rows).calls)["queue_us"].tolist() == [0, 0, 2_000]
+
+    def test_calls_that_wait_for_a_full_pool_wait_as_long_as_the_first_ones_sleep(self) -> None:
+        taken = simulate([Part("sleep", 1000)], threads=4, at_once=8, steps=1)
+        queue_ms = call_times(taken.calls)["queue_us"] / 1e3
+        assert queue_ms.tolist() == pytest.approx([0] * 4 + [1000] * 4, abs=0.01)
+
+    def test_unknown_times_are_null(self) -> None:
+        rows = [
+            call(1, 0, None),
+            call(2, 0, 5),
+            call(3, 0, 5, served_ms=(1, 4), body="builtin", link="inferred"),
+        ]
+        times = call_times(trace(rows).calls)
+        assert times.loc[0].isna().all()
+        assert times.loc[[1]].dropna(axis="columns").columns.tolist() == ["latency_us"]
+        assert times.loc[2, ["on_cpu_us", "run_queue_us", "off_cpu_us"]].isna().all()
+        assert times.loc[2, "wire_us"] == 2_000
+
+    def test_there_is_no_wire_time_when_the_client_gave_up_first(self) -> None:
+        gave_up = trace([call(1, 0, 3, served_ms=(1, 9), status="timed-out")]).calls
+        assert call_times(gave_up)["wire_us"].isna().all()
+
+    def test_clock_readings_beyond_the_wall_time_are_cut(self) -> None:
+        rows = [
+            call(1, 0, 9, served_ms=(1, 5), cpu_ms=5, run_queue_ms=1),
+            call(2, 0, 9, served_ms=(1, 5), cpu_ms=3, run_queue_ms=2),
+        ]
+        times = call_times(trace(rows).calls)
+        assert times[["on_cpu_us", "run_queue_us", "off_cpu_us"]].to_numpy().tolist() == [
+            [4_000, 0, 0],
+            [3_000, 1_000, 0],
+        ]
+
+    def test_rows_keep_the_calls_index(self) -> None:
+        calls = trace([call(i, i, i + 1) for i in range(4)]).calls.iloc[[2, 3]]
+        assert call_times(calls).index.tolist() == [2, 3]
+
+
+class TestBreakdown:
+    def test_the_parts_add_up(self) -> None:
+        parts = [Part("gil", 1), Part("sleep", 2), Part("cpu", 1)]
+        taken = simulate(parts, threads=4, at_once=8, cpus=1)
+        (row,) = breakdown(taken.calls).to_dict("records")
+        ways = row["transport_us"] + row["queue_us"] + row["pending_us"]
+        on_server = row["on_cpu_us"] + row["run_queue_us"] + row["off_cpu_us"]
+        assert row["calls"] == 80
+        assert row["transport_us"] == pytest.approx(200, abs=0.01)
+        assert row["queue_us"] > 0
+        assert row["run_queue_us"] > 0
+        assert on_server == pytest.approx(row["served_us"])
+        assert ways + on_server == pytest.approx(row["latency_us"])
+
+    def test_means_are_of_measured_calls_where_there_are_any(self) -> None:
+        rows = [
+            call(1, 0, 10, served_ms=(2, 8), cpu_ms=6, run_queue_ms=0),
+            call(2, 0, 90, served_ms=(2, 8)),
+            call(3, 0, 5, served_ms=(2, 4), function="add", body="builtin", link="inferred"),
+            call(4, 0, 5, function="unseen"),
+        ]
+        table = breakdown(trace(rows).calls)
+        assert table.index.tolist() == [UDF, UDF.replace("udf", "add")]
+        assert table["calls"].tolist() == [1, 1]
+        assert table["latency_us"].tolist() == [10_000, 5_000]
+        assert table["served_us"].tolist() == [6_000, 2_000]
+        assert table["on_cpu_us"].isna().tolist() == [False, True]
+
+    def test_a_wait_for_a_future_is_pending_time(self) -> None:
+        row = call(1, 0, 10, served_ms=(2, 3), cpu_ms=1, run_queue_ms=0, done_ns=ns(8))
+        (means,) = breakdown(trace([row]).calls).to_dict("records")
+        assert (means["transport_us"], means["pending_us"]) == (4_000, 5_000)
+
+    def test_no_calls_no_rows(self) -> None:
+        assert breakdown(trace().calls).empty
+
+
+class TestRpcCpuTotal:
+    def of(self, **facts: Any) -> Trace:
+        rows = [
+            call(1, 0, 10),
+            call(2, 5, 9, parent_call=1),
+            call(3, 20, 26),
+            call(4, 27, None),
+            call(5, 40, 44),
+        ]
+        return trace(rows, **facts)
+
+    def test_it_is_of_the_outermost_calls_that_ended_per_step(self) -> None:
+        taken = self.of(steps=4)
+        assert outermost(taken.calls)["call_id"].tolist() == [1, 3, 4, 5]
+        assert rpc_cpu_total_ms(taken) == 5.0
+        assert rpc_p99_ms(taken) == pytest.approx(9.92)
+
+    def test_it_leaves_out_calls_that_began_outside_of_the_window(self) -> None:
+        taken = self.of(steps=2, window_ms=(0, 30))
+        assert rpc_cpu_total_ms(taken) == 8.0
+
+    def test_it_is_unknown_without_steps(self) -> None:
+        assert np.isnan(rpc_cpu_total_ms(self.of()))
+
+    def test_without_calls_the_sum_is_zero_and_the_percentile_unknown(self) -> None:
+        assert rpc_cpu_total_ms(trace(steps=3)) == 0.0
+        assert np.isnan(rpc_p99_ms(trace(steps=3)))

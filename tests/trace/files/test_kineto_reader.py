@@ -1,0 +1,291 @@
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.trace.golden_files import KINETO, Events, operator, rows, write_kineto
+from tuner.errors import UsageError
+from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS
+from tuner.trace.files.kineto_join import CLIENTS_ONLY, NO_CALLS
+from tuner.trace.files.reader import read_trace, read_traces
+from tuner.trace.model.facts import TraceRank
+
+SPAN = ("rank", "thread", "name", "start_ns", "end_ns")
+
+
+def test_operators_of_one_rank_count_from_the_start_of_its_recording() -> None:
+    trace = read_trace(KINETO[0])
+    assert rows(trace.operators, *SPAN, "call_id", "call_name", "link") == [
+        (0, 70, "aten::add", 310_125, 320_125, None, "", ""),
+        (0, 70, "aten::empty", 311_001, 314_000, None, "", ""),
+        (0, 72, "aten::relu", 400_000, 420_250, None, "", ""),
+    ]
+    assert trace.base_time_ns == 1_700_000_000_001_000_000
+    assert trace.window_ns == (0, 1_000_000)
+    assert trace.clock_error_ns == 0
+    assert trace.steps is None
+
+
+def test_annotations_with_names_of_calls_are_the_clients_side_of_calls() -> None:
+    trace = read_trace(KINETO[0])
+    assert rows(
+        trace.calls, "call_id", "name", "kind", "body", "function", "client_thread", "end_ns"
+    ) == [
+        (1, "to_here#(trainer)->(ps)", "to_here", "fetch", "", 72, 51_000),
+        (2, "rpc_sync#serve(trainer -> ps)", "rpc_sync", "python", "serve", 70, 300_500),
+    ]
+    assert rows(trace.calls, "client", "server", "client_rank", "server_rank", "start_ns") == [
+        ("trainer", "ps", 0, -1, 50_000),
+        ("trainer", "ps", 0, -1, 100_000),
+    ]
+    assert set(rows(trace.calls, "status", "link", "server_thread", "server_start_ns")) == {
+        ("ok", "", None, None)
+    }
+    assert trace.losses == (CLIENTS_ONLY,)
+
+
+def test_ranks_have_what_the_file_tells_of_them() -> None:
+    assert read_traces(KINETO).ranks == (
+        TraceRank(
+            rank=0,
+            name="trainer",
+            host="alpha",
+            pid=70,
+            threads=((70, "main"), (72, "pt_autograd_0")),
+        ),
+        TraceRank(rank=1, name="rank 1", host="beta", pid=80, threads=((81, "pt_thread"),)),
+    )
+
+
+@pytest.mark.parametrize("paths", [KINETO, KINETO[::-1]])
+def test_several_ranks_get_one_clock(paths: tuple[Path, ...]) -> None:
+    """Rank 1's base time is 500 us later, and it begins to record 100 us earlier."""
+    trace = read_traces(paths)
+    assert trace.base_time_ns == 1_700_000_000_000_900_000
+    assert trace.window_ns == (0, 1_200_000)
+    assert rows(trace.operators, *SPAN) == [
+        (0, 70, "aten::add", 410_125, 420_125),
+        (0, 70, "aten::empty", 411_001, 414_000),
+        (0, 72, "aten::relu", 500_000, 520_250),
+        (1, 81, "aten::mul", 300_000, 303_000),
+        (1, 81, "aten::add", 310_000, 314_000),
+    ]
+    assert trace.losses == (CLIENTS_ONLY, UNKNOWN_CLOCKS)
+
+
+def test_a_server_among_the_files_is_found_by_the_name_it_calls_under(tmp_path: Path) -> None:
+    def annotated(name: str) -> Events:
+        return [operator(cat="user_annotation", name=name), operator()]
+
+    paths = [
+        write_kineto(tmp_path / "a", annotated("rpc_sync#f(one -> two)")),
+        write_kineto(tmp_path / "b", annotated("rpc_async#aten::add(two -> one)")),
+    ]
+    trace = read_traces(paths)
+    assert [rank.name for rank in trace.ranks] == ["one", "two"]
+    assert rows(trace.calls, "client_rank", "server_rank", "body") == [
+        (0, 1, "python"),
+        (1, 0, "builtin"),
+    ]
+
+
+def test_without_ranks_in_the_files_their_order_decides(tmp_path: Path) -> None:
+    info = {"rank": 0}
+    paths = [
+        write_kineto(tmp_path / "a", [operator(name="a")]),
+        write_kineto(tmp_path / "b", [operator(name="b")], distributedInfo=info),
+        write_kineto(tmp_path / "c", [operator(name="c")]),
+    ]
+    assert rows(read_traces(paths).operators, "rank", "name") == [(0, "b"), (1, "a"), (2, "c")]
+
+
+def test_processes_of_one_file_are_ranks_in_order(tmp_path: Path) -> None:
+    events = [operator(pid=9, name="a"), operator(pid=3, name="b"), operator(pid=9, name="c")]
+    trace = read_trace(write_kineto(tmp_path / "a", events, distributedInfo={"rank": 5}))
+    assert rows(trace.operators, "rank", "name") == [(0, "a"), (0, "c"), (1, "b")]
+    assert [(rank.rank, rank.pid) for rank in trace.ranks] == [(0, 9), (1, 3)]
+
+
+def test_a_rank_without_operators_is_a_rank(tmp_path: Path) -> None:
+    recording = operator(cat="Trace", pid="Spans", tid="PyTorch Profiler", ts=5.0, dur=20.0)
+    idle = write_kineto(tmp_path / "idle", [recording], distributedInfo={"rank": 1})
+    busy = write_kineto(tmp_path / "busy", [operator()], distributedInfo={"rank": 0})
+    trace = read_traces([idle, busy])
+    assert [rank.rank for rank in trace.ranks] == [0, 1]
+    assert rows(trace.operators, "rank", "start_ns") == [(0, 5000)]
+    assert trace.window_ns == (0, 20_000)
+
+
+def test_time_stamps_of_older_versions_count_from_1970(tmp_path: Path) -> None:
+    trace = read_trace(write_kineto(tmp_path / "old", [operator(ts=1_700_000_000_000_000, dur=3)]))
+    assert trace.base_time_ns == 1_700_000_000_000_000_000
+    assert rows(trace.operators, "start_ns", "end_ns") == [(0, 3000)]
+
+
+def test_thread_ids_may_be_text(tmp_path: Path) -> None:
+    events = [
+        operator(tid="loader", name="a"),
+        operator(tid=1, name="b"),
+        operator(tid=2**70, name="c"),
+        operator(tid=None, name="d"),
+        {"ph": "M", "name": "thread_name", "pid": 7, "tid": 1, "args": {"name": "first"}},
+        {"ph": "M", "name": "thread_name", "pid": 7, "tid": 7, "args": {"name": "x"}},
+        {"ph": "M", "name": "thread_name", "pid": 7, "tid": 8, "args": ["no name"]},
+    ]
+    trace = read_trace(write_kineto(tmp_path / "a", events))
+    threads = dict(rows(trace.operators, "name", "thread"))
+    assert threads["b"] == 1
+    assert len(set(threads.values())) == 4
+    assert trace.ranks[0].threads == ((1, "first"), (threads["a"], "loader"), (7, "main"))
+
+
+@pytest.mark.parametrize(
+    ("unusable", "loss"),
+    [
+        (operator(ts=None), "2 operators without a time stamp"),
+        (operator(ts=1e300), "2 operators without a time stamp"),
+        (operator(dur=None), "2 operators without a duration"),
+        (operator(dur=None, ph="B"), "2 operators without a duration"),
+        (operator(dur=-0.5), "2 operators with a negative duration"),
+        (
+            operator(ts="noon"),
+            "2 events not in the Chrome trace format, first event 0: Expected `float | null`, got "
+            "`str` - at `$.ts`",
+        ),
+        (
+            operator(name=["a"]),
+            "2 events not in the Chrome trace format, first event 0: Expected `str`, got `array` "
+            "- at `$.name`",
+        ),
+        (
+            5,
+            "2 events not in the Chrome trace format, first event 0: Expected `object`, got `int`",
+        ),
+        (
+            operator(cat="user_annotation", name="rpc_sync#f(a -> b)", dur=-1),
+            "2 calls with a negative duration",
+        ),
+    ],
+)
+def test_unusable_events_are_left_out_and_stated(
+    unusable: object, loss: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"traceEvents": [unusable, operator(name="good"), unusable]}))
+    trace = read_trace(path)
+    assert list(trace.operators["name"]) == ["good"]
+    assert trace.losses == (f"Left out of {path}: {loss}.", NO_CALLS)
+
+
+@pytest.mark.parametrize(
+    "args", [None, 3, "text", [], {"External id": "1"}, {"a": {"b": [None, 1e400, "x"]}}]
+)
+def test_arguments_may_be_anything(args: object, tmp_path: Path) -> None:
+    text = json.dumps({"traceEvents": [operator(), {**operator(), "args": args}]})
+    path = tmp_path / "a.json"
+    path.write_text(text.replace("Infinity", "1e400"))
+    assert len(read_trace(path).operators) == 2
+
+
+def test_a_label_that_is_not_utf_8_is_ignored(tmp_path: Path) -> None:
+    label = {"ph": "M", "name": "thread_name", "pid": 7, "tid": 7, "args": {"name": "caf?"}}
+    path = write_kineto(tmp_path / "a", [label, operator()])
+    path.write_bytes(path.read_bytes().replace(b"caf?", b"caf\xe9"))
+    assert read_trace(path).ranks[0].threads == ()
+
+
+def test_events_other_than_spans_are_no_operators(tmp_path: Path) -> None:
+    events = [operator(ph=ph) for ph in "EibesfC"]
+    trace = read_trace(write_kineto(tmp_path / "a", [operator(), *events]))
+    assert len(trace.operators) == 1
+    assert trace.losses == (NO_CALLS,)
+
+
+def test_operators_are_sorted_by_rank_thread_and_start(tmp_path: Path) -> None:
+    keys = list(itertools.product((8, 7), (30.0, 10.0, 20.0)))
+    events = [operator(tid=tid, ts=ts, name=f"{tid} {ts:g}") for tid, ts in keys]
+    trace = read_trace(write_kineto(tmp_path / "a", events))
+    assert list(trace.operators["name"]) == ["7 10", "7 20", "7 30", "8 10", "8 20", "8 30"]
+
+
+def test_two_files_of_one_rank_do_not_belong_together(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.json"
+    copy.write_bytes(KINETO[0].read_bytes())
+    with pytest.raises(UsageError) as refused:
+        read_traces([*KINETO, copy])
+    assert str(refused.value) == (
+        f"these traces do not belong together: {KINETO[0]} and {copy} are both of rank 0"
+    )
+
+
+def test_worlds_of_different_size_do_not_belong_together(tmp_path: Path) -> None:
+    paths = [
+        write_kineto(
+            tmp_path / f"{rank}", [operator()], distributedInfo={"rank": rank, "world_size": size}
+        )
+        for rank, size in enumerate((2, 2, 4))
+    ]
+    with pytest.raises(UsageError) as refused:
+        read_traces(paths)
+    assert str(refused.value) == (
+        "these traces do not belong together: they differ in their number of ranks: "
+        f"2 in {paths[0]} and 4 in {paths[2]}"
+    )
+
+
+def test_recordings_that_never_overlap_do_not_belong_together(tmp_path: Path) -> None:
+    base_ns = 1_700_000_000_000_000_000
+    starts_us = (0.0, 5.0, 10.001)  # each for 5 us
+    paths = [
+        write_kineto(
+            tmp_path / f"{start}", [operator(ts=start, dur=5.0)], baseTimeNanoseconds=base_ns
+        )
+        for start in starts_us
+    ]
+    assert len(read_traces(paths[:2]).ranks) == 2
+    with pytest.raises(UsageError) as refused:
+        read_traces(paths[::-1])
+    assert str(refused.value) == (
+        f"these traces do not belong together: {paths[2]} begins 0.000000001 s after the end "
+        "of the earlier ones, at 2023-11-14 22:13:20 UTC"
+    )
+
+
+def test_a_recording_may_overlap_with_only_one_other(tmp_path: Path) -> None:
+    """The first lasts from before the second to the third, which begins after the second ended."""
+    paths = [
+        write_kineto(tmp_path / f"{start}", [operator(ts=start, dur=dur)])
+        for start, dur in ((0.0, 50.0), (10.0, 1.0), (40.0, 20.0))
+    ]
+    assert len(read_traces(paths).ranks) == 3
+
+
+def test_reads_what_this_torch_writes(tmp_path: Path) -> None:
+    """In a separate process, since profiling changes the process that does it."""
+    path = tmp_path / "trace.json"
+    program = (
+        "import sys, threading, torch\n"
+        "def work():\n"
+        "    for _ in range(3): torch.ones(2, 2).neg()\n"
+        "config = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)\n"
+        "with torch.profiler.profile(experimental_config=config) as profiler:\n"
+        "    thread = threading.Thread(target=work)\n"
+        "    thread.start(); thread.join()\n"
+        "    with torch.profiler.record_function('rpc_sync#work(a -> b)'): work()\n"
+        "profiler.export_chrome_trace(sys.argv[1])\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program, str(path)], check=True, capture_output=True, timeout=120
+    )
+    trace = read_trace(path)
+    neg = trace.operators[trace.operators["name"] == "aten::neg"]
+    assert neg.groupby("thread").size().tolist() == [3, 3]
+    (called,) = rows(trace.calls, "name", "client_thread", "start_ns", "end_ns")
+    assert called[:2] == ("rpc_sync#work(a -> b)", trace.ranks[0].pid)
+    inside = neg[neg["thread"] == called[1]]
+    assert inside["start_ns"].between(called[2], called[3]).all()
+    assert dict(trace.ranks[0].threads)[called[1]] == "main"
+    assert trace.window_ns[1] >= trace.operators["end_ns"].max()

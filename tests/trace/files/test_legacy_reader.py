@@ -1,0 +1,190 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.trace.golden_files import LEGACY, rows
+from tuner.errors import UsageError
+from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS
+from tuner.trace.files.legacy_reader import KNOWN_LOSS
+from tuner.trace.files.reader import read_trace
+from tuner.trace.model.facts import TraceRank
+
+KEY = "rpc_sync#f(one -> two)"
+
+
+def span(name: str, tid: int | str = 1, ts: float = 1.0, dur: float = 2.0) -> dict[str, Any]:
+    where = {"tid": tid, "pid": "CPU functions"}
+    return {"name": name, "ph": "X", "ts": ts, "dur": dur, **where, "args": {}}
+
+
+def remote(rank: int, thread: int) -> str:
+    return f" node_id:{rank}, thread_id:{thread} "
+
+
+def write(path: Path, spans: list[dict[str, Any]]) -> Path:
+    path.write_text(json.dumps(spans))
+    return path
+
+
+def test_remote_operators_have_a_rank_a_thread_and_a_call() -> None:
+    trace = read_trace(LEGACY)
+    served, inner = "rpc_async#serve(trainer -> ps)", "rpc_sync#inner(ps -> helper)"
+    columns = ("rank", "thread", "name", "start_ns", "end_ns", "call_id", "call_name", "link")
+    assert rows(trace.operators, *columns) == [
+        (0, 1, "aten::ones", 100_000, 120_000, None, "", ""),
+        (1, 3, "aten::neg", 640_000, 645_000, None, inner, ""),
+        (2, 5, "aten::mul", 500_125, 530_125, None, served, ""),
+        (2, 5, "aten::add", 540_000, 550_000, None, served, ""),
+    ]
+    assert trace.window_ns == (100_000, 1_200_750)
+    assert trace.base_time_ns == 0
+
+
+def test_calls_have_the_clients_side_on_every_client() -> None:
+    calls = read_trace(LEGACY).calls
+    assert rows(calls, "call_id", "name", "client_rank", "server_rank", "client_thread") == [
+        (1, "rpc_async#serve(trainer -> ps)", 0, 2, 1),
+        (2, "rpc_sync#inner(ps -> helper)", 2, 1, 5),
+    ]
+    assert rows(calls, "start_ns", "end_ns", "status", "link", "server_start_ns") == [
+        (300_500, 1_200_750, "ok", "", None),
+        (600_000, 700_000, "ok", "", None),
+    ]
+
+
+def test_ranks_have_the_names_in_the_calls() -> None:
+    assert read_trace(LEGACY).ranks == (
+        TraceRank(rank=0, name="trainer"),
+        TraceRank(rank=1, name="helper"),
+        TraceRank(rank=2, name="ps"),
+    )
+
+
+def test_repeated_spans_count_once_and_are_a_loss() -> None:
+    assert read_trace(LEGACY).losses == (
+        f"Left out of {LEGACY}: 1 span repeated with equal thread, name, start and end.",
+        KNOWN_LOSS,
+        UNKNOWN_CLOCKS,
+    )
+
+
+def test_only_exact_repetitions_are_left_out(tmp_path: Path) -> None:
+    same = f"{KEY}#remote_op: aten::mul"
+    spans = [
+        span(same, remote(1, 1)),
+        span(same, remote(1, 2)),
+        span(same, remote(2, 1)),
+        span(same, remote(1, 1), ts=1.001),
+        span(same, remote(1, 1), dur=2.001),
+        span(same.replace("mul", "add"), remote(1, 1)),
+        span(same.replace("sync", "async"), remote(1, 1)),
+        span("aten::mul", 1),
+    ]
+    assert len(read_trace(write(tmp_path / "a", spans)).operators) == len(spans)
+    trace = read_trace(write(tmp_path / "b", [*spans, *spans, span(KEY), span(KEY)]))
+    assert (len(trace.operators), len(trace.calls)) == (len(spans), 1)
+    assert ": 9 spans repeated" in trace.losses[0]
+
+
+def test_the_profiling_rank_is_the_one_of_its_name(tmp_path: Path) -> None:
+    """It calls itself, which tells its number; rank 0 is taken."""
+    to_itself = "rpc_sync#f(two -> two)"
+    spans = [
+        span(to_itself),
+        span(f"{to_itself}#remote_op: aten::mul", remote(2, 4)),
+        span("rpc_sync#f(two -> zero)#remote_op: aten::mul", remote(0, 4)),
+    ]
+    trace = read_trace(write(tmp_path / "a", spans))
+    assert [(rank.rank, rank.name) for rank in trace.ranks] == [(0, "zero"), (2, "two")]
+    assert rows(trace.calls, "client_rank", "server_rank") == [(2, 2)]
+
+
+def test_otherwise_the_profiling_rank_is_the_lowest_that_no_server_has(tmp_path: Path) -> None:
+    spans = [span(KEY), span(f"{KEY}#remote_op: aten::mul", remote(0, 4))]
+    trace = read_trace(write(tmp_path / "a", spans))
+    assert [(rank.rank, rank.name) for rank in trace.ranks] == [(0, "two"), (1, "one")]
+    assert rows(trace.calls, "client_rank", "server_rank") == [(1, 0)]
+
+
+def test_a_server_without_operators_has_no_rank(tmp_path: Path) -> None:
+    trace = read_trace(write(tmp_path / "a", [span(KEY)]))
+    assert [(rank.rank, rank.name) for rank in trace.ranks] == [(0, "one")]
+    assert rows(trace.calls, "client_rank", "server_rank") == [(0, -1)]
+    assert trace.losses == (KNOWN_LOSS,)
+
+
+def test_a_trace_without_calls_has_one_nameless_rank(tmp_path: Path) -> None:
+    trace = read_trace(write(tmp_path / "a", [span("aten::mul")]))
+    assert [(rank.rank, rank.name) for rank in trace.ranks] == [(0, "rank 0")]
+    assert trace.calls.empty
+
+
+@pytest.mark.parametrize(
+    ("changes", "loss"),
+    [
+        ({"ts": None}, "1 span without a time stamp"),
+        ({"dur": None}, "1 span without a duration"),
+        ({"dur": -2}, "1 span with a negative duration"),
+        ({"ts": {}}, "1 event not in the Chrome trace format, first event 1: Expected"),
+    ],
+)
+def test_unusable_events_are_left_out_and_stated(
+    changes: dict[str, Any], loss: str, tmp_path: Path
+) -> None:
+    spans = [span("good"), {**span("bad"), **changes}]
+    trace = read_trace(write(tmp_path / "a", spans))
+    assert list(trace.operators["name"]) == ["good"]
+    assert trace.losses[0].startswith(f"Left out of {tmp_path / 'a'}: {loss}")
+
+
+def test_events_that_the_legacy_profiler_does_not_write_are_no_spans(tmp_path: Path) -> None:
+    others = [{**span("a"), "pid": 7}, {**span("b"), "ph": "i"}, {"name": "c"}]
+    trace = read_trace(write(tmp_path / "a", [*others, span("good")]))
+    assert list(trace.operators["name"]) == ["good"]
+    with pytest.raises(UsageError, match=r"no span of the legacy profiler in 3 events$"):
+        read_trace(write(tmp_path / "a", others))
+
+
+PROGRAM = """
+import sys
+import torch
+import torch.distributed.rpc as rpc
+from torch.autograd import profiler_legacy
+
+def udf():
+    return torch.ones(2, 2).neg()
+
+options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{sys.argv[1]}")
+rpc.init_rpc("worker0", rank=0, world_size=1, rpc_backend_options=options)
+with profiler_legacy.profile() as profiler:
+    rpc.rpc_sync("worker0", udf)
+    torch.ones(2, 2).abs()
+profiler.export_chrome_trace(sys.argv[2])
+rpc.shutdown()
+"""
+
+
+@pytest.mark.world
+def test_reads_what_this_torch_writes(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    path = tmp_path / "trace.json"
+    subprocess.run(
+        [sys.executable, str(program), str(tmp_path / "store"), str(path)],
+        check=True,
+        capture_output=True,
+        timeout=120,
+        env={**os.environ, "TP_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo"},
+    )
+    trace = read_trace(path)
+    key = "rpc_sync#udf(worker0 -> worker0)"
+    assert rows(trace.calls, "name", "client_rank", "server_rank") == [(key, 0, 0)]
+    called = dict(rows(trace.operators, "name", "call_name"))
+    assert called["aten::neg"] == key
+    assert called["aten::abs"] == ""
+    assert [rank.name for rank in trace.ranks] == ["worker0"]

@@ -1,0 +1,240 @@
+import copy
+from typing import Any
+
+import orjson
+import pandas as pd
+import pytest
+
+from tests.trace.perfetto_rules import broken_rules
+from tests.trace.record.recordings import MAIN, client_span, operator, recording, server_span
+from tuner.trace.files.native_format import MARK
+from tuner.trace.files.native_reader import trace_of
+from tuner.trace.files.native_writer import trace_document
+from tuner.trace.model.columns import CALL_COLUMNS, OPERATOR_COLUMNS
+from tuner.trace.model.spans import MergedTrace
+from tuner.trace.record.clock import SAME_CLOCK
+from tuner.trace.record.merge import merge
+
+BASE_NS = 1_700_000_000_123_456_789
+
+
+def trace(**facts: Any) -> MergedTrace:
+    """Three ranks with overlapping calls: nested, failed, builtin, and one without an end."""
+    zero = BASE_NS
+    first = client_span(0, start_ns=zero + 1001, issued_ns=zero + 1500, end_ns=zero + 9_000_003)
+    second = client_span(
+        1, start_ns=zero + 2000, issued_ns=zero + 2500, end_ns=zero + 8_000_000, status="raised",
+        error='ValueError("no \N{SNOWMAN}\\n")',
+    )  # fmt: skip
+    builtin = client_span(2, start_ns=zero + 3000, end_ns=zero + 9999, body="builtin",
+                          function="aten::add")  # fmt: skip
+    hanging = client_span(
+        3, start_ns=zero + 4000, end_ns=None, status="unfinished", kind="rpc_sync"
+    )
+    fetch = client_span(4, start_ns=zero + 5000, body="fetch", function="", kind="to_here")
+    nested = client_span(
+        0, client=1, server=2, thread=2001, parent_call=first.call_id, start_ns=zero + 1700,
+        end_ns=zero + 2900,
+    )  # fmt: skip
+    recordings = [
+        recording(0, client_spans=[first, second, builtin, hanging, fetch]),
+        recording(
+            1,
+            client_spans=[nested],
+            server_spans=[
+                server_span(first, start_ns=zero + 1600, end_ns=zero + 7_777_777),
+                server_span(second, thread=2002, run_queue_ns=None, cpu_ns=2**40),
+                server_span(hanging, thread=2003, end_ns=None, cpu_ns=None, run_queue_ns=None),
+            ],
+            done_ns={first.call_id: zero + 8_888_888},
+            operators=[
+                operator(zero + 2950, zero + 3950),
+                operator(zero + 3050, zero + 3950, "aten::empty"),
+                operator(zero + 4000, zero + 5000, "aten::add", thread=2004),
+                operator(zero + 6000, zero + 7000, "aten::neg", thread=MAIN + 1),
+            ],
+            threads={MAIN + 1: "main", **{2000 + n: "RPC worker" for n in (1, 2, 3, 4)}},
+        ),
+        recording(2, server_spans=[server_span(nested)], threads={2001: "RPC worker"}),
+    ]
+    clocks = {each.name: SAME_CLOCK for each in recordings}
+    return merge(recordings, clocks, (zero, zero + 10_000_000), **facts)
+
+
+@pytest.fixture
+def document() -> dict[str, Any]:
+    parsed: dict[str, Any] = orjson.loads(trace_document(trace()))
+    return parsed
+
+
+def events(document: dict[str, Any], phase: str, category: str | None = None) -> list[Any]:
+    return [
+        event
+        for event in document["traceEvents"]
+        if event["ph"] == phase and category in (None, event.get("cat"))
+    ]
+
+
+def test_the_file_follows_perfettos_rules(document: dict[str, Any]) -> None:
+    assert broken_rules(document) == []
+
+
+def test_the_file_begins_with_our_mark() -> None:
+    assert trace_document(trace()).startswith(MARK)
+
+
+def test_each_process_and_thread_has_its_name(document: dict[str, Any]) -> None:
+    named = {
+        (event["name"], event["pid"], event.get("tid")): event["args"]
+        for event in events(document, "M")
+    }
+    assert named["process_name", 1, None] == {"name": "worker1"}
+    assert named["process_sort_index", 2, None] == {"sort_index": 2}
+    assert named["thread_name", 1, MAIN + 1] == {"name": "main"}
+    assert named["thread_name", 1, 2003] == {"name": "RPC worker"}
+
+
+def test_each_call_is_an_async_event_of_its_client(document: dict[str, Any]) -> None:
+    begun, ended = events(document, "b"), events(document, "e")
+    assert len(begun) == 6
+    assert len(ended) == 5  # one call never ended
+    first = next(event for event in begun if event["id"] == 0)
+    assert (first["pid"], first["tid"], first["ts"]) == (0, MAIN, 1.001)
+    assert first["name"] == "rpc_async#work(worker0 -> worker1)"
+    assert first["args"]["function"] == "work"
+
+
+def test_each_served_call_has_an_arrow_from_its_client(document: dict[str, Any]) -> None:
+    starts = {event["id"]: event for event in events(document, "s")}
+    ends = {event["id"]: event for event in events(document, "f")}
+    assert len(starts) == len(ends) == 5  # all but the fetch
+    assert (starts[0]["pid"], starts[0]["tid"]) == (0, MAIN)
+    assert (ends[0]["pid"], ends[0]["tid"], ends[0]["ts"]) == (1, 2001, 1.6)
+
+
+def test_a_served_call_without_an_end_is_an_open_slice(document: dict[str, Any]) -> None:
+    (open_slice,) = events(document, "B")
+    assert (open_slice["args"]["call"], open_slice["tid"]) == (3, 2003)
+    assert "dur" not in open_slice
+
+
+def test_operators_name_their_call(document: dict[str, Any]) -> None:
+    operators = {event["name"]: event for event in events(document, "X", "cpu_op")}
+    assert operators["aten::mul"]["args"] == {"call": 0, "link": "exact"}
+    assert operators["aten::add"]["args"] == {"call": 2, "link": "inferred"}
+    assert "args" not in operators["aten::neg"]
+    assert (operators["aten::empty"]["ts"], operators["aten::empty"]["dur"]) == (3.05, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (lambda found: found["X"][0].update(ts=-1.0), "has the time"),
+        (lambda found: found["M"][0].update(args={}), "has no name"),
+        (lambda found: found["M"][2].update(args={}), "has no name"),
+        (lambda found: found["b"][1].update(id=0), "shares its id"),
+        (lambda found: found["e"][0].update(id=77), "did not begin"),
+        (lambda found: found["e"][0].update(ts=0.5), "ends before it begins"),
+        (lambda found: found["s"][0].update(ts=50_000.0), "is at no slice"),
+        (lambda found: found["f"][0].update(id=77), "half an arrow"),
+        (lambda found: found["X"][-4].update(dur=10_000.0), "crosses"),
+        (lambda found: found["X"][-2]["args"].update(call=77), "not there"),
+    ],
+)  # fmt: skip
+def test_the_rules_notice_damage(document: dict[str, Any], damage: Any, complaint: str) -> None:
+    phases: dict[str, list[Any]] = {}
+    for event in copy.deepcopy(document["traceEvents"]):
+        phases.setdefault(event["ph"], []).append(event)
+    damage(phases)
+    damaged = {"traceEvents": [event for each in phases.values() for event in each]}
+    assert any(complaint in problem for problem in broken_rules(damaged))
+
+
+# Reading what was written.
+
+
+def test_calls_are_read_as_they_were_written() -> None:
+    written = trace()
+    calls = trace_of(trace_document(written), "it").calls.set_index("call_id")
+    assert list(calls.reset_index().columns) == list(CALL_COLUMNS)
+    assert len(calls) == len(written.calls)
+    for call in written.calls:
+        span, served = call.span, call.served
+        expected = {
+            "name": call.name,
+            "kind": span.kind,
+            "body": span.body,
+            "function": span.function,
+            "client": call.client,
+            "server": span.server,
+            "client_rank": call.client_rank,
+            "server_rank": span.server_rank,
+            "client_thread": span.thread,
+            "start_ns": span.start_ns,
+            "issued_ns": span.issued_ns,
+            "end_ns": span.end_ns,
+            "status": span.status,
+            "error": span.error,
+            "parent_call": span.parent_call,
+            "link": call.link,
+            "server_thread": served and served.thread,
+            "server_start_ns": served and served.start_ns,
+            "server_end_ns": served and served.end_ns,
+            "done_ns": call.done_ns,
+            "cpu_ns": served and served.cpu_ns,
+            "run_queue_ns": served and served.run_queue_ns,
+        }
+        row = calls.loc[span.call_id].to_dict()
+        assert {name: None if pd.isna(row[name]) else row[name] for name in expected} == expected
+
+
+def test_operators_are_read_as_they_were_written() -> None:
+    written = trace()
+    names = {call.span.call_id: call.name for call in written.calls}
+    operators = trace_of(trace_document(written), "it").operators
+    assert list(operators.columns) == list(OPERATOR_COLUMNS)
+    found = [
+        (row.rank, row.thread, row.name, row.start_ns, row.end_ns,
+         None if row.call_id is pd.NA else row.call_id, row.call_name, row.link)
+        for row in operators.itertuples(index=False, name="Row")
+    ]  # fmt: skip
+    assert sorted(found, key=str) == sorted(
+        (
+            (each.rank, each.span.thread, each.span.name, each.span.start_ns, each.span.end_ns,
+             each.call_id, "" if each.call_id is None else names[each.call_id], each.link)
+            for each in written.operators
+        ),
+        key=str,
+    )  # fmt: skip
+
+
+def test_facts_are_read_as_they_were_written() -> None:
+    written = trace(steps=7, tracing_overhead=1.5)
+    read = trace_of(trace_document(written), "it")
+    facts = written.facts
+    assert (read.source, read.steps, read.tracing_overhead) == ("rpc-tuner", 7, 1.5)
+    assert (read.base_time_ns, read.window_ns) == (facts.base_time_ns, facts.window_ns)
+    assert (read.losses, read.clock_error_ns) == (facts.losses, 0)
+    assert len(read.losses) == 3
+    assert [rank.name for rank in read.ranks] == ["worker0", "worker1", "worker2"]
+    assert read.ranks[1].threads == facts.ranks[1].threads
+    assert read.ranks[1].num_worker_threads == 4
+
+
+@pytest.mark.parametrize("start_ns", [0, 1, 999, 123_456_789_123, 10**15 + 7])
+def test_every_nanosecond_is_read_as_it_was_written(start_ns: int) -> None:
+    call = client_span(0, start_ns=start_ns, issued_ns=start_ns + 1, end_ns=start_ns + 333)
+    span = server_span(call, start_ns=start_ns + 2, end_ns=start_ns + 9)
+    work = operator(start_ns + 3, start_ns + 8)
+    recordings = [
+        recording(0, client_spans=[call]),
+        recording(1, server_spans=[span], operators=[work]),
+    ]
+    clocks = {each.name: SAME_CLOCK for each in recordings}
+    read = trace_of(trace_document(merge(recordings, clocks, (0, start_ns + 400))), "it")
+    row = read.calls.iloc[0]
+    assert (row["start_ns"], row["issued_ns"], row["end_ns"]) == (
+        start_ns, start_ns + 1, start_ns + 333)  # fmt: skip
+    assert (row["server_start_ns"], row["server_end_ns"]) == (start_ns + 2, start_ns + 9)
+    first = read.operators.iloc[0]
+    assert (first["start_ns"], first["end_ns"]) == (start_ns + 3, start_ns + 8)

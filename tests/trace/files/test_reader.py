@@ -1,0 +1,218 @@
+import gzip
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.trace.golden_files import KINETO, LEGACY, NATIVE, operator, write_kineto
+from tuner.errors import UsageError
+from tuner.trace.files.reader import read_trace, read_traces
+from tuner.trace.model.columns import CALL_COLUMNS, OPERATOR_COLUMNS
+
+EVERY_FORMAT = [KINETO[0], LEGACY, NATIVE]
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("path", "source"), [(KINETO[0], "kineto"), (LEGACY, "legacy"), (NATIVE, "rpc-tuner")]
+)
+def test_formats_are_told_apart_by_content(path: Path, source: str, tmp_path: Path) -> None:
+    renamed = write(tmp_path / "trace", path.read_bytes())
+    assert read_trace(renamed).source == source
+
+
+def test_a_path_may_be_a_string() -> None:
+    assert read_trace(str(LEGACY)).source == "legacy"
+    with pytest.raises(UsageError, match="gone"):
+        read_trace("gone.json")
+
+
+@pytest.mark.parametrize("path", EVERY_FORMAT)
+def test_frames_have_the_declared_columns(path: Path) -> None:
+    trace = read_trace(path)
+    assert list(trace.calls) == list(CALL_COLUMNS)
+    assert list(trace.operators) == list(OPERATOR_COLUMNS)
+    for frame, declared in ((trace.calls, CALL_COLUMNS), (trace.operators, OPERATOR_COLUMNS)):
+        assert {name: str(dtype) for name, dtype in frame.dtypes.items()} == declared
+
+
+@pytest.mark.parametrize("path", EVERY_FORMAT)
+def test_reads_a_gzip_file_whatever_its_name(path: Path, tmp_path: Path) -> None:
+    packed = write(tmp_path / "trace.json", gzip.compress(path.read_bytes()))
+    pd.testing.assert_frame_equal(read_trace(packed).operators, read_trace(path).operators)
+
+
+def test_reads_a_gzip_file_of_several_members(tmp_path: Path) -> None:
+    content = LEGACY.read_bytes()
+    packed = gzip.compress(content[:300]) + gzip.compress(content[300:])
+    trace = read_trace(write(tmp_path / "trace.gz", packed))
+    assert len(trace.operators) == len(read_trace(LEGACY).operators)
+
+
+def test_reads_what_a_truncated_gzip_file_holds(tmp_path: Path) -> None:
+    names = [f"aten::op_{n}" for n in range(2000)]
+    whole = write_kineto(tmp_path / "whole", [operator(name=name) for name in names])
+    packed = gzip.compress(whole.read_bytes())
+    path = write(tmp_path / "trace.gz", packed[: len(packed) // 2])
+    trace = read_trace(path)
+    assert 0 < len(trace.operators) < 2000
+    assert trace.losses[0].startswith(f"{path} breaks off at byte ")
+    read = len(trace.operators)
+    assert trace.losses[0].endswith(f" of its unpacked text, after {read} complete events.")
+
+
+def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
+    path = write(tmp_path / "trace", b"\xef\xbb\xbf" + LEGACY.read_bytes())
+    assert read_trace(path).source == "legacy"
+
+
+REFUSED = {
+    "empty": (b"", "{path}: empty"),
+    "white space": (b" \n ", "{path}: empty"),
+    "an empty object": (
+        b"{}",
+        "{path}: JSON, but no trace: Object missing required field `traceEvents`",
+    ),
+    "an empty array": (
+        b"[]",
+        "{path}: JSON, but no trace: no span of the legacy profiler in 0 events",
+    ),
+    "an array of numbers": (
+        b"[1, 2]",
+        "{path}: JSON, but no trace: no span of the legacy profiler in 0 events",
+    ),
+    "a number": (b"5", "{path}: JSON, but no trace: Expected `object`, got `int`"),
+    "text": (b'"x"', "{path}: JSON, but no trace: Expected `object`, got `str`"),
+    "no array of events": (
+        b'{"traceEvents": 3}',
+        "{path}: JSON, but no trace: its events: Expected `array`, got `int`",
+    ),
+    "no events": (b'{"traceEvents": []}', "{path}: a trace without events"),
+    "nothing of PyTorch": (
+        b'{"traceEvents": [{"ph": "X", "cat": "v8", "name": "f", "ts": 1, "dur": 1}]}',
+        "{path}: no operator and no call in it",
+    ),
+    "a base that is no time": (
+        b'{"baseTimeNanoseconds": -1, "traceEvents": []}',
+        "{path}: JSON, but no trace: Expected `int` >= 0 - at `$.baseTimeNanoseconds`",
+    ),
+    "no JSON": (
+        b"hello",
+        "{path}: not JSON, so no trace: JSON is malformed: invalid character (byte 0)",
+    ),
+    "malformed in the middle": (
+        b'{"traceEvents": [{"ph": "X",, }]}',
+        "{path}: not JSON, so no trace: JSON is malformed: expected '\"' (byte 28)",
+    ),
+    "not a number": (
+        b'{"traceEvents": [{"args": NaN, "ph": "X"}]}',
+        "{path}: not JSON, so no trace: JSON is malformed: invalid character (byte 26)",
+    ),
+    "more than JSON": (
+        b'{"traceEvents": []} and more',
+        "{path}: not JSON, so no trace: JSON is malformed: trailing characters (byte 21)",
+    ),
+    "half a character": (
+        b'{"traceEvents": [{"ph": "\\ud800", "name": "x"}], "a": 1}',
+        "{path}: not JSON, so no trace: JSON is malformed: unexpected end of hex escape (byte 31)",
+    ),
+    "UTF-16": (
+        "\ufeff[]".encode("utf-16-le"),
+        "{path}: not UTF-8 text: byte 0 is 0xff",
+    ),
+    "Latin-1 in a name": (
+        b'{"traceEvents": [{"ph": "X", "name": "caf\xe9"}]}',
+        "{path}: not UTF-8 text: byte 41 is 0xe9",
+    ),
+    "cut in the first event": (
+        b'{"deviceProperties": [{}], "traceEvents": [{"ph": "X", "args": {"a": 1}',
+        "{path}: breaks off at byte 71, before any event in it is complete",
+    ),
+    "cut before the events": (
+        b'{"schemaVersion": 1, "deviceProperties": [{}',
+        "{path}: breaks off at byte 44, before any event in it is complete",
+    ),
+    "an array cut in the first event": (
+        b'[{"ph": "X"',
+        "{path}: breaks off at byte 11, before any event in it is complete",
+    ),
+    "a damaged gzip file": (
+        b"\x1f\x8b\x08\x00 rubbish rubbish",
+        "{path}: a damaged gzip file: Error -3 while decompressing data",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_says_what_is_wrong_and_where(content: bytes, message: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "trace.json", content)
+    with pytest.raises(UsageError) as refused:
+        read_trace(path)
+    assert str(refused.value).startswith(message.format(path=path))
+
+
+def test_a_path_that_is_no_file_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"gone\.json: there is no such file$"):
+        read_trace(tmp_path / "gone.json")
+    with pytest.raises(UsageError, match=r"a folder, not a trace; name the files in it$"):
+        read_trace(tmp_path)
+
+
+def test_lists_every_file_that_cannot_be_read(tmp_path: Path) -> None:
+    empty = write(tmp_path / "empty.json", b"")
+    gone = tmp_path / "gone.json"
+    with pytest.raises(UsageError, match=r"^2 traces cannot be read\n") as refused:
+        read_traces([empty, KINETO[0], gone])
+    assert refused.value.problems == (f"{empty}: empty", f"{gone}: there is no such file")
+    assert refused.value.exit_code == 2
+
+
+def test_no_trace_at_all_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"^no trace was named$"):
+        read_traces([])
+
+
+def test_a_file_cannot_be_named_twice(tmp_path: Path) -> None:
+    one = write_kineto(tmp_path / "one.json", [operator()])
+    same = tmp_path / ".." / tmp_path.name / "one.json"
+    with pytest.raises(UsageError, match=rf"^named more than once: {one}$"):
+        read_traces([one, same])
+
+
+@pytest.mark.parametrize("paths", [(NATIVE, KINETO[0]), (KINETO[0], LEGACY), (NATIVE, LEGACY)])
+def test_a_trace_of_all_ranks_is_read_alone(paths: tuple[Path, ...]) -> None:
+    with pytest.raises(UsageError, match=r"^these traces do not belong together: ") as refused:
+        read_traces(paths)
+    for path in set(paths) - {KINETO[0]}:
+        assert f"{path} is from " in str(refused.value)
+    assert "writes all ranks to one file: read it alone" in str(refused.value)
+
+
+@pytest.mark.parametrize("path", EVERY_FORMAT)
+def test_what_a_cut_file_still_holds_is_read(path: Path, tmp_path: Path) -> None:
+    content = path.read_bytes().rstrip()
+    whole = read_trace(path)
+    # The last cut removes only the brackets around the events.
+    for length in (*range(content.rindex(b"ts"), len(content), 5), len(content) - 1):
+        cut = write(tmp_path / "cut.json", content[:length])
+        trace = read_trace(cut)
+        broken_off = f"{cut} breaks off at byte {length}, after "
+        assert [loss.startswith(broken_off) for loss in trace.losses].count(True) == 1
+        assert len(whole.operators) - 1 <= len(trace.operators) <= len(whole.operators)
+    pd.testing.assert_frame_equal(trace.operators, whole.operators)
+    pd.testing.assert_frame_equal(trace.calls, whole.calls)
+
+
+def test_braces_in_the_last_event_do_not_mislead(tmp_path: Path) -> None:
+    kept = operator(name="a}", args={"a": [{"b": {}}]})
+    cut = operator(name="}]}", args={"a": {"b": [{}, {"}": "]}]}"}]}})
+    whole = write_kineto(tmp_path / "whole.json", [kept, cut]).read_text()
+    for length in range(whole.index('"}]}"'), whole.rindex("}]}")):
+        path = write(tmp_path / "cut.json", whole[:length].encode())
+        trace = read_trace(path)
+        assert list(trace.operators["name"]) == ["a}"]
+        assert trace.losses[0] == (f"{path} breaks off at byte {length}, after 1 complete event.")

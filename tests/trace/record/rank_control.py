@@ -1,0 +1,180 @@
+"""What rank 0 has the other ranks do; it imports nothing of the tuner."""
+
+import ctypes
+import gc
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future as Answer
+from contextlib import suppress
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed.rpc as rpc
+from torch._C._distributed_rpc import PyRRef
+from torch.distributed.rpc import api, internal
+
+from tests.trace.record.served import count_items, work
+
+_orders: "queue.SimpleQueue[tuple[Answer[Any], Callable[..., Any], tuple[Any, ...]] | None]"
+_orders = queue.SimpleQueue()
+
+
+def on_main(func: Callable[..., Any], *args: object) -> Any:
+    """Run a function on this process's main thread, and return its result."""
+    answer: Answer[Any] = Answer()
+    _orders.put((answer, func, args))
+    return answer.result()
+
+
+def dismiss() -> None:
+    """Let the main thread continue to its end."""
+    _orders.put(None)
+
+
+def follow_orders() -> None:
+    """What the main thread does in ranks other than rank 0."""
+    while (order := _orders.get()) is not None:
+        _follow(*order)
+        del order  # an error in it would keep its frames alive
+
+
+def _follow(answer: Answer[Any], func: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    try:
+        answer.set_result(func(*args))
+    except BaseException as error:
+        answer.set_exception(error)
+
+
+def call_each(names: Sequence[str], count: int) -> int:
+    """Call each of the ranks `count` times; returns the thread that did."""
+    for name in names:
+        for future in [rpc.rpc_async(name, work, args=(torch.ones(4),)) for _ in range(count)]:
+            future.wait()
+    return threading.get_native_id()
+
+
+_hammering = threading.Event()
+_hammers: list[threading.Thread] = []
+
+
+def start_hammering(name: str, threads: int) -> None:
+    """Call another rank all the time from several threads, each in a different way."""
+    _hammering.set()
+    few, many = list(range(100)), list(range(300_000))  # the long list takes longer to pickle
+    ways: list[Callable[[], object]] = [
+        lambda: rpc.rpc_sync(name, count_items, args=(few,)),
+        lambda: rpc.remote(name, count_items, args=(many,)).to_here(),
+        lambda: rpc.rpc_async(name, count_items, args=(many,)).wait(),
+    ]
+
+    def hammer(way: Callable[[], object]) -> None:
+        while _hammering.is_set():
+            way()
+
+    _hammers.extend(threading.Thread(target=hammer, args=(way,)) for way in ways[:threads])
+    for thread in _hammers:
+        thread.start()
+
+
+def stop_hammering() -> None:
+    _hammering.clear()
+    while _hammers:
+        _hammers.pop().join()
+
+
+class _Hidden:
+    """An import hook that does not find the tuner."""
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        if name.partition(".")[0] == "tuner":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return None
+
+
+_hidden = _Hidden()
+
+
+def hide_tuner() -> None:
+    """Act as if the package were not installed in this process."""
+    sys.meta_path.insert(0, _hidden)
+
+
+def show_tuner() -> None:
+    sys.meta_path.remove(_hidden)
+
+
+def tuner_modules() -> list[str]:
+    """The modules of the tuner that this process has imported."""
+    return sorted(name for name in sys.modules if name.partition(".")[0] == "tuner")
+
+
+_profilers: list[torch.autograd.profiler.profile] = []
+
+
+def start_profiler() -> None:
+    """Start a user's own profiler of this process."""
+    _profilers.append(torch.autograd.profiler.profile(use_kineto=True))
+    _profilers[0].__enter__()  # type: ignore[no-untyped-call]
+
+
+def stop_profiler() -> list[str]:
+    """Stop it; returns the names of the operators that it recorded."""
+    torch.neg(torch.ones(1))
+    profiler = _profilers.pop()
+    profiler.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+    return [event.name for event in profiler.function_events or ()]
+
+
+_real_time_ns = time.time_ns
+
+
+def set_clock_ahead(ns: int) -> None:
+    """Set Python's Unix time in this process ahead."""
+    clock = (lambda: _real_time_ns() + ns) if ns else _real_time_ns
+    # The recorder imports the function itself.
+    from tuner.trace.record import client, server
+
+    for module in (time, client, server):
+        module.time_ns = clock  # type: ignore[attr-defined]
+
+
+def _names_of_rpc() -> dict[str, int]:
+    """The ids of all callables in RPC's modules, by name."""
+    places: dict[str, Any] = {"api": api, "internal": internal, "rpc": rpc, "RRef": PyRRef}
+    return {
+        f"{place}.{name}": id(value)
+        for place, holder in places.items()
+        for name, value in vars(holder).items()
+        if callable(value)
+    }
+
+
+_names_at_start = _names_of_rpc()
+
+
+def left_behind() -> list[str]:
+    """What tracing left behind in this process."""
+    gc.collect()  # errors and their frames refer to each other
+    now = _names_of_rpc()
+    changed = {name for name, value in _names_at_start.items() if now.get(name) != value}
+    files = []
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the listing's own
+            files.append(str(each.readlink()))
+    return [
+        *sorted(changed),
+        *(f"pickler.{name}" for name in vars(internal._internal_rpc_pickler) if name[0] != "_"),
+        *(f"open: {name}" for name in files if name.endswith("schedstat")),
+        # torch.autograd._profiler_enabled() tells of this thread only.
+        *(["a profiler is on"] if torch.autograd.profiler._is_profiler_enabled else []),
+    ]
+
+
+def leave_with_parent() -> None:
+    """Make the kernel end this process together with its parent."""
+    ctypes.CDLL(None).prctl(1, 9)

@@ -1,0 +1,106 @@
+"""What a launcher says of a workload, and of a module that goes wrong."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import order
+from tests.world.local.launching import launcher
+from tuner.errors import LauncherError, UsageError
+from tuner.world.local import launcher as local
+from tuner.world.local.launcher import LocalLauncher
+from tuner.world.measurement import Measurement
+
+__all__ = ["launcher"]
+
+pytestmark = pytest.mark.world
+
+TROUBLES = Path(__file__).with_name("troubles.py")
+
+
+@pytest.mark.parametrize(
+    ("workload", "problem"),
+    [
+        ("Absent", "has no class Absent"),
+        ("NoSteps", "does not define step"),
+        ("TwiceTheSameName", "the rank name 'worker0' is used 2 times"),
+        ("Untyped", "Untyped.calls has no type; write `calls: int = 4`"),
+        ("NobodyThere", "ranks() is empty; rank 0 must be there to drive"),
+        ("call_back", "has no class call_back"),
+    ],
+)
+def test_mistakes_in_a_workload_are_reported(
+    launcher: LocalLauncher, workload: str, problem: str
+) -> None:
+    with pytest.raises(UsageError) as raised:
+        launcher.describe(f"{TROUBLES}:{workload}", {})
+    assert problem in str(raised.value)
+
+
+DESCRIBE = """
+import sys
+from tuner.world.local.launcher import LocalLauncher
+from tuner.world.measurement import Measurement
+with LocalLauncher() as launcher:
+    print(*launcher.describe(sys.argv[1], {}).roles)
+"""
+
+
+def test_what_a_module_prints_on_import_stays_off_stdout(tmp_path: Path) -> None:
+    module = tmp_path / "chatty.py"
+    module.write_text("print('hello')\nfrom tests.world.local.troubles import Pair\n")
+    done = subprocess.run(
+        [sys.executable, "-c", DESCRIBE, f"{module}:Pair"],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "caller server\n"
+    assert "hello" in done.stderr
+
+
+def test_a_module_that_ends_the_process_is_reported(
+    launcher: LocalLauncher, tmp_path: Path
+) -> None:
+    module = tmp_path / "quitter.py"
+    module.write_text("import os\nos._exit(7)\n")
+    with pytest.raises(UsageError, match=r"ended without an answer \(exit code 7\)"):
+        launcher.describe(f"{module}:Anything", {})
+
+
+def test_files_are_named_from_the_folder_that_the_program_is_in_now(
+    launcher: LocalLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("here.py").write_text("from tests.world.local.troubles import Pair\n")
+    spec = launcher.describe("here.py:Pair", {})
+    assert isinstance(launcher.run(order(spec)), Measurement)
+
+
+def test_an_import_that_takes_too_long_is_ended_and_reported(
+    launcher: LocalLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "slow.py"
+    module.write_text("import time\ntime.sleep(60)\n")
+    monkeypatch.setattr(local, "DESCRIBE_DEADLINE_S", 0.5)
+    started_s = time.monotonic()
+    with pytest.raises(UsageError) as raised:
+        launcher.describe(f"{module}:Anything", {})
+    assert time.monotonic() - started_s < 10
+    assert str(raised.value) == (
+        f"workload {module}:Anything: importing and describing it took longer than 0.5 s and was "
+        "ended; what it printed stands above"
+    )
+
+
+def test_a_catalogue_that_takes_too_long_is_ended_and_reported(
+    launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "DESCRIBE_DEADLINE_S", 0.0)
+    with pytest.raises(LauncherError, match=r"took longer than 0 s and was ended"):
+        launcher.catalogue()

@@ -1,0 +1,112 @@
+"""Folders where a person has a `workloads` or a `tuner` of their own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.world
+
+ROOT = Path(__file__).parents[3]
+RPC_TUNER = Path(sys.executable).with_name("rpc-tuner")
+PYTHON = Path(sys.executable)
+
+OWN = """
+from tuner import Rank, Workload
+
+class Own(Workload):
+    def ranks(self):
+        return [Rank("worker0", "caller")]
+
+    def step(self, world):
+        pass
+"""
+
+# Without a main guard.
+ONE_WORLD = """
+from tests.fakes import order
+from tuner.world.local.launcher import LocalLauncher
+with LocalLauncher() as launcher:
+    print(launcher.run(order(launcher.describe("own.py:Own", {}), steps=2)).kind)
+    launcher.describe("workloads.mine:Own", {})
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a workload, and with a package `workloads` that is not ours."""
+    (tmp_path / "own.py").write_text(OWN)
+    package = tmp_path / "workloads"
+    package.mkdir()
+    (package / "__init__.py").write_text("MINE = 1\n")
+    (package / "mine.py").write_text(OWN)
+    return tmp_path
+
+
+def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def check_one_world(folder: Path, hidden: str, *command: str | Path) -> None:
+    """The command runs ONE_WORLD: the world is measured, and the hidden module is reported."""
+    done = run(folder, *command)
+    assert done.stdout == "measurement\n", done.stderr
+    assert (
+        f"rpc-tuner has a package workloads of its own, which hides {folder}/{hidden}: rename that "
+        "one"
+    ) in done.stderr
+
+
+def test_a_world_runs_where_the_current_folder_comes_first(folder: Path) -> None:
+    check_one_world(folder, "workloads", PYTHON, "-c", ONE_WORLD)
+
+
+def test_a_world_runs_where_the_current_folder_is_not_looked_in(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """As for a console script, in a folder with a `tuner` of a person's own."""
+    (folder / "tuner.py").write_text("raise RuntimeError('not this one')\n")
+    (folder / "workloads").rename(folder / "others")
+    (folder / "workloads.py").write_text("MINE = 1\n")
+    script = tmp_path_factory.mktemp("bin") / "script"
+    script.write_text(ONE_WORLD)
+    check_one_world(folder, "workloads.py", PYTHON, script)
+
+
+@pytest.mark.parametrize("command", [[RPC_TUNER, "search"], [PYTHON, "-m", "tuner.search"]])
+def test_the_commands_find_the_shipped_workloads(folder: Path, command: list[str | Path]) -> None:
+    if RPC_TUNER in command:
+        (folder / "tuner.py").write_text("raise RuntimeError('not this one')\n")
+    done = run(folder, *command, "--list-workloads", "--json")
+    assert done.returncode == 0, done.stderr
+    assert '"parameter_server"' in done.stdout
+
+
+def test_the_contract_can_be_imported_from_tuner_everywhere(folder: Path) -> None:
+    script = (
+        "import tuner\n"
+        "names = 'Rank', 'Workload', 'WorkloadError', 'World'\n"
+        "ours = [getattr(tuner, name) for name in names]\n"
+        "import workloads\n"
+        "assert [getattr(workloads, name) for name in names] == ours\n"
+        "print(*(each.__name__ for each in ours))\n"
+    )
+    done = run(folder, PYTHON, "-c", script)
+    assert done.stdout == "Rank Workload WorkloadError World\n", done.stderr
+
+
+def test_a_workloads_that_is_imported_already_is_reported(folder: Path) -> None:
+    done = run(folder, PYTHON, "-c", "import workloads\nfrom tuner import Rank")
+    assert done.returncode == 1
+    assert f"ImportError: rpc-tuner needs its own package workloads, and {folder}/workloads" in (
+        done.stderr
+    )

@@ -1,0 +1,105 @@
+"""Which candidate looks best so far, and which is cheapest: no claim, only an order.
+
+A matrix holds log(objective), blocks x trials, NaN where nothing was measured. Candidates are
+columns of it.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tuner.decide.statistics import FloatArray, trimmed_mean
+
+# CPU costs nearer than this are the same cost: the measurement cannot tell them apart.
+SAME_COST = math.log(1.05)
+
+
+def scores(matrix: FloatArray, candidates: Sequence[int]) -> dict[int, float]:
+    """How candidates compare: the 20 %-trimmed mean of (observation - mean of its block).
+
+    Args:
+        matrix: log(objective), blocks x trials; only blocks that have all candidates count.
+        candidates: The columns to compare.
+
+    Returns:
+        The score by candidate, less is better; all 0 where no block has all of them.
+    """
+    chosen = matrix[:, list(candidates)]
+    complete = chosen[~np.isnan(chosen).any(axis=1)]
+    if not len(complete):
+        return dict.fromkeys(candidates, 0.0)
+    # Not the median: with two to four candidates it makes ties at zero.
+    centred = complete - complete.mean(axis=1, keepdims=True)
+    return dict(zip(candidates, trimmed_mean(centred).tolist(), strict=True))
+
+
+def incumbent(matrix: FloatArray, candidates: Sequence[int]) -> int:
+    """The candidate with the best score; of equal ones the first column."""
+    found = scores(matrix, candidates)
+    return min(candidates, key=lambda candidate: (found[candidate], candidate))
+
+
+def best_measured(matrix: FloatArray, candidates: Sequence[int]) -> int | None:
+    """The best of the candidates that a block has measured.
+
+    Args:
+        matrix: log(objective), blocks x trials.
+        candidates: The columns to choose from.
+
+    Returns:
+        The candidate with the best score; None if no block measured any.
+    """
+    measured = _measured(matrix, candidates)
+    return incumbent(matrix, measured) if measured else None
+
+
+def strongest(
+    matrix: FloatArray, rivals: Sequence[int], log_cost: FloatArray, log_epsilon: float
+) -> int | None:
+    """The rival to take where none is shown to be near-optimal.
+
+    It is the one with the best score, or of those within epsilon of it the one that costs clearly
+    less CPU. Fewer threads are no argument without certainty: the score is the better guess.
+
+    Args:
+        matrix: log(objective), blocks x trials.
+        rivals: The columns to choose from. A single one needs no block.
+        log_cost: log(CPU per step) by trial; NaN where unknown.
+        log_epsilon: The difference that does not matter.
+
+    Returns:
+        The rival; None if there are several and no block measured any, or if there is none.
+    """
+    if len(rivals) == 1:
+        return rivals[0]
+    measured = _measured(matrix, rivals)
+    if not measured:
+        return None
+    found = scores(matrix, measured)
+    best = min(measured, key=lambda rival: (found[rival], rival))
+    cheaper = [
+        rival
+        for rival in measured
+        if found[rival] <= found[best] + log_epsilon
+        and log_cost[rival] < log_cost[best] - SAME_COST
+    ]
+    return min(cheaper, key=lambda rival: float(log_cost[rival]), default=best)
+
+
+def cheapest(candidates: Sequence[int], log_cost: FloatArray, threads: Sequence[int]) -> int:
+    """The candidate with the least CPU per step; of about equal ones that with fewest threads.
+
+    Args:
+        candidates: Trials; at least one.
+        log_cost: log(CPU per step) by trial; NaN where unknown, which is never cheap.
+        threads: RPC worker threads of all ranks, by trial.
+    """
+    cost = np.nan_to_num(log_cost, nan=math.inf)
+    least = min(cost[candidate] for candidate in candidates)
+    near = [candidate for candidate in candidates if cost[candidate] <= least + SAME_COST]
+    return min(near, key=lambda candidate: (threads[candidate], cost[candidate], candidate))
+
+
+def _measured(matrix: FloatArray, candidates: Sequence[int]) -> list[int]:
+    return [candidate for candidate in candidates if not bool(np.isnan(matrix[:, candidate]).all())]

@@ -1,0 +1,170 @@
+"""Measures worlds and blocks of worlds, and keeps every outcome as it comes."""
+
+import math
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from tuner.searching.budget import Budget
+from tuner.searching.progress import Observer, Snapshot
+from tuner.searching.runner import Runner
+from tuner.study.log import BASELINE, Confirmation
+from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
+from tuner.study.storage.store import StudyStore
+from tuner.study.stored import stored_log
+from tuner.world.measurement import Failure
+
+# A world's step count aims a little high: the next world may be faster than the calibrating one.
+STEPS_MARGIN = 1.2
+# A configuration whose world takes this many times as long as the baseline's is dominated, or
+# stuck; but a start may take its time, so a deadline is never below LEAST_DEADLINE_S.
+DOMINATED_WORLD = 20
+LEAST_DEADLINE_S = 10.0
+
+
+class Measurer:
+    """What the stages of a search share: the log, the budget, and how a world is measured.
+
+    Args:
+        runner: Runs the worlds.
+        store: Keeps what is measured.
+        observer: Is told what happens.
+        budget: The time that may be spent.
+    """
+
+    def __init__(
+        self, runner: Runner, store: StudyStore, observer: Observer, budget: Budget
+    ) -> None:
+        self.store = store
+        self.observer = observer
+        self.budget = budget
+        self.measuring = runner.plan.measuring
+        self.log = stored_log(store, runner.plan)
+        self._runner = runner
+        self._phase: Phase = "calibration"
+        store.repair(self.log.records, runner.plan)
+        self._leader = self.log.leader()
+
+    def begin(self, phase: Phase) -> None:
+        """Note which phase the next worlds belong to."""
+        self._phase = phase
+
+    def add(self, record: Record) -> None:
+        """Keep an outcome, and tell the observer."""
+        self.store.add(record, self._runner.plan)
+        self.log.add(record)
+        if isinstance(record.outcome, Failure):
+            failure = record.outcome
+            label = str(self.log.configs[record.trial])
+            if record.phase == "trace":
+                label += ": no trace"
+            self.observer.on_event(f"{label}: {failure.failure}: {failure.message}")
+        self.observer.on_snapshot(self._snapshot())
+
+    def calibrate(self, trial: int) -> None:
+        """Run a trial's first world, which fixes how many steps the others have."""
+        self._run(trial, CALIBRATION_BLOCK, None)
+
+    def trace(self, trial: int) -> None:
+        """Run a world of a calibrated trial that is traced and not timed."""
+        outcome = self._runner.trace(
+            self.log.configs[trial], self._step_s(trial), self._deadline_s(trial)
+        )
+        self.add(Record(trial=trial, block=TRACE_BLOCK, phase="trace", outcome=outcome))
+
+    def measure_block(self, trials: Sequence[int]) -> None:
+        """Measure each of these calibrated trials once, in a random order."""
+        self._measure(trials, self.log.next_block)
+        self.note_elapsed()
+
+    def finish_open_block(self, trials: Sequence[int]) -> None:
+        """Measure what an interrupted session left out of its last block, and nothing twice."""
+        if last := self.log.last_block(self._phase):
+            block, measured = last
+            alive = set(self.log.alive)
+            self._measure([t for t in trials if t not in measured and t in alive], block)
+
+    def block_s(self, trials: Sequence[int]) -> float:
+        """Seconds that one world of each of these trials takes."""
+        return sum(self.log.world_s(trial) for trial in trials)
+
+    def blocks_left(self, trials: Sequence[int]) -> float:
+        """How many more blocks of these trials the plan allows, by its time and its number of
+        blocks."""
+        blocks = self.budget.remaining_s / max(1e-9, self.block_s(trials))
+        if self.measuring.max_blocks is not None:
+            measured = self.log.blocks("race") + self.log.blocks("confirmation")
+            blocks = min(blocks, self.measuring.max_blocks - measured)
+        return max(0.0, blocks)
+
+    def eliminate(self, trial: int, reason: str) -> None:
+        """Take a trial out of the race."""
+        self.log.eliminated[trial] = reason
+        self.store.eliminate(trial, reason)
+        self._leader = self.log.leader()
+        label = str(self.log.configs[trial])
+        if trial == BASELINE:
+            self.observer.on_event(f"{label}: {reason}; still measured, as the baseline")
+        else:
+            self.observer.on_event(f"{label}: eliminated, {reason}")
+
+    def readmit(self, trial: int) -> None:
+        """Let a trial that was eliminated win again."""
+        if self.log.eliminated.pop(trial, None):
+            self.store.eliminate(trial, None)
+
+    def keep(self, confirmation: Confirmation) -> None:
+        """Note how the confirmation stands."""
+        self.log.confirmation = confirmation
+        self.store.note("confirmation", confirmation.model_dump(mode="json"))
+
+    def note_elapsed(self) -> None:
+        """Note the time spent so far, for a session that resumes the study."""
+        self.store.note("elapsed_s", self.budget.spent_s)
+        self.store.note("measured_at", datetime.now(UTC).isoformat(timespec="seconds"))
+
+    def noted_once(self, key: str, value: float) -> float:
+        """The number noted by this session or an earlier one; `value`, if there is none yet."""
+        if (known := self.store.noted(key)) is not None:
+            return float(known)
+        self.store.note(key, value)
+        return value
+
+    def _measure(self, trials: Sequence[int], block: int) -> None:
+        order = list(trials)
+        random.Random(f"{self.measuring.seed}/{block}").shuffle(order)
+        for trial in order:
+            wanted_s = self.measuring.min_time_s * STEPS_MARGIN
+            self._run(trial, block, max(1, math.ceil(wanted_s / self._step_s(trial))))
+        self._leader = self.log.leader()
+
+    def _run(self, trial: int, block: int, steps: int | None) -> None:
+        outcome = self._runner.run(self.log.configs[trial], block, steps, self._deadline_s(trial))
+        self.add(Record(trial=trial, block=block, phase=self._phase, outcome=outcome))
+
+    def _step_s(self, trial: int) -> float:
+        """The step time of a trial's calibration, in seconds."""
+        calibration = self.log.calibration(trial)
+        assert calibration is not None, f"trial {trial} has not been calibrated"
+        return calibration.median_step_s
+
+    def _deadline_s(self, trial: int) -> float:
+        baseline = self.log.calibration(BASELINE)
+        if trial == BASELINE or baseline is None:
+            return math.inf
+        return max(LEAST_DEADLINE_S, DOMINATED_WORLD * baseline.world_s)
+
+    def _snapshot(self) -> Snapshot:
+        leader = None if self._leader in self.log.failures else self._leader
+        return Snapshot(
+            phase=self._phase,
+            block=self.log.blocks("race") + self.log.blocks("confirmation"),
+            worlds=len(self.log.records),
+            traced=self.log.traced_trials,
+            configs=len(self.log.configs),
+            survivors=len(self.log.racing),
+            leader=None if leader is None else str(self.log.configs[leader]),
+            leader_value=None if leader is None else self.log.value(leader),
+            unit=self.measuring.objective.unit,
+            remaining_s=max(0.0, self.budget.remaining_s),
+        )

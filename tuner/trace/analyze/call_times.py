@@ -1,0 +1,167 @@
+"""Latencies of calls, and where their time goes."""
+
+import numpy as np
+import pandas as pd
+
+from tuner.trace.analyze.intervals import FloatArray
+from tuner.trace.model.trace import Trace
+
+
+def latency(calls: pd.DataFrame) -> pd.DataFrame:
+    """The latencies of calls, by name.
+
+    Args:
+        calls: A calls frame, CALL_COLUMNS.
+
+    Returns:
+        One row per name, which is the index, the largest total first. p50_us, p90_us, p99_us,
+        max_us and total_us are of latencies in microseconds: from the client's start to the
+        completion of its future. `calls` counts the calls that ended, `failed` those of them that
+        raised or timed out, `unfinished` the calls that did not end.
+    """
+    took_us = (_ns(calls, "end_ns") - _ns(calls, "start_ns")) / 1e3
+    ended = ~np.isnan(took_us)
+    failed = calls["status"].isin(["raised", "timed-out"]).to_numpy(dtype=bool)
+    frame = pd.DataFrame({"us": took_us, "failed": failed & ended, "unfinished": ~ended})
+    groups = frame.groupby(calls["name"].array, observed=True)
+    times = groups["us"]
+    columns = {
+        "calls": times.count(),
+        "p50_us": times.quantile(0.5),
+        "p90_us": times.quantile(0.9),
+        "p99_us": times.quantile(0.99),
+        "max_us": times.max(),
+        "total_us": times.sum(),
+        "failed": groups["failed"].sum(),
+        "unfinished": groups["unfinished"].sum(),
+    }
+    return _by_name(pd.DataFrame(columns), "total_us")
+
+
+def call_times(calls: pd.DataFrame, clock_error_ns: int = 0) -> pd.DataFrame:
+    """Where the time of each call goes.
+
+    Args:
+        calls: A calls frame, CALL_COLUMNS.
+        clock_error_ns: How far times of different ranks may be apart, in nanoseconds.
+
+    Returns:
+        One row per call, with the index of `calls`. All columns are microseconds, NaN where
+        unknown:
+
+        - latency_us: from the client's start to its end.
+        - wire_us: latency minus serving, which lasts from server_start_ns to server_end_ns, or to
+          done_ns of an async_execution function. So it is the way to the server and back, with the
+          wait for a server thread; it needs no common clock. Unknown if the client gave up first.
+        - to_server_us, to_client_us: the way to the server, and the way back. Unknown if smaller
+          than `clock_error_ns`: it could be all error.
+        - queue_us: an estimate of the wait for a server thread: how much later the function began
+          than that of the fastest request of the same name. It takes the fastest one to have met a
+          free thread, and the way to be equally long for all; it is too low where every request
+          waited. A constant clock offset cancels out.
+        - on_cpu_us, run_queue_us, off_cpu_us: the parts of the server's wall time. CPU and run
+          queue times beyond the wall time are cut, so the three always add up to it.
+        - pending_us: server_end_ns to done_ns; 0 for a function that returned its result itself.
+    """
+    start, end = _ns(calls, "start_ns"), _ns(calls, "end_ns")
+    server_start, server_end = _ns(calls, "server_start_ns"), _ns(calls, "server_end_ns")
+    # The answer leaves once the function has returned and its future is complete.
+    served_until = np.fmax(server_end, _ns(calls, "done_ns"))
+    wire = (end - start) - (served_until - server_start)
+    to_server = server_start - start
+    fastest = pd.Series(to_server).groupby(calls["name"].array, observed=True).transform("min")
+    wall = server_end - server_start
+    on_cpu = np.minimum(_ns(calls, "cpu_ns"), wall)
+    run_queue = np.minimum(_ns(calls, "run_queue_ns"), wall - on_cpu)
+    times = {
+        "latency_us": end - start,
+        "wire_us": np.where(wire >= 0, wire, np.nan),
+        "to_server_us": _beyond(to_server, clock_error_ns),
+        "to_client_us": _beyond(end - served_until, clock_error_ns),
+        "queue_us": to_server - fastest.to_numpy(),
+        "on_cpu_us": on_cpu,
+        "run_queue_us": run_queue,
+        "off_cpu_us": wall - on_cpu - run_queue,
+        "pending_us": served_until - server_end,
+    }
+    return pd.DataFrame({name: ns / 1e3 for name, ns in times.items()}, index=calls.index)
+
+
+def breakdown(calls: pd.DataFrame) -> pd.DataFrame:
+    """Where the time of a call goes on average, by name.
+
+    Args:
+        calls: A calls frame, CALL_COLUMNS.
+
+    Returns:
+        One row per name, which is the index, the longest latency first. The means are in
+        microseconds: latency_us = transport_us (the wire without the queue) + queue_us + served_us
+        + pending_us, and served_us, the server's wall time, = on_cpu_us + run_queue_us +
+        off_cpu_us. `calls` is how many calls they are of: those that ended and whose serving is
+        known; if CPU time was measured for some calls of a name, only those. A name without such
+        calls has no row.
+    """
+    times = call_times(calls)
+    parts = times.drop(columns=["wire_us", "to_server_us", "to_client_us"])
+    parts.insert(1, "transport_us", times["wire_us"] - times["queue_us"])
+    parts.insert(
+        3, "served_us", (_ns(calls, "server_end_ns") - _ns(calls, "server_start_ns")) / 1e3
+    )
+    known = times["wire_us"].notna()
+    measured = known & times["off_cpu_us"].notna()
+    rests_on = known & (measured | ~measured.groupby(calls["name"], observed=True).transform("any"))
+    groups = parts[rests_on].groupby(calls.loc[rests_on, "name"], observed=True)
+    table = groups.mean()
+    table.insert(0, "calls", groups.size())
+    return _by_name(table, "latency_us")
+
+
+def outermost(calls: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a calls frame whose calls were not made inside another call."""
+    return calls[calls["parent_call"].isna()]
+
+
+def rpc_cpu_total_ms(trace: Trace) -> float:
+    """The RPC CPU total: "CPU total" of all outermost calls, in ms per step; NaN without steps."""
+    if not trace.steps:
+        return float("nan")
+    return float(np.nansum(_outermost_us(trace))) / 1e3 / trace.steps
+
+
+def rpc_p99_ms(trace: Trace) -> float:
+    """The 99th percentile of the outermost calls' latencies, in ms; NaN if none ended."""
+    took_ms = outermost_ms(trace)
+    return float(np.quantile(took_ms, 0.99)) if len(took_ms) else float("nan")
+
+
+def outermost_ms(trace: Trace) -> FloatArray:
+    """The latencies, in ms, of the outermost calls that began in the window and ended."""
+    took_us = _outermost_us(trace)
+    return took_us[~np.isnan(took_us)] / 1e3
+
+
+def _outermost_us(trace: Trace) -> FloatArray:
+    """The latencies of the outermost calls that began in the window; NaN for one without end."""
+    calls = outermost(trace.calls)
+    start, end = _ns(calls, "start_ns"), _ns(calls, "end_ns")
+    opened, closed = trace.window_ns
+    counted = (
+        (opened <= start) & (start <= closed) if closed > opened else np.full(len(start), True)
+    )
+    return (end - start)[counted] / 1e3
+
+
+def _by_name(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    """A table with plain text as its index, sorted by the column, largest first."""
+    table.index = table.index.astype("str").rename("name")
+    return table.sort_values(column, ascending=False, kind="stable")
+
+
+def _beyond(ns: FloatArray, error_ns: int) -> FloatArray:
+    """Times; NaN for those smaller than the clock error."""
+    return np.where(ns < error_ns, np.nan, ns) if error_ns > 0 else ns
+
+
+def _ns(frame: pd.DataFrame, column: str) -> FloatArray:
+    """A column of nanoseconds; NaN for null. Exact for the 104 days that a float's 53 bits hold."""
+    return frame[column].to_numpy(dtype=np.float64, na_value=np.nan)

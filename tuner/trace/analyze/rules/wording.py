@@ -1,0 +1,53 @@
+"""Words and numbers of the diagnosis."""
+
+from tuner.text import percent, plural, three_digits
+from tuner.trace.analyze.evidence import Evidence
+from tuner.trace.analyze.rules.thresholds import SEVERAL
+
+MOVE_WORK = "Move work into longer operators, which release the GIL, or to more processes."
+
+
+def subject(found: Evidence) -> str:
+    """The server's name, and that it is the busiest of several."""
+    if found.servers == 1:
+        return found.server
+    return f"{found.server}, the busiest of {found.servers} servers,"
+
+
+def serving(found: Evidence) -> str:
+    """How the server ran its calls: the beginning of a sentence."""
+    use = found.use
+    how = "in parallel" if use.parallelism >= SEVERAL else "one after another"
+    on_threads = f"parallelism {number(use.parallelism)} on {plural(found.pool, 'thread')}"
+    busy = f"busy {whole_percent(use.busy_fraction)} of the time"
+    return f"{subject(found)} ran its calls {how} ({on_threads}, {busy})"
+
+
+def waiting(found: Evidence) -> str:
+    """How the server ran its calls while others waited; the caller adds what follows from it."""
+    waited = f"while each waited {short_time(found.means.queue_us)} for a thread"
+    return f"{serving(found)} {waited} ({whole_percent(found.means.queue_share)} of its latency)"
+
+
+def logical_cpus(used: float, of: int | None = None) -> str:
+    """`2 of 4 logical CPUs`; `0.8 logical CPUs` without `of`."""
+    if of is not None:
+        return f"{number(used)} of {plural(of, 'logical CPU')}"
+    return f"{number(used)} logical CPU{'' if number(used) == '1' else 's'}"
+
+
+def number(value: float) -> str:
+    """A small number with two decimals at most."""
+    return three_digits(round(value, 2))
+
+
+def whole_percent(share: float) -> str:
+    """`59 %` for 0.5921."""
+    return percent(round(share, 2))
+
+
+def short_time(us: float) -> str:
+    """Three digits, in us, ms or s."""
+    if us < 1e3:
+        return f"{number(us)} us"
+    return f"{number(us / 1e3)} ms" if us < 1e6 else f"{number(us / 1e6)} s"

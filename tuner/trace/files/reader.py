@@ -1,0 +1,111 @@
+"""Reads trace files of every format: ours, that of `torch.profiler`, the legacy profiler's."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import NamedTuple
+
+from tuner.errors import UsageError
+from tuner.trace.files.kineto_join import join_kineto
+from tuner.trace.files.kineto_reader import KinetoFile, read_kineto
+from tuner.trace.files.legacy_reader import read_legacy
+from tuner.trace.files.native_format import MARK
+from tuner.trace.files.native_reader import read_native
+from tuner.trace.files.trace_text import TraceText, open_trace
+from tuner.trace.model.trace import RECORDERS, Trace
+
+
+class Reader(NamedTuple):
+    """How to read one format."""
+
+    recognizes: Callable[[TraceText], bool]
+    read: Callable[[TraceText], Trace | KinetoFile]
+
+
+READERS = (
+    Reader(lambda text: text.content.startswith(MARK), read_native),
+    Reader(lambda text: text.first == b"[", read_legacy),
+    # Last, for any other text: it says why a text is no trace.
+    Reader(lambda _: True, read_kineto),
+)
+"""One entry per format; the first that recognizes a text reads it."""
+
+
+def read_trace(path: str | PathLike[str]) -> Trace:
+    """Reads the trace in one file.
+
+    Args:
+        path: A file that `tuner.profile()` or a search wrote, or one that `torch.profiler` or
+            `torch.autograd.profiler_legacy` exported; compressed with gzip or not.
+
+    Returns:
+        The trace. Its frames `calls` and `operators` have the columns `CALL_COLUMNS` and
+        `OPERATOR_COLUMNS` of `tuner.trace.model.columns`, with times in nanoseconds since
+        `base_time_ns`. Of a file that breaks off it holds the complete events. `losses` says what
+        the trace lacks.
+
+    Raises:
+        UsageError: The file cannot be read, is no trace, or is of a newer format.
+    """
+    return read_traces([Path(path)])
+
+
+def read_traces(paths: Sequence[Path]) -> Trace:
+    """Reads the files of one run as one trace.
+
+    Args:
+        paths: The files of all ranks, as `torch.profiler` exported them in each; or one file of
+            any other format, which holds all ranks.
+
+    Returns:
+        The trace; see `read_trace`.
+
+    Raises:
+        UsageError: No file is named, a file is named twice or cannot be read, or the files do not
+            belong together. It lists every problem.
+    """
+    if not paths:
+        raise UsageError("no trace was named")
+    if repeated := [path for path, times in Counter(map(Path.resolve, paths)).items() if times > 1]:
+        raise UsageError.about("named more than once", [str(path) for path in repeated])
+    complete: dict[Path, Trace] = {}
+    partial: list[KinetoFile] = []
+    problems: list[str] = []
+    for path in paths:
+        try:
+            found = _read(path)
+        except UsageError as error:
+            problems.append(str(error))
+            continue
+        if isinstance(found, Trace):
+            complete[path] = found
+        else:
+            partial.append(found)
+    if len(problems) == 1:
+        raise UsageError(problems[0])
+    if problems:
+        raise UsageError(f"{len(problems)} traces cannot be read", problems)
+    if not complete:
+        return join_kineto(partial)
+    if len(paths) > 1:
+        raise _not_together(complete)
+    return complete[paths[0]]
+
+
+def _read(path: Path) -> Trace | KinetoFile:
+    text = open_trace(path)
+    if not text.first:
+        raise text.refused("empty")
+    return next(reader.read(text) for reader in READERS if reader.recognizes(text))
+
+
+def _not_together(complete: dict[Path, Trace]) -> UsageError:
+    return UsageError.about(
+        "these traces do not belong together",
+        [
+            f"{path} is from {RECORDERS[trace.source]}, which writes all ranks to one file: read "
+            "it alone"
+            for path, trace in complete.items()
+        ],
+    )

@@ -1,0 +1,91 @@
+"""The columns of a trace's two frames, and how a frame is made of them.
+
+Times are int64 nanoseconds since the trace's base, on one clock for all ranks. The words that the
+columns hold (CallKind, CallBody, CallStatus, Link) are in `tuner.trace.model.spans`.
+"""
+
+import numpy as np
+import pandas as pd
+
+CALL_COLUMNS: dict[str, str] = {
+    "call_id": "int64",  # unique in the trace
+    "name": "category",  # as in PyTorch: rpc_async#function(client -> server)
+    "kind": "category",  # CallKind
+    "body": "category",  # CallBody
+    "function": "category",  # the function's qualified name
+    "client": "category",  # RPC name
+    "server": "category",  # RPC name
+    "client_rank": "int64",
+    "server_rank": "int64",  # UNKNOWN_RANK where only its name is known
+    "client_thread": "int64",  # the kernel's thread id
+    "start_ns": "int64",  # the client begins the call
+    "issued_ns": "Int64",  # the client has handed it to the transport
+    "end_ns": "Int64",  # the client's future is complete; null: not within the trace
+    "status": "category",  # CallStatus, as the client saw it
+    "error": "str",  # the exception's type and first line; empty if none
+    "parent_call": "Int64",  # the call that the client was serving when it made this one
+    "link": "category",  # Link
+    "server_thread": "Int64",
+    "server_start_ns": "Int64",  # the function begins on the server
+    "server_end_ns": "Int64",  # the function leaves its thread
+    "done_ns": "Int64",  # the future of an async_execution function is complete
+    "cpu_ns": "Int64",  # on-CPU time of the server's thread in the function
+    "run_queue_ns": "Int64",  # time that thread was runnable and waited for a CPU
+}
+
+UNKNOWN_RANK = -1
+"""The rank of a server of which the trace knows the name only."""
+
+OPERATOR_COLUMNS: dict[str, str] = {
+    "rank": "int64",
+    "thread": "int64",
+    "name": "category",  # aten::mul
+    "start_ns": "int64",
+    "end_ns": "int64",
+    "call_id": "Int64",  # the call that ran it
+    "call_name": "category",  # that call's name; empty for an operator that no call ran
+    "link": "category",  # Link
+}
+
+
+def make_calls(columns: dict[str, object]) -> pd.DataFrame:
+    """A calls frame from columns of CALL_COLUMNS, sorted by start.
+
+    A column that is not given holds nulls, or empty text. ValueError if a column is unknown, or if
+    one that cannot hold nulls is not given.
+    """
+    return _typed(columns, CALL_COLUMNS).sort_values("start_ns", kind="stable", ignore_index=True)
+
+
+def make_operators(columns: dict[str, object]) -> pd.DataFrame:
+    """An operators frame from columns of OPERATOR_COLUMNS; as `make_calls`.
+
+    Sorted by rank, thread and start.
+    """
+    frame = _typed(columns, OPERATOR_COLUMNS)
+    return frame.sort_values(["rank", "thread", "start_ns"], kind="stable", ignore_index=True)
+
+
+def _typed(columns: dict[str, object], declared: dict[str, str]) -> pd.DataFrame:
+    if unknown := sorted(set(columns) - set(declared)):
+        raise ValueError(f"no such columns: {', '.join(unknown)}")
+    rows = len(next(iter(columns.values()), ()))  # type: ignore[arg-type]
+    typed: dict[str, pd.Series] = {}
+    for name, dtype in declared.items():
+        if name in columns:
+            typed[name] = pd.Series(columns[name], dtype=dtype)
+        elif dtype == "int64" and rows:
+            raise ValueError(f"the column {name} must be given")
+        else:
+            typed[name] = _missing(rows, dtype)
+    return pd.DataFrame(typed)
+
+
+def _missing(rows: int, dtype: str) -> pd.Series:
+    """A column of nulls or empty text; one of plain integers has no rows."""
+    if dtype == "Int64":
+        empty = pd.arrays.IntegerArray(np.zeros(rows, np.int64), np.ones(rows, bool))
+        return pd.Series(empty)
+    if dtype == "category":
+        return pd.Series(pd.Categorical.from_codes(np.zeros(rows, np.int64), pd.Index([""])))
+    return pd.Series([""] * rows if dtype == "str" else [], dtype=dtype)
