@@ -39,4 +39,4 @@ def test_a_trace_that_cannot_be_read_fails_the_world(tmp_path: Path, leaves: byt
     assert isinstance(outcome, Failure)
     assert outcome.failure == "trace-failed"
     assert "the trace cannot be read" in outcome.message
-    assert len(launcher.looks) == TRACE_ATTEMPTS
+    assert len(launcher.traced) == TRACE_ATTEMPTS
