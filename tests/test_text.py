@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.plan.quantities import parse_duration_s
@@ -124,7 +124,6 @@ def test_durations_as_people_read_them(seconds: float, text: str) -> None:
 
 
 @given(st.floats(min_value=0.1, max_value=1e6))
-@settings(deadline=None)
 def test_a_formatted_duration_reads_back_to_its_precision(seconds: float) -> None:
     precision_s = 0.051 if seconds < 10 else 0.51 if seconds < 3599 else 60
     assert parse_duration_s(duration(seconds)) == pytest.approx(seconds, abs=precision_s)
