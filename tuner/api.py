@@ -5,23 +5,29 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import UsageError
+from tuner.errors import InterruptedSearchError, UsageError
 from tuner.plan.study_plan import draft_plan, read_plan_file, shipped_plan_path
 from tuner.plan.workload_spec import CatalogueEntry
 from tuner.present.notes import study_note, trial_notes
 from tuner.present.study_files import write_answer, write_study_report
 from tuner.present.study_result import StudyResult
 from tuner.searching.progress import Observer, Silent
-from tuner.searching.search import Notes, SearchInterrupted, SearchRequest, search
+from tuner.searching.search import Notes, SearchRequest, SearchStopped, search
 from tuner.study.answer import StudyAnswer
 from tuner.study.finding import find_study
 from tuner.world.launcher import Launcher
 from tuner.world.local.launcher import LocalLauncher
 
-__all__ = ["SearchInterrupted", "load_study", "plan_mapping", "shipped_workloads", "tune"]
-
 Table = Mapping[str, Any] | list[tuple[str, Any]]
 """Knobs with their values: a mapping, or pairs as the command line gives them."""
+
+
+class SearchInterrupted(InterruptedSearchError):  # noqa: N818 - an ending, not an error
+    """The search was stopped from outside; `result` is the answer so far."""
+
+    def __init__(self, message: str, result: StudyResult) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 class _Files:
@@ -128,9 +134,9 @@ def tune(
     with launcher or LocalLauncher() as running:
         try:
             answer = search(request, running, observer or Silent(), _Files(), clock)
-        except SearchInterrupted as ending:
-            raise SearchInterrupted(StudyResult.of(ending.result)) from None
-    return StudyResult.of(answer)
+        except SearchStopped as ending:
+            raise SearchInterrupted(str(ending), StudyResult(ending.answer)) from None
+    return StudyResult(answer)
 
 
 def load_study(
@@ -150,7 +156,7 @@ def load_study(
         UsageError: there is no such study, or it cannot be read.
     """
     found = find_study(str(study), storage=storage, out=None if out is None else Path(out))
-    return StudyResult.of(found)
+    return StudyResult(found)
 
 
 def shipped_workloads() -> list[CatalogueEntry]:

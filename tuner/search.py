@@ -17,7 +17,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 EPILOG = (
     "Values: num_worker_threads=1,2,4 lists; 1..32 are the powers of two, 1..8:1 every number; "
     "transports=shm,uv,shm+uv are three lists of transports. Exit codes: 0 answered, 1 internal "
-    "error, 2 bad usage or input, 3 no configuration could run, 130 interrupted, with everything kept."
+    "error, 2 bad usage or bad input, 3 no configuration could run, 130 interrupted."
 )
 
 
@@ -139,14 +139,14 @@ def _answer(as_json: bool, **asked: Any) -> None:
         with progress_for(Console(stderr=True)) as progress:
             result = tune(observer=_Interruptible(progress, interruption), **asked)
     except SearchInterrupted as ending:
-        print_interruption(ending.result, Console(stderr=True))
+        print_interruption(ending.result.answer, Console(stderr=True))
         raise
     except KeyboardInterrupt:
         raise InterruptedSearchError("interrupted before anything was measured") from None
     if as_json:
         print_json(result.to_json())
     else:
-        print_summary(result, stdout_console(piped_width=140))
+        print_summary(result.answer, stdout_console(piped_width=140))
     if result.best is None and result.verdict is None:
         raise NothingRanError("no configuration of the search space could run the workload")
 

@@ -18,7 +18,7 @@ from tests.study.storage.test_publishing import Telling
 from tuner.api import SearchInterrupted
 from tuner.errors import UsageError
 from tuner.present.study_files import write_study_report
-from tuner.study.answer import StudyAnswer
+from tuner.present.study_result import StudyResult
 from tuner.study.folder import StudyFolder
 from tuner.study.manifest import NAME
 
@@ -26,7 +26,7 @@ FOREIGN = ("figures/holiday.png", "traces/mine.json", "artifacts/thesis.pdf", "r
            "trials.csv", "failures/notes/read.me")  # fmt: skip
 
 
-def search(out: Path | str, launcher: FakeLauncher | None = None, **changes: Any) -> StudyAnswer:
+def search(out: Path | str, launcher: FakeLauncher | None = None, **changes: Any) -> StudyResult:
     launcher = launcher or FakeLauncher()
     keys = {"space": {"num_worker_threads": [2]}, "max_blocks": 6, "out": str(out), **changes}
     return tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
@@ -131,7 +131,7 @@ def test_every_file_of_a_study_is_in_its_manifest(tmp_path: Path) -> None:
     def crash(config: object, world: int) -> Any:
         return "crashed" if world == 2 else None
 
-    write_study_report(search(tmp_path, Telling(fails=crash)))
+    write_study_report(search(tmp_path, Telling(fails=crash)).answer)
     ours = set(contents(tmp_path))
     assert {path.parent.name for path in ours} >= {"traces", "figures", tmp_path.name}
     assert any(path.match("failures/*/worker1.stderr") for path in ours)

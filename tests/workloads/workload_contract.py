@@ -6,18 +6,15 @@ from typing import ClassVar
 import pytest
 
 from tests.fakes import order
-from tuner.world.local import live_world
+from tests.world.local.launching import impatient_launcher
 from tuner.world.local.launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
 
 
 @pytest.fixture(scope="module")
 def launcher() -> Iterator[LocalLauncher]:
-    """One launcher for all worlds of a module; those that fail are ended early."""
-    with pytest.MonkeyPatch.context() as patch, LocalLauncher() as running:
-        patch.setattr(live_world, "PROBE_AFTER_S", 0.5)
-        patch.setattr(live_world, "PROBE_EVERY_S", 0.2)
-        patch.setattr(live_world, "GRACE_S", 0.05)
+    """One launcher for all worlds of a module. A check fails in one rank, so there is no grace."""
+    with impatient_launcher(grace_s=0.0) as running:
         yield running
 
 

@@ -62,13 +62,13 @@ class Presenter(Protocol):
         """What the dashboard is to show."""
 
 
-class SearchInterrupted(InterruptedSearchError):  # noqa: N818 - an ending, not an error
-    """The search was stopped from outside; `result` is the answer so far."""
+class SearchStopped(InterruptedSearchError):  # noqa: N818 - an ending, not an error
+    """The search was stopped from outside; `answer` is the answer so far."""
 
-    def __init__(self, result: StudyAnswer) -> None:
-        self.result = result
+    def __init__(self, answer: StudyAnswer) -> None:
+        self.answer = answer
         super().__init__(
-            f"interrupted after {plural(result.blocks, 'block')}; everything measured is kept, "
+            f"interrupted after {plural(answer.blocks, 'block')}; everything measured is kept, "
             "and the same command with --resume goes on with it"
         )
 
@@ -94,7 +94,7 @@ def search(
 
     Raises:
         UsageError: the request cannot be carried out; nothing has been changed.
-        SearchInterrupted: a KeyboardInterrupt came; everything measured so far is kept.
+        SearchStopped: a KeyboardInterrupt came; everything measured so far is kept.
     """
     started_s = clock()
 
@@ -118,7 +118,7 @@ def search(
                 session.add(first)
             session.run()
         except KeyboardInterrupt:
-            raise SearchInterrupted(_told(store, session, observer, presenter)) from None
+            raise SearchStopped(_told(store, session, observer, presenter)) from None
         return _told(store, session, observer, presenter)
 
 
@@ -170,7 +170,7 @@ def _told(
         notes = presenter.notes(answer)
         store.publish(notes.study, notes.trials)
     except KeyboardInterrupt:
-        raise SearchInterrupted(answer) from None
+        raise SearchStopped(answer) from None
     except Exception as error:
         observer.on_event(
             f"the report could not be written: {type(error).__name__}: {error}; "

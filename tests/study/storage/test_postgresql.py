@@ -20,7 +20,7 @@ from tests.study.storage.test_browsing import ask
 from tuner import dashboard, export, report
 from tuner.api import SearchInterrupted
 from tuner.errors import UsageError
-from tuner.study.answer import StudyAnswer
+from tuner.present.study_result import StudyResult
 from tuner.study.finding import find_study, place_of
 from tuner.study.storage.address import StudyAddress
 from tuner.study.storage.browsing import study_site
@@ -44,7 +44,7 @@ def url() -> Iterator[str]:
         yield server.render_as_string(hide_password=False)
 
 
-def search(url: str, out: Path, name: str = "udf", **changes: Any) -> StudyAnswer:
+def search(url: str, out: Path, name: str = "udf", **changes: Any) -> StudyResult:
     launcher = FakeLauncher(
         step_ms=lambda s: 8.0 / threads_of(s), interrupt_after=changes.pop("interrupt_after", None)
     )
