@@ -5,7 +5,7 @@ READY := $(VENV)/.ready
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo --preserve-env=DEBIAN_FRONTEND)
 SEARCH_ARGS ?= --workload udf --overwrite
 
-.PHONY: help search quick chromium test check lint bench pictures clean
+.PHONY: help search quick chromium postgresql test check lint bench pictures clean
 .DEFAULT_GOAL := help
 
 help:  ## This list
@@ -13,7 +13,7 @@ help:  ## This list
 
 $(READY): pyproject.toml constraints.txt
 	python3 -m venv $(VENV)
-	$(PYTHON) -m pip install --quiet --constraint constraints.txt --editable '.[dev,cartpole,notebooks]'
+	$(PYTHON) -m pip install --quiet --constraint constraints.txt --editable '.[dev,cartpole,notebooks,postgresql]'
 	touch $@
 
 search: $(READY)  ## Find the best num_worker_threads for the recipe's UDF, on this machine
@@ -29,12 +29,21 @@ chromium:  ## Install the browser that the tests open pages in, if there is none
 		echo "The tests open pages in Chromium: install it, or set CHROMIUM to its path." >&2; exit 1; \
 	fi
 
+postgresql:  ## Install the database server that the tests start for themselves, if there is none
+	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 \
+	|| if command -v apt-get >/dev/null; then \
+		$(SUDO) apt-get update && DEBIAN_FRONTEND=noninteractive \
+		$(SUDO) apt-get install -y --no-install-recommends postgresql; \
+	else \
+		echo "The tests start a PostgreSQL server: install it, initdb on the PATH." >&2; exit 1; \
+	fi
+
 # Worlds and browsers are timed or waited for: nothing runs beside them.
-test: $(READY) chromium  ## Every test
+test: $(READY) chromium postgresql  ## Every test
 	$(PYTHON) -m pytest -n auto -m "not world and not browser"
 	$(PYTHON) -m pytest -m "world or browser"
 
-quick: lint  ## For everyday work: lint, types, imports, and every test that starts no world
+quick: lint postgresql  ## For everyday work: lint, types, imports, and every test that starts no world
 	$(PYTHON) -m pytest -q -n auto --hypothesis-profile=quick -m "not world and not browser"
 
 lint: $(READY)

@@ -1,9 +1,15 @@
-"""Studies of the fake launcher are thrown away: nothing of them has to survive a power cut."""
+"""Studies on the fake launcher are thrown away: whatever takes time and is not looked at is off."""
 
+import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
+import sqlalchemy
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
@@ -20,36 +26,81 @@ NUMBERS = TraceNumbers(
 )
 
 
-@pytest.fixture(autouse=True)
-def without_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A third of such a study's time; tests/present draws them.
-    monkeypatch.setattr("tuner.api.write_study_report", lambda answer: None)
+@contextmanager
+def cheaply(*, publishes: bool = False, reads_traces: bool = False) -> Iterator[None]:
+    """For fixtures that search for several tests; a test gets the same by its own fixture."""
+    with pytest.MonkeyPatch.context() as patch:
+        # A third of such a study's time; tests/present draws reports.
+        patch.setattr("tuner.api.write_study_report", lambda answer: None)
+        if not reads_traces:  # another third
+            patch.setattr("tuner.searching.runner.numbers_of", lambda path: NUMBERS)
+        if not publishes:  # a tenth
+            patch.setattr(StudyStore, "publish", lambda *arguments: None)
+            patch.setattr("tuner.study.storage.store.announce", lambda study, trials: None)
+            patch.setattr(Attachments, "attach_world", lambda *arguments: None)
+        yield
 
 
 @pytest.fixture(autouse=True)
-def without_reading_traces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Another third; tests marked so read them.
-    if "reads_traces" not in request.keywords:
-        monkeypatch.setattr("tuner.searching.runner.numbers_of", lambda path: NUMBERS)
+def cheap_study(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Without the report, and without what the test's marks do not ask for."""
+    with cheaply(
+        publishes="publishes" in request.keywords, reads_traces="reads_traces" in request.keywords
+    ):
+        yield
 
 
-@pytest.fixture(autouse=True)
-def without_notes_and_artifacts(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # A tenth; tests marked so look at them.
-    if "publishes" not in request.keywords:
-        monkeypatch.setattr(StudyStore, "publish", lambda *arguments: None)
-        monkeypatch.setattr("tuner.study.storage.store.announce", lambda study, trials: None)
-        monkeypatch.setattr(Attachments, "attach_world", lambda *arguments: None)
+class CopiedDatabases:
+    """Stands for `optuna.storages.get_storage`: a new SQLite file is a copy of an empty one.
+
+    To make the tables, and to check their version, takes a quarter of such a study's time.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._open = optuna.storages.get_storage
+        self._empty = folder / "empty.db"
+        self._open(f"sqlite:///{self._empty}")
+
+    def __call__(
+        self, storage: str | optuna.storages.BaseStorage | None
+    ) -> optuna.storages.BaseStorage:
+        url = sqlalchemy.engine.make_url(storage) if isinstance(storage, str) else None
+        if url is None or url.get_backend_name() != "sqlite" or url.database is None:
+            return self._open(storage)
+        file = Path(url.database)
+        if file.exists():
+            return self._open(storage)
+        shutil.copyfile(self._empty, file)
+        return self._open(
+            optuna.storages.RDBStorage(
+                str(storage), skip_compatibility_check=True, skip_table_creation=True
+            )
+        )
 
 
 @pytest.fixture(autouse=True, scope="session")
-def no_waiting_for_the_disk() -> Iterator[None]:
+def empty_databases_are_copied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        databases = CopiedDatabases(tmp_path_factory.mktemp("empty"))
+        patch.setattr(optuna.storages, "get_storage", databases)
+        yield
+
+
+@contextmanager
+def without_waiting_for_the_disk() -> Iterator[None]:
+    """Nothing of these studies has to survive a power cut."""
+
     def relax(connection: Any, record: object) -> None:
         del record
-        connection.execute("PRAGMA synchronous=OFF")
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute("PRAGMA synchronous=OFF")
 
     event.listen(Engine, "connect", relax)
     yield
     event.remove(Engine, "connect", relax)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_waiting_for_the_disk() -> Iterator[None]:
+    with without_waiting_for_the_disk():
+        yield

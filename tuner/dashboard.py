@@ -74,18 +74,15 @@ def dashboard(
 
 def _one_study(study: str, storage: str | None, out: Path | None) -> "tuple[Site, str]":
     from tuner.study.finding import place_of
-    from tuner.study.folder import StudyFolder
     from tuner.study.storage.browsing import study_site
 
     place = place_of(study, storage=storage, out=out)
-    site = study_site(place.address, StudyFolder(place.folder))
-    return site, f"The study {place.address.name}"
+    return study_site(place), f"The study {place.address.name}"
 
 
 def _all_studies(folder: Path) -> "tuple[Site, str]":
     """Copies of the studies of a folder; a note on stderr for each that cannot be read."""
     from tuner.study.finding import places_in, studies_in
-    from tuner.study.folder import StudyFolder
     from tuner.study.storage.browsing import copies_site
 
     places, problems = [], []
@@ -94,7 +91,7 @@ def _all_studies(folder: Path) -> "tuple[Site, str]":
             places += places_in(each)
         except UsageError as error:
             problems.append(str(error))
-    copies = copies_site([(place.address, StudyFolder(place.folder)) for place in places])
+    copies = copies_site(places)
     for problem in [*problems, *copies.problems]:
         print(f"note: left out: {problem}", file=sys.stderr)  # noqa: T201 - this is the terminal
     if not copies.names:

@@ -1,4 +1,4 @@
-"""`python -m tuner.search`: find the best RPC settings for a workload."""
+"""`python -m tuner.search`: find the best RPC configuration for a workload."""
 
 import sys
 from pathlib import Path
@@ -17,7 +17,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 EPILOG = (
     "Values: num_worker_threads=1,2,4 lists; 1..32 are the powers of two, 1..8:1 every number; "
     "transports=shm,uv,shm+uv are three lists of transports. Exit codes: 0 answered, 1 internal "
-    "error, 2 bad usage, 3 no settings could run, 130 interrupted."
+    "error, 2 bad usage or bad input, 3 no configuration could run, 130 interrupted."
 )
 
 
@@ -55,14 +55,18 @@ def search(
     epsilon: Annotated[
         str | None, typer.Option(help="The smallest difference that matters, such as 3%.")
     ] = None,
-    confidence: Annotated[str | None, typer.Option(help="Of every claim, such as 95%.")] = None,
+    confidence: Annotated[
+        str | None, typer.Option(help="How sure every claim must be, such as 95%.")
+    ] = None,
     min_time: Annotated[
         str | None, typer.Option(help="How long the timed steps of a world last at least.")
     ] = None,
     deadline: Annotated[
         str | None, typer.Option(help="A world that takes longer is ended, as a failure.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seeds inputs and the order in blocks.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seeds the inputs, and the order in blocks.")
+    ] = None,
     study: Annotated[
         str | None, typer.Option(metavar="NAME", help="The study's name. Default: the plan's.")
     ] = None,
@@ -70,15 +74,21 @@ def search(
         str | None,
         typer.Option(metavar="URL", help="Optuna storage. Default: SQLite in the study's folder."),
     ] = None,
+    # No Path: it would take '' for the current folder.
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The study's folder. Default: studies/NAME."),
+        str | None,
+        typer.Option(
+            metavar="DIR", help="The study's folder: a new or an empty one. Default: studies/NAME."
+        ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a study that was interrupted.")
+        bool, typer.Option("--resume", help="Continue a study that was interrupted.")
     ] = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Delete a study of this name first.")
+        bool,
+        typer.Option(
+            "--overwrite", help="Delete a study of this name first, with the files that it made."
+        ),
     ] = False,
     list_workloads: Annotated[
         bool,
@@ -88,39 +98,35 @@ def search(
         bool, typer.Option("--json", help="One JSON document on stdout, progress on stderr.")
     ] = False,
 ) -> None:
-    """Find the best torch.distributed.rpc settings for a workload, on this machine."""
+    """Find the best torch.distributed.rpc configuration for a workload, on this machine."""
     if list_workloads:
         _list_workloads(as_json)
         return
-    changes: dict[str, Any] = {
-        "options": _option_values(options) if options else None,
-        "space": _pairs("--space", space) if space else None,
-        "baseline": _pairs("--baseline", baseline) if baseline else None,
-        "objective": objective,
-        "budget": budget,
-        "max_blocks": max_blocks,
-        "epsilon": epsilon,
-        "confidence": confidence,
-        "min_time": min_time,
-        "deadline": deadline,
-        "seed": seed,
-        "name": study,
-        "storage": storage,
-        "out": None if out is None else str(out),
-    }
-    if resume and overwrite:
-        raise UsageError("--resume and --overwrite exclude each other")
-    _search(workload, plan, resume, overwrite, as_json, changes)
+    _answer(
+        as_json,
+        workload=workload,
+        plan=plan,
+        options=_option_values(options) if options else None,
+        space=_pairs("--space", space) if space else None,
+        baseline=_pairs("--baseline", baseline) if baseline else None,
+        objective=objective,
+        budget=budget,
+        max_blocks=max_blocks,
+        epsilon=epsilon,
+        confidence=confidence,
+        min_time=min_time,
+        deadline=deadline,
+        seed=seed,
+        name=study,
+        storage=storage,
+        out=out,
+        resume=resume,
+        overwrite=overwrite,
+    )
 
 
-def _search(
-    workload: str | None,
-    plan: Path | None,
-    resume: bool,
-    overwrite: bool,
-    as_json: bool,
-    changes: dict[str, Any],
-) -> None:
+def _answer(as_json: bool, **asked: Any) -> None:
+    """Search for what is asked, in the words of `tuner.tune`, and print the answer."""
     # Late: --help and a mistyped flag must not wait for Optuna, pandas and matplotlib.
     from rich.console import Console
 
@@ -131,16 +137,9 @@ def _search(
     interruption = Interruption()
     try:
         with progress_for(Console(stderr=True)) as progress:
-            result = tune(
-                workload,
-                plan=plan,
-                resume=resume,
-                overwrite=overwrite,
-                observer=_Interruptible(progress, interruption),
-                **changes,
-            )
-    except SearchInterrupted as interruption:
-        print_interruption(interruption.result.answer, Console(stderr=True))
+            result = tune(observer=_Interruptible(progress, interruption), **asked)
+    except SearchInterrupted as ending:
+        print_interruption(ending.result.answer, Console(stderr=True))
         raise
     except KeyboardInterrupt:
         raise InterruptedSearchError("interrupted before anything was measured") from None
@@ -149,7 +148,7 @@ def _search(
     else:
         print_summary(result.answer, stdout_console(piped_width=140))
     if result.best is None and result.verdict is None:
-        raise NothingRanError("no settings of the search space could run the workload")
+        raise NothingRanError("no configuration of the search space could run the workload")
 
 
 def _list_workloads(as_json: bool) -> None:
@@ -164,7 +163,7 @@ def _list_workloads(as_json: bool) -> None:
 
 
 class _Interruptible:
-    """An observer that passes everything on, and ends the search if it was to be interrupted."""
+    """An observer that passes everything on, and ends the search once it was interrupted."""
 
     def __init__(self, observer: "Observer", interruption: Interruption) -> None:
         self._observer = observer
@@ -179,7 +178,7 @@ class _Interruptible:
 
 
 def _pairs(flag: str, entries: list[str]) -> list[tuple[str, str]]:
-    """`NAME=VALUE` entries; UsageError for those that are not."""
+    """The names and values of `NAME=VALUE` entries; UsageError for other entries."""
     if wrong := [entry for entry in entries if "=" not in entry or entry.startswith("=")]:
         raise UsageError(f"{flag} takes NAME=VALUE, got {', '.join(map(repr, wrong))}")
     return [(name.strip(), value) for name, _, value in (e.partition("=") for e in entries)]

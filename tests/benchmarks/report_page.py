@@ -17,7 +17,7 @@ from tuner.plan.study_plan import StudyPlan, draft_plan
 from tuner.searching.trace_numbers import numbers_of
 from tuner.study.folder import StudyFolder
 from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
-from tuner.study.storage.address import StudyAddress
+from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.store import StudyStore
 from tuner.world.environment import Environment
 from tuner.world.launcher import TraceOrder, WorldOrder
@@ -80,7 +80,7 @@ def _seconds(*arguments: str) -> float:
 def _fill(folder: StudyFolder) -> None:
     """A study as a search would have left it before its end: every settings in every block."""
     plan = _plan(folder)
-    store = StudyStore.create(StudyAddress.of(plan, folder.database), plan, Environment.here())
+    store = StudyStore.create(StudyPlace.of(plan), plan, Environment.here())
     config, noise = store.configs(), random.Random(0)
     assert len(config) == 60
     for trial, each in enumerate(config):

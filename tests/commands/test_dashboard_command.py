@@ -164,7 +164,10 @@ def test_all_studies_are_shown_and_what_cannot_be_read_is_told(
     assert code == 0
     damaged, older = rest.splitlines()
     assert damaged.startswith("note: left out: cannot open the storage sqlite:///")
-    assert older == "note: left out: the study one has format 1; this version reads format 3"
+    assert older == (
+        "note: left out: the study one has format 1; this version reads format 3: "
+        "search again with --overwrite"
+    )
 
 
 @pytest.mark.parametrize(

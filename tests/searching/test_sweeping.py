@@ -54,9 +54,42 @@ def test_a_failure_is_a_row() -> None:
     assert frame[frame["config"] == "default"]["step_ms"].notna().all()
 
 
+def test_where_every_world_fails_the_frame_has_its_columns() -> None:
+    frame = swept(FakeLauncher(fails=lambda s, world: "crashed"), rounds=1)
+    assert list(frame.columns) == [
+        "calls", "size", "config", "round", "step_ms", "cpu_cores", "peak_rss_mb", "failure",
+    ]  # fmt: skip
+    assert len(frame) == 8
+    assert frame[["step_ms", "cpu_cores", "peak_rss_mb"]].isna().all(axis=None)
+    assert frame["step_ms"].dtype.kind == "f"
+    assert frame["failure"].eq("crashed: worker1 failed first").all()
+
+
+def test_without_options_the_workload_is_measured_as_it_is() -> None:
+    frame = swept(FakeLauncher(), options={}, rounds=2)
+    assert frame[["config", "round"]].to_numpy().tolist() == [
+        ["default", 0], ["default", 1], ["two", 0], ["two", 1],
+    ]  # fmt: skip
+
+
+def test_all_mistakes_are_told_together() -> None:
+    launcher = FakeLauncher()
+    with pytest.raises(UsageError) as caught:
+        swept(launcher, options={"calls": [], "round": [1]}, config={}, rounds=0)
+    assert caught.value.problems == (
+        "option calls: its list of values is empty",
+        "option round: the frame has a column of this name",
+        "config: it names no configuration; leave it out for PyTorch's defaults",
+        "rounds must be at least 1, got 0",
+    )
+    assert launcher.orders == []
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"rounds": 0}, "the sweep: rounds must be at least 1, got 0"),
+        ({"options": {"calls": []}}, "the sweep: option calls: its list of values is empty"),
         ({"options": {"colour": ["red"]}}, "unknown option 'colour'"),
         ({"config": {"two": {"*": {"threads": 2}}}}, "config 'two': .*unknown knob 'threads'"),
         ({"min_time": "soon"}, "min_time must be a duration"),

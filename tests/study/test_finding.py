@@ -7,14 +7,14 @@ import pytest
 from tests.present.results import ENVIRONMENT, study_plan
 from tuner.errors import UsageError
 from tuner.study.finding import find_study, studies_in
-from tuner.study.storage.address import StudyAddress
+from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.store import StudyStore
 
 
 def made(folder: Path, name: str = "udf", storage: str | None = None) -> None:
     """A study of which nothing was measured yet."""
     plan = study_plan(folder, name=name, storage=storage, space={"num_worker_threads": [1, 2]})
-    StudyStore.create(StudyAddress.of(plan, folder / "study.db"), plan, ENVIRONMENT)
+    StudyStore.create(StudyPlace.of(plan), plan, ENVIRONMENT)
 
 
 @pytest.fixture(autouse=True)

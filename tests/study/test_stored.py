@@ -11,7 +11,8 @@ from tuner.errors import UsageError
 from tuner.searching.progress import Silent
 from tuner.study.answer import StudyAnswer
 from tuner.study.finding import find_study
-from tuner.study.storage.address import StudyAddress
+from tuner.study.folder import StudyFolder
+from tuner.study.storage.address import StudyAddress, StudyPlace
 from tuner.study.stored import stored_answer
 
 
@@ -24,7 +25,7 @@ def searched(folder: Path, launcher: FakeLauncher) -> StudyAnswer:
 
 def stored(folder: Path, name: str = "udf") -> StudyAnswer:
     address = StudyAddress(f"sqlite:///{folder}/study.db", name, in_own_folder=True)
-    return stored_answer(address, out=folder, storage=None)
+    return stored_answer(StudyPlace(address, StudyFolder(folder)), storage=None)
 
 
 def written_out(answer: StudyAnswer) -> str:

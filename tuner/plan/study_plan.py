@@ -228,6 +228,8 @@ def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
         except ValueError as error:
             problems.append(f"name {error}")
     storage, out = mapping.get("storage"), mapping.get("out")
+    if out == "":
+        problems.append("out must name a folder, got ''")
     return PlanDraft(
         name=None if name is None else str(name),
         workload=str(workload),

@@ -13,14 +13,18 @@ from tuner.study.folder import StudyFolder
 from tuner.trace.files.reader import read_trace
 from tuner.trace.model.trace import Trace
 
+SUFFIXES = ("svg", "png")
+
 
 def write_answer(answer: StudyAnswer) -> None:
     """Write `trials.csv` and `recommended.json`; an unfinished study recommends nothing."""
     folder = StudyFolder(answer.plan.out)
+    folder.manifest.add(folder.trials_csv)
     write_trials_csv(answer.trials, folder.trials_csv)
     if answer.best is None:
         folder.recommended.unlink(missing_ok=True)
     else:
+        folder.manifest.add(folder.recommended)
         write_recommended(answer, folder.recommended)
 
 
@@ -36,9 +40,14 @@ def write_study_report(answer: StudyAnswer, page: Path | None = None) -> Path:
         The report's path.
     """
     folder = StudyFolder(answer.plan.out)
-    drawn_to = folder.figures if page is None else page.with_name(f"{page.stem}_figures")
-    page = page or folder.report
     figures = study_figures(answer, _traces(answer))
+    if page is None:
+        page, drawn_to = folder.report, folder.figures
+        folder.manifest.begin_if_empty(answer.study)
+        drawn = [drawn_to / f"{each.name}.{suffix}" for each in figures for suffix in SUFFIXES]
+        folder.manifest.add(page, *drawn)
+    else:
+        drawn_to = page.with_name(f"{page.stem}_figures")
     write_figures(figures, drawn_to)
     write_report(answer, figures, page)
     return page

@@ -2,7 +2,7 @@
 
 import math
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.errors import UsageError
@@ -10,7 +10,7 @@ from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.trace_numbers import numbers_of
 from tuner.study.folder import StudyFolder
-from tuner.text import duration
+from tuner.text import duration, plural
 from tuner.world.launcher import Launcher, TraceOrder, WorldOrder
 from tuner.world.measurement import Failure, Measurement
 
@@ -19,13 +19,13 @@ LEAST_PAIRS = 2
 # Enough calls for a p99 of sorts, and a file that a browser opens at once.
 TRACED_TIME_S = 0.2
 MOST_TRACED_STEPS = 50
-# That a trace is incomplete tells of the tracer, not of the settings: another world may do better.
+# An incomplete trace says something about the tracer, not about the configuration: try again.
 TRACE_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs worlds of a plan."""
+    """Runs worlds of a plan, whose files go to a folder."""
 
     plan: StudyPlan
     launcher: Launcher
@@ -38,57 +38,63 @@ class Runner:
         steps: int | None,
         deadline_s: float = math.inf,
     ) -> Measurement | Failure:
-        """One world of these settings; `steps` is None for a calibration.
+        """Run one world to time it; `steps` is None for a calibration.
 
         `deadline_s` can only shorten the plan's. Where the objective is a traced one, every world
-        but a calibration is traced, without operators, which would cost more than they tell.
+        but a calibration is traced, without operators: these would cost more than they tell.
         """
-        # All settings of a block get the same inputs, each block others.
+        # All configurations of a block get the same inputs, and no other block gets these.
         seed = self.plan.measuring.seed + max(0, block)
         failure_folder = self.folder.failure(config, max(0, block))
+        order = self._order(config, seed, steps, failure_folder, deadline_s)
         if steps is None or not self.plan.measuring.objective.traced:
-            return self._world(config, seed, steps, failure_folder, deadline_s)
+            return self._outcome(order)
         with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
             trace = TraceOrder(path=Path(scratch) / "trace.json", operators=False)
-            outcome = self._world(config, seed, steps, failure_folder, deadline_s, trace)
-            return self._with_objective(outcome)
+            return self._with_objective(self._outcome(replace(order, trace=trace)))
 
     def trace(self, config: Config, step_s: float, deadline_s: float) -> Measurement | Failure:
-        """One world of these settings, traced with its operators; the file is kept.
+        """Run one world to trace it, with its operators; the trace is kept in the folder.
 
         `step_s` is about what a step takes; `deadline_s` can only shorten the plan's.
         """
         steps = min(MOST_TRACED_STEPS, math.ceil(TRACED_TIME_S / step_s))
-        trace = TraceOrder(path=self.folder.trace(config), operators=True)
+        trace = TraceOrder(path=self.folder.trace(config).absolute(), operators=True)
+        self.folder.manifest.add(self.folder.trace(config))
         failure_folder = self.folder.trace_failure(config)
         seed = self.plan.measuring.seed
-        return self._world(config, seed, steps, failure_folder, deadline_s, trace)
+        order = self._order(config, seed, steps, failure_folder, deadline_s)
+        return self._outcome(replace(order, trace=trace))
 
-    def _world(
+    def _order(
         self,
         config: Config,
         seed: int,
         steps: int | None,
         failure_folder: Path,
         deadline_s: float,
-        trace: TraceOrder | None = None,
-    ) -> Measurement | Failure:
+    ) -> WorldOrder:
         measuring = self.plan.measuring
-        order = WorldOrder(
+        return WorldOrder(
             workload=self.plan.workload,
             config=config,
             seed=seed,
             steps=steps,
             min_time_s=measuring.min_time_s,
             deadline_s=min(deadline_s, measuring.deadline_s),
-            trace=trace,
-            failure_folder=failure_folder,
+            # A launcher's processes need not have the same current folder.
+            failure_folder=failure_folder.absolute(),
         )
+
+    def _outcome(self, order: WorldOrder) -> Measurement | Failure:
+        """What a world yields, with what its trace tells; an incomplete trace is taken again."""
         outcome = self._launched(order)
         for _ in range(1, TRACE_ATTEMPTS):
             if isinstance(outcome, Measurement) or outcome.failure != "trace-failed":
                 break
             outcome = self._launched(order)
+        if isinstance(outcome, Failure) and order.failure_folder is not None:
+            self.folder.manifest.add(*order.failure_folder.glob("*"))
         return outcome
 
     def _launched(self, order: WorldOrder) -> Measurement | Failure:
@@ -116,15 +122,17 @@ class Runner:
 
 
 def check_budget(plan: StudyPlan, first: Measurement | Failure, spent_s: float) -> None:
-    """UsageError unless the budget holds every calibration and trace, one block, and two pairs.
+    """UsageError unless the budget is enough to calibrate, trace, and decide at all.
 
-    `first` is the baseline's calibration, the best guess of what a world takes.
+    That is each configuration's calibration and trace, one block, and two pairs. `first` is the
+    baseline's calibration: the best guess of how long a world takes.
     """
     count = len(plan.candidates())
     worlds = (count - 1) + count + (2 * LEAST_PAIRS if count > 1 else 0)
     needed_s = spent_s + first.world_s * worlds + (first.world_s + TRACED_TIME_S) * count
     if isinstance(first, Measurement) and needed_s > plan.measuring.budget_s:
+        needed = duration(math.ceil(needed_s * 1.1))
         raise UsageError(
             f"a budget of {duration(plan.measuring.budget_s)} is too short for one block of "
-            f"{count} settings; it needs about {duration(math.ceil(needed_s * 1.1))}"
+            f"{plural(count, 'configuration')}; it needs about {needed}"
         )

@@ -1,4 +1,4 @@
-"""Measure a workload over its own options, at fixed settings: how does it scale?"""
+"""Measure a workload over its own options, with fixed configurations: how does it scale?"""
 
 import itertools
 import random
@@ -15,6 +15,8 @@ from tuner.world.local.launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
 
 DEFAULTS: Mapping[str, Mapping[str, object]] = {"default": {}}
+MEASURED = ("step_ms", "cpu_cores", "peak_rss_mb")
+COLUMNS = ("config", "round", *MEASURED, "failure")
 
 
 def sweep(
@@ -23,26 +25,42 @@ def sweep(
     config: Mapping[str, Config | Mapping[str, object]] = DEFAULTS,
     *,
     rounds: int = 3,
-    min_time: str = "0.3s",
-    deadline: str = "60s",
+    min_time: str | float = "0.3s",
+    deadline: str | float = "60s",
     seed: int = 0,
     launcher: Launcher | None = None,
 ) -> pd.DataFrame:
-    """Measure every combination of option values, with each of the named settings.
+    """Measure every combination of option values, with each of the named configurations.
 
-    Each round runs every combination once, in a fresh world and a random order of its own, so that
-    what drifts meets all alike. `settings` are what a search gives, or JSON by role:
-    `{"default": {}, "two": {"agent": {"num_worker_threads": 2}}}`; what they do not name is
-    PyTorch's default.
+    A round runs every combination once, each in a fresh world, in a random order of its own: what
+    drifts affects all of them alike. Durations are seconds, or text such as `"300ms"`.
 
-    One row per world: a column per option, `settings`, `round`, `step_ms` (the median),
-    `cpu_cores` (CPU seconds per wall second, all ranks), `peak_rss_mb`, and `failure`, which is
-    empty where there are numbers. Raises UsageError for what cannot be measured at all.
+    Args:
+        workload: A shipped workload's name, `package.module:Class` or `file.py:Class`.
+        options: The values of each workload option, such as `{"observers": range(1, 11)}`.
+        config: The configurations by any name: a `Config`, such as `tune(...).best`, or JSON by
+            role, `{"agent": {"num_worker_threads": 2}}`. PyTorch's default holds for every knob
+            that is not named.
+        rounds: How often every combination is measured.
+        min_time: How long the timed steps of a world last at least.
+        deadline: A world that takes longer is ended, as a failure.
+        seed: Seeds the inputs of the first round (the next one gets the next number), and the
+            order in all rounds.
+        launcher: Runs the worlds. Default: processes on this machine.
+
+    Returns:
+        A frame with one row per world: a column per option, `config` (its name), `round` (from
+        0), `step_ms` (the median step time), `cpu_cores` (CPU seconds per wall second, all ranks),
+        `peak_rss_mb`, and `failure`: empty where the world was measured; the numbers are NaN where
+        it was not.
+
+    Raises:
+        UsageError: there is nothing to measure, or it cannot be measured at all.
     """
     min_time_s, deadline_s = _seconds("min_time", min_time), _seconds("deadline", deadline)
-    named = {name: _config(name, given) for name, given in config.items()}
+    values, named = _checked(options, config, rounds)
     combinations = [
-        dict(zip(options, values, strict=True)) for values in itertools.product(*options.values())
+        dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())
     ]
     shuffled = random.Random(seed)
     rows = []
@@ -54,7 +72,36 @@ def sweep(
                 order = _order(spec, chosen, seed + number, min_time_s, deadline_s)
                 outcome = _columns(running.run(order))
                 rows.append({**combination, "config": name, "round": number, **outcome})
-    return pd.DataFrame(rows).sort_values([*options, "config", "round"], ignore_index=True)
+    frame = pd.DataFrame(rows, columns=[*values, *COLUMNS])
+    return frame.sort_values([*values, "config", "round"], ignore_index=True)
+
+
+def _checked(
+    options: Mapping[str, Sequence[object]],
+    config: Mapping[str, Config | Mapping[str, object]],
+    rounds: int,
+) -> tuple[dict[str, list[object]], dict[str, Config]]:
+    """The values of the options and the configurations; UsageError with every mistake."""
+    values = {name: list(given) for name, given in options.items()}
+    problems = [
+        f"option {name}: its list of values is empty" for name in values if not values[name]
+    ]
+    problems += [
+        f"option {name}: the frame has a column of this name" for name in values if name in COLUMNS
+    ]
+    if not config:
+        problems.append("config: it names no configuration; leave it out for PyTorch's defaults")
+    if rounds < 1:
+        problems.append(f"rounds must be at least 1, got {rounds}")
+    named = {}
+    for name, given in config.items():
+        try:
+            named[name] = given if isinstance(given, Config) else Config.from_json(given)
+        except ValueError as error:
+            problems.append(f"config {name!r}: {error}")
+    if problems:
+        raise UsageError.about("the sweep", problems)
+    return values, named
 
 
 def _order(
@@ -72,7 +119,8 @@ def _order(
 
 def _columns(outcome: Measurement | Failure) -> dict[str, object]:
     if isinstance(outcome, Failure):
-        return {"failure": f"{outcome.failure}: {outcome.message}"}
+        unknown = dict.fromkeys(MEASURED, float("nan"))
+        return {**unknown, "failure": f"{outcome.failure}: {outcome.message}"}
     return {
         "step_ms": outcome.median_step_s * 1e3,
         "cpu_cores": outcome.cpu_cores,
@@ -81,14 +129,7 @@ def _columns(outcome: Measurement | Failure) -> dict[str, object]:
     }
 
 
-def _config(name: str, given: Config | Mapping[str, object]) -> Config:
-    try:
-        return given if isinstance(given, Config) else Config.from_json(given)
-    except ValueError as error:
-        raise UsageError(f"config {name!r}: {error}") from None
-
-
-def _seconds(name: str, raw: str) -> float:
+def _seconds(name: str, raw: str | float) -> float:
     try:
         return parse_duration_s(raw)
     except ValueError as error:

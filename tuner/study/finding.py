@@ -1,24 +1,16 @@
 """Studies that were searched before, by the names and folders that a person knows them by."""
 
 from pathlib import Path
-from typing import NamedTuple
 
 from tuner.errors import UsageError
 from tuner.study.answer import StudyAnswer
 from tuner.study.folder import StudyFolder
-from tuner.study.storage.address import StudyAddress
+from tuner.study.storage.address import StudyAddress, StudyPlace
 from tuner.study.stored import stored_answer
 from tuner.text import did_you_mean
 
 STUDIES = Path("studies")
-"""Where a search puts a study's folder unless told."""
-
-
-class StudyPlace(NamedTuple):
-    """Where a study is, and the folder of its files."""
-
-    address: StudyAddress
-    folder: Path
+"""Where a search puts a study's folder if it is not told where."""
 
 
 def studies_in(folder: Path) -> list[Path]:
@@ -29,13 +21,12 @@ def studies_in(folder: Path) -> list[Path]:
 def find_study(
     reference: str, *, storage: str | None = None, out: Path | None = None
 ) -> StudyAnswer:
-    """The answer of a study, which is named, or whose folder is.
+    """The answer of a study, by its name or by the path of its folder.
 
-    `storage` is the URL that it was searched with, and `out` the folder of its files, if it was
-    given these. UsageError if it is not there, or cannot be read.
+    `storage` is the URL that it was searched with, and `out` the folder of its files, if the
+    search was given these. UsageError if the study is not there, or cannot be read.
     """
-    place = place_of(reference, storage=storage, out=out)
-    return stored_answer(place.address, out=place.folder, storage=storage)
+    return stored_answer(place_of(reference, storage=storage, out=out), storage=storage)
 
 
 def place_of(reference: str, *, storage: str | None = None, out: Path | None = None) -> StudyPlace:
@@ -51,7 +42,7 @@ def places_in(folder: Path) -> list[StudyPlace]:
     """The studies of one folder's database, by name. UsageError if it cannot be opened."""
     database = StudyFolder(folder).database
     names = StudyAddress.in_file(database, "").names()
-    return [StudyPlace(StudyAddress.in_file(database, name), folder) for name in sorted(names)]
+    return [_in_database(folder, name) for name in sorted(names)]
 
 
 def _in_storage(name: str, storage: str, folder: Path) -> StudyPlace:
@@ -59,11 +50,11 @@ def _in_storage(name: str, storage: str, folder: Path) -> StudyPlace:
     if name not in (names := address.names()):
         tail = did_you_mean(name, names) if names else "; it holds none"
         raise UsageError(f"there is no study {name!r} in {address}{tail}")
-    return StudyPlace(address, folder)
+    return StudyPlace(address, StudyFolder(folder))
 
 
 def _folder_of(reference: str) -> Path:
-    """`studies/NAME`, or the folder named, which may be named by its database."""
+    """`studies/NAME`, or the folder itself, which may be given as the path of its database."""
     named = Path(reference)
     if named.name == StudyFolder(Path()).database.name:
         named = named.parent
@@ -93,4 +84,9 @@ def _in_folder(folder: Path, name: str | None) -> StudyPlace:
     if chosen not in names:
         tail = did_you_mean(chosen, names)
         raise UsageError(f"there is no study {chosen!r} in the folder {folder}{tail}")
-    return StudyPlace(StudyAddress.in_file(database, chosen), folder)
+    return _in_database(folder, chosen)
+
+
+def _in_database(folder: Path, name: str) -> StudyPlace:
+    """A study of the database that is in its own folder."""
+    return StudyPlace(StudyAddress.in_file(StudyFolder(folder).database, name), StudyFolder(folder))

@@ -1,6 +1,5 @@
 """Where a study keeps its files: the one place that knows their names."""
 
-import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
@@ -10,6 +9,14 @@ from pathlib import Path
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config
+from tuner.study.locking import locked_file
+from tuner.study.manifest import Manifest
+
+_OLD_NAMES = (
+    "study.db", "trials.csv", "recommended.json", "report.html", "search.lock",
+    "artifacts/????????-????-????-????-????????????", "traces/*=*.json", "traces/defaults.json",
+    "failures/*-block[0-9][0-9][0-9][0-9]/*", "failures/*-trace/*",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -25,7 +32,7 @@ class StudyFolder:
 
     @property
     def trials_csv(self) -> Path:
-        """One row per settings."""
+        """One row per configuration."""
         return self.root / "trials.csv"
 
     @property
@@ -59,31 +66,59 @@ class StudyFolder:
 
     @property
     def traces(self) -> Path:
-        """One trace per settings; ui.perfetto.dev opens them."""
+        """One trace per configuration; ui.perfetto.dev opens them."""
         return self.root / "traces"
 
     def trace(self, config: Config) -> Path:
-        """The trace of these settings."""
+        """The trace of a configuration."""
         return self.traces / f"{config.slug}.json"
 
     def trace_failure(self, config: Config) -> Path:
         """The folder of a traced world that failed."""
         return self.failures / f"{config.slug}-trace"
 
+    @property
+    def lock(self) -> Path:
+        """The file that a search holds as long as it runs."""
+        return self.root / "search.lock"
+
+    @property
+    def manifest(self) -> Manifest:
+        """Which of the files here are the study's."""
+        return Manifest(self.root)
+
+    def absolute(self) -> "StudyFolder":
+        """The same folder, for processes that may have another current one."""
+        return StudyFolder(self.root.absolute())
+
+    @property
+    def is_of_a_study(self) -> bool:
+        """Whether a study has begun to write its files here."""
+        return self.manifest.path.exists() or self.database.exists()
+
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep a second search out of the folder: both would spoil each other's timings."""
-        path = self.root / "search.lock"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UsageError(f"another search is running in {self.root}") from None
-            try:
+        """Keep a second search out of the folder: each would spoil the other's timings.
+
+        Makes the folder, and removes it again if no study has begun in it. UsageError if another
+        search has it.
+        """
+        made = [path for path in (self.root, *self.root.parents) if not path.exists()]
+        try:
+            with locked_file(
+                self.lock,
+                f"another search is running in the folder {self.root}",
+                keep=lambda: self.is_of_a_study,
+            ):
                 yield
-            finally:
-                path.unlink(missing_ok=True)
+        finally:
+            for path in made:
+                if path.is_dir() and not any(path.iterdir()):
+                    path.rmdir()
+
+    def written_by_older_versions(self) -> list[Path]:
+        """The files here that have a study's names: older versions wrote no manifest."""
+        return [path for name in _OLD_NAMES for path in self.root.glob(name) if path.is_file()]
 
     def check_writable(self) -> None:
         """UsageError unless files can be made here. Leaves nothing behind."""

@@ -1,12 +1,10 @@
 """A study as its storage has it: what was measured, and what that answers."""
 
-from pathlib import Path
-
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.answer import StudyAnswer, study_answer
 from tuner.study.conclusion import conclude
 from tuner.study.log import Confirmation, StudyLog
-from tuner.study.storage.address import StudyAddress
+from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.store import StudyStore
 
 
@@ -19,13 +17,13 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     return log
 
 
-def stored_answer(address: StudyAddress, *, out: Path, storage: str | None) -> StudyAnswer:
-    """The answer of a study, or how far it is; `out` is the folder of its files.
+def stored_answer(place: StudyPlace, *, storage: str | None) -> StudyAnswer:
+    """The answer of a study, or how far it is; `storage` is its URL, if it was given one.
 
     UsageError if there is no such study, or if it cannot be read.
     """
-    store = StudyStore.load(address)
-    return answer_of(store, stored_log(store, store.plan(out, storage)))
+    store = StudyStore.load(place)
+    return answer_of(store, stored_log(store, store.plan(place.folder.root, storage)))
 
 
 def answer_of(store: StudyStore, log: StudyLog) -> StudyAnswer:

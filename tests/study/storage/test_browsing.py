@@ -19,7 +19,7 @@ from tests.fakes import FakeLauncher, threads_of
 from tuner.api import SearchInterrupted
 from tuner.errors import UsageError
 from tuner.study.folder import StudyFolder
-from tuner.study.storage.address import StudyAddress
+from tuner.study.storage.address import StudyAddress, StudyPlace
 from tuner.study.storage.artifacts import SeveralFolders
 from tuner.study.storage.browsing import Site, copies_site, study_site
 from tuner.study.storage.copying import copy_study
@@ -54,7 +54,7 @@ def ask(site: Site, path: str, method: str = "GET", body: bytes = b"") -> Answer
         getattr(content, "close", lambda: None)()
 
 
-def search(out: Path, name: str = "udf", **changes: Any) -> tuple[StudyAddress, StudyFolder]:
+def search(out: Path, name: str = "udf", **changes: Any) -> StudyPlace:
     interrupt_after = changes.pop("interrupt_after", None)
     launcher = FakeLauncher(
         step_ms=lambda s: 8.0 / threads_of(s),
@@ -68,12 +68,13 @@ def search(out: Path, name: str = "udf", **changes: Any) -> tuple[StudyAddress, 
     else:
         with pytest.raises(SearchInterrupted):
             tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
-    return StudyAddress(f"sqlite:///{out}/study.db", name, in_own_folder=True), StudyFolder(out)
+    address = StudyAddress(f"sqlite:///{out}/study.db", name, in_own_folder=True)
+    return StudyPlace(address, StudyFolder(out))
 
 
 def test_a_study_is_served_from_its_own_storage(tmp_path: Path) -> None:
-    address, folder = search(tmp_path / "one")
-    site = study_site(address, folder)
+    place = search(tmp_path / "one")
+    site = study_site(place)
     assert site.page == "/dashboard/studies/1"
     page = ask(site, site.page)
     assert page.status == HTTPStatus.OK
@@ -83,12 +84,12 @@ def test_a_study_is_served_from_its_own_storage(tmp_path: Path) -> None:
     # What is noted in the dashboard is noted in the study.
     note = json.dumps({"version": detail["note"]["version"] + 1, "body": "seen"}).encode()
     assert ask(site, "/api/studies/1/note", "PUT", note).status == HTTPStatus.NO_CONTENT
-    assert ask(study_site(address, folder), "/api/studies/1").json()["note"]["body"] == "seen"
+    assert ask(study_site(place), "/api/studies/1").json()["note"]["body"] == "seen"
 
 
 def test_a_running_study_is_followed(tmp_path: Path) -> None:
-    address, folder = search(tmp_path / "one", interrupt_after=6)
-    site = study_site(address, folder)
+    place = search(tmp_path / "one", interrupt_after=6)
+    site = study_site(place)
     trial = ask(site, "/api/studies/1").json()["trials"][0]
     assert trial["state"] == "Running"
     search(tmp_path / "one", resume=True)
@@ -96,10 +97,10 @@ def test_a_running_study_is_followed(tmp_path: Path) -> None:
 
 
 def test_a_study_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    address, folder = search(tmp_path / "one")
-    absent = StudyAddress(address.url, "two", in_own_folder=True)
+    place = search(tmp_path / "one")
+    absent = place._replace(address=StudyAddress(place.address.url, "two", in_own_folder=True))
     with pytest.raises(UsageError, match="there is no study two in sqlite:///"):
-        study_site(absent, folder)
+        study_site(absent)
 
 
 def test_a_copy_shows_what_the_study_shows(tmp_path: Path) -> None:
@@ -107,8 +108,8 @@ def test_a_copy_shows_what_the_study_shows(tmp_path: Path) -> None:
     first, second = search(tmp_path / "one", "one"), search(tmp_path / "two", "two")
     copies = copies_site([first, second])
     assert (copies.names, copies.problems) == (("one", "two"), ())
-    for number, (address, folder) in enumerate((first, second)):
-        original = ask(study_site(address, folder), "/api/studies/1").json()
+    for number, place in enumerate((first, second)):
+        original = ask(study_site(place), "/api/studies/1").json()
         shown = ask(copies.site, f"/api/studies/{number}").json()
         assert comparable(shown) == comparable(original)
         assert len(shown["trials"]) == 3
@@ -126,13 +127,13 @@ def comparable(shown: Any) -> Any:
 
 
 def test_the_measurements_stay_behind(tmp_path: Path) -> None:
-    address, _ = search(tmp_path / "one")
+    place = search(tmp_path / "one")
     storage = InMemoryStorage()
-    copy_study(address, storage, "copy")
+    copy_study(place, storage, "copy")
     trials = optuna.load_study(study_name="copy", storage=storage).trials
     kept = {key.partition(":")[0] for trial in trials for key in trial.system_attrs}
     assert kept == {"artifacts"}
-    source = optuna.load_study(study_name="udf", storage=address.url).trials
+    source = optuna.load_study(study_name="udf", storage=place.address.url).trials
     assert any(key.startswith("rpc_tuner:") for key in source[0].system_attrs)
     assert [trial.datetime_complete for trial in trials] == [t.datetime_complete for t in source]
 

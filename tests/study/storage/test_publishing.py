@@ -1,5 +1,6 @@
 """What a search leaves in its study for optuna-dashboard: notes, artifacts, attributes."""
 
+import errno
 import gzip
 import json
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ import tuner
 from tests.fakes import FakeLauncher, threads_of
 from tuner.api import SearchInterrupted
 from tuner.plan.config import Config
+from tuner.searching.progress import Silent
 from tuner.study.folder import StudyFolder
+from tuner.study.storage.artifacts import WholeFiles
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, FailureKind, Measurement
 
@@ -169,6 +172,8 @@ def test_the_study_has_the_verdict_and_the_files_of_the_answer(
         folder = StudyFolder(tmp_path)
         folder.figures.mkdir()
         (folder.figures / "step_time.png").write_bytes(PNG)
+        folder.manifest.add(folder.figures / "step_time.png")
+        (folder.figures / "mine.png").write_bytes(b"of other origin")
         (folder.figures / "step_time.svg").write_text("<svg/>")
         folder.report.write_text("<html>")
 
@@ -243,14 +248,48 @@ def test_a_new_search_starts_without_the_artifacts_of_the_old(tmp_path: Path) ->
     assert len(new) == len(old)
 
 
-def test_no_artifact_is_ever_there_in_part(tmp_path: Path) -> None:
-    from tuner.study.storage.artifacts import WholeFiles
+class Heard(Silent):
+    """An observer that keeps what it was told."""
 
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def on_event(self, message: str) -> None:
+        self.messages.append(message)
+
+
+def test_an_artifact_that_cannot_be_written_costs_the_artifact_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    heard, whole = Heard(), WholeFiles.write
+    monkeypatch.setattr(WholeFiles, "write", full)
+    launcher = Telling(step_ms=eight_over_threads, fails=two_crash, interrupt_after=11)
+    left = search(tmp_path, launcher, max_blocks=8, observer=heard)
+    assert [text for text in heard.messages if "dashboard" in text] == [
+        "the dashboard will lack files: failure.json cannot be written to "
+        f"{left.folder.artifacts}: No space left on device"
+    ]
+    # Nothing is listed that is not there.
+    assert [left.artifacts(threads) for threads in (None, 1, 2, 4, 8)] == [{}] * 5
+    assert "measured so far" in left.note(8)
+
+    monkeypatch.setattr(WholeFiles, "write", whole)
+    launcher = Telling(step_ms=eight_over_threads, fails=two_crash)
+    after = search(tmp_path, launcher, max_blocks=8, observer=heard, resume=True)
+    assert set(after.artifacts(4)) == {"num_worker_threads=4.json.gz"}
+    assert set(after.artifacts()) == {"trials.csv", "recommended.json"}
+    assert not any("could not be written" in text for text in heard.messages)
+
+
+def test_no_artifact_is_ever_there_in_part(tmp_path: Path) -> None:
     class Breaking:
         def read(self, size: int = -1) -> bytes:
             raise OSError("the disk is gone")
 
-    store = WholeFiles(tmp_path / "artifacts")
+    store = WholeFiles(StudyFolder(tmp_path))
     with pytest.raises(OSError, match="the disk is gone"):
         store.write("0-1", Breaking())  # type: ignore[arg-type]
     assert list((tmp_path / "artifacts").iterdir()) == []

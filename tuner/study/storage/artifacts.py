@@ -1,14 +1,19 @@
 """Files that stand beside a study and its trials: Optuna's artifacts."""
 
 import gzip
+import io
 import json
-import tempfile
-from collections.abc import Iterable
+import mimetypes
+import os
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
 
 import optuna
-from optuna.artifacts import FileSystemArtifactStore, upload_artifact
+from optuna.artifacts import ArtifactMeta, FileSystemArtifactStore
 from optuna.artifacts.exceptions import ArtifactNotFound
 from optuna.storages import BaseStorage
 from optuna.trial import Trial
@@ -23,15 +28,17 @@ _KEY = "artifacts:"
 
 
 class WholeFiles(FileSystemArtifactStore):
-    """Optuna's store in a folder, in which no file is ever there in part."""
+    """Optuna's store in a study's folder, in which every file is whole, and in the manifest."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: StudyFolder) -> None:
+        super().__init__(folder.artifacts)
         self._folder = folder
 
     def write(self, artifact_id: str, content_body: BinaryIO) -> None:
-        """Keep the content under this id, in place of what was there."""
-        with written_atomically(self._folder / artifact_id) as partial:
+        """Keep the content under this id; it replaces an earlier one."""
+        path = self._folder.artifacts / artifact_id
+        self._folder.manifest.add(path)
+        with written_atomically(path) as partial:
             super().write(partial.name, content_body)
 
     def holds(self, artifact_id: str) -> bool:
@@ -63,27 +70,35 @@ class SeveralFolders:
         raise PermissionError("the artifacts of several studies can only be read")
 
     def remove(self, artifact_id: str) -> None:
-        """Refused, as `write` is."""
+        """Refused, like `write`."""
         raise PermissionError("the artifacts of several studies can only be read")
 
 
 class Attachments:
     """Attaches a study's files to it and to its running trials, each name once.
 
-    Optuna lets nothing be attached to a trial that has ended.
+    Optuna lets nothing be attached to a trial that has ended. A file that cannot be attached, on a
+    full disk for example, is left out; `tell` is given the reason of the first one.
     """
 
     def __init__(
-        self, storage: BaseStorage, study: optuna.Study, study_id: int, folder: StudyFolder
+        self,
+        storage: BaseStorage,
+        study: optuna.Study,
+        study_id: int,
+        folder: StudyFolder,
+        tell: Callable[[str], None],
     ) -> None:
         self._storage = storage
         self._study = study
         self._study_id = study_id
         self._folder = folder
-        self._store = WholeFiles(folder.artifacts)
+        self._store = WholeFiles(folder)
+        self._tell = tell
+        self._has_told = False
 
     def attach_world(self, trial: Trial, record: Record) -> None:
-        """Attach what a world has left to its trial, unless it is attached: a trace, or stacks."""
+        """Attach to a trial what one of its worlds left: a trace, or output and stacks."""
         config = Config.from_json(trial.user_attrs["config"])
         if isinstance(record.outcome, Measurement):
             self._attach_trace(trial, self._folder.trace(config))
@@ -93,38 +108,59 @@ class Attachments:
             self._attach_files(trial, self._folder.failure(config, max(0, record.block)))
 
     def attach_answer(self) -> None:
-        """Attach the answer to the study; what is there gives way to what is new."""
+        """Attach the answer to the study; it replaces an earlier one."""
         folder, known = self._folder, self._known(self._study)
-        figures = sorted(folder.figures.glob("*.png"))
+        written = sorted(folder.manifest.files())
+        figures = [path for path in written if path.match("figures/*.png")]
         for file in (folder.report, folder.recommended, folder.trials_csv, *figures):
             if file.is_file():
-                self._put(self._study, file, file.name, known.get(file.name))
+                self._attach(self._study, file, file.name, known.get(file.name))
 
     def _attach_files(self, trial: Trial, folder: Path, prefix: str = "") -> None:
         known = self._known(trial)
         for file in sorted(folder.glob("*")):
             name = f"{prefix}{file.name}"
             if not self._holds(known.get(name)):
-                self._put(trial, file, name, known.get(name))
+                self._attach(trial, file, name, known.get(name))
+
+    def _attach(
+        self, owner: Trial | optuna.Study, file: Path, name: str, artifact_id: str | None
+    ) -> None:
+        with self._costing_one_file(name), file.open("rb") as content:
+            self._put(owner, content, name, artifact_id)
 
     def _attach_trace(self, trial: Trial, trace: Path) -> None:
         name = f"{trace.name}.gz"
         known = self._known(trial).get(name)
         if self._holds(known) or not trace.is_file():
             return
-        with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
-            packed = Path(scratch) / "packed"
-            packed.write_bytes(gzip.compress(trace.read_bytes(), compresslevel=1, mtime=0))
-            self._put(trial, packed, name, known)
+        with self._costing_one_file(name):
+            packed = gzip.compress(trace.read_bytes(), compresslevel=1, mtime=0)
+            self._put(trial, io.BytesIO(packed), name, known)
+
+    @contextmanager
+    def _costing_one_file(self, name: str) -> Iterator[None]:
+        """Go on without a file that cannot be written."""
+        try:
+            yield
+        except OSError as error:
+            if not self._has_told:
+                self._has_told = True
+                reason = os.strerror(error.errno) if error.errno else str(error)
+                self._tell(
+                    f"the dashboard will lack files: {name} cannot be written to "
+                    f"{self._folder.artifacts}: {reason}"
+                )
+
+    def _trial_id(self, trial: Trial) -> int:
+        return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, trial.number)
 
     def _known(self, owner: Trial | optuna.Study) -> dict[str, str]:
         """The ids of what is attached, by file name."""
-        storage, study_id = self._storage, self._study_id
         if isinstance(owner, Trial):
-            trial_id = storage.get_trial_id_from_study_id_trial_number(study_id, owner.number)
-            attributes = storage.get_trial_system_attrs(trial_id)
+            attributes = self._storage.get_trial_system_attrs(self._trial_id(owner))
         else:
-            attributes = storage.get_study_system_attrs(study_id)
+            attributes = self._storage.get_study_system_attrs(self._study_id)
         # Optuna's own listing fails where somebody deleted an artifact in the dashboard, which
         # leaves a null.
         found = [json.loads(text) for key, text in attributes.items() if key.startswith(_KEY)]
@@ -134,30 +170,34 @@ class Attachments:
         return artifact_id is not None and self._store.holds(artifact_id)
 
     def _put(
-        self, owner: Trial | optuna.Study, file: Path, name: str, artifact_id: str | None
+        self, owner: Trial | optuna.Study, content: BinaryIO, name: str, artifact_id: str | None
     ) -> None:
-        """Attach a file under a name, or in the place of the artifact that has this name."""
+        """Attach content under a name, or in place of the artifact that has this name.
+
+        Optuna's own function lists a file before it is there.
+        """
         if artifact_id is not None:
-            with file.open("rb") as content:
-                self._store.write(artifact_id, content)
+            self._store.write(artifact_id, content)
             return
-        with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
-            # Optuna calls an artifact as its file is called.
-            named = Path(scratch) / name
-            named.symlink_to(file.resolve())
-            upload_artifact(
-                artifact_store=self._store,
-                file_path=str(named),
-                study_or_trial=owner,
-                storage=self._storage,
-                mimetype=_mimetype(named),
-                # Not the `gzip` that it guesses: a browser would unpack it, but keep its name.
-                encoding="identity" if named.suffix == ".gz" else None,
-            )
+        artifact_id = str(uuid.uuid4())
+        self._store.write(artifact_id, content)
+        # A packed file is not encoded by gzip: a browser would unpack it, but keep its name.
+        encoding = "identity" if name.endswith(".gz") else None
+        meta = ArtifactMeta(
+            artifact_id=artifact_id, filename=name, mimetype=_mimetype(name), encoding=encoding
+        )
+        key, listed = f"{_KEY}{artifact_id}", json.dumps(asdict(meta))
+        if isinstance(owner, Trial):
+            self._storage.set_trial_system_attr(self._trial_id(owner), key, listed)
+        else:
+            self._storage.set_study_system_attr(self._study_id, key, listed)
 
 
-def _mimetype(file: Path) -> str | None:
-    """For names that cannot be guessed, or would be guessed wrong."""
-    if file.suffix == ".gz":
+def _mimetype(name: str) -> str:
+    """By the ending of a file's name."""
+    ending = Path(name).suffix
+    if ending == ".gz":
         return "application/gzip"
-    return "text/plain" if file.suffix in (".stderr", ".stdout", ".stacks") else None
+    if ending in (".stderr", ".stdout", ".stacks"):
+        return "text/plain"
+    return mimetypes.guess_type(name)[0] or "application/octet-stream"

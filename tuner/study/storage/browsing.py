@@ -7,8 +7,7 @@ import optuna_dashboard
 from optuna.storages import InMemoryStorage
 
 from tuner.errors import UsageError
-from tuner.study.folder import StudyFolder
-from tuner.study.storage.address import StudyAddress
+from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.artifacts import SeveralFolders, WholeFiles
 from tuner.study.storage.copying import copy_study
 from tuner.study.storage.store import StudyStore
@@ -26,12 +25,12 @@ class Site(NamedTuple):
     page: str
 
 
-def study_site(address: StudyAddress, folder: StudyFolder) -> Site:
-    """A study on its own storage, as it is at any time. UsageError if it cannot be read."""
-    StudyStore.load(address)
-    storage = address.storage()
-    application = optuna_dashboard.wsgi(storage, artifact_store=WholeFiles(folder.artifacts))
-    return Site(application, f"/dashboard/studies/{storage.get_study_id_from_name(address.name)}")
+def study_site(place: StudyPlace) -> Site:
+    """A study on its own storage, whose changes show. UsageError if it cannot be read."""
+    StudyStore.load(place)
+    storage, name = place.address.storage, place.address.name
+    application = optuna_dashboard.wsgi(storage, artifact_store=WholeFiles(place.folder))
+    return Site(application, f"/dashboard/studies/{storage.get_study_id_from_name(name)}")
 
 
 class Copies(NamedTuple):
@@ -42,24 +41,26 @@ class Copies(NamedTuple):
     problems: tuple[str, ...]
 
 
-def copies_site(studies: Sequence[tuple[StudyAddress, StudyFolder]]) -> Copies:
-    """The studies as they are now, in one storage; those that cannot be read are left out."""
+def copies_site(places: Sequence[StudyPlace]) -> Copies:
+    """Copies of the studies, made now, in one storage; those that cannot be read are left out."""
     storage, names, problems = InMemoryStorage(), [], []
-    for address, folder in studies:
-        name = f"{address.name} ({folder.root.name})" if address.name in names else address.name
+    for place in places:
+        name = place.address.name
+        if name in names:
+            name = f"{name} ({place.folder.root.name})"
         try:
-            copy_study(address, storage, name)
+            copy_study(place, storage, name)
         except UsageError as error:
             problems.append(str(error))
         else:
             names.append(name)
-    artifacts = SeveralFolders(folder.artifacts for _, folder in studies)
+    artifacts = SeveralFolders(place.folder.artifacts for place in places)
     application = optuna_dashboard.wsgi(storage, artifact_store=artifacts)
     return Copies(Site(_read_only(application), "/dashboard"), tuple(names), tuple(problems))
 
 
 def _read_only(application: "WSGIApplication") -> "WSGIApplication":
-    """The application, without what would change something: nobody would find it again."""
+    """The application without requests that change something: changes of a copy would be lost."""
 
     def answer(request: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         if request["REQUEST_METHOD"] in ("GET", "HEAD"):

@@ -7,21 +7,22 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, Trial
 from optuna_dashboard import get_note
 
-from tuner.study.storage.address import StudyAddress
+from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.notes import put_note
 from tuner.study.storage.store import RECORD_KEY, StudyStore
 
-# Notes are kept by the ids of trials, which are others in a copy.
+# Notes are kept by the ids of trials, which differ in a copy.
 _NOTE_KEYS = "dashboard:"
 
 
-def copy_study(address: StudyAddress, into: BaseStorage, name: str) -> None:
+def copy_study(place: StudyPlace, into: BaseStorage, name: str) -> None:
     """Copy a study under a name: its trials, attributes, notes, and the list of its artifacts.
 
-    The measurements themselves stay behind. UsageError if the study cannot be read.
+    The measurements themselves are not copied. UsageError if the study cannot be read.
     """
-    StudyStore.load(address)
-    storage = address.storage()
+    StudyStore.load(place)
+    address = place.address
+    storage = address.storage
     with address.telling_why():
         source = optuna.load_study(study_name=address.name, storage=storage)
         trials = source.get_trials(deepcopy=False)

@@ -6,12 +6,12 @@ import optuna
 from optuna.trial import Trial
 from optuna_dashboard import get_note, save_note
 
-# The page asks for nothing anew of a trial that has ended.
+# The page does not ask again for a trial that has ended.
 _LATER = "at the end of the search; reload this page then."
 
 
 def put_note(owner: optuna.Study | Trial, text: str) -> None:
-    """Give a study or a trial this note, in Markdown; nothing is written where it has it."""
+    """Give a study or a trial this note, in Markdown; nothing is written if it has the same."""
     if get_note(owner) != text:
         save_note(owner, text)
 

@@ -1,4 +1,4 @@
-"""Settings as Optuna's parameters: a number where the knob is one, else its words."""
+"""Configurations as Optuna's parameters: a number if the knob is one, else its words."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ from tuner.plan.workload_spec import WorkloadSpec
 def distributions_of(
     candidates: Sequence[Config], spec: WorkloadSpec
 ) -> dict[Dimension, BaseDistribution]:
-    """One Optuna parameter per tuned dimension: a number where the knob is one, else its words."""
+    """One Optuna parameter per tuned dimension."""
     dimensions = dict.fromkeys(d for config in candidates for d in config.values)
     found: dict[Dimension, BaseDistribution] = {}
     for dimension in dimensions:
@@ -34,7 +34,7 @@ def distributions_of(
 
 
 def parameter_of(dimension: Dimension, config: Config, spec: WorkloadSpec) -> Any:
-    """What settings give for a dimension: a number, or its words."""
+    """The value of a dimension in a configuration: a number, or its words."""
     knob = KNOBS[dimension.knob]
     value = config.value_of(dimension, spec)
     return value if isinstance(knob, IntegerKnob | SecondsKnob) else knob.format(value)

@@ -1,12 +1,12 @@
-"""The study in its Optuna storage: one trial per settings, every world's measurement with it.
+"""The study in its Optuna storage: one trial per configuration, with all its measurements.
 
-A trial's intermediate values are its objective by block; the measurements themselves are system
-attributes, beside those that Optuna's own artifact store keeps there, so that a dashboard shows a
-person the summary and not every step time.
+A trial's intermediate values are its objective by block. The measurements themselves are system
+attributes, as Optuna's artifacts are: a dashboard does not show these, and so shows a person the
+summary and not every step time.
 """
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,9 +19,8 @@ from pydantic import ValidationError
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
-from tuner.study.folder import StudyFolder
 from tuner.study.records import Record
-from tuner.study.storage.address import StudyAddress
+from tuner.study.storage.address import StudyAddress, StudyPlace
 from tuner.study.storage.artifacts import Attachments
 from tuner.study.storage.notes import announce, put_note
 from tuner.study.storage.parameters import distributions_of, parameter_of
@@ -35,23 +34,38 @@ RECORD_KEY = "rpc_tuner:record:"
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
-class StudyStore:
-    """A study that is open for measuring: reads what is there, adds what comes."""
+def _ignored(message: str) -> None:
+    del message
 
-    def __init__(self, study: optuna.Study, storage: optuna.storages.BaseStorage) -> None:
+
+class StudyStore:
+    """A study that is open for measuring: reads what is there, adds what comes.
+
+    `tell` is given a sentence when something goes wrong that the study can do without.
+    """
+
+    def __init__(
+        self, place: StudyPlace, study: optuna.Study, tell: Callable[[str], None] = _ignored
+    ) -> None:
         self._study = study
-        self._storage = storage
-        self._study_id = storage.get_study_id_from_name(study.study_name)
+        self._storage = place.address.storage
+        self._study_id = self._storage.get_study_id_from_name(study.study_name)
         self._trials: dict[int, Trial] = {}
+        self._attachments = Attachments(self._storage, study, self._study_id, place.folder, tell)
 
     @classmethod
     def create(
-        cls, address: StudyAddress, plan: StudyPlan, environment: Environment
+        cls,
+        place: StudyPlace,
+        plan: StudyPlan,
+        environment: Environment,
+        tell: Callable[[str], None] = _ignored,
     ) -> "StudyStore":
-        """A new study with one running trial per settings, the baseline first."""
-        if address.in_own_folder and (file := address.sqlite_file) is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-        storage = address.storage()
+        """A new study with one running trial per configuration, the baseline first."""
+        address = place.address
+        if address.in_own_folder:
+            place.folder.root.mkdir(parents=True, exist_ok=True)
+        storage = address.storage
         with address.telling_why():
             # Nothing is ever sampled: the grid is the plan's.
             study = optuna.create_study(
@@ -60,48 +74,44 @@ class StudyStore:
                 direction="minimize",
                 sampler=optuna.samplers.RandomSampler(seed=plan.measuring.seed),
             )
-        store = cls(study, storage)
+        store = cls(place, study, tell)
         try:
             _fill(study, plan, environment)
             announce(study, map(store._trial, store.running()))
         except BaseException:
-            # Interrupted, say: half a grid must not be taken for the whole of it.
+            # An interruption, for example: half a grid must not be taken for the whole of it.
             address.delete()
             raise
         return store
 
     @classmethod
-    def load(cls, address: StudyAddress) -> "StudyStore":
+    def load(cls, place: StudyPlace, tell: Callable[[str], None] = _ignored) -> "StudyStore":
         """The study as it was left. UsageError if there is none, or if it cannot be read."""
-        storage = address.storage()
+        address = place.address
         try:
             study = optuna.load_study(
-                study_name=address.name, storage=storage, sampler=optuna.samplers.RandomSampler()
+                study_name=address.name,
+                storage=address.storage,
+                sampler=optuna.samplers.RandomSampler(),
             )
         except KeyError:
             raise UsageError(f"there is no study {address.name} in {address}") from None
-        attributes = study.user_attrs
-        if "format" not in attributes:
-            raise UsageError(
-                f"the study {address.name} in {address} was not created completely, or by another "
-                "program; --overwrite deletes it"
-            )
-        if attributes["format"] != FORMAT:
-            raise UsageError(
-                f"the study {address.name} has format {attributes['format']!r}; "
-                f"this version reads format {FORMAT}"
-            )
-        return cls(study, storage)
+        _check_format(study, address)
+        return cls(place, study, tell)
 
     @classmethod
     def resume(
-        cls, address: StudyAddress, plan: StudyPlan, environment: Environment
+        cls,
+        place: StudyPlace,
+        plan: StudyPlan,
+        environment: Environment,
+        tell: Callable[[str], None] = _ignored,
     ) -> "StudyStore":
-        """The study, to go on with by a plan that differs in its budget alone, if at all.
+        """The study, to go on with by a plan that differs from its own in the budget at most.
 
         UsageError if it was measured by another plan or on another machine.
         """
-        store = cls.load(address)
+        store = cls.load(place, tell)
         store._check_same(plan, environment)
         if store.running():
             store.note("plan", plan.to_json())
@@ -145,7 +155,7 @@ class StudyStore:
             return Environment.model_validate(self._study.user_attrs["environment"])
 
     def configs(self) -> list[Config]:
-        """The settings of every trial, by trial number; the baseline is number 0."""
+        """The configuration of every trial, by trial number; the baseline is number 0."""
         with self.reading("config"):
             return [
                 Config.from_json(trial.user_attrs["config"])
@@ -196,7 +206,7 @@ class StudyStore:
         """Put an outcome where Optuna's own tools look for it."""
         trial = self._trial(record.trial)
         if record.phase == "trace" or isinstance(record.outcome, Failure):
-            self._attachments(StudyFolder(plan.out)).attach_world(trial, record)
+            self._attachments.attach_world(trial, record)
         if record.phase == "trace":
             if isinstance(record.outcome, Failure):
                 trial.set_user_attr("trace_failure", record.outcome.message)
@@ -213,7 +223,7 @@ class StudyStore:
     def eliminate(self, number: int, reason: str | None) -> None:
         """Note that a trial is out of the race, or (without a reason) that it is back in it.
 
-        It is pruned when the study is closed: until then its settings may be needed again.
+        It is pruned when the study is closed: until then it may be needed again.
         """
         self._trial(number).set_user_attr("eliminated", reason)
 
@@ -253,18 +263,15 @@ class StudyStore:
         with self.reading("elapsed_s"):
             return float(self.noted("elapsed_s") or 0.0)
 
-    def publish(self, note: str, trial_notes: Mapping[int, str], folder: StudyFolder) -> None:
+    def publish(self, note: str, trial_notes: Mapping[int, str]) -> None:
         """Leave in the study what optuna-dashboard shows: notes in Markdown, and the files.
 
-        Can be done again: what is there gives way to what is new.
+        Can be done again: the new notes and files replace the earlier ones.
         """
         put_note(self._study, note)
         for number, text in trial_notes.items():
             put_note(self._trial(number), text)
-        self._attachments(folder).attach_answer()
-
-    def _attachments(self, folder: StudyFolder) -> Attachments:
-        return Attachments(self._storage, self._study, self._study_id, folder)
+        self._attachments.attach_answer()
 
     def _annotate(self, number: int, facts: Mapping[str, float | str]) -> None:
         trial = self._trial(number)
@@ -304,6 +311,23 @@ def _fill(study: optuna.Study, plan: StudyPlan, environment: Environment) -> Non
             )
         )
     study.set_user_attr("format", FORMAT)
+
+
+def _check_format(study: optuna.Study, address: StudyAddress) -> None:
+    """UsageError unless this version can read the study."""
+    found = study.user_attrs.get("format")
+    if found is None:
+        raise UsageError(
+            f"the study {address.name} in {address} was not created completely, or by another "
+            "program; --overwrite deletes it"
+        )
+    if found != FORMAT:
+        is_newer = isinstance(found, int) and found > FORMAT
+        cure = "upgrade rpc-tuner" if is_newer else "search again with --overwrite"
+        raise UsageError(
+            f"the study {address.name} has format {found!r}; this version reads format {FORMAT}: "
+            f"{cure}"
+        )
 
 
 def _plain(value: object) -> str:

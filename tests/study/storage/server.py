@@ -1,0 +1,97 @@
+"""A PostgreSQL server of the tests' own, on the loopback, in a folder of its own."""
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy
+
+PASSWORD = "no/secret@all:"
+USER = "tester"
+STARTS_WITHIN_S = 30.0
+
+
+def binary(name: str) -> Path:
+    """A program of Debian's package, which is not on the PATH, or of another installation."""
+    found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    on_path = shutil.which(name)
+    assert found or on_path, f"there is no {name}: `make postgresql` installs it"
+    return found[-1] if found else Path(str(on_path))
+
+
+def _as_somebody() -> dict[str, Any]:
+    """PostgreSQL refuses to run as root."""
+    if os.getuid() != 0:
+        return {}
+    known = {each.pw_name for each in pwd.getpwall()}
+    somebody = pwd.getpwnam("postgres" if "postgres" in known else "nobody")
+    return {"user": somebody.pw_uid, "group": somebody.pw_gid, "extra_groups": []}
+
+
+@contextmanager
+def postgresql() -> Iterator[sqlalchemy.URL]:
+    """The URL of a server that ends, and is removed, with the block; its password is awkward."""
+    # Not pytest's own folder: nobody but its owner may enter that one.
+    folder = Path(tempfile.mkdtemp(prefix="rpc-tuner-postgresql-"))
+    who = _as_somebody()
+    try:
+        (folder / "password").write_text(PASSWORD)
+        if who:
+            for path in (folder, folder / "password"):
+                os.chown(path, who["user"], who["group"])
+        subprocess.run(
+            [binary("initdb"), "--pgdata", folder / "data", "--username", USER, "--no-sync",
+             "--no-locale", "--encoding=UTF8", "--auth=scram-sha-256",
+             f"--pwfile={folder / 'password'}"],
+            check=True, capture_output=True, cwd=folder, **who,
+        )  # fmt: skip
+        yield from _serving(folder, who)
+    finally:
+        shutil.rmtree(folder)
+
+
+def _serving(folder: Path, who: dict[str, Any]) -> Iterator[sqlalchemy.URL]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [binary("postgres"), "-D", folder / "data", "-h", "127.0.0.1", "-p", str(port),
+             "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "shared_buffers=16MB"],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, **who,
+        )  # fmt: skip
+    url = sqlalchemy.URL.create(
+        "postgresql", USER, PASSWORD, "127.0.0.1", port, database="postgres"
+    )
+    try:
+        _wait(url, server, folder / "log")
+        yield url
+    finally:
+        # Its fast shutdown: it does not wait for clients to go.
+        server.send_signal(signal.SIGINT)
+        try:
+            server.wait(10)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+def _wait(url: sqlalchemy.URL, server: subprocess.Popen[bytes], log: Path) -> None:
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
+    until = time.monotonic() + STARTS_WITHIN_S
+    while True:
+        try:
+            engine.connect().close()
+            return
+        except sqlalchemy.exc.OperationalError:
+            assert server.poll() is None, log.read_text()
+            assert time.monotonic() < until, log.read_text()
+            time.sleep(0.02)

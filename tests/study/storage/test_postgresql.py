@@ -1,0 +1,165 @@
+"""A study in a real PostgreSQL server, at the URL that the documents give."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy
+from sqlalchemy.engine import make_url
+
+import tuner
+from tests.cheap_studies import cheaply
+from tests.fakes import FakeLauncher, threads_of
+from tests.study.storage.server import PASSWORD, USER, postgresql
+from tests.study.storage.test_browsing import ask
+from tuner import dashboard, export, report
+from tuner.api import SearchInterrupted
+from tuner.errors import UsageError
+from tuner.present.study_result import StudyResult
+from tuner.study.finding import find_study, place_of
+from tuner.study.storage.address import StudyAddress
+from tuner.study.storage.browsing import study_site
+from tuner.study.storage.lock import study_lock
+
+ROOT = Path(__file__).parents[3]
+
+HOLDING = """
+import sys
+from tuner.study.storage.address import StudyAddress
+from tuner.study.storage.lock import study_lock
+with study_lock(StudyAddress(sys.stdin.readline().strip(), "held", in_own_folder=False)):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with postgresql() as server:
+        yield server.render_as_string(hide_password=False)
+
+
+def search(url: str, out: Path, name: str = "udf", **changes: Any) -> StudyResult:
+    launcher = FakeLauncher(
+        step_ms=lambda s: 8.0 / threads_of(s), interrupt_after=changes.pop("interrupt_after", None)
+    )
+    keys = {"space": {"num_worker_threads": [2]}, "max_blocks": 6, "storage": url, "name": name,
+            "out": str(out), **changes}  # fmt: skip
+    return tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
+
+
+@pytest.fixture(scope="module")
+def searched(url: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the study `udf`."""
+    folder = tmp_path_factory.mktemp("searched") / "udf"
+    with cheaply():
+        search(url, folder)
+    return folder
+
+
+def test_the_documented_url_works_and_the_study_is_read_from_it(url: str, searched: Path) -> None:
+    assert url.startswith("postgresql://")
+    assert not (searched / "study.db").exists()
+    answer = find_study("udf", storage=url, out=searched)
+    assert (answer.blocks, answer.interrupted) == (6, False)
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
+    with engine.connect() as connection:
+        found = connection.execute(sqlalchemy.text("SELECT study_name FROM studies")).scalars()
+        assert "udf" in found.all()
+    found = json.loads((searched / "recommended.json").read_text())
+    assert found["study"] == "udf"
+
+
+def test_an_interrupted_study_is_resumed(url: str, tmp_path: Path) -> None:
+    with pytest.raises(SearchInterrupted):
+        search(url, tmp_path / "udf", "stopped", interrupt_after=6)
+    with pytest.raises(UsageError) as caught:
+        search(url, tmp_path / "udf", "stopped")
+    assert str(caught.value).startswith("there is a study stopped in postgresql://tester:***@")
+    assert search(url, tmp_path / "udf", "stopped", resume=True).blocks == 6
+    assert search(url, tmp_path / "udf", "stopped", overwrite=True, max_blocks=5).blocks == 5
+
+
+def test_the_commands_read_it(
+    url: str, searched: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    where = ["udf", "--storage", url, "--out", str(searched)]
+    assert report.main([*where, "--output", str(page)]) == 0
+    assert export.main([*where, "--output", str(tmp_path / "udf.toml"), "--format", "toml"]) == 0
+    assert 'study = "udf"' in (tmp_path / "udf.toml").read_text()
+    shown = capsys.readouterr()
+    for text in (page.read_text(), shown.out, shown.err):
+        assert_no_password(text)
+    place = place_of("udf", storage=url, out=searched)
+    site = study_site(place)
+    assert ask(site, site.page).status == 200
+    names = [each["study_name"] for each in ask(site, "/api/studies").json()["study_summaries"]]
+    assert "udf" in names
+
+
+def test_bad_urls_are_one_sentence_without_the_password(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = f"postgresql://{USER}:***@127.0.0.1:"
+    for main in (report.main, export.main, dashboard.main):
+        assert main(["absent", "--storage", url]) == 2
+        said = capsys.readouterr()
+        assert said.err.startswith(f"rpc-tuner: there is no study 'absent' in {shown}")
+        assert said.err.count("\n") == 1
+    elsewhere = make_url(url).set(database="nowhere").render_as_string(hide_password=False)
+    wrong = make_url(url).set(password=f"{PASSWORD}!").render_as_string(hide_password=False)
+    for bad in (elsewhere, wrong):
+        with pytest.raises(UsageError, match=r"^cannot open the storage postgresql://") as caught:
+            search(bad, tmp_path / "never")
+        assert_no_password(str(caught.value))
+        assert not (tmp_path / "never").exists()
+
+
+def assert_no_password(text: str) -> None:
+    assert PASSWORD not in text
+    assert "secret" not in text
+
+
+def test_one_process_has_a_study_and_another_hears_which(url: str, tmp_path: Path) -> None:
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLDING],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert other.stdin is not None
+    assert other.stdout is not None
+    print(url, file=other.stdin, flush=True)
+    assert other.stdout.readline() == "held\n"
+    for how in ({}, {"resume": True}, {"overwrite": True}):
+        with pytest.raises(UsageError) as caught:
+            search(url, tmp_path / "mine", "held", **how)
+        date = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+        assert re.fullmatch(
+            r"another search of the study held is running in the storage postgresql://\S+: "
+            rf"process {other.pid} on \S+, since {date}",
+            str(caught.value),
+        )
+        assert_no_password(str(caught.value))
+    assert not (tmp_path / "mine").exists()
+    # Another study of the storage is nobody's concern, and a process that dies gives it back.
+    with study_lock(StudyAddress(url, "another", in_own_folder=False)):
+        pass
+    other.kill()
+    other.communicate(timeout=10)
+    wait_until_nobody_holds(url)
+    assert search(url, tmp_path / "mine", "held").blocks == 6
+
+
+def wait_until_nobody_holds(url: str) -> None:
+    """The server notices a little later that a process is gone."""
+    with sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool).connect() as connection:
+        held = sqlalchemy.text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")
+        for _ in range(1000):
+            if connection.scalar(held) == 0:
+                return
+    raise AssertionError("the lock outlives its process")

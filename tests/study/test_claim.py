@@ -1,0 +1,283 @@
+"""One search at a time has a study: nothing runs, and nothing is removed, before that is sure."""
+
+import fcntl
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tuner
+from tests.fakes import FakeLauncher
+from tests.study.storage.test_publishing import Telling
+from tuner.api import SearchInterrupted
+from tuner.errors import UsageError
+from tuner.present.study_files import write_study_report
+from tuner.present.study_result import StudyResult
+from tuner.study.folder import StudyFolder
+from tuner.study.manifest import NAME
+
+FOREIGN = ("figures/holiday.png", "traces/mine.json", "artifacts/thesis.pdf", "report.html",
+           "trials.csv", "failures/notes/read.me")  # fmt: skip
+
+
+def search(out: Path | str, launcher: FakeLauncher | None = None, **changes: Any) -> StudyResult:
+    launcher = launcher or FakeLauncher()
+    keys = {"space": {"num_worker_threads": [2]}, "max_blocks": 6, "out": str(out), **changes}
+    return tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
+
+
+def refusal(out: Path | str, launcher: FakeLauncher | None = None, **changes: Any) -> str:
+    """Why a search is refused; it must run nothing."""
+    launcher = launcher or FakeLauncher()
+    with pytest.raises(UsageError) as caught:
+        search(out, launcher, **changes)
+    assert launcher.orders == []
+    return str(caught.value)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Every file below a folder but locks, which say who has them."""
+    return {
+        path: path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix != ".lock"
+    }
+
+
+@contextmanager
+def searching(folder: Path) -> Iterator[None]:
+    """A process of another person's, which holds the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "search.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.mark.parametrize("how", [{}, {"resume": True}, {"overwrite": True}])
+def test_a_folder_that_is_being_searched_is_refused_before_anything_runs(
+    tmp_path: Path, how: dict[str, Any]
+) -> None:
+    search(tmp_path / "study")
+    before = contents(tmp_path)
+    with searching(tmp_path / "study"):
+        assert "another search is running in" in refusal(tmp_path / "study", **how)
+    assert contents(tmp_path) == before
+
+
+def test_a_new_folder_that_is_being_searched_is_refused_before_anything_runs(
+    tmp_path: Path,
+) -> None:
+    with searching(tmp_path / "study"):
+        assert "another search is running in" in refusal(tmp_path / "study")
+
+
+def test_the_file_of_the_lock_stays(tmp_path: Path) -> None:
+    search(tmp_path / "study")
+    lock = tmp_path / "study" / "search.lock"
+    before = lock.stat().st_ino
+    search(tmp_path / "study", overwrite=True)
+    assert lock.stat().st_ino == before
+
+
+@pytest.mark.parametrize("how", [{}, {"overwrite": True}])
+def test_a_folder_of_other_files_is_refused(tmp_path: Path, how: dict[str, Any]) -> None:
+    for name in FOREIGN:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("mine")
+    before = contents(tmp_path)
+    assert refusal(tmp_path, **how) == (
+        f"the folder {tmp_path} holds files of other origin (artifacts, failures, figures and 3 "
+        "more): give --out a new or an empty folder"
+    )
+    assert contents(tmp_path) == before
+
+
+def test_an_empty_folder_is_fine(tmp_path: Path) -> None:
+    assert search(tmp_path).worlds > 0
+
+
+@pytest.mark.parametrize("how", [{"overwrite": True}, {"resume": True}])
+def test_files_that_no_study_made_outlive_it(tmp_path: Path, how: dict[str, Any]) -> None:
+    search(tmp_path)
+    mine = [tmp_path / name for name in FOREIGN if name not in ("report.html", "trials.csv")]
+    for path in mine:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+    search(tmp_path, **how)
+    assert [path.read_text() for path in mine] == ["mine"] * len(mine)
+
+
+def test_overwriting_removes_what_the_earlier_study_made(tmp_path: Path) -> None:
+    def crash(config: object, world: int) -> Any:
+        return "crashed" if world == 2 else None
+
+    search(tmp_path, FakeLauncher(fails=crash))
+    earlier = {path.name for path in (tmp_path / "traces").iterdir()}
+    assert earlier == {"num_worker_threads=16.json", "num_worker_threads=2.json"}
+    search(tmp_path, overwrite=True, space={"num_worker_threads": [4]})
+    later = {path.name for path in (tmp_path / "traces").iterdir()}
+    assert later == {"num_worker_threads=16.json", "num_worker_threads=4.json"}
+
+
+def test_every_file_of_a_study_is_in_its_manifest(tmp_path: Path) -> None:
+    """The report's too, whoever writes it."""
+
+    def crash(config: object, world: int) -> Any:
+        return "crashed" if world == 2 else None
+
+    write_study_report(search(tmp_path, Telling(fails=crash)).answer)
+    ours = set(contents(tmp_path))
+    assert {path.parent.name for path in ours} >= {"traces", "figures", tmp_path.name}
+    assert any(path.match("failures/*/worker1.stderr") for path in ours)
+    manifest = StudyFolder(tmp_path).manifest
+    assert ours == {path for path in manifest.files() if path.suffix != ".lock"} | {manifest.path}
+
+
+@pytest.mark.parametrize("version", ["with another database", "of today"])
+def test_a_study_of_an_older_version_is_replaced_by_its_names_and_only_if_asked(
+    tmp_path: Path, version: str
+) -> None:
+    search(tmp_path)
+    (tmp_path / NAME).unlink()
+    if version != "of today":
+        with closing(sqlite3.connect(tmp_path / "study.db")) as database, database:
+            database.execute("UPDATE study_user_attributes SET value_json=2 WHERE key='format'")
+    (tmp_path / "traces" / "mine.json").write_text("mine")
+    assert "--overwrite deletes it first" in refusal(tmp_path)
+    assert "holds the study udf; give two another --out" in refusal(
+        tmp_path, name="two", overwrite=True
+    )
+    search(tmp_path, overwrite=True, space={"num_worker_threads": [4]})
+    assert {path.name for path in (tmp_path / "traces").iterdir()} == {
+        "mine.json", "num_worker_threads=16.json", "num_worker_threads=4.json",
+    }  # fmt: skip
+    assert StudyFolder(tmp_path).manifest.study() == "udf"
+
+
+def test_a_study_without_a_manifest_gets_one_when_it_is_resumed(tmp_path: Path) -> None:
+    with pytest.raises(SearchInterrupted):
+        search(tmp_path, FakeLauncher(interrupt_after=5))
+    before = contents(tmp_path)
+    (tmp_path / NAME).unlink()
+    search(tmp_path, resume=True)
+    assert set(before) <= {*StudyFolder(tmp_path).manifest.files(), tmp_path / NAME}
+
+
+def test_an_earlier_study_stays_until_the_new_one_has_begun(tmp_path: Path) -> None:
+    search(tmp_path)
+    before = contents(tmp_path)
+    with pytest.raises(UsageError, match="is too short"):
+        search(tmp_path, overwrite=True, budget="1s")
+    with pytest.raises(KeyboardInterrupt):
+        search(tmp_path, FakeLauncher(interrupt_after=0), overwrite=True)
+    assert contents(tmp_path) == before
+
+
+def test_a_search_that_measures_nothing_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is too short"):
+        search(tmp_path / "a" / "b", budget="1s")
+    with pytest.raises(KeyboardInterrupt):
+        search(tmp_path / "a" / "b", FakeLauncher(interrupt_after=0))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_name_of_a_folder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert refusal("") == "the plan: out must name a folder, got ''"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_of_a_study_that_is_elsewhere_are_not_removed_unasked(tmp_path: Path) -> None:
+    out, storage = tmp_path / "study", f"sqlite:///{tmp_path}/shared.db"
+    search(out)
+    before = contents(out)
+    assert refusal(out, storage=storage) == (
+        f"the folder {out} holds the files of a study udf that is not in {storage}: --overwrite "
+        "deletes them, another --out keeps them"
+    )
+    assert contents(out) == before
+    search(out, storage=storage, overwrite=True)
+    assert not (out / "study.db").exists()
+
+
+def test_a_search_gives_launchers_absolute_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    launcher = FakeLauncher()
+    search("here", launcher)
+    for order in [*launcher.orders, *launcher.traced]:
+        assert order.failure_folder is not None
+        assert order.failure_folder.is_absolute()
+        assert order.trace is None or order.trace.path.is_absolute()
+    assert (tmp_path / "here" / "traces").is_dir()
+
+
+RACE = """
+import os, sys, time
+from pathlib import Path
+from tests.cheap_studies import cheaply, without_waiting_for_the_disk
+from tests.fakes import FakeLauncher
+import tuner, tuner.api
+
+class Slow(FakeLauncher):
+    def run(self, order):
+        time.sleep(0.02)
+        return super().run(order)
+
+def race(out, storage, begin):
+    while time.monotonic() < begin:
+        pass
+    launcher = Slow()
+    try:
+        answer = tuner.tune(
+            "udf", launcher=launcher, clock=launcher.clock, space={"num_worker_threads": [2]},
+            max_blocks=6, out=out, storage=storage,
+        )
+    except tuner.errors.UsageError as error:
+        return f"refused {len(launcher.orders)} {os.getpid()} {error}"
+    return f"searched {answer.blocks} {os.getpid()}"
+
+folder = sys.argv[1]
+shared = f"sqlite:///{folder}/shared.db"
+with cheaply(), without_waiting_for_the_disk():
+    for first, second in [(("one", None), ("one", None)), (("two", shared), ("three", shared))]:
+        begin = time.monotonic() + 0.1
+        for out, storage in (first, second):
+            if os.fork() == 0:
+                print(race(f"{folder}/{out}", storage, begin), flush=True)
+                os._exit(0)
+        os.wait(), os.wait()
+"""
+
+
+def test_of_two_commands_started_together_one_has_the_study(tmp_path: Path) -> None:
+    """Two in one folder; and two in folders of their own, on one storage."""
+    done = subprocess.run(
+        [sys.executable, "-c", RACE, str(tmp_path)],
+        capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2], timeout=60,
+    )  # fmt: skip
+    said = done.stdout.splitlines()
+    for refused, searched, where in (
+        (*sorted(said[:2]), f"another search is running in the folder {tmp_path}/one"),
+        (*sorted(said[2:]), "another search of the study udf is running in the storage sqlite:///"),
+    ):
+        outcome, blocks, winner = searched.split()
+        assert (outcome, blocks) == ("searched", "6")
+        assert re.match(rf"refused 0 \d+ {re.escape(where)}", refused)
+        assert f": process {winner} on " in refused
+
+
+def test_an_interrupted_study_is_not_taken_for_a_finished_one(tmp_path: Path) -> None:
+    with pytest.raises(SearchInterrupted):
+        search(tmp_path, FakeLauncher(interrupt_after=6))
+    assert "--resume goes on with it" in refusal(tmp_path)
+    assert search(tmp_path, resume=True).blocks == 6

@@ -1,0 +1,107 @@
+"""One process at a time holds a file, and another one hears which."""
+
+import fcntl
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import UsageError
+from tuner.study.locking import Holder, locked_file
+
+HOLDING = """
+import sys
+from pathlib import Path
+from tuner.study.locking import locked_file
+with locked_file(Path(sys.argv[1]), "busy", keep=lambda: True):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def keep() -> bool:
+    return True
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(UsageError) as caught, locked_file(path, "busy", keep=keep):
+        raise AssertionError("two hold it")
+    return str(caught.value)
+
+
+def test_another_process_is_named(tmp_path: Path) -> None:
+    lock = tmp_path / "a" / "lock"
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLDING, str(lock)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert other.stdout is not None
+    assert other.stdout.readline() == "held\n"
+    date = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+    assert re.fullmatch(rf"busy: process {other.pid} on \S+, since {date}", refusal(lock))
+    # However it ends, the lock is free then.
+    other.kill()
+    other.communicate(timeout=10)
+    with locked_file(lock, "busy", keep=keep):
+        assert refusal(lock).startswith(f"busy: process {os.getpid()} on ")
+
+
+def test_a_lock_whose_holder_is_not_known_is_refused_too(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    lock.write_text("an older version wrote no name")
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert refusal(lock) == "busy"
+
+
+def test_the_file_stays_so_that_nobody_locks_another_one(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    with locked_file(lock, "busy", keep=keep):
+        first = lock.stat().st_ino
+    with locked_file(lock, "busy", keep=keep):
+        assert lock.stat().st_ino == first
+    assert lock.read_bytes() == b""
+
+
+def test_a_file_that_was_removed_meanwhile_is_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between opening and locking it, another process gives it back and removes it."""
+    lock, flock = tmp_path / "lock", fcntl.flock
+    inodes: list[int] = []
+
+    def late(file: int, how: int) -> None:
+        if not inodes:
+            lock.unlink()
+        inodes.append(os.fstat(file).st_ino)
+        flock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with locked_file(lock, "busy", keep=keep):
+        assert lock.stat().st_ino == inodes[-1]
+        assert len(inodes) == 2
+        assert refusal(lock).startswith("busy: process")
+
+
+def test_a_lock_of_nothing_is_removed(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    with locked_file(lock, "busy", keep=lambda: False):
+        assert lock.exists()
+    assert not lock.exists()
+
+
+def test_a_lock_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "lock").mkdir()
+    assert refusal(tmp_path / "lock") == f"cannot lock {tmp_path / 'lock'}: Is a directory"
+    (tmp_path / "nowhere").symlink_to(tmp_path / "a" / "b")
+    assert refusal(tmp_path / "nowhere").startswith(f"cannot lock {tmp_path / 'nowhere'}: ")
+
+
+@pytest.mark.parametrize("since", [None, "2026-11-21 22:14:05"])
+def test_a_holder_is_read_as_it_was_written(since: str | None) -> None:
+    holder = Holder(12, "a-host.example", since)
+    assert Holder.parse(str(holder)) == holder
+    assert Holder.parse("process twelve") is None

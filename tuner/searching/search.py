@@ -1,0 +1,179 @@
+"""A search from its request to its answer: the one place that wires the stages together."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from tuner.errors import InterruptedSearchError, UsageError
+from tuner.plan.study_plan import PlanDraft, StudyPlan
+from tuner.searching.budget import Budget
+from tuner.searching.progress import Observer
+from tuner.searching.runner import Runner, check_budget
+from tuner.searching.session import Session
+from tuner.study.answer import StudyAnswer
+from tuner.study.claim import Claim, claimed
+from tuner.study.folder import StudyFolder
+from tuner.study.log import BASELINE
+from tuner.study.records import CALIBRATION_BLOCK, Record
+from tuner.study.storage.address import StudyPlace
+from tuner.study.storage.store import StudyStore
+from tuner.study.stored import answer_of
+from tuner.text import plural
+from tuner.world.environment import Environment
+from tuner.world.launcher import Launcher
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchRequest:
+    """What a search is asked for. UsageError if it contradicts itself."""
+
+    draft: PlanDraft
+    resume: bool = False
+    """Whether to go on with a study that exists."""
+    overwrite: bool = False
+    """Whether to delete a study that exists."""
+
+    def __post_init__(self) -> None:
+        if self.resume and self.overwrite:
+            raise UsageError("--resume and --overwrite exclude each other")
+
+
+class Notes(NamedTuple):
+    """What a dashboard shows, in Markdown."""
+
+    study: str
+    trials: Mapping[int, str]
+    """By trial number."""
+
+
+class Presenter(Protocol):
+    """Tells an answer to people and programs, in files and in notes."""
+
+    def write_answer(self, answer: StudyAnswer) -> None:
+        """Write the files that carry the answer; without them the search has failed."""
+
+    def write_report(self, answer: StudyAnswer) -> None:
+        """Write the page and its figures; the search goes on without what cannot be written."""
+
+    def notes(self, answer: StudyAnswer) -> Notes:
+        """What the dashboard is to show."""
+
+
+class SearchStopped(InterruptedSearchError):  # noqa: N818 - an ending, not an error
+    """The search was stopped from outside; `answer` is the answer so far."""
+
+    def __init__(self, answer: StudyAnswer) -> None:
+        self.answer = answer
+        super().__init__(
+            f"interrupted after {plural(answer.blocks, 'block')}; everything measured is kept, "
+            "and the same command with --resume goes on with it"
+        )
+
+
+def search(
+    request: SearchRequest,
+    launcher: Launcher,
+    observer: Observer,
+    presenter: Presenter,
+    clock: Callable[[], float],
+) -> StudyAnswer:
+    """Measure until the answer is clear or the budget is spent; leave the study and its files.
+
+    Args:
+        request: What to search for.
+        launcher: What runs the worlds; entered already.
+        observer: Hears how far the search is.
+        presenter: Writes the answer, for a search that is interrupted too.
+        clock: Seconds from any beginning.
+
+    Returns:
+        The answer, as the study has it.
+
+    Raises:
+        UsageError: the request cannot be carried out; nothing has been changed.
+        SearchStopped: a KeyboardInterrupt came; everything measured so far is kept.
+    """
+    started_s = clock()
+
+    def since_start() -> float:
+        return clock() - started_s
+
+    plan = _plan(request.draft, launcher)
+    place = StudyPlace.of(plan)
+    with claimed(place, resume=request.resume, overwrite=request.overwrite) as claim:
+        if claim.resumes:
+            opened, first = StudyStore.resume, None
+        else:
+            opened, first = StudyStore.create, _first_world(claim, plan, launcher, since_start)
+        store = opened(place, plan, Environment.here(), observer.on_event)
+        claim.mark_folder()
+        runner = Runner(plan, launcher, place.folder)
+        budget = Budget(plan.measuring.budget_s, store.elapsed_s, started_s, clock)
+        session = Session(runner, store, observer, budget)
+        try:
+            if first is not None:
+                session.add(first)
+            session.run()
+        except KeyboardInterrupt:
+            raise SearchStopped(_told(store, session, observer, presenter)) from None
+        return _told(store, session, observer, presenter)
+
+
+def _plan(draft: PlanDraft, launcher: Launcher) -> StudyPlan:
+    """The plan for the workload; all mistakes are told together."""
+    try:
+        spec = launcher.describe(draft.workload, draft.options)
+    except UsageError as error:
+        if not draft.problems:
+            raise
+        problems = [*(error.problems or [str(error)]), *draft.problems]
+        raise UsageError.about("the plan", problems) from None
+    return draft.finish(spec)
+
+
+def _first_world(
+    claim: Claim, plan: StudyPlan, launcher: Launcher, spent_s: Callable[[], float]
+) -> Record:
+    """Begin a new study by the calibration of its baseline, which is its first record.
+
+    This world tells whether the budget is enough. Until that is known nothing is written, and an
+    earlier study stays.
+    """
+    with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
+        elsewhere = StudyFolder(Path(scratch))
+        outcome = Runner(plan, launcher, elsewhere).run(plan.baseline, CALIBRATION_BLOCK, None)
+        check_budget(plan, outcome, spent_s())
+        claim.begin()
+        _keep_evidence(elsewhere, claim.place.folder)
+    return Record(trial=BASELINE, block=CALIBRATION_BLOCK, phase="calibration", outcome=outcome)
+
+
+def _keep_evidence(scratch: StudyFolder, folder: StudyFolder) -> None:
+    """Move what a failed world left into the study's folder."""
+    for left in scratch.failures.glob("*"):
+        kept = folder.failures / left.name
+        shutil.copytree(left, kept, dirs_exist_ok=True)
+        folder.manifest.add(*kept.glob("*"))
+
+
+def _told(
+    store: StudyStore, session: Session, observer: Observer, presenter: Presenter
+) -> StudyAnswer:
+    """The answer so far, told; it is not lost if a page cannot be written."""
+    answer = answer_of(store, session.log)
+    presenter.write_answer(answer)
+    try:
+        presenter.write_report(answer)
+        notes = presenter.notes(answer)
+        store.publish(notes.study, notes.trials)
+    except KeyboardInterrupt:
+        raise SearchStopped(answer) from None
+    except Exception as error:
+        observer.on_event(
+            f"the report could not be written: {type(error).__name__}: {error}; "
+            f"python -m tuner.report {answer.plan.out} tries again"
+        )
+    return answer

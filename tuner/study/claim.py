@@ -1,0 +1,122 @@
+"""A study claimed by one search: existence, ownership and locks are one check, before all else."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.errors import UsageError
+from tuner.study.folder import StudyFolder
+from tuner.study.storage.address import StudyPlace
+from tuner.study.storage.lock import lock_file, study_lock
+from tuner.text import listed
+
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A study that nobody else measures as long as it is claimed."""
+
+    place: StudyPlace
+    resumes: bool
+    """Whether the study exists, and is to be gone on with."""
+
+    def begin(self) -> None:
+        """Remove what an earlier study of this name left, and mark the folder as this study's."""
+        address, folder = self.place
+        if address.exists():
+            address.delete()
+        kept = _own_files(self.place)
+        _adopt(self.place)
+        folder.manifest.remove_files(but=kept)
+        folder.manifest.begin(address.name, kept)
+
+    def mark_folder(self) -> None:
+        """Mark the folder as this study's, if it is not yet."""
+        _adopt(self.place)
+        if self.place.folder.manifest.study() is None:
+            self.place.folder.manifest.begin(self.place.address.name, _own_files(self.place))
+
+
+@contextmanager
+def claimed(place: StudyPlace, *, resume: bool, overwrite: bool) -> Iterator[Claim]:
+    """Claim a study for one search, whose caller then begins it or goes on with it.
+
+    Nothing of an earlier study is touched before the caller does so; if the caller never does,
+    nothing new is left behind.
+
+    Raises:
+        UsageError: another search has the study or its folder; the study exists, or does not, and
+            neither `resume` nor `overwrite` says what to do; or the folder is not for it.
+    """
+    place.folder.check_writable()
+    with place.folder.locked(), study_lock(place.address):
+        yield Claim(place, _resumes(place, resume=resume, overwrite=overwrite))
+
+
+def _resumes(place: StudyPlace, *, resume: bool, overwrite: bool) -> bool:
+    """Whether an existing study is to be resumed; UsageError if what exists is in the way."""
+    address, folder = place
+    name, names = address.name, address.names()
+    exists = name in names
+    where = folder.root if address.in_own_folder else address
+    if resume and not exists:
+        raise UsageError(f"there is no study {name} in {where} to resume")
+    if exists and not resume and not overwrite:
+        raise UsageError(
+            f"there is a study {name} in {where} already: --resume goes on with it, "
+            "--overwrite deletes it first, another --study and --out keep it"
+        )
+    owner = folder.manifest.study()
+    owners = [owner] if owner else names if address.in_own_folder else []
+    if others := [each for each in owners if each != name]:
+        raise UsageError(
+            f"the folder {folder.root} holds the study {others[0]}; give {name} another --out"
+        )
+    if not owners:
+        _check_empty(place)
+    if owner and not exists and not overwrite and _has_files(place):
+        raise UsageError(
+            f"the folder {folder.root} holds the files of a study {name} that is not in {where}: "
+            "--overwrite deletes them, another --out keeps them"
+        )
+    return exists and resume
+
+
+def _check_empty(place: StudyPlace) -> None:
+    """UsageError if the folder holds files, none of which a study is known to have written."""
+    folder = place.folder
+    locks = {folder.lock.name, *_names_in(folder, lock_file(place.address))}
+    if names := sorted({path.name for path in folder.root.iterdir()} - locks):
+        if len(names) > _MOST_NAMED:
+            names[_MOST_NAMED:] = [f"{len(names) - _MOST_NAMED} more"]
+        raise UsageError(
+            f"the folder {folder.root} holds files of other origin ({listed(names)}): "
+            "give --out a new or an empty folder"
+        )
+
+
+def _has_files(place: StudyPlace) -> bool:
+    """Whether the folder holds files of a study, besides those that a new one keeps."""
+    own = _own_files(place)
+    return any(path.exists() for path in place.folder.manifest.files() if path not in own)
+
+
+def _own_files(place: StudyPlace) -> list[Path]:
+    """The files of the folder that a new study keeps: its locks and its database."""
+    address, folder = place
+    files = [folder.lock, *(folder.root / n for n in _names_in(folder, lock_file(address)))]
+    return [*files, folder.database] if address.in_own_folder else files
+
+
+def _names_in(folder: StudyFolder, file: Path | None) -> list[str]:
+    """The name of a file, if it is directly in the folder."""
+    return [file.name] if file is not None and file.parent == folder.root.resolve() else []
+
+
+def _adopt(place: StudyPlace) -> None:
+    """Give the folder of a study that an older version made its manifest."""
+    address, folder = place
+    if folder.manifest.study() is None and address.in_own_folder and folder.database.exists():
+        folder.manifest.begin(address.name, folder.written_by_older_versions())

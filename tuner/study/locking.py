@@ -1,0 +1,126 @@
+"""A file that one process at a time can hold, and that says who holds it."""
+
+import fcntl
+import os
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Self
+
+from tuner.errors import UsageError
+
+# For what another process does in a moment: writing who it is, or removing a lock that is unused.
+_ATTEMPTS = 100
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The process that holds a lock."""
+
+    pid: int
+    host: str
+    since: str | None = None
+    """Local date and time, to the second."""
+
+    @classmethod
+    def here(cls) -> Self:
+        """This process, from now on."""
+        return cls(os.getpid(), socket.gethostname(), local_time(datetime.now()))
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """The inverse of `str`; None for anything else."""
+        found = re.fullmatch(r"process (\d+) on (\S+?)(?:, since (.+))?", text.strip())
+        return cls(int(found[1]), found[2], found[3]) if found else None
+
+    def __str__(self) -> str:
+        since = "" if self.since is None else f", since {self.since}"
+        return f"process {self.pid} on {self.host}{since}"
+
+
+def local_time(moment: datetime) -> str:
+    """A moment as the clock on the wall says it, to the second."""
+    return moment.astimezone().replace(tzinfo=None).isoformat(" ", "seconds")
+
+
+def busy(reason: str, holder: Holder | str | None) -> UsageError:
+    """The refusal of a second search, with who runs the first one, where that is known."""
+    return UsageError(reason if holder is None else f"{reason}: {holder}")
+
+
+@contextmanager
+def locked_file(path: Path, reason: str, *, keep: Callable[[], bool]) -> Iterator[None]:
+    """Hold the lock on a file, which is made with its folder.
+
+    Args:
+        path: The file.
+        reason: Why others are refused meanwhile, as a sentence.
+        keep: Whether the file is to stay; asked when the lock is given back.
+
+    Raises:
+        UsageError: another process holds the lock, or the file cannot be made.
+    """
+    file = _locked(path, reason)
+    try:
+        os.write(file, str(Holder.here()).encode())
+        yield
+    finally:
+        os.ftruncate(file, 0)
+        if not keep():
+            # Whoever has it open already sees that it is no longer at its path.
+            path.unlink(missing_ok=True)
+        os.close(file)
+
+
+def _locked(path: Path, reason: str) -> int:
+    """The open file, once this process holds the lock on it."""
+    for _ in range(_ATTEMPTS):
+        file = _opened(path)
+        if file is None:
+            continue
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _holder(file)
+            os.close(file)
+            raise busy(reason, holder) from None
+        if _is_at(path, file):
+            os.ftruncate(file, 0)
+            return file
+        # Removed since it was opened: nobody else would see this lock.
+        os.close(file)
+    raise UsageError(f"cannot lock {path}: it is removed again and again")
+
+
+def _holder(file: int) -> Holder | None:
+    """Who holds the lock, as that process wrote right after it had it."""
+    for _ in range(_ATTEMPTS):
+        if holder := Holder.parse(os.pread(file, 1000, 0).decode(errors="replace")):
+            return holder
+        time.sleep(0.001)
+    return None
+
+
+def _opened(path: Path) -> int | None:
+    """The open file; None if its folder was removed while it was being opened."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise UsageError(f"cannot lock {path}: {reason}") from None
+
+
+def _is_at(path: Path, file: int) -> bool:
+    """Whether the open file is the one that others find at the path."""
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except FileNotFoundError:
+        return False
