@@ -35,7 +35,7 @@ test: $(READY) chromium  ## Every test
 	$(PYTHON) -m pytest -m "world or browser"
 
 quick: lint  ## For everyday work: lint, types, imports, and every test that starts no world
-	$(PYTHON) -m pytest -q -n auto -m "not world and not browser"
+	$(PYTHON) -m pytest -q -n auto --hypothesis-profile=quick -m "not world and not browser"
 
 lint: $(READY)
 	$(VENV)/bin/ruff check .

@@ -3,17 +3,21 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.plan.quantities import parse_duration_s
 from tuner.text import (
+    decimal,
     did_you_mean,
     duration,
+    first_of,
     interval_text,
     listed,
     percent,
+    plain_number,
     plural,
+    share,
     three_digits,
 )
 
@@ -48,6 +52,26 @@ def test_a_percentage_is_never_a_power_of_ten(fraction: float, text: str) -> Non
     assert percent(fraction) == text
 
 
+def test_a_share_is_a_percentage_to_the_tenth() -> None:
+    assert [share(fraction) for fraction in (0, 0.0004, 0.0316, 1, 1.5, math.nan)] == [
+        "0 %", "0 %", "3.2 %", "100 %", "150 %", "",
+    ]  # fmt: skip
+
+
+def test_a_decimal_ends_with_the_thousandths() -> None:
+    assert [decimal(value) for value in (12.345, 0.0004, 0.0016, 9999.0, math.nan)] == [
+        "12.3", "0", "0.002", "9999", "",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1_250_000.0, "1250000"), (102.5, "102.5"), (2e-5, "0.00002"), (0.1 + 0.2, "0.3"), (16, "16")],
+)
+def test_a_plain_number_has_all_its_digits(value: float, text: str) -> None:
+    assert plain_number(value) == text
+
+
 def test_a_plural_has_its_s() -> None:
     assert [plural(number, "world") for number in (0, 1, 12000)] == [
         "0 worlds", "1 world", "12,000 worlds",
@@ -59,6 +83,15 @@ def test_a_list_is_a_part_of_a_sentence() -> None:
     assert listed(["a"]) == "a"
     assert listed(["a", "b"]) == "a and b"
     assert listed(["a", "b", "c"], last="or") == "a, b or c"
+
+
+def test_of_many_items_the_first_ones_stand_and_the_others_are_counted() -> None:
+    assert first_of([], 2) == ""
+    assert first_of(["a", "b"], 2) == "a, b"
+    assert first_of(["a", "b", "c", "d"], 2) == "a, b, 2 more"
+    assert first_of(["a", "b"], 1, rest="that are slower", separator="; ") == (
+        "a; 1 more that are slower"
+    )
 
 
 def test_an_unknown_word_gets_the_nearest_known_one_or_all() -> None:
@@ -91,7 +124,6 @@ def test_durations_as_people_read_them(seconds: float, text: str) -> None:
 
 
 @given(st.floats(min_value=0.1, max_value=1e6))
-@settings(deadline=None)
 def test_a_formatted_duration_reads_back_to_its_precision(seconds: float) -> None:
     precision_s = 0.051 if seconds < 10 else 0.51 if seconds < 3599 else 60
     assert parse_duration_s(duration(seconds)) == pytest.approx(seconds, abs=precision_s)

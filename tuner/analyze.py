@@ -28,13 +28,14 @@ def analyze(
         typer.Argument(
             metavar="TRACE",
             show_default=False,
-            help="A trace; of torch.profiler one for each rank of a run.",
+            help="A trace; for torch.profiler one per rank of a run.",
         ),
     ],
     timeline: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="The picture, .png or .svg. Default: TRACE.timeline.png, here."
+            metavar="FILE",
+            help="The picture, .png or .svg. Default: TRACE.timeline.png in the current folder.",
         ),
     ] = None,
     no_timeline: Annotated[bool, typer.Option("--no-timeline", help="Draw no picture.")] = False,
@@ -73,15 +74,15 @@ def _analyze(
         console = stdout_console(piped_width=200)
         print_analysis(analysis, console, row_limit or None, picture)
     if problem is not None:
-        # The tables stand all the same; a picture that nobody asked for is no reason to fail.
+        # The tables were printed; a picture that nobody asked for is no reason to fail.
         if timeline is not None:
             raise problem
         print(f"note: {problem}", file=sys.stderr)  # noqa: T201 - this is the terminal
 
 
 def _draw(trace: "Trace", traces: list[Path], timeline: Path | None) -> Path:
-    """Draw the timeline and return its path; UsageError if there is none, or no place for it."""
-    # Late: whoever wants no picture need not wait for matplotlib.
+    """Draw the timeline; returns its path. UsageError if there is none, or it cannot be written."""
+    # Late: without a picture nobody need wait for matplotlib.
     from tuner.present.figures import write_timeline_figure
 
     name = traces[0].name.removesuffix(".gz").removesuffix(".json")

@@ -103,7 +103,7 @@ def load_study(
     files. Raises UsageError if there is no such study.
     """
     found = find_study(str(study), storage=storage, out=None if out is None else Path(out))
-    return StudyResult.of(found)
+    return StudyResult(found)
 
 
 def shipped_workloads() -> list[CatalogueEntry]:
@@ -160,11 +160,12 @@ def _search(
 
 def _kept(store: StudyStore, session: Session, observer: Observer) -> StudyResult:
     """The answer so far, with its files written; an answer is not lost for want of its pictures."""
-    result = StudyResult.of(answer_of(store, session.log))
-    write_answer(result)
+    answer = answer_of(store, session.log)
+    result = StudyResult(answer)
+    write_answer(answer)
     try:
-        write_study_report(result)
-        store.publish(study_note(result), trial_notes(result), StudyFolder(result.plan.out))
+        write_study_report(answer)
+        store.publish(study_note(answer), trial_notes(answer), StudyFolder(answer.plan.out))
     except KeyboardInterrupt:
         raise SearchInterrupted(result) from None
     except Exception as error:

@@ -56,7 +56,7 @@ def dashboard(
     warnings.filterwarnings("ignore", module="optuna")
     try:
         # Late: --help and a mistyped flag must not wait for Optuna.
-        from tuner.present.serving import LoopbackServer
+        from tuner.present.loopback_server import LoopbackServer
         from tuner.study.finding import STUDIES
 
         if study is None:

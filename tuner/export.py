@@ -1,4 +1,4 @@
-"""`python -m tuner.export`: the recommended settings, in a form that a program loads."""
+"""`python -m tuner.export`: the recommended configuration, in a format that a program loads."""
 
 import sys
 from pathlib import Path
@@ -12,8 +12,8 @@ from tuner.errors import UsageError
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 EPILOG = (
-    "tuner.load_rpc_options(FILE, role=ROLE) loads json and toml; python is a module that stands "
-    "alone. Exit codes: 0 exported, 1 internal error, 2 bad usage, or nothing to export."
+    "tuner.load_rpc_options(FILE, role=ROLE) loads json and toml; python is a module that needs no "
+    "rpc-tuner. Exit codes: 0 exported, 1 internal error, 2 bad usage, or nothing to export."
 )
 
 
@@ -33,7 +33,8 @@ def export(
         typer.Option(
             min=0,
             metavar="N",
-            help="Settings other than the recommended ones: N is the column trial of trials.csv.",
+            help="Another configuration than the recommended one: N is in the column trial of "
+            "trials.csv.",
         ),
     ] = None,
     output: Annotated[
@@ -46,7 +47,7 @@ def export(
     """Write what a study recommends for init_rpc, as JSON, TOML or Python."""
     # Late: --help and a mistyped flag must not wait for Optuna and pandas.
     from tuner.files import written_atomically
-    from tuner.present.exporting import exported
+    from tuner.present.export_formats import exported
     from tuner.study.finding import find_study
 
     content = exported(find_study(study, storage=storage, out=out), form, trial)

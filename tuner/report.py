@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 EPILOG = (
-    "One study: its report, written anew, also while a search is running. Several: the same "
-    "settings across machines, workloads or dates; studies that were measured differently are "
-    "refused. Exit codes: 0 written, 1 internal error, 2 bad usage or bad input."
+    "One study: its report is written again; its search may still be running. Several: the same "
+    "configurations across machines, workloads or dates; studies that were measured differently "
+    "are refused. Exit codes: 0 written, 1 internal error, 2 bad usage or bad input."
 )
 
 
@@ -33,8 +33,8 @@ def report(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="The page. Default: report.html in the study's folder; of several studies "
-            "comparison.html, here. PNG and SVG figures go to a folder beside it.",
+            help="The page. Default: report.html in the study's folder; for several studies "
+            "comparison.html in the current folder. PNG and SVG figures go to a folder beside it.",
         ),
     ] = None,
     storage: StorageOption = None,
@@ -49,7 +49,7 @@ def report(
     from tuner.study.finding import find_study
 
     if len(set(studies)) < len(studies):
-        raise UsageError("a study is named twice; beside itself there is nothing to see")
+        raise UsageError("a study is named twice; name each study once")
     answers = [find_study(study, storage=storage, out=out) for study in studies]
     try:
         page = _compare(answers, output) if len(answers) > 1 else _tell(answers[0], output)

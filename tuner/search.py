@@ -140,14 +140,14 @@ def _search(
                 **changes,
             )
     except SearchInterrupted as interruption:
-        print_interruption(interruption.result, Console(stderr=True))
+        print_interruption(interruption.result.answer, Console(stderr=True))
         raise
     except KeyboardInterrupt:
         raise InterruptedSearchError("interrupted before anything was measured") from None
     if as_json:
         print_json(result.to_json())
     else:
-        print_summary(result, stdout_console(piped_width=140))
+        print_summary(result.answer, stdout_console(piped_width=140))
     if result.best is None and result.verdict is None:
         raise NothingRanError("no settings of the search space could run the workload")
 

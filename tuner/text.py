@@ -33,6 +33,21 @@ def percent(fraction: float) -> str:
     return f"{text if len(text) <= 5 and 'e' not in text else three_digits(fraction * 100)} %"
 
 
+def share(fraction: float) -> str:
+    """`12.3 %` for 0.12345: a measured share, to the tenth; nothing where it is unknown."""
+    return "" if math.isnan(fraction) else percent(round(fraction, 3))
+
+
+def decimal(value: float) -> str:
+    """Three digits, none of them beyond the thousandths; nothing where the number is unknown."""
+    return three_digits(round(value, 3))
+
+
+def plain_number(value: float) -> str:
+    """All digits of a tick or of a parameter, never as a power of ten: `1250000`, `0.00002`."""
+    return f"{value:.12f}".rstrip("0").rstrip(".")
+
+
 def plural(number: int, noun: str) -> str:
     """`1 thread`, `2 threads`, `12,000 threads`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
@@ -56,6 +71,13 @@ def listed(items: Iterable[str], last: str = "and") -> str:
     """`a`, `a and b`, `a, b and c`; nothing where there are none."""
     *most, final = [*items] or [""]
     return f"{', '.join(most)} {last} {final}" if most else final
+
+
+def first_of(items: Sequence[str], most: int, rest: str = "", separator: str = ", ") -> str:
+    """`a, b, 3 more`: of many items the first `most`; `rest` says what the others are."""
+    more = len(items) - most
+    tail = [f"{more} more {rest}".rstrip()] if more > 0 else []
+    return separator.join([*items[:most], *tail])
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:

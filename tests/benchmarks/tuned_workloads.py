@@ -9,8 +9,8 @@ import pandas as pd
 from tests.benchmarks.report import Bar, Comparison
 from tuner.api import tune
 from tuner.decide.statistics import interval
+from tuner.present.study_result import StudyResult
 from tuner.searching.sweeping import sweep
-from tuner.study.answer import StudyAnswer
 
 WORKLOADS: dict[str, dict[str, object]] = {
     "cartpole": {"observers": 4, "batch": True},
@@ -35,7 +35,7 @@ def run() -> list[Comparison]:
     return comparisons
 
 
-def _worlds(name: str, result: StudyAnswer) -> pd.DataFrame:
+def _worlds(name: str, result: StudyResult) -> pd.DataFrame:
     assert result.best is not None
     return sweep(
         name,
@@ -46,7 +46,7 @@ def _worlds(name: str, result: StudyAnswer) -> pd.DataFrame:
     )
 
 
-def _compare(name: str, result: StudyAnswer, worlds: pd.DataFrame) -> list[Comparison]:
+def _compare(name: str, result: StudyResult, worlds: pd.DataFrame) -> list[Comparison]:
     rounds = worlds.pivot(index="round", columns="config", values=["step_ms", "cpu_cores"])
     found = []
     for column, unit, bars in (

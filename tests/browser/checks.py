@@ -1,6 +1,6 @@
-"""Checks of any page: what a person, a keyboard or a phone would find wrong with it.
+"""Checks of any page: contrast, width, keyboard, figures.
 
-All of them look at a page as it is; `page.emulate_media(color_scheme="dark")` shows its dark side.
+They check the page in its present colours; `page.emulate_media(color_scheme="dark")` changes these.
 """
 
 from pathlib import Path
@@ -15,13 +15,13 @@ _SCRIPT = Path(__file__).with_name("checks.js").read_text()
 def low_contrast_texts(page: Page) -> list[str]:
     """The visible texts, of HTML and of inline SVG, whose contrast (of WCAG) is below 4.5.
 
-    What lies behind a text is what is painted at the middle of each of its lines.
+    The background of a text is what is painted at the middle of each of its lines.
     """
     return list(_ask(page, "lowContrastTexts"))
 
 
 def assert_no_horizontal_scroll(page: Page, width: int = PHONE_WIDTH) -> None:
-    """Fails where the page is wider than a screen of this width; what scrolls in itself is not."""
+    """Fails if the page is wider than a screen of this width; a box that scrolls may be wider."""
     before = page.viewport_size
     page.set_viewport_size({"width": width, "height": 844})
     too_wide = _ask(page, "tooWide")
@@ -31,12 +31,12 @@ def assert_no_horizontal_scroll(page: Page, width: int = PHONE_WIDTH) -> None:
 
 
 def unreachable_links(page: Page) -> list[str]:
-    """The visible links, buttons and summaries that the Tab key does not come to."""
+    """The visible links, buttons and summaries that the Tab key does not reach."""
     presses = 2 * int(_ask(page, "beginAtTheTop")) + 20
     rests = 0
     for _ in range(presses):
         page.keyboard.press("Tab")
-        # Past the last one the focus is on nothing in the page, and then on the first one again.
+        # After the last one the focus leaves the page, and then returns to the first one.
         rests = 0 if _ask(page, "noteFocus") else rests + 1
         if rests > 2:
             break
@@ -46,7 +46,7 @@ def unreachable_links(page: Page) -> list[str]:
 def empty_figures(page: Page) -> list[str]:
     """The figures and pictures that cannot be seen, have no size, or show nothing.
 
-    What is folded away in a `details` is not judged.
+    The content of a closed `details` is not checked.
     """
     return list(_ask(page, "emptyFigures"))
 

@@ -6,7 +6,7 @@ import shutil
 from playwright.sync_api import Browser, Playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-# No sandbox, for tests run as root in containers; and nothing that calls home.
+# No sandbox, because tests run as root in containers; no requests of the browser's own.
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -19,7 +19,7 @@ FLAGS = (
 
 
 def chromium() -> str:
-    """The browser's path. An error without one: what nobody looked at may be broken."""
+    """The browser's path; a RuntimeError without one, for pages have to be looked at."""
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         raise RuntimeError("needs Chromium: apt-get install chromium, or set CHROMIUM")
@@ -27,5 +27,5 @@ def chromium() -> str:
 
 
 def launched(playwright: Playwright) -> Browser:
-    """A new one, to be closed by the caller."""
+    """A new browser, which the caller closes."""
     return playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))

@@ -1,4 +1,4 @@
-"""Pages of a headless Chromium, which are watched."""
+"""Pages of one headless Chromium, whose errors and requests are recorded."""
 
 from collections.abc import Iterator
 
@@ -29,6 +29,6 @@ def page_watch(browser: Browser) -> Iterator[PageWatch]:
 
 @pytest.fixture
 def page(page_watch: PageWatch) -> Iterator[Page]:
-    """A new page on which nothing may go wrong, up to the end of the test."""
+    """A new page; the test fails if anything goes wrong on it."""
     yield page_watch.page
     page_watch.assert_no_trouble()

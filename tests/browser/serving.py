@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 @contextmanager
 def dashboard(*arguments: str) -> Iterator[str]:
-    """The address that the command says; it has to stop cleanly, by Ctrl-C and without a word."""
+    """The address that the command prints; Ctrl-C must end it without an error or a message."""
     running = subprocess.Popen(
         [sys.executable, "-m", "tuner.dashboard", "--port", "0", *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,

@@ -14,7 +14,8 @@ from tests.browser.checks import (
 )
 from tests.fakes import FakeLauncher, threads_of
 from tests.plan.specs import threads
-from tests.present.results import big_study, nothing_ran, study_plan, study_result, two_knobs
+from tests.present.grids import big_study, two_knobs
+from tests.present.results import nothing_ran, study_plan, study_result
 from tuner.api import SearchInterrupted, tune
 from tuner.plan.config import Config
 from tuner.present.figures import comparison_figures
@@ -31,7 +32,7 @@ def speed(config: Config) -> float:
 
 
 def searched(folder: Path, interrupt_after: int | None = None) -> Path:
-    """A study with traces and a settings that deadlocks; its report."""
+    """The report of a study with traces, in which one configuration deadlocks."""
     launcher = FakeLauncher(
         step_ms=speed,
         sigma=0.02,
@@ -69,14 +70,14 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "a search": searched(folder / "search"),
         "an interrupted search": interrupted(folder / "interrupted"),
         "two knobs": write_study_report(two_knobs(folder / "two")),
-        "60 settings, 40 blocks": write_study_report(big_study(folder / "big")),
+        "60 configurations, 40 blocks": write_study_report(big_study(folder / "big")),
         "the baseline kept": write_study_report(kept),
         "nothing that ran": write_study_report(nothing),
         "a comparison": compared(folder),
     }
 
 
-KINDS = ("a search", "an interrupted search", "two knobs", "60 settings, 40 blocks",
+KINDS = ("a search", "an interrupted search", "two knobs", "60 configurations, 40 blocks",
          "the baseline kept", "nothing that ran", "a comparison")  # fmt: skip
 
 
@@ -101,7 +102,7 @@ def test_a_search_has_every_figure_that_it_has_data_for(page: Page, pages: dict[
     ]  # fmt: skip
     page.goto(pages["two knobs"].as_uri())
     expect(page.locator("#figure-heat_map svg")).to_be_visible()
-    page.goto(pages["60 settings, 40 blocks"].as_uri())
+    page.goto(pages["60 configurations, 40 blocks"].as_uri())
     expect(page.locator("#figure-importance svg")).to_be_visible()
 
 
@@ -131,7 +132,7 @@ def test_links_lead_to_the_sections(page: Page, pages: dict[str, Path]) -> None:
     expect(page.get_by_text("num_worker_threads=2: deadlocked")).to_be_visible()
 
 
-def test_an_interrupted_search_says_so_first(page: Page, pages: dict[str, Path]) -> None:
+def test_an_interrupted_search_begins_with_that_fact(page: Page, pages: dict[str, Path]) -> None:
     page.goto(pages["an interrupted search"].as_uri())
     expect(page.locator(".verdict")).to_contain_text("there is no verdict yet")
     assert page.locator("#lines-to-paste").count() == 0

@@ -1,4 +1,4 @@
-"""What goes wrong on a page while nobody looks: its console, its requests, where they go."""
+"""Records what goes wrong on a page: console errors, failed requests, requests to other hosts."""
 
 import ipaddress
 from urllib.parse import urlsplit
@@ -7,7 +7,7 @@ from playwright.sync_api import ConsoleMessage, Page, Request, Response, WebSock
 
 
 class PageWatch:
-    """A page with a list of its troubles: errors, failed requests, requests that leave home."""
+    """A page with a list of its troubles: errors, failed requests, requests to other hosts."""
 
     def __init__(self, page: Page) -> None:
         self.page = page

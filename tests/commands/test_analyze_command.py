@@ -81,7 +81,7 @@ def test_the_picture_goes_where_it_is_asked_to(ours: Path, folder: Path) -> None
     assert not (folder / "ours.timeline.png").exists()
 
 
-def test_no_picture_is_drawn_where_none_is_wanted(
+def test_no_timeline_means_no_picture(
     ours: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert analyze.main([str(ours), "--no-timeline"]) == 0
@@ -103,7 +103,7 @@ def test_ranks_of_one_run_are_one_trace(folder: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("path", [LEGACY, NATIVE, KINETO[0]])
-def test_every_kind_of_trace_is_told_and_drawn(
+def test_every_kind_of_trace_is_printed_and_drawn(
     path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert analyze.main([str(path)]) == 0
@@ -193,7 +193,7 @@ def test_negative_rows_are_bad_usage(ours: Path, capsys: pytest.CaptureFixture[s
     assert "--row-limit" in capsys.readouterr().err
 
 
-def test_a_picture_that_cannot_be_written_is_said_after_the_tables(
+def test_a_picture_that_cannot_be_written_is_an_error_after_the_tables(
     ours: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert analyze.main([str(ours), "--timeline", str(ours / "picture.png")]) == 2
@@ -204,7 +204,7 @@ def test_a_picture_that_cannot_be_written_is_said_after_the_tables(
     assert list(folder.iterdir()) == [ours]
 
 
-def test_a_picture_that_nobody_asked_for_is_no_reason_to_fail(
+def test_a_default_picture_that_cannot_be_written_does_not_fail_the_command(
     ours: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "ours.timeline.png").mkdir()
@@ -214,7 +214,7 @@ def test_a_picture_that_nobody_asked_for_is_no_reason_to_fail(
     assert captured.out.startswith("Recorded by rpc-tuner")
 
 
-def test_a_trace_without_anything_to_draw_is_told_all_the_same(
+def test_the_tables_of_a_trace_without_anything_to_draw_are_printed(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "idle.json").write_bytes(fake_trace(order(UDF), step_s=0.002, steps=0))
@@ -223,7 +223,7 @@ def test_a_trace_without_anything_to_draw_is_told_all_the_same(
     assert captured.err == (
         "note: there is no timeline to draw: no served calls and no operators\n"
     )
-    assert "Latency of calls: none, for the trace holds no calls." in captured.out
+    assert "Latency of calls: none, because the trace holds no calls." in captured.out
     assert analyze.main(["idle.json", "--timeline", "idle.png"]) == 2
 
 

@@ -20,7 +20,7 @@ import tuner
 import tuner.__main__
 from tests.fakes import FakeLauncher, threads_of
 from tuner import dashboard
-from tuner.present.serving import HOST, USUAL_PORT
+from tuner.present.loopback_server import HOST, USUAL_PORT
 
 ROOT = Path(__file__).parents[2]
 
@@ -138,8 +138,8 @@ def test_a_port_that_is_taken_gives_way_to_a_free_one_unless_named(
         assert capsys.readouterr().err == (
             f"rpc-tuner: cannot listen on port {port}: Address already in use\n"
         )
-        monkeypatch.setattr("tuner.present.serving.USUAL_PORT", port)
-        from tuner.present.serving import LoopbackServer
+        monkeypatch.setattr("tuner.present.loopback_server.USUAL_PORT", port)
+        from tuner.present.loopback_server import LoopbackServer
 
         with LoopbackServer(lambda request, start_response: [], None) as server:
             assert server.url not in (f"http://{HOST}:{port}", f"http://{HOST}:0")

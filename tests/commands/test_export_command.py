@@ -11,7 +11,7 @@ import pytest
 from tests.plan.specs import threads
 from tests.present.results import nothing_ran, study_plan, study_result
 from tuner import export
-from tuner.recommended.files import read_recommendation
+from tuner.recommended.json_and_toml import read_recommendation
 from tuner.study.answer import StudyAnswer
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[object,
     return found
 
 
-def test_json_is_what_it_writes_unless_told(
+def test_json_is_the_default_format(
     asked: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert export.main(["udf"]) == 0

@@ -64,6 +64,14 @@ def test_race_drops_what_is_shown_slower_and_keeps_what_ties() -> None:
     assert set(decision.dropped) == {2}
 
 
+def test_what_is_cheaper_is_dropped_only_if_it_is_slower_by_epsilon() -> None:
+    matrix = observed([1.0, 1.02, 1.02, 1.1], blocks=80, sigma=0.01, seed=3)
+    at = next(look for look in looks(200) if look >= 60)
+    cost = np.log([1.0, 0.5, 2.0, 0.5])
+    decision = race(matrix[:at], [0, 1, 2, 3], cost, initial=4, cap=200, rules=RULES)
+    assert set(decision.dropped) == {2, 3}
+
+
 def test_race_only_tests_at_its_looks() -> None:
     matrix = observed([1.0, 1.4], blocks=9, sigma=0.01)
     assert race(matrix, [0, 1], NO_COST, initial=2, cap=200, rules=RULES).dropped == {}

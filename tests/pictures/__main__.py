@@ -1,6 +1,6 @@
-"""`make pictures`: the README's search run anew, its output and its pictures put in their places.
+"""`make pictures`: runs the README's search, and replaces its output and its pictures.
 
-Needs a quiet machine for two minutes, and Chromium for the pictures of pages.
+This needs a quiet machine for two minutes, and Chromium for the pictures of pages.
 """
 
 import contextlib
@@ -23,13 +23,14 @@ from tests.browser.serving import dashboard
 from tuner.plan.config import Config
 from tuner.present.figures import write_timelines_figure
 from tuner.study.folder import StudyFolder
+from tuner.text import plural
 from tuner.trace.files.reader import read_trace
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
 README = ROOT / "README.md"
 STUDY = "udf-400"
-# What a person types, and below it what that prints.
+# A command and its output.
 SHOWN = re.compile(r"```\n\$ (python -m tuner\.search .*?)\n\n(.*?)\n```\n", re.DOTALL)
 WIDTH = 100
 
@@ -84,7 +85,7 @@ def _folded(line: str) -> list[str]:
 
 def _draw_timelines(folder: StudyFolder) -> None:
     traces = [
-        (f"{threads} thread{'s' if threads > 1 else ''}", read_trace(folder.trace(config)))
+        (plural(threads, "thread"), read_trace(folder.trace(config)))
         for threads in (1, 8)
         for config in [Config.from_json({"*": {"num_worker_threads": threads}})]
     ]
@@ -99,8 +100,8 @@ def _photograph_report(browser: Browser, folder: StudyFolder) -> None:
 
 
 def _photograph_dashboard(browser: Browser, folder: StudyFolder) -> None:
-    """The recommended settings' trial."""
-    best = _best_trial(folder)
+    """The trial of the recommended configuration."""
+    best = tuner.load_study(folder.root).answer.best_trial
     with dashboard(str(folder.root)) as address:
         page = _new_page(browser, height=1000)
         page.goto(f"{address}/trials?numbers={best}")
@@ -114,14 +115,6 @@ def _new_page(browser: Browser, height: int) -> Page:
         viewport={"width": 1200, "height": height}, color_scheme="light", locale="en-GB"
     )
     return context.new_page()
-
-
-def _best_trial(folder: StudyFolder) -> int:
-    """The number of the settings that the study recommends."""
-    result = tuner.load_study(folder.root)
-    row = result.row_of(result.best)
-    assert row is not None
-    return row.trial
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@ import json
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 
 from tests.plan.specs import for_all, threads, workload_spec
 from tests.plan.strategies import config_values
@@ -29,7 +28,6 @@ def test_an_unknown_knob_comes_with_the_nearest_one() -> None:
 
 
 @given(config_values())
-@hypothesis_settings(deadline=None)
 def test_configs_read_back_from_json(config: Config) -> None:
     document = json.loads(json.dumps(config.to_json()))
     again = Config.from_json(document)
@@ -38,7 +36,6 @@ def test_configs_read_back_from_json(config: Config) -> None:
 
 
 @given(config_values())
-@hypothesis_settings(deadline=None)
 def test_the_order_of_the_values_does_not_matter(config: Config) -> None:
     assert Config.of(reversed(config.items)) == config
 
@@ -122,7 +119,6 @@ def test_a_short_slug_is_the_config() -> None:
 
 
 @given(config_values())
-@hypothesis_settings(deadline=None)
 def test_a_slug_is_a_file_name(config: Config) -> None:
     assert 0 < len(config.slug) <= 100
     assert not set(config.slug) & set("/\\: *")

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plan.strategies import VALUES
@@ -31,7 +31,6 @@ def test_every_knob_has_its_own_name_and_says_what_it_is() -> None:
 
 @pytest.mark.parametrize("name", sorted(KNOBS))
 @given(data=st.data())
-@settings(deadline=None)
 def test_formatted_values_read_back(name: str, data: st.DataObject) -> None:
     value = data.draw(VALUES[name])
     assert KNOBS[name].read(KNOBS[name].format(value)) == value
@@ -39,7 +38,6 @@ def test_formatted_values_read_back(name: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("name", sorted(KNOBS))
 @given(data=st.data())
-@settings(deadline=None)
 def test_json_values_read_back(name: str, data: st.DataObject) -> None:
     value = data.draw(VALUES[name])
     document = json.loads(json.dumps(KNOBS[name].to_json(value)))
@@ -48,7 +46,6 @@ def test_json_values_read_back(name: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("name", sorted(KNOBS))
 @given(text=st.text())
-@settings(deadline=None)
 def test_text_is_a_value_or_a_value_error(name: str, text: str) -> None:
     try:
         value = KNOBS[name].read(text)

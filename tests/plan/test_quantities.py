@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.plan.quantities import parse_duration_s, parse_fraction
@@ -49,7 +49,6 @@ def test_a_duration_ends(raw: object) -> None:
 
 
 @given(st.text())
-@settings(deadline=None)
 def test_text_is_a_positive_duration_or_a_value_error(text: str) -> None:
     try:
         seconds = parse_duration_s(text)

@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plan.specs import for_all, threads, workload_spec
@@ -136,7 +136,6 @@ value_texts = st.text() | st.text(alphabet="0123456789.:,+-/aces hmuv")
 
 
 @given(st.lists(st.tuples(st.text() | knob_names, value_texts), max_size=4))
-@settings(deadline=None)
 def test_parse_never_raises_on_text(entries: list[tuple[str, object]]) -> None:
     space, problems = Space.parse(entries)
     assert all(found for _, found in space.axes)
@@ -146,7 +145,6 @@ def test_parse_never_raises_on_text(entries: list[tuple[str, object]]) -> None:
 
 
 @given(st.text(alphabet="0123456789.:", max_size=12))
-@settings(deadline=None)
 def test_parse_accepts_numbers_of_at_least_1_only(text: str) -> None:
     space, problems = Space.parse([("num_worker_threads", text)])
     for _, found in space.axes:
@@ -170,7 +168,6 @@ def test_the_grid_is_every_combination_with_the_last_axis_fastest() -> None:
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4))
-@settings(deadline=None)
 def test_the_size_is_that_of_the_grid(counts: list[int]) -> None:
     space = parsed(*((f"r{n}.num_worker_threads", f"1..{top}:1") for n, top in enumerate(counts)))
     assert space.size == len(space.grid()) == math.prod(counts)

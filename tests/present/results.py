@@ -1,21 +1,19 @@
 """Study results written by hand: what the presentation is given."""
 
-import itertools
 import math
-import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.plan.specs import for_all, threads, workload_spec
+from tests.plan.specs import threads, workload_spec
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan, draft_plan
 from tuner.plan.workload_spec import WorkloadSpec
-from tuner.study.answer import Observation, StudyAnswer, TrialDetail, TrialRow
-from tuner.study.records import Phase
+from tuner.study.answer import StudyAnswer
+from tuner.study.trial_row import TrialDetail, TrialRow
 from tuner.world.environment import Environment
 from tuner.world.measurement import CallPart, Quantiles
 
@@ -35,6 +33,17 @@ def study_plan(out: Path, spec: WorkloadSpec | None = None, **keys: Any) -> Stud
     return draft_plan({"workload": "udf", "out": str(out), **keys}).finish(spec or workload_spec())
 
 
+METRICS: dict[str, float] = {
+    "cpu_cores": 1.75,
+    "cpu_ms_per_step": 3.5,
+    "peak_rss_mb": 201.4,
+    "rpc_cpu_total_ms": 8.123,
+    "parallelism_mean": 3.52,
+    "parallelism_max": 4.0,
+    "tracing_overhead": 1.24,
+}
+
+
 def measured(
     trial: int,
     config: Config,
@@ -43,43 +52,35 @@ def measured(
     *,
     outcome: str = "completed",
     tied: bool = False,
+    metrics: Mapping[str, float] | None = None,
 ) -> TrialRow:
-    """Settings that ran, five worlds of them."""
+    """A trial that ran, with five worlds; `metrics` replace some of METRICS."""
     return TrialRow(
         trial=trial,
-        label=str(config),
-        config=config.to_json(),
+        config=config,
         outcome=outcome,
         failure=None,
         samples=5,
         value=value,
         ci_low=ci[0],
         ci_high=ci[1],
-        cpu_cores=1.75,
-        peak_rss_mb=201.4,
-        rpc_cpu_total_ms=8.123,
-        parallelism_mean=3.52,
-        parallelism_max=4.0,
-        tracing_overhead=1.24,
+        metrics={**METRICS, **(metrics or {})},
         diagnosis=f"What limits {config}.",
         tied_with_best=tied,
     )
 
 
 def failed(trial: int, config: Config, message: str = "server failed first") -> TrialRow:
-    """Settings whose worlds crashed, before any was measured."""
+    """A trial whose worlds crashed before any was measured."""
     return TrialRow(
         trial=trial,
-        label=str(config),
-        config=config.to_json(),
+        config=config,
         outcome="crashed",
         failure=message,
         samples=0,
         value=math.nan,
         ci_low=math.nan,
         ci_high=math.nan,
-        cpu_cores=math.nan,
-        peak_rss_mb=math.nan,
     )
 
 
@@ -91,10 +92,16 @@ def failed_later(
     *,
     outcome: str = "deadlocked",
 ) -> TrialRow:
-    """Settings that failed after three worlds were measured: what these told is kept."""
+    """A trial that failed after three worlds were measured, whose numbers are kept."""
     return replace(
         measured(trial, config, value, ci, outcome=outcome), failure="no progress", samples=3
     )
+
+
+def without_metrics(row: TrialRow, *names: str) -> TrialRow:
+    """The row of a trial of which these metrics are not known."""
+    known = {name: value for name, value in row.metrics.items() if name not in names}
+    return replace(row, metrics=known)
 
 
 ROWS = (
@@ -107,13 +114,15 @@ ROWS = (
 
 
 def study_result(plan: StudyPlan, **changes: Any) -> StudyAnswer:
-    """4 threads are better than the baseline's 16, unless `changes` say otherwise."""
+    """4 threads are better than the baseline's 16, unless `changes` say otherwise.
+
+    `best` and `challenger` are configurations; their trials are found in the rows.
+    """
     fields: dict[str, Any] = {
         "study": plan.name,
         "plan": plan,
         "environment": ENVIRONMENT,
         "objective": plan.measuring.objective,
-        "baseline": plan.baseline,
         "best": threads(4),
         "verdict": "better",
         "speedup": FASTER,
@@ -125,12 +134,26 @@ def study_result(plan: StudyPlan, **changes: Any) -> StudyAnswer:
         "elapsed_s": 42.3,
         "measured_at": datetime(2026, 11, 21, 9, 30, tzinfo=UTC),
         "rows": ROWS,
+        **changes,
     }
-    return StudyAnswer(**{**fields, **changes})
+    trials = {row.config: row.trial for row in fields["rows"]}
+    for name in ("best", "challenger"):
+        config = fields.pop(name)
+        fields[f"{name}_trial"] = None if config is None else trials.get(config)
+    return StudyAnswer(**fields)
+
+
+def by_threads(plan: StudyPlan, metrics: Mapping[int, Mapping[str, float]]) -> StudyAnswer:
+    """A study of so many threads, each with these metrics; 16 threads are the baseline."""
+    rows = tuple(
+        measured(0 if number == 16 else number, threads(number), 2.0, metrics=found)
+        for number, found in metrics.items()
+    )
+    return study_result(plan, rows=rows)
 
 
 def nothing_ran(plan: StudyPlan) -> StudyAnswer:
-    """Every settings failed."""
+    """Every configuration failed."""
     return study_result(
         plan,
         best=None,
@@ -163,90 +186,3 @@ def detail(step_ms: float) -> TrialDetail:
     }  # fmt: skip
     parts = {part: share * call_ms for part, share in shares.items()}
     return TrialDetail(step_ms=quantiles(step_ms), call_ms=quantiles(call_ms), call_parts_ms=parts)
-
-
-def gridded(
-    plan: StudyPlan, grid: Mapping[str, Sequence[object]], step_ms: Callable[..., float],
-    *, blocks: int, broken: Collection[int] = (),
-) -> StudyAnswer:  # fmt: skip
-    """A study of a grid, whose `step_ms` is a function of the knobs: rows, worlds, details.
-
-    The first quarter of the blocks measures all settings, the second the faster half; then the
-    best meets the baseline, which is the first of the grid that has PyTorch's 16 threads. Some of
-    the worlds are far out. Trials in `broken` crashed.
-    """
-    points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-    start = next(place for place, one in enumerate(points) if one["num_worker_threads"] == 16)
-    points.insert(0, points.pop(start))
-    chance = random.Random(7)
-    steps = [step_ms(**point) * chance.uniform(0.98, 1.02) for point in points]
-    ranked = sorted(set(range(len(points))) - set(broken), key=lambda trial: steps[trial])
-    observations = []
-    for block in range(blocks):
-        if block < blocks // 4:
-            alive = ranked
-        elif block < blocks // 2:
-            alive = [*ranked[: len(ranked) // 2], 0]
-        else:
-            alive = [ranked[0], 0]
-        phase: Phase = "race" if block < blocks // 2 else "confirmation"
-        for trial in sorted(set(alive)):
-            spike = 20.0 if (block, trial) in ((1, 0), (3, ranked[-1])) else 1.0
-            value = steps[trial] * (1 + 0.002 * block) * chance.gauss(1, 0.02) * spike
-            observations.append(Observation(trial, block, phase, value))
-    config = [for_all(**point) for point in points]
-    rows = []
-    for trial in ranked:
-        threads_here = float(str(points[trial]["num_worker_threads"]))
-        rows.append(
-            replace(
-                measured(trial, config[trial], steps[trial],
-                         (steps[trial] * 0.97, steps[trial] * 1.03)),
-                cpu_cores=0.5 + 0.4 * math.sqrt(threads_here) * chance.uniform(0.9, 1.1),
-                parallelism_mean=min(threads_here, 4.0) * 0.8,
-                parallelism_max=threads_here,
-                samples=sum(seen.trial == trial for seen in observations),
-            )
-        )  # fmt: skip
-    rows += [failed(trial, config[trial]) for trial in sorted(broken)]
-    return study_result(
-        plan,
-        baseline=config[0],
-        best=config[ranked[0]],
-        challenger=config[ranked[0]],
-        blocks=blocks,
-        worlds=len(observations),
-        rows=tuple(rows),
-        observations=tuple(observations),
-        details={trial: detail(steps[trial]) for trial in ranked},
-    )
-
-
-def big_study(plan_folder: Path) -> StudyAnswer:
-    """60 settings over three knobs, 40 blocks; two of the settings crashed."""
-    grid: dict[str, list[object]] = {
-        "num_worker_threads": [1, 2, 4, 8, 16],
-        "transports": ["shm", "uv", "shm+uv", None],
-        "intra_op_threads": [1, 2, 4],
-    }
-
-    def step_ms(num_worker_threads: int, transports: str | None, intra_op_threads: int) -> float:
-        contention = 1 + 0.02 * num_worker_threads * intra_op_threads
-        wire = 1.3 if transports == "uv" else 1.0
-        return 8 / min(num_worker_threads, 4) * contention * wire
-
-    return gridded(study_plan(plan_folder), grid, step_ms, blocks=40, broken=(7, 21))
-
-
-def two_knobs(plan_folder: Path, **changes: Any) -> StudyAnswer:
-    """12 settings over two knobs, 12 blocks; trial 5 crashed."""
-    grid: dict[str, list[object]] = {
-        "num_worker_threads": [1, 4, 16],
-        "transports": ["shm", "uv", "shm+uv", None],
-    }
-
-    def step_ms(num_worker_threads: int, transports: str | None) -> float:
-        return (6 / min(num_worker_threads, 4) + 0.5) * (1.2 if transports == "uv" else 1.0)
-
-    answer = gridded(study_plan(plan_folder), grid, step_ms, blocks=12, broken=(5,))
-    return replace(answer, **changes)

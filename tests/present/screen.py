@@ -15,7 +15,7 @@ class Screen:
             force_terminal=terminal,
             width=width,
             color_system=None,
-            # Else a TERM=dumb of whoever runs the tests would change what is printed.
+            # TERM=dumb in the environment of the tests would change what is printed.
             _environ={"TERM": "xterm"},
         )
 

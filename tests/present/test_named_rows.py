@@ -3,7 +3,7 @@ import math
 import pandas as pd
 import pytest
 
-from tuner.present.named_rows import Column, named_rows, percent, time_columns
+from tuner.present.named_rows import Column, named_rows, time_columns
 
 COLUMNS = [Column("calls", ["1", "20"]), Column("wait\n(ms)", ["1.5", ""]), Column("no", ["", ""])]
 
@@ -37,7 +37,7 @@ def test_the_rule_is_no_wider_than_the_screen() -> None:
     assert "a" * 50 in lines
 
 
-def test_a_column_that_nothing_is_known_of_is_left_out() -> None:
+def test_an_empty_column_is_left_out() -> None:
     assert not [line for line in named_rows("call", ["f", "g"], COLUMNS, width=80) if "no" in line]
 
 
@@ -50,21 +50,15 @@ def test_a_column_that_nothing_is_known_of_is_left_out() -> None:
         ([1e12, 1e10, 1e9], "time\n(s)", ["1000000", "10000", "1000"]),
     ],
 )
-def test_times_of_a_table_share_the_unit_that_suits_them(
+def test_times_of_a_column_share_the_unit_of_the_largest(
     us: list[float], heading: str, cells: list[str]
 ) -> None:
     assert time_columns(pd.DataFrame({"us": us}), {"us": "time"}) == [Column(heading, cells)]
 
 
-def test_columns_given_together_share_one_unit() -> None:
+def test_columns_of_one_table_share_one_unit() -> None:
     table = pd.DataFrame({"short_us": [5.0], "long_us": [50_000.0]})
     assert time_columns(table, {"short_us": "short", "long_us": "long"}) == [
         Column("short\n(ms)", ["0.005"]),
         Column("long\n(ms)", ["50"]),
     ]
-
-
-def test_shares_are_percentages() -> None:
-    assert [percent(share) for share in (0, 0.0004, 0.0316, 1, math.nan)] == [
-        "0 %", "0 %", "3.2 %", "100 %", "",
-    ]  # fmt: skip

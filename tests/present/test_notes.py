@@ -10,14 +10,14 @@ from tests.present.results import ROWS, failed, measured, nothing_ran, study_res
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.notes import FOLDED_WIDTH, study_note, trial_notes
 from tuner.present.wording import verdict_sentence
-from tuner.study.answer import TrialDetail
+from tuner.study.trial_row import TrialDetail
 from tuner.world.measurement import Quantiles
 
 QUANTILES = Quantiles(p5=1.5, p25=1.75, p50=2.0, p75=2.5, p95=3.0, p99=12.345)
 
 
 def html(note: str) -> str:
-    """As a reader of GitHub's Markdown, which the dashboard is, makes it."""
+    """What a renderer of GitHub's Markdown, such as the dashboard's, makes of a note."""
     return str(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(note))
 
 
@@ -25,7 +25,7 @@ def test_the_note_on_a_study_begins_with_the_verdict(plan: StudyPlan) -> None:
     answer = study_result(plan)
     note = study_note(answer)
     assert note.startswith(f"**{verdict_sentence(answer)}**\n\n")
-    assert "Within 3 % of num_worker_threads=4" in note
+    assert "within 3 % of num_worker_threads=4" in note
     assert "```python\nimport torch\nimport torch.distributed.rpc as rpc\n" in note
     assert "rpc.TensorPipeRpcBackendOptions(num_worker_threads=4)" in note
 
@@ -42,9 +42,10 @@ def test_every_config_is_a_row_of_the_table(plan: StudyPlan) -> None:
 def test_it_says_what_was_measured_and_where(plan: StudyPlan) -> None:
     note = study_note(study_result(plan))
     for line in (
-        "- worlds: 60 worlds in 42s of 1m, each of new processes, with 0.3s of timed steps",
+        "- worlds: 60 worlds in 42s of 1m; each has new processes, and after a warm-up at least "
+        "0.3s of timed steps",
         "- objective: median step time (ms), measured with tracing off; less is better",
-        "- CPU: Abacus 9000, 2 cores",
+        "- CPU: Abacus 9000, 2 logical CPUs",
         "- date: 2026-11-21 09:30 UTC",
         "- torch: 2.13.0",
     ):
@@ -62,18 +63,20 @@ def test_a_study_that_was_interrupted_has_no_lines_to_paste(plan: StudyPlan) -> 
 
 def test_a_study_in_which_nothing_ran_says_so(plan: StudyPlan) -> None:
     note = study_note(nothing_ran(plan))
-    assert note.startswith("**No settings of the search space could run the workload.**")
+    assert note.startswith("**No configuration of the search space could run the workload.**")
     assert "```" not in note
 
 
 def test_a_mark_of_the_dashboard_that_misleads_is_explained(plan: StudyPlan) -> None:
     kept = study_result(plan, best=threads(16), verdict="keep-baseline")
-    explained = "The dashboard marks trial 1 as the best, for its value is the lowest; the answer "
+    explained = (
+        "The dashboard marks trial 1 as the best because its value is the lowest; the answer "
+    )
     assert explained + "is trial 0" in study_note(kept)
     assert "The dashboard marks" not in study_note(study_result(plan))
 
 
-def test_a_mark_on_eliminated_configs_is_none(plan: StudyPlan) -> None:
+def test_an_eliminated_config_is_not_explained_as_marked(plan: StudyPlan) -> None:
     # Optuna's best trial is one that was completed.
     rows = (measured(3, threads(1), 1.0, outcome="eliminated"), *ROWS[:3])
     assert "The dashboard marks" not in study_note(study_result(plan, rows=rows))
@@ -92,23 +95,23 @@ def test_the_note_on_a_trial_names_it_and_has_its_numbers(plan: StudyPlan) -> No
         "",
         "| number | value |",
         "| :-- | :-- |",
-        "| median step time | 2 ms, 95 % interval 1.9 to 2.1 ms |",
-        "| worlds measured | 5 |",
-        "| CPU cores in use, all ranks | 1.75 |",
-        "| peak memory, all ranks | 201 MB |",
-        "| RPC CPU total | 8.12 ms per step |",
-        "| calls served at once, mean | 3.52 |",
-        "| calls served at once, most | 4 |",
-        "| traced step / untraced step | 1.24 |",
-        "| step time, percentiles 5, 50, 95, 99 | 1.5, 2, 3, 12.3 ms |",
-        "| latency of a call, percentiles 5, 50, 95, 99 | 1.5, 2, 3, 12.3 ms |",
-        "| where the time of a call goes, mean | queue 0.5, on cpu 1.25 ms |",
+        "| median step time (ms) | 2, 95 % interval 1.9 to 2.1 |",
+        "| worlds | 5 |",
+        "| CPUs used | 1.75 |",
+        "| CPU time of all ranks per step (ms) | 3.5 |",
+        "| peak memory (MB) | 201 |",
+        "| RPC CPU total per step (ms) | 8.12 |",
+        "| parallelism, mean/max | 3.5/4 |",
+        "| tracing overhead | 1.24 |",
+        "| step time, percentiles 5, 50, 95, 99 (ms) | 1.5, 2, 3, 12.3 |",
+        "| latency of a call, percentiles 5, 50, 95, 99 (ms) | 1.5, 2, 3, 12.3 |",
+        "| where the time of a call goes, mean (ms) | queue 0.5, on cpu 1.25 |",
         "",
         "What limits num_worker_threads=4.",
     ]
 
 
-def test_what_is_not_known_is_not_there(plan: StudyPlan) -> None:
+def test_unknown_numbers_have_no_line(plan: StudyPlan) -> None:
     notes = trial_notes(study_result(plan))
     assert "nan" not in "".join(notes.values())
     assert "percentiles" not in notes[1]
@@ -137,7 +140,7 @@ def test_long_sentences_are_folded(plan: StudyPlan) -> None:
         "__init__ of _Worker failed",
     ],
 )
-def test_a_message_is_shown_as_it_is(plan: StudyPlan, message: str) -> None:
+def test_a_message_is_shown_unchanged(plan: StudyPlan, message: str) -> None:
     rows = (*ROWS[:4], failed(4, threads(32), message))
     note = trial_notes(study_result(plan, rows=rows))[4]
     escaped = message.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -48,7 +48,7 @@ def test_a_slow_leader_is_a_plain_number() -> None:
     assert "e+" not in snapshot_line(replace(RACING, leader_value=1234.5))
 
 
-def test_the_display_suits_where_it_goes() -> None:
+def test_a_terminal_gets_a_live_line_and_a_file_plain_lines() -> None:
     assert isinstance(progress_for(Screen(terminal=True).console), LiveProgress)
     assert isinstance(progress_for(Screen(terminal=False).console), PlainProgress)
 

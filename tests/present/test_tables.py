@@ -1,6 +1,5 @@
 import json
 import math
-from dataclasses import fields
 from pathlib import Path
 
 import pandas as pd
@@ -19,7 +18,7 @@ from tests.present.screen import Screen
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.tables import failure_lines, trials_table, write_trials_csv
-from tuner.study.answer import StudyAnswer, TrialRow
+from tuner.study.answer import StudyAnswer
 
 
 def printed(result: StudyAnswer, width: int = 120) -> list[list[str]]:
@@ -32,8 +31,9 @@ def printed(result: StudyAnswer, width: int = 120) -> list[list[str]]:
 def test_the_table_has_a_row_per_config_with_what_was_measured(plan: StudyPlan) -> None:
     *header, first, second, baseline, eliminated, failure = printed(study_result(plan))
     assert [" ".join(line) for line in header] == [
-        "num_worker_ step 95 % CPU RPC at",
-        "threads (ms) interval worlds cores (ms) once outcome",
+        "RPC CPU",
+        "num_worker_ step 95 % CPUs total parallel-",
+        "threads (ms) interval worlds used (ms) ism outcome",
     ]
     assert first == ["4", "2", "1.9-2.1", "5", "1.75", "8.12", "3.5/4", "best"]
     assert second == ["8", "2.05", "1.95-2.15", "5", "1.75", "8.12", "3.5/4", "tied"]
@@ -60,25 +60,24 @@ def test_there_is_a_column_for_each_tuned_knob_of_each_role(tmp_path: Path) -> N
     result = study_result(
         study_plan(tmp_path),
         best=best,
-        baseline=baseline,
         rows=(measured(1, best, 2.0), measured(0, baseline, 3.0)),
     )
     *header, first, second = printed(result)
-    assert "server.num_worker_" in header[0]
-    assert {"transports", "threads"} <= set(header[1])
+    assert "server.num_worker_" in header[1]
+    assert {"transports", "threads"} <= set(header[2])
     assert first[:3] == ["shm+uv", "4", "2"]
     assert second[:3] == ["default", "-", "3"]
 
 
 def test_the_confidence_and_the_unit_are_those_of_the_plan(tmp_path: Path) -> None:
     plan = study_plan(tmp_path, confidence="99%", objective="cpu_ms_per_step")
-    header = printed(study_result(plan))[:2]
+    header = printed(study_result(plan))[1:3]
     assert "cpu_ms_per_step" in header[0]
     assert header[0][header[0].index("%") - 1] == "99"
     assert "(ms)" in header[1]
 
 
-def test_when_nothing_ran_no_configs_are_marked_best(plan: StudyPlan) -> None:
+def test_when_nothing_ran_no_config_is_marked_best(plan: StudyPlan) -> None:
     *_, baseline, other = printed(nothing_ran(plan))
     assert baseline == ["16", "0", "crashed,", "baseline"]
     assert other == ["4", "0", "crashed"]
@@ -93,7 +92,7 @@ def test_the_table_fits_80_columns(plan: StudyPlan) -> None:
     assert printed(study_result(plan), width=80) == printed(study_result(plan))
 
 
-def test_failures_are_told_with_their_reason(plan: StudyPlan) -> None:
+def test_failures_have_a_line_with_the_reason(plan: StudyPlan) -> None:
     assert failure_lines(study_result(plan)) == [
         "num_worker_threads=32: crashed: server failed first"
     ]
@@ -107,8 +106,12 @@ def csv(plan: StudyPlan, tmp_path: Path) -> pd.DataFrame:
     return pd.read_csv(path)
 
 
-def test_the_csv_has_its_version_and_a_column_per_field(csv: pd.DataFrame) -> None:
-    assert list(csv.columns) == ["format", *(field.name for field in fields(TrialRow))]
+def test_the_csv_has_its_version_and_the_columns_of_the_contract(csv: pd.DataFrame) -> None:
+    assert list(csv.columns) == [
+        "format", "trial", "label", "config", "outcome", "failure", "samples", "value", "ci_low",
+        "ci_high", "cpu_cores", "cpu_ms_per_step", "peak_rss_mb", "rpc_cpu_total_ms",
+        "parallelism_mean", "parallelism_max", "tracing_overhead", "diagnosis", "tied_with_best",
+    ]  # fmt: skip
     assert set(csv["format"]) == {2}
 
 

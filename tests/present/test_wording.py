@@ -1,7 +1,7 @@
 import math
 from dataclasses import replace
 
-from tests.plan.specs import threads
+from tests.plan.specs import for_all, threads
 from tests.present.results import FASTER, ROWS, failed, nothing_ran, study_result
 from tuner.decide.statistics import Interval
 from tuner.plan.objectives import OBJECTIVES
@@ -33,7 +33,7 @@ def test_tie(plan: StudyPlan) -> None:
         plan, verdict="tie", speedup=NEARLY_EQUAL, challenger_speedup=NEARLY_EQUAL
     )
     assert verdict_sentence(result) == (
-        "A tie: num_worker_threads=4 is 2.1 % faster (-1.0 % to +2.8 %, 95 % confidence) beside "
+        "A tie: num_worker_threads=4 is 2.1 % faster (-1.0 % to +2.8 %, 95 % confidence) than "
         "the baseline num_worker_threads=16, which is within 3 % either way, and it is the "
         "cheaper of the two."
     )
@@ -53,7 +53,7 @@ def test_keep_the_baseline(plan: StudyPlan) -> None:
     )
 
 
-def test_keep_the_baseline_for_want_of_a_rival(plan: StudyPlan) -> None:
+def test_keep_the_baseline_without_a_rival(plan: StudyPlan) -> None:
     result = study_result(
         plan,
         best=threads(16),
@@ -174,34 +174,38 @@ def test_a_rival_that_failed_does_not_change_the_verdict(plan: StudyPlan) -> Non
 
 def test_nothing_ran(plan: StudyPlan) -> None:
     result = nothing_ran(plan)
-    assert verdict_sentence(result) == "No settings of the search space could run the workload."
+    assert (
+        verdict_sentence(result) == "No configuration of the search space could run the workload."
+    )
     assert tied_sentence(result) is None
 
 
-def test_the_only_tie_is_told_in_the_singular(plan: StudyPlan) -> None:
+def test_a_single_tie_takes_the_singular(plan: StudyPlan) -> None:
     assert tied_sentence(study_result(plan)) == (
-        "Within 3 % of num_worker_threads=4, as far as measured, is num_worker_threads=8."
+        "num_worker_threads=8 is within 3 % of num_worker_threads=4, as far as measured."
     )
 
 
-def test_several_ties_are_told_in_the_plural(plan: StudyPlan) -> None:
+def test_several_ties_take_the_plural(plan: StudyPlan) -> None:
     rows = (*ROWS[:2], replace(ROWS[2], tied_with_best=True))
     assert tied_sentence(study_result(plan, rows=rows)) == (
-        "Within 3 % of num_worker_threads=4, as far as measured, are num_worker_threads=8, 16."
+        "num_worker_threads=8, 16 are within 3 % of num_worker_threads=4, as far as measured."
     )
 
 
-def test_without_ties_there_is_nothing_to_tell(plan: StudyPlan) -> None:
+def test_without_ties_there_is_no_sentence(plan: StudyPlan) -> None:
     rows = (ROWS[0], *ROWS[2:])
     assert tied_sentence(study_result(plan, rows=rows, challenger_speedup=FASTER)) is None
 
 
-def test_ties_of_several_knobs_are_told_whole(plan: StudyPlan) -> None:
-    labels = [
-        "agent.num_worker_threads=2 transports=shm",
-        "agent.num_worker_threads=4 transports=uv",
+def test_ties_that_differ_in_several_knobs_are_named_in_full(plan: StudyPlan) -> None:
+    tied = [
+        for_all(num_worker_threads=2, transports="shm"),
+        for_all(num_worker_threads=4, transports="uv"),
     ]
-    rows = (ROWS[0], *(replace(ROWS[1], label=label) for label in labels))
+    rows = (ROWS[0], *(replace(ROWS[1], config=config) for config in tied))
     sentence = tied_sentence(study_result(plan, rows=rows))
     assert sentence is not None
-    assert sentence.endswith(f" are {labels[0]}; {labels[1]}.")
+    assert sentence.startswith(
+        "num_worker_threads=2 transports=shm; num_worker_threads=4 transports=uv are within 3 %"
+    )

@@ -1,13 +1,14 @@
+"""From an answer to its recommendation, and to `recommended.json`."""
+
 import json
 import math
-import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.plan.specs import for_all, threads, workload_spec
+from tests.plan.specs import threads, workload_spec
 from tests.present.results import (
     ROWS,
     measured,
@@ -15,23 +16,25 @@ from tests.present.results import (
     study_plan,
     study_result,
 )
-from tests.recommended.documents import OF_EVERY_KNOB
 from tuner.decide.statistics import Interval
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.exporting import ExportFormat, exported
+from tuner.present.export_formats import exported
 from tuner.recommended.building import (
     recommendation_of,
-    recommended_document,
     recommended_for,
     write_recommended,
 )
-from tuner.recommended.snippet import init_rpc_lines
+from tuner.study.answer import StudyAnswer
+
+
+def document_of(answer: StudyAnswer) -> dict[str, Any]:
+    return recommendation_of(answer).model_dump(mode="json")
 
 
 def test_the_document_holds_what_the_contract_says(plan: StudyPlan) -> None:
-    document = recommended_document(study_result(plan))
+    document = document_of(study_result(plan))
     assert {"format", "config", "verdict", "speedup", "environment"} <= set(document)
     assert document["format"] == 3
     assert document["study"] == "udf"
@@ -56,7 +59,7 @@ def test_the_document_holds_what_the_contract_says(plan: StudyPlan) -> None:
 
 
 def test_the_environment_says_what_the_answer_depends_on(plan: StudyPlan) -> None:
-    assert recommended_document(study_result(plan))["environment"] == {
+    assert document_of(study_result(plan))["environment"] == {
         "torch": "2.13.0",
         "python": "3.11.9",
         "cpu_model": "Abacus 9000",
@@ -70,7 +73,7 @@ def test_the_environment_says_what_the_answer_depends_on(plan: StudyPlan) -> Non
     }
 
 
-def test_the_date_is_that_of_the_answer_to_the_second(plan: StudyPlan) -> None:
+def test_the_date_is_when_the_study_ended_to_the_second(plan: StudyPlan) -> None:
     then = datetime(2025, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
     environment = recommendation_of(study_result(plan, measured_at=then)).environment
     assert environment.date == then.replace(microsecond=0)
@@ -79,8 +82,9 @@ def test_the_date_is_that_of_the_answer_to_the_second(plan: StudyPlan) -> None:
 def test_the_environment_says_the_intra_op_threads_that_were_tuned(tmp_path: Path) -> None:
     plan = study_plan(tmp_path, workload_spec(intra_op_threads=2))
     best = Config.from_json({"server": {"intra_op_threads": 4}})
-    answer = study_result(plan, best=best, rows=(measured(1, best, 2.0),))
-    environment = recommended_document(answer)["environment"]
+    rows = (measured(0, threads(16), 3.0), measured(1, best, 2.0))
+    answer = study_result(plan, best=best, rows=rows)
+    environment = document_of(answer)["environment"]
     assert environment["intra_op_threads"] == {"caller": 2, "server": 4}
 
 
@@ -94,26 +98,26 @@ def test_the_environment_says_the_intra_op_threads_that_were_tuned(tmp_path: Pat
 def test_what_is_not_known_of_a_speedup_is_null(
     plan: StudyPlan, speedup: Interval | None, written: dict[str, float | None]
 ) -> None:
-    document = recommended_document(study_result(plan, speedup=speedup))
+    document = document_of(study_result(plan, speedup=speedup))
     assert document["speedup"] == written
 
 
-def test_a_best_that_no_world_counts_of_is_still_recommended(plan: StudyPlan) -> None:
+def test_a_best_without_a_counting_world_is_still_recommended(plan: StudyPlan) -> None:
     row = measured(0, threads(16), math.nan)
     answer = study_result(plan, best=threads(16), verdict="undecided", speedup=None, rows=(row,))
     assert recommendation_of(answer).measured.value is None
     assert "# measured: no world that counts\n" in exported(answer, "python")
 
 
-def test_nothing_that_ran_is_nothing_to_export(plan: StudyPlan) -> None:
-    with pytest.raises(UsageError, match="recommends nothing: no settings of its search space"):
+def test_a_study_in_which_nothing_ran_has_nothing_to_export(plan: StudyPlan) -> None:
+    with pytest.raises(UsageError, match="recommends nothing: no configuration of its search"):
         recommendation_of(nothing_ran(plan))
 
 
 def test_an_interrupted_study_has_only_trials_to_export(plan: StudyPlan) -> None:
     answer = study_result(plan, best=None, verdict=None, speedup=None, challenger=None,
                           challenger_speedup=None, interrupted=True)  # fmt: skip
-    with pytest.raises(UsageError, match=r"--resume, or choose settings by --trial N"):
+    with pytest.raises(UsageError, match=r"with --resume, or choose a configuration by --trial N"):
         recommendation_of(answer)
     assert recommendation_of(answer, 1).config == threads(4)
     text = exported(answer, "python", 1).replace("\n# ", " ")
@@ -151,127 +155,22 @@ def test_a_trial_that_did_not_run_is_refused(plan: StudyPlan, trial: int, messag
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("trial", [None, 2])
-def test_every_format_holds_the_same_configs(plan: StudyPlan, trial: int | None) -> None:
-    count = 4 if trial is None else 8
-    answer = study_result(plan)
-    texts: dict[ExportFormat, str] = {
-        form: exported(answer, form, trial) for form in ("json", "toml", "python")
-    }
-    config = {"*": {"num_worker_threads": count}}
-    assert json.loads(texts["json"])["config"] == config
-    assert tomllib.loads(texts["toml"])["config"] == config
-    assert f"TensorPipeRpcBackendOptions(num_worker_threads={count})" in texts["python"]
-    assert all(text.endswith("\n") for text in texts.values())
-
-
-def test_the_module_begins_with_the_verdict(plan: StudyPlan) -> None:
-    text = exported(study_result(plan), "python").replace("\n# ", " ")
-    assert text.startswith("# Use num_worker_threads=4: 1.50 times as fast as the baseline ")
-    text = exported(study_result(plan), "python", 2).replace("\n# ", " ")
-    assert text.startswith(
-        "# Chosen by hand: num_worker_threads=8, 2.05 ms in 5 worlds, by median step time; the "
-        "study's own verdict is: Use num_worker_threads=4: "
-    )
-
-
-def test_the_baseline_needs_no_speedup(plan: StudyPlan) -> None:
-    answer = study_result(
-        plan, best=threads(16), verdict="keep-baseline", speedup=Interval(1.0, 1.0, 1.0)
-    )
-    assert "# speed-up: 1: these settings are the baseline\n" in exported(answer, "python")
-
-
 def test_the_document_is_written_as_json_that_reads_back(plan: StudyPlan, tmp_path: Path) -> None:
     path = tmp_path / "recommended.json"
     best = Config.from_json(
         {"*": {"transports": ["shm", "uv"]}, "server": {"device_maps": {"worker0": {"0": 1}}}}
     )
-    write_recommended(study_result(plan, best=best, rows=(measured(1, best, 2.0),)), path)
+    rows = (measured(0, threads(16), 3.0), measured(1, best, 2.0))
+    write_recommended(study_result(plan, best=best, rows=rows), path)
     document = json.loads(path.read_text())
     assert Config.from_json(document["config"]) == best
     assert "\n" in path.read_text()
     assert recommended_for(path) == "udf"
 
 
-def test_the_owner_of_what_is_no_recommendation_is_nobody(tmp_path: Path) -> None:
+def test_a_file_that_is_no_recommendation_belongs_to_no_study(tmp_path: Path) -> None:
     path = tmp_path / "recommended.json"
     assert recommended_for(path) is None
     for content in ("{", "[]", '{"study": 3}'):
         path.write_text(content)
         assert recommended_for(path) is None
-
-
-def test_the_lines_give_every_knob() -> None:
-    assert init_rpc_lines(OF_EVERY_KNOB, workload_spec()).splitlines() == [
-        "import torch",
-        "import torch.distributed.rpc as rpc",
-        "",
-        "torch.set_num_threads(2)  # as measured",
-        "options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=8, "
-        '_transports=["shm", "uv"], _channels=["cma", "basic"], rpc_timeout=5.5, '
-        'devices=["cuda:0", "cuda:1"], device_maps={"worker1": {"cuda:0": "cuda:1", "cuda:1": "cuda:0"}})',
-        "rpc.init_rpc(name, rank=rank, world_size=world_size, rpc_backend_options=options)",
-    ]
-
-
-def test_a_default_is_left_to_pytorch() -> None:
-    lines = init_rpc_lines(for_all(transports=None), workload_spec(intra_op_threads=3))
-    assert "options = rpc.TensorPipeRpcBackendOptions()\n" in lines
-    assert "torch.set_num_threads(3)" in lines
-
-
-BY_ROLE = Config.from_json(
-    {
-        "*": {"num_worker_threads": 8},
-        "agent": {"num_worker_threads": 2},
-        "logger": {"intra_op_threads": 4},
-    }
-)
-
-
-def test_configs_that_differ_name_each_role() -> None:
-    spec = workload_spec("agent", "observer", "observer", "logger")
-    assert init_rpc_lines(BY_ROLE, spec).splitlines()[3:-1] == [
-        'torch.set_num_threads({"agent": 1, "observer": 1, "logger": 4}[role])  # as measured',
-        "options = {",
-        '    "agent": rpc.TensorPipeRpcBackendOptions(num_worker_threads=2),',
-        '    "observer": rpc.TensorPipeRpcBackendOptions(num_worker_threads=8),',
-        '    "logger": rpc.TensorPipeRpcBackendOptions(num_worker_threads=8),',
-        "}[role]",
-    ]
-
-
-def test_configs_by_role_that_agree_need_no_role() -> None:
-    config = Config.from_json(
-        {"caller": {"num_worker_threads": 4}, "server": {"num_worker_threads": 4}}
-    )
-    lines = init_rpc_lines(config, workload_spec())
-    assert "[role]" not in lines
-    assert lines == init_rpc_lines(threads(4), workload_spec())
-
-
-@pytest.mark.parametrize(
-    ("config", "roles"),
-    [
-        (OF_EVERY_KNOB, ("caller", "server")),
-        (BY_ROLE, ("agent", "observer", "logger")),
-        (Config.from_json({'the "boss"': {"num_worker_threads": 2}}), ('the "boss"', "server")),
-    ],
-)
-def test_the_lines_are_python(config: Config, roles: tuple[str, ...]) -> None:
-    code = compile(init_rpc_lines(config, workload_spec(*roles)), "lines", "exec")
-    assert {"torch", "rpc", "options"} <= set(code.co_names)
-
-
-def test_the_options_are_what_torch_takes() -> None:
-    import torch.distributed.rpc as rpc
-
-    config = for_all(num_worker_threads=6, rpc_timeout=5, transports="uv")
-    lines = init_rpc_lines(config, workload_spec()).splitlines()
-    (expression,) = [line.removeprefix("options = ") for line in lines if "options = " in line]
-    known: dict[str, Any] = {"rpc": rpc}
-    options = eval(expression, known)  # noqa: S307 - these are the lines that a person pastes
-    assert isinstance(options, rpc.TensorPipeRpcBackendOptions)
-    assert options.num_worker_threads == 6
-    assert options.rpc_timeout == 5.0

@@ -19,7 +19,7 @@ from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, recommend
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import WorkloadSpec
-from tuner.recommended.files import as_json, as_toml
+from tuner.recommended.json_and_toml import as_json, as_toml
 from tuner.recommended.loading import ThreadsWarning
 from tuner.recommended.recheck import recheck_command
 from tuner.torch_private.agent import tensorpipe_options
@@ -38,7 +38,7 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Says where this is: where the settings were measured, but for what is given."""
+    """Pretends to be the machine of the measurement, with some changes."""
 
     def is_at(**changes: Any) -> None:
         found = ENVIRONMENT.model_copy(update=changes)
@@ -72,7 +72,7 @@ def test_the_options_of_a_role(tmp_path: Path, suffix: str) -> None:
 def test_transports_and_channels_keep_their_order(
     tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Torch's object does not show them: what it is made of does."""
+    """Torch's object does not show them; the arguments that make it do."""
     given: list[dict[str, Any]] = []
 
     def noting(**options: Any) -> rpc.TensorPipeRpcBackendOptions:
@@ -129,7 +129,9 @@ def test_a_role_that_is_not_there(tmp_path: Path, config: Config) -> None:
     assert str(caught.value) == (f"{path} has no role 'agnet'; its roles are 'agent', 'observer'")
 
 
-def test_where_it_was_measured_nothing_is_said(tmp_path: Path, here: Callable[..., None]) -> None:
+def test_where_it_was_measured_there_is_no_warning(
+    tmp_path: Path, here: Callable[..., None]
+) -> None:
     here(python="3.14.0", memory_gb=1.0, kernel="7.0")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -148,7 +150,7 @@ def test_where_it_was_measured_nothing_is_said(tmp_path: Path, here: Callable[..
         ),
     ],
 )
-def test_another_environment_is_told_once_with_the_cure(
+def test_another_environment_is_warned_of_once_with_what_helps(
     tmp_path: Path, here: Callable[..., None], changes: dict[str, Any], told: str
 ) -> None:
     here(**changes)
@@ -158,13 +160,13 @@ def test_another_environment_is_told_once_with_the_cure(
     assert options.num_worker_threads == 4
     (warning,) = caught
     assert str(warning.message) == (
-        f"{path} was measured elsewhere (there, here): {told}. Its settings may not be the best "
-        f"here; to measure them again: {recheck_command(recommendation(threads(4)))}"
+        f"{path} was measured elsewhere (there, here): {told}. Its configuration may not "
+        f"be the best here; to measure it again: {recheck_command(recommendation(threads(4)))}"
     )
     assert warning.filename == __file__
 
 
-def test_other_intra_op_threads_are_told_with_the_cure(tmp_path: Path) -> None:
+def test_other_intra_op_threads_are_warned_of_with_what_helps(tmp_path: Path) -> None:
     torch.set_num_threads(3)
     path = written(tmp_path, BY_ROLE, AGENT)
     with pytest.warns(ThreadsWarning) as caught:
@@ -177,7 +179,7 @@ def test_other_intra_op_threads_are_told_with_the_cure(tmp_path: Path) -> None:
     assert warning.filename == __file__
 
 
-def test_intra_op_threads_that_differ_by_role_are_not_held_against_no_role(tmp_path: Path) -> None:
+def test_without_a_role_threads_that_differ_by_role_are_no_warning(tmp_path: Path) -> None:
     torch.set_num_threads(3)
     config = Config.from_json({"server": {"intra_op_threads": 2}})
     assert tuner.load_rpc_options(written(tmp_path, config)).num_worker_threads == 16
@@ -199,9 +201,9 @@ def test_a_program_that_loads_options_imports_little() -> None:
     assert run(script) == "[]\n"
 
 
-def test_the_model_itself_imports_no_torch() -> None:
+def test_the_files_are_read_without_torch() -> None:
     script = (
-        "import sys, tuner.recommended.files, tuner.recommended.python_module\n"
+        "import sys, tuner.recommended.json_and_toml, tuner.recommended.python_module\n"
         "heavy = {'torch', 'numpy', 'pandas', 'optuna', 'scipy', 'matplotlib', 'tomli_w'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )

@@ -19,7 +19,7 @@ SCHEMA = Path(tuner.recommended.__file__).with_name("recommended.schema.json")
 
 def test_the_schema_in_the_package_is_that_of_the_model() -> None:
     written = json.dumps(json_schema(), indent=2) + "\n"
-    assert SCHEMA.read_text() == written, "write json_schema() to it again, and see to FORMAT"
+    assert SCHEMA.read_text() == written, "write json_schema() to it again, and change FORMAT?"
 
 
 def test_the_schema_is_a_schema() -> None:
@@ -110,8 +110,8 @@ WRONG: list[tuple[tuple[str | int, ...], Any]] = [
 def test_what_the_schema_refuses_the_model_refuses(
     place: tuple[str | int, ...], value: Any
 ) -> None:
-    spoilt = document(OF_EVERY_KNOB, workload_spec("agent", "observer"))
-    holder: Any = spoilt
+    damaged = document(OF_EVERY_KNOB, workload_spec("agent", "observer"))
+    holder: Any = damaged
     for key in place[:-1]:
         holder = holder[key]
     holder[place[-1]] = value
@@ -119,18 +119,18 @@ def test_what_the_schema_refuses_the_model_refuses(
         json_schema(), format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
     )
     if place != ("environment", "date"):  # jsonschema alone knows no dates
-        assert not validator.is_valid(spoilt)
+        assert not validator.is_valid(damaged)
     with pytest.raises(ValueError, match="Recommendation"):
-        Recommendation.model_validate_json(json.dumps(spoilt), strict=True)
+        Recommendation.model_validate_json(json.dumps(damaged), strict=True)
 
 
 @pytest.mark.parametrize("key", sorted(set(document()) - {"verdict", "speedup", "challenger"}))
-def test_what_must_be_there(key: str) -> None:
-    spoilt = document()
-    del spoilt[key]
-    assert not jsonschema.Draft202012Validator(json_schema()).is_valid(spoilt)
+def test_a_missing_key_is_refused(key: str) -> None:
+    damaged = document()
+    del damaged[key]
+    assert not jsonschema.Draft202012Validator(json_schema()).is_valid(damaged)
     with pytest.raises(ValueError, match="Field required"):
-        Recommendation.model_validate_json(json.dumps(spoilt), strict=True)
+        Recommendation.model_validate_json(json.dumps(damaged), strict=True)
 
 
 def test_configs_of_a_role_that_is_not_there_are_refused() -> None:
@@ -144,12 +144,13 @@ def test_a_role_that_is_not_there_is_refused_everywhere(place: str) -> None:
     document = recommendation(threads(4)).model_dump(mode="json")
     wrong = {"nobody": {"num_worker_threads": 4}}
     document[place] = wrong if place == "baseline" else {"config": wrong}
-    with pytest.raises(ValueError, match="unknown role 'nobody'"):
+    key = place if place == "baseline" else "challenger.config"
+    with pytest.raises(ValueError, match=f"{key}: unknown role 'nobody'"):
         Recommendation.model_validate(document)
 
 
-def test_a_rank_that_stands_there_twice_is_refused() -> None:
+def test_a_rank_that_is_named_twice_is_refused() -> None:
     document = recommendation(threads(4)).model_dump(mode="json")
     document["ranks"] = [document["ranks"][0], *document["ranks"]]
-    with pytest.raises(ValueError, match="'worker0' stands there twice"):
+    with pytest.raises(ValueError, match="'worker0' is named twice"):
         Recommendation.model_validate(document)

@@ -49,7 +49,7 @@ def planned(each: Recommendation, spec: WorkloadSpec, monkeypatch: pytest.Monkey
         (Config.from_json({"*": {"transports": None, "rpc_timeout": 0.5}}), workload_spec()),
     ],
 )
-def test_it_measures_the_configs_and_the_baseline(
+def test_the_command_measures_the_config_and_the_baseline(
     config: Config, spec: WorkloadSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     each = recommendation(config, spec)
@@ -100,7 +100,9 @@ def test_the_objective_is_named_unless_it_is_the_usual_one() -> None:
     assert " --objective cpu_ms_per_step " in recheck_command(other)
 
 
-def test_it_measures_as_it_was_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_command_measures_in_the_same_way(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     keys: dict[str, Any] = {
         "min_time": "1s",
         "epsilon": "1%",

@@ -8,7 +8,6 @@ import pytest
 from tests.fakes import FakeLauncher, threads_of
 from tuner.api import SearchInterrupted, tune
 from tuner.errors import UsageError
-from tuner.present.study_result import StudyResult
 from tuner.searching.progress import Silent
 from tuner.study.answer import StudyAnswer
 from tuner.study.finding import find_study
@@ -20,7 +19,7 @@ def searched(folder: Path, launcher: FakeLauncher) -> StudyAnswer:
     return tune(
         "udf", launcher=launcher, clock=launcher.clock, out=str(folder), budget="30s",
         space={"num_worker_threads": [1, 2, 4]},
-    )  # fmt: skip
+    ).answer  # fmt: skip
 
 
 def stored(folder: Path, name: str = "udf") -> StudyAnswer:
@@ -30,7 +29,7 @@ def stored(folder: Path, name: str = "udf") -> StudyAnswer:
 
 def written_out(answer: StudyAnswer) -> str:
     """Every field; NaN equals nothing, but reads the same."""
-    return StudyAnswer.__repr__(StudyResult.of(answer))
+    return repr(answer)
 
 
 def test_a_finished_study_answers_again_as_it_did(tmp_path: Path) -> None:
@@ -66,7 +65,7 @@ def test_an_interrupted_study_has_no_verdict_yet(tmp_path: Path) -> None:
     assert again.interrupted
     assert again.best is None
     assert again.verdict is None
-    assert written_out(again) == written_out(caught.value.result)
+    assert written_out(again) == written_out(caught.value.result.answer)
 
 
 def test_a_study_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -84,7 +83,7 @@ def test_a_config_that_fails_late_stands_last_with_its_numbers(tmp_path: Path) -
     assert (last.label, last.outcome) == ("num_worker_threads=4", "deadlocked")
     assert last.value == pytest.approx(2.0)
     assert last.samples > 0
-    assert not last.counts
+    assert not last.is_measured
 
 
 @pytest.mark.parametrize("name", ["we?ird #1", "50%20", "plain"])
@@ -167,6 +166,4 @@ def test_a_slow_baseline_is_measured_on_and_never_called_eliminated(tmp_path: Pa
     said = [each for each in heard.messages if each.startswith("num_worker_threads=1: ")]
     assert len(said) == 1
     assert said[0].endswith("; still measured, as the baseline")
-    row = answer.row_of(answer.baseline)
-    assert row is not None
-    assert row.outcome == "completed"
+    assert answer.answer.by_trial[0].outcome == "completed"

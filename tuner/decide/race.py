@@ -185,8 +185,9 @@ def race(
         if candidate == best:
             continue
         ahead = differences(matrix[:, best], matrix[:, candidate])
-        dearer = log_cost[candidate] >= log_cost[best]
-        if shown_less(ahead + rules.log_epsilon, alpha) or (dearer and shown_less(ahead, alpha)):
+        # What costs no less has to be slower only, and what is cheaper slower by epsilon.
+        margin = 0.0 if log_cost[candidate] >= log_cost[best] else rules.log_epsilon
+        if shown_less(ahead + margin, alpha):
             dropped[candidate] = f"shown slower than the best after {blocks} blocks"
     left = [candidate for candidate in candidates if candidate not in dropped]
     done = (

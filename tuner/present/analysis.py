@@ -1,6 +1,6 @@
-"""What `analyze` tells of a trace: everything as one value, as text and as JSON."""
+"""What `analyze` shows of a trace: all of it as one value, as text and as JSON."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,8 +9,8 @@ import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
-from tuner.present.named_rows import Column, decimal, named_rows, percent, time_columns
-from tuner.text import plural, three_digits
+from tuner.present.named_rows import Column, named_rows, time_columns
+from tuner.text import decimal, first_of, plural, share, three_digits
 from tuner.trace.analyze.call_times import breakdown, latency
 from tuner.trace.analyze.diagnosis import Diagnosis, diagnose
 from tuner.trace.analyze.parallelism import Source, levels, parallelism, thread_use
@@ -20,26 +20,26 @@ from tuner.trace.model.trace import RECORDERS, Trace
 FORMAT = 2
 SOURCES: dict[Source, str] = {"calls": "serving calls", "operators": "inside operators"}
 MOST_LISTED = 12
-"""Levels, and threads, that are told one by one."""
+"""Levels, and threads, that are listed one by one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
-    """A trace, and the tables of `tuner.trace` of it; times in microseconds."""
+    """A trace and its tables; times in microseconds."""
 
     trace: Trace
     recipe_table: pd.DataFrame
     latency: pd.DataFrame
     breakdown: pd.DataFrame
     parallelism: pd.DataFrame
-    """Of both sources, one below the other: the column `source` says which."""
+    """The rows of both sources; the column `source` says which."""
     levels: pd.DataFrame
     thread_use: pd.DataFrame
     diagnosis: Diagnosis
 
     @classmethod
     def of(cls, trace: Trace) -> "Analysis":
-        """Everything that is known of a trace."""
+        """All tables of a trace, and its diagnosis."""
         return cls(
             trace=trace,
             recipe_table=recipe_table(trace),
@@ -52,7 +52,7 @@ class Analysis:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The document, the frames as lists of records, null where a number is unknown."""
+        """The document of `--json`: tables as lists of records, null where a number is unknown."""
         trace = self.trace
         return {
             "format": FORMAT,
@@ -82,7 +82,14 @@ class Analysis:
 def print_analysis(
     analysis: Analysis, console: Console, row_limit: int | None, picture: Path | None
 ) -> None:
-    """What the trace is, its tables with so many rows at most, and what follows from them."""
+    """Print what the trace is, its tables, and the diagnosis.
+
+    Args:
+        analysis: The trace and its tables.
+        console: Where to print.
+        row_limit: The most rows of a table; None: all.
+        picture: The timeline's file, if one was drawn.
+    """
     for fact in _facts(analysis.trace):
         _print_prose(Text(fact), console)
     for loss in analysis.trace.losses:
@@ -94,7 +101,7 @@ def print_analysis(
             # Lines are as long as they have to be: numbers must not be folded.
             console.print(Text("\n".join(section.lines)), soft_wrap=True)
         else:
-            _print_prose(Text(f"{section.title}: none, for {section.missing}.", "dim"), console)
+            _print_prose(Text(f"{section.title}: none, because {section.missing}.", "dim"), console)
     console.print()
     _print_prose(Text(analysis.diagnosis.text, style="bold"), console)
     if picture is not None:
@@ -110,7 +117,7 @@ class _Section(NamedTuple):
     title: str
     lines: list[str]
     missing: str
-    """Why there are no lines, if there are none."""
+    """Why there are no lines, where there are none."""
 
 
 def _facts(trace: Trace) -> Iterator[str]:
@@ -118,13 +125,14 @@ def _facts(trace: Trace) -> Iterator[str]:
     held = [plural(len(trace.calls), "call"), plural(len(trace.operators), "operator")]
     if trace.steps is not None:
         held.insert(0, plural(trace.steps, "step"))
-    ranks = _listed([rank.name for rank in trace.ranks])
+    ranks = first_of([rank.name for rank in trace.ranks], MOST_LISTED)
     yield (
         f"Recorded by {RECORDERS[trace.source]}: {plural(len(trace.ranks), 'rank')} ({ranks}) for "
         f"{three_digits((closed - opened) / 1e6)} ms; {', '.join(held)}."
     )
     if trace.tracing_overhead is not None:
-        yield f"A traced step took {trace.tracing_overhead:.2f} times as long as an untraced one."
+        overhead = three_digits(trace.tracing_overhead)
+        yield f"Tracing overhead: a traced step took {overhead} times as long as an untraced one."
     if trace.clock_error_ns:
         error_us = three_digits(trace.clock_error_ns / 1e3)
         yield f"Times of different ranks are comparable to within {error_us} us."
@@ -144,7 +152,7 @@ def _sections(analysis: Analysis, width: int, row_limit: int | None) -> Iterator
             "Where the time of a call goes, on average",
             analysis.breakdown,
             _breakdown_lines,
-            no_calls or "no call is known from its client's side and its server's",
+            no_calls or "no call is known on its client's side and on its server's",
         ),
     ):
         lines = [] if table.empty else lines_of(table.head(row_limit or len(table)), width)
@@ -152,7 +160,7 @@ def _sections(analysis: Analysis, width: int, row_limit: int | None) -> Iterator
             lines.append(f"{row_limit} of {len(table)} rows; --row-limit shows more")
         yield _Section(title, lines, missing)
     yield _Section(
-        "Threads of each server at work at once",
+        "Parallelism of each server: its threads at work",
         [] if analysis.parallelism.empty else _parallelism_lines(analysis, width),
         "the trace does not show any thread at work",
     )
@@ -160,9 +168,9 @@ def _sections(analysis: Analysis, width: int, row_limit: int | None) -> Iterator
 
 def _recipe_lines(table: pd.DataFrame, width: int) -> list[str]:
     columns = [
-        _column("Self\nCPU %", table["Self CPU %"] / 100, percent),
+        _column("Self\nCPU %", table["Self CPU %"] / 100, share),
         *time_columns(table, {"Self CPU": "Self\nCPU"}),
-        _column("CPU\ntotal %", table["CPU total %"] / 100, percent),
+        _column("CPU\ntotal %", table["CPU total %"] / 100, share),
         *time_columns(table, {"CPU total": "CPU\ntotal"}),
         *time_columns(table, {"CPU time avg": "CPU time\navg"}),
         _column("# of\nCalls", table["# of Calls"]),
@@ -206,10 +214,10 @@ def _parallelism_lines(analysis: Analysis, width: int) -> list[str]:
     columns = [
         _column("threads", table["threads"]),
         _column("mean", table["mean"], decimal),
-        _column("busy", table["busy_fraction"], percent),
+        _column("busy", table["busy_fraction"], share),
         _column("while\nbusy", table["mean_while_busy"], decimal),
         _column("max", table["max"]),
-        _column("efficiency", table["efficiency"], percent),
+        _column("efficiency", table["efficiency"], share),
         _column("calls", table["calls"].where(table["calls"] > 0)),
     ]
     keys = list(zip(table["source"], table["server"], strict=True))
@@ -218,17 +226,18 @@ def _parallelism_lines(analysis: Analysis, width: int) -> list[str]:
     for key, name in zip(keys, names, strict=True):
         at_level, use = _rows(analysis.levels, key), _rows(analysis.thread_use, key)
         shares = zip(at_level["level"], at_level["share"], strict=True)
+        by_level = [f"{level}: {share(of_time)}" for level, of_time in shares]
         busiest = use["busy_fraction"].sort_values(ascending=False)
         lines += [
             name,
-            f"  time by threads at work: {_listed([f'{n}: {percent(s)}' for n, s in shares])}",
-            f"  time at work by thread: {_listed([percent(share) for share in busiest])}",
+            f"  time by threads at work: {first_of(by_level, MOST_LISTED)}",
+            f"  time at work by thread: {first_of([*map(share, busiest)], MOST_LISTED)}",
         ]
     return lines
 
 
 def _column(heading: str, values: pd.Series, form: Callable[[Any], str] = "{:,}".format) -> Column:
-    """A column of numbers in that form; empty where they are unknown."""
+    """A column of numbers, each written by `form`; empty where one is unknown."""
     return Column(heading, ["" if pd.isna(value) else form(value) for value in values])
 
 
@@ -236,12 +245,6 @@ def _rows(frame: pd.DataFrame, key: tuple[str, str]) -> pd.DataFrame:
     """The rows of a source and a server."""
     source, server = key
     return frame[(frame["source"] == source) & (frame["server"] == server)]
-
-
-def _listed(items: Sequence[str]) -> str:
-    """The items; of many the first ones, and how many more there are."""
-    more = [f"{len(items) - MOST_LISTED} more"] if len(items) > MOST_LISTED else []
-    return ", ".join([*items[:MOST_LISTED], *more])
 
 
 def _of_both_sources(trace: Trace, table: Callable[[Trace, Source], pd.DataFrame]) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from tuner.plan.workload_spec import CatalogueEntry, OptionSpec
 
 
 def print_catalogue(entries: Sequence[CatalogueEntry], console: Console) -> None:
-    """Name, what it is, roles, and a line per option."""
+    """Print each workload: its name, what it is, its roles, and a line per option."""
     for entry in entries:
         console.print(Text.assemble((entry.name, "bold"), "  ", entry.summary))
         if entry.roles:

@@ -1,7 +1,7 @@
-"""Tables of numbers by name as lines of text, for names as long as those of calls are.
+"""Tables of numbers as lines of text, for rows with names as long as those of calls.
 
-Where the names leave no room for the numbers, each stands on a line of its own above them: a name
-is never cut, and a row of numbers never broken.
+Where the names leave no room for the numbers, each name has a line of its own, above its numbers: a
+name is never cut, and a row of numbers is never broken.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from tuner.text import three_digits
+from tuner.text import decimal
 
 _GAP = "  "
 _UNITS = (("us", 1.0), ("ms", 1e3), ("s", 1e6))
@@ -25,9 +25,13 @@ class Column(NamedTuple):
 
 
 def named_rows(name: str, names: Sequence[str], columns: Sequence[Column], width: int) -> list[str]:
-    """The lines of a table, the names under the heading `name`, empty columns left out.
+    """The lines of a table without its empty columns.
 
-    They are no longer than `width` unless a name or a row of numbers alone is.
+    Args:
+        name: The heading of the names.
+        names: The name of each row.
+        columns: The numbers of all rows, by column.
+        width: The most characters of a line, unless a name or a row of numbers is longer.
     """
     top, rows = _justified([column for column in columns if any(column.cells)])
     longest = max(map(len, [name, *names]))
@@ -45,23 +49,18 @@ def named_rows(name: str, names: Sequence[str], columns: Sequence[Column], width
 
 
 def time_columns(table: pd.DataFrame, headings: Mapping[str, str]) -> list[Column]:
-    """Columns of microseconds by their names in the frame, in the one unit that suits them all."""
+    """Columns of times, all in the unit that suits the largest.
+
+    Args:
+        table: A frame with times in microseconds.
+        headings: The heading of each column, by its name in the frame.
+    """
     largest = float(table[list(headings)].max().max())
     unit, us = next((each for each in _UNITS if largest / each[1] < _LARGEST), _UNITS[-1])
     return [
         Column(f"{heading}\n({unit})", [decimal(value / us) for value in table[column]])
         for column, heading in headings.items()
     ]
-
-
-def decimal(value: float) -> str:
-    """Three digits, none of them beyond the thousandths; nothing where the number is unknown."""
-    return three_digits(round(value, 3))
-
-
-def percent(share: float) -> str:
-    """A share of 1 as a percentage, to the tenth; nothing where it is unknown."""
-    return f"{digits} %" if (digits := three_digits(round(100 * share, 1))) else ""
 
 
 def _justified(columns: Sequence[Column]) -> tuple[list[str], list[str]]:

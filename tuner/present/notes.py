@@ -5,7 +5,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from tuner.present.facts import Facts, environment_facts, method_facts
+from tuner.present.environment_and_method import Facts, environment_facts, method_facts
 from tuner.present.tables import (
     TrialLine,
     knob_headings,
@@ -15,12 +15,14 @@ from tuner.present.tables import (
 )
 from tuner.present.wording import tied_sentence, verdict_sentence
 from tuner.recommended.snippet import init_rpc_lines
-from tuner.study.answer import StudyAnswer, TrialDetail, TrialRow
-from tuner.text import three_digits
+from tuner.study.answer import StudyAnswer
+from tuner.study.metrics import metric_cells
+from tuner.study.trial_row import TrialDetail, TrialRow
+from tuner.text import percent, three_digits
 from tuner.world.measurement import Quantiles
 
 FOLDED_WIDTH = 100
-# What Markdown would take for a mark; an underscore inside a word is none.
+# What Markdown reads as a mark; it reads an underscore inside a word as a letter.
 _MARKS = re.compile(r"[\\`*{}\[\]<>#|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 # The same at the beginning of a line: `- `, `+ `, `=`, `1. `.
 _LINE_MARKS = re.compile(r"^(\d*)([-+=.)])")
@@ -32,7 +34,7 @@ def trial_notes(answer: StudyAnswer) -> dict[int, str]:
 
 
 def study_note(answer: StudyAnswer) -> str:
-    """The verdict, the lines to paste, every settings, and how it was measured."""
+    """The verdict, the lines to paste, every configuration, and how it was measured."""
     parts = [f"**{_plain(verdict_sentence(answer))}**"]
     if tied := tied_sentence(answer):
         parts.append(_plain(tied))
@@ -40,17 +42,17 @@ def study_note(answer: StudyAnswer) -> str:
         parts.append(f"```python\n{init_rpc_lines(answer.best, answer.plan.workload)}\n```")
     if mark := _misleading_mark(answer):
         parts.append(mark)
-    parts += ["## Settings", _configs_table(answer)]
+    parts += ["## All configurations", _configs_table(answer)]
     headings, facts = why_facts(answer)
     if facts:
         parts += ["## Why", _table(["", *headings], facts)]
-    parts += ["## Environment", _listed(environment_facts(answer))]
-    parts += ["## How it was measured", _listed(method_facts(answer))]
+    parts += ["## Environment", _bullets(environment_facts(answer))]
+    parts += ["## How it was measured", _bullets(method_facts(answer))]
     return "\n\n".join(parts)
 
 
 def trial_note(answer: StudyAnswer, line: TrialLine) -> str:
-    """The settings by name, what became of them, and their numbers."""
+    """The configuration, what became of it, and its numbers."""
     row = line.row
     unfinished = answer.interrupted and row.outcome == "completed"
     outcome = "measured so far" if unfinished else line.outcome
@@ -66,18 +68,17 @@ def trial_note(answer: StudyAnswer, line: TrialLine) -> str:
 def _misleading_mark(answer: StudyAnswer) -> str | None:
     """What to think of the trial that the dashboard calls the best, if it is not the answer."""
     completed = [row for row in answer.rows if row.outcome == "completed" and row.samples]
-    best = answer.row_of(answer.best)
-    if answer.interrupted or best is None or not completed or completed[0].trial == best.trial:
+    best = answer.best_trial
+    if answer.interrupted or best is None or not completed or completed[0].trial == best:
         return None
     return (
-        f"The dashboard marks trial {completed[0].trial} as the best, for its value is the lowest; "
-        f"the answer is trial {best.trial}, by the comparison on fresh worlds."
+        f"The dashboard marks trial {completed[0].trial} as the best because its value is the "
+        f"lowest; the answer is trial {best}, by the comparison on fresh worlds."
     )
 
 
 def _configs_table(answer: StudyAnswer) -> str:
-    columns = [*knob_headings(answer), *number_headings(answer)]
-    headings = ["trial", *(column.full for column in columns), "outcome"]
+    headings = ["trial", *knob_headings(answer), *number_headings(answer), "outcome"]
     return _table(
         headings,
         [
@@ -88,48 +89,39 @@ def _configs_table(answer: StudyAnswer) -> str:
 
 
 def _facts(answer: StudyAnswer, row: TrialRow) -> Iterator[tuple[str, str]]:
-    """The numbers of one settings that are known, each with its unit."""
-    unit = answer.objective.unit
+    """The numbers of one trial that are known, each under its heading."""
+    objective = answer.objective
     if not math.isnan(row.value):
-        interval = f", {answer.plan.measuring.confidence * 100:g} % interval " + _range(
-            row.ci_low, row.ci_high, unit
-        )
-        text = f"{three_digits(row.value)} {unit}"
-        yield answer.objective.label, text if math.isnan(row.ci_low) else text + interval
+        text = three_digits(row.value)
+        if not math.isnan(row.ci_low):
+            text += (
+                f", {percent(answer.plan.measuring.confidence)} interval "
+                f"{three_digits(row.ci_low)} to {three_digits(row.ci_high)}"
+            )
+        yield f"{objective.label} ({objective.unit})", text
     if row.samples:
-        yield "worlds measured", str(row.samples)
-    for name, value, unit in (
-        ("CPU cores in use, all ranks", row.cpu_cores, ""),
-        ("peak memory, all ranks", row.peak_rss_mb, " MB"),
-        ("RPC CPU total", row.rpc_cpu_total_ms, " ms per step"),
-        ("calls served at once, mean", row.parallelism_mean, ""),
-        ("calls served at once, most", row.parallelism_max, ""),
-        ("traced step / untraced step", row.tracing_overhead, ""),
-    ):
-        if not math.isnan(value):
-            yield name, three_digits(value) + unit
+        yield "worlds", str(row.samples)
+    for cell in metric_cells():
+        if text := cell.text(row.metrics):
+            yield cell.heading, text
     yield from _spreads(answer.details.get(row.trial, TrialDetail()))
 
 
 def _spreads(detail: TrialDetail) -> Iterator[tuple[str, str]]:
     if detail.step_ms is not None:
-        yield "step time, percentiles 5, 50, 95, 99", _percentiles(detail.step_ms)
+        yield "step time, percentiles 5, 50, 95, 99 (ms)", _percentiles(detail.step_ms)
     if detail.call_ms is not None:
-        yield "latency of a call, percentiles 5, 50, 95, 99", _percentiles(detail.call_ms)
+        yield "latency of a call, percentiles 5, 50, 95, 99 (ms)", _percentiles(detail.call_ms)
     if detail.call_parts_ms:
-        parts = ", ".join(
+        parts = (
             f"{part.replace('_', ' ')} {three_digits(value)}"
             for part, value in detail.call_parts_ms.items()
         )
-        yield "where the time of a call goes, mean", f"{parts} ms"
+        yield "where the time of a call goes, mean (ms)", ", ".join(parts)
 
 
 def _percentiles(found: Quantiles) -> str:
-    return ", ".join(map(three_digits, (found.p5, found.p50, found.p95, found.p99))) + " ms"
-
-
-def _range(low: float, high: float, unit: str) -> str:
-    return f"{three_digits(low)} to {three_digits(high)} {unit}"
+    return ", ".join(map(three_digits, (found.p5, found.p50, found.p95, found.p99)))
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -138,12 +130,12 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
-def _listed(facts: Facts) -> str:
+def _bullets(facts: Facts) -> str:
     return "\n".join(f"- {_plain(f'{name}: {said}')}" for name, said in facts)
 
 
 def _folded(text: str) -> str:
-    """Text in lines that are read without scrolling.
+    """Text in lines that need no scrolling.
 
     The page of a trial is as wide as its longest attribute, which the dashboard never folds.
     """
@@ -151,10 +143,10 @@ def _folded(text: str) -> str:
 
 
 def _unlisted(line: str) -> str:
-    """A line that Markdown takes for no item of a list, and for no underline."""
+    """A line that Markdown reads neither as an item of a list nor as an underline."""
     return _LINE_MARKS.sub(r"\1\\\2", line)
 
 
 def _plain(text: str) -> str:
-    """Text whose characters stand for themselves, in one line."""
+    """Text in one line, in which Markdown sees no marks."""
     return _MARKS.sub(r"\\\g<0>", " ".join(text.split()))

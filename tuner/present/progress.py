@@ -20,7 +20,7 @@ _PHASES: dict[Phase, str] = {
 
 
 def snapshot_line(snapshot: Snapshot) -> str:
-    """`racing · block 7 · 5 of 6 settings left · leader transports=shm (1.8 ms) · 9.1s left`."""
+    """`racing · block 7 · 5 of 6 configurations left · leader channels=cma (2 ms) · 9s left`."""
     parts = [_PHASES[snapshot.phase]]
     if snapshot.phase == "calibration":
         parts.append(f"{snapshot.worlds} of {snapshot.configs} configurations")
@@ -37,13 +37,13 @@ def snapshot_line(snapshot: Snapshot) -> str:
 
 
 class LiveProgress:
-    """An observer that keeps one line up to date, events scrolling above it."""
+    """An observer that keeps one line up to date, below the events."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = Live(
             Text("starting"), console=console, transient=True, auto_refresh=False
-        )  # no refresh thread: nothing may run beside a measurement
+        )  # no refresh thread: nothing may run during a measurement
 
     def __enter__(self) -> Self:
         self._live.start(refresh=True)
@@ -98,5 +98,5 @@ class PlainProgress:
 
 
 def progress_for(console: Console) -> LiveProgress | PlainProgress:
-    """The display that suits where the console writes to."""
+    """A live line for a terminal, else plain lines."""
     return LiveProgress(console) if console.is_terminal else PlainProgress(console)

@@ -1,15 +1,14 @@
-"""The files that a study leaves in its folder, for whoever wants the answer."""
+"""The files that tell a study's answer: table, recommendation, report and figures."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from tuner.errors import UsageError
-from tuner.plan.config import Config
 from tuner.present.figures import study_figures, write_figures
 from tuner.present.report.study_report import write_report
 from tuner.present.tables import write_trials_csv
 from tuner.recommended.building import write_recommended
-from tuner.study.answer import StudyAnswer
+from tuner.study.answer import Contender, StudyAnswer
 from tuner.study.folder import StudyFolder
 from tuner.trace.files.reader import read_trace
 from tuner.trace.model.trace import Trace
@@ -26,9 +25,15 @@ def write_answer(answer: StudyAnswer) -> None:
 
 
 def write_study_report(answer: StudyAnswer, page: Path | None = None) -> Path:
-    """Draw the figures, and write the report with them; returns its path.
+    """Draw the figures, and write the report with them.
 
-    `page` is a place for it other than the study's folder; the figures go to a folder beside it.
+    Args:
+        answer: The study.
+        page: Where to write the report; None: in the study's folder. Figures go to a folder beside
+            it.
+
+    Returns:
+        The report's path.
     """
     folder = StudyFolder(answer.plan.out)
     drawn_to = folder.figures if page is None else page.with_name(f"{page.stem}_figures")
@@ -39,12 +44,13 @@ def write_study_report(answer: StudyAnswer, page: Path | None = None) -> Path:
     return page
 
 
-def _traces(answer: StudyAnswer) -> Mapping[str, Trace]:
-    """The traces of baseline and winner, by role; those that are there and can be read."""
-    folder, traces = StudyFolder(answer.plan.out), {}
-    for role, row in answer.why.items():
+def _traces(answer: StudyAnswer) -> Mapping[Contender, Trace]:
+    """The traces of the contenders that are there and can be read."""
+    folder = StudyFolder(answer.plan.out)
+    traces: dict[Contender, Trace] = {}
+    for contender, row in answer.why.items():
         try:
-            traces[role] = read_trace(folder.trace(Config.from_json(row.config)))
+            traces[contender] = read_trace(folder.trace(row.config))
         except UsageError:
-            continue  # moved away, or none was taken
+            continue  # it was moved away, or never written
     return traces

@@ -13,47 +13,48 @@ from tuner.present.wording import tied_sentence, verdict_sentence
 from tuner.recommended.snippet import init_rpc_lines
 from tuner.study.answer import StudyAnswer
 from tuner.study.folder import StudyFolder
-from tuner.text import duration
+from tuner.text import duration, plural
 
 
-def print_summary(result: StudyAnswer, console: Console) -> None:
+def print_summary(answer: StudyAnswer, console: Console) -> None:
     """The table, the failures, the verdict, the lines to paste, and where the files are."""
-    console.print(trials_table(result))
-    for line in failure_lines(result):
+    console.print(trials_table(answer))
+    for line in failure_lines(answer):
         console.print(Text(line, style="red"), soft_wrap=True)
-    console.print(Text(verdict_sentence(result), style="bold"), soft_wrap=True)
-    if tied := tied_sentence(result):
+    console.print(Text(verdict_sentence(answer), style="bold"), soft_wrap=True)
+    if tied := tied_sentence(answer):
         console.print(Text(tied), soft_wrap=True)
-    if why := why_table(result):
+    if why := why_table(answer):
         console.print()
         console.print(why)
-    if result.best is not None:
-        code = textwrap.indent(init_rpc_lines(result.best, result.plan.workload), "    ")
+    if answer.best is not None:
+        code = textwrap.indent(init_rpc_lines(answer.best, answer.plan.workload), "    ")
         syntax = Syntax("", "python", theme="ansi_light", background_color="default")
         console.print()
         # Never cut at the edge of a narrow terminal: these lines are for pasting.
         console.print(syntax.highlight(code), soft_wrap=True)
-    console.print(Text(_measured(result)), soft_wrap=True)
+    console.print(Text(_measured(answer)), soft_wrap=True)
 
 
-def print_interruption(result: StudyAnswer, console: Console) -> None:
+def print_interruption(answer: StudyAnswer, console: Console) -> None:
     """The table as far as it goes, and where the report is."""
-    if result.blocks:
-        console.print(trials_table(result))
-    console.print(Text(_files(result)), soft_wrap=True)
+    if answer.blocks:
+        console.print(trials_table(answer))
+    console.print(Text(_files(answer)), soft_wrap=True)
 
 
-def _measured(result: StudyAnswer) -> str:
+def _measured(answer: StudyAnswer) -> str:
     return (
-        f"{result.worlds} worlds, {result.blocks} blocks in {duration(result.elapsed_s)}, "
-        f"on {result.environment.cpu_count} cores ({result.environment.cpu_model}), "
-        f"torch {result.environment.torch}.\n{_files(result)}"
+        f"{plural(answer.worlds, 'world')}, {plural(answer.blocks, 'block')} in "
+        f"{duration(answer.elapsed_s)}, on {plural(answer.environment.cpu_count, 'logical CPU')} "
+        f"({answer.environment.cpu_model}), "
+        f"torch {answer.environment.torch}.\n{_files(answer)}"
     )
 
 
-def _files(result: StudyAnswer) -> str:
-    """Where the report is, and what lies beside it."""
-    folder = StudyFolder(result.plan.out)
+def _files(answer: StudyAnswer) -> str:
+    """Where the report is, and the names of the other files of the study."""
+    folder = StudyFolder(answer.plan.out)
     near = os.path.relpath(folder.root)
     root = folder.root.resolve() if near.startswith("..") else Path(near)
     others = (

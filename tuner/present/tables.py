@@ -1,6 +1,5 @@
 """The trials as a table: for a terminal, and as CSV."""
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -13,30 +12,39 @@ from rich.table import Table
 from tuner.files import written_atomically
 from tuner.plan.config import Config, Dimension
 from tuner.plan.knobs import KNOBS
-from tuner.study.answer import StudyAnswer, TrialRow
-from tuner.text import interval_text, three_digits
+from tuner.study.answer import StudyAnswer
+from tuner.study.log import BASELINE
+from tuner.study.metrics import MetricCell, metric_cells
+from tuner.study.trial_row import TrialRow
+from tuner.text import interval_text, percent, three_digits
 
 CSV_FORMAT = 2
 
 
 def write_trials_csv(trials: pd.DataFrame, path: Path) -> None:
-    """Write the trials, settings as JSON; the column `format` carries the file's version."""
+    """Write `trials.csv`.
+
+    Args:
+        trials: The frame of `StudyAnswer.trials`; the file has its configurations as JSON.
+        path: The file; its column `format` carries the file's version.
+    """
     frame = trials.copy()
-    frame["config"] = [orjson.dumps(config).decode() for config in frame["config"]]
+    frame["config"] = [orjson.dumps(config.to_json()).decode() for config in frame["config"]]
     frame.insert(0, "format", CSV_FORMAT)
     with written_atomically(path) as partial:
         frame.to_csv(partial, index=False)
 
 
-class Heading(NamedTuple):
-    """What a column holds: in full, and folded for the width of a terminal."""
+class Column(NamedTuple):
+    """A column of numbers: its heading in full, the heading folded for a terminal, its cells."""
 
-    full: str
+    heading: str
     folded: str
+    cell: Callable[[TrialRow], str]
 
 
 class TrialLine(NamedTuple):
-    """One settings as a line of text cells."""
+    """One trial as a line of text cells."""
 
     row: TrialRow
     knobs: tuple[str, ...]
@@ -45,79 +53,92 @@ class TrialLine(NamedTuple):
     is_best: bool
 
 
-def knob_headings(result: StudyAnswer) -> list[Heading]:
-    """One per knob that any settings name."""
-    return [Heading(str(dimension), _folded(dimension)) for dimension in _dimensions(result)]
+def knob_headings(answer: StudyAnswer) -> list[str]:
+    """One per dimension that any configuration names."""
+    return [str(dimension) for dimension in _dimensions(answer)]
 
 
-def number_headings(result: StudyAnswer) -> list[Heading]:
-    """The columns of numbers; those from traces say what a call takes and how many ran at once."""
-    objective, confidence = result.objective, f"{result.plan.measuring.confidence * 100:g} %"
+def number_headings(answer: StudyAnswer) -> list[str]:
+    """The headings of the numbers in `trial_lines`, in full."""
+    return [column.heading for column in _number_columns(answer)]
+
+
+def _number_columns(answer: StudyAnswer) -> list[Column]:
+    """The objective, its interval, the worlds, and the metrics that tables show."""
+    objective, confidence = answer.objective, percent(answer.plan.measuring.confidence)
     short = objective.name.removesuffix("_ms")
     return [
-        Heading(f"{objective.label} ({objective.unit})", f"{short}\n({objective.unit})"),
-        Heading(f"{confidence} interval", f"{confidence}\ninterval"),
-        Heading("worlds", "worlds"),
-        Heading("CPU cores", "CPU\ncores"),
-        Heading("RPC CPU total per step (ms)", "RPC\n(ms)"),
-        Heading("calls served at once, mean/max", "at\nonce"),
+        Column(
+            f"{objective.label} ({objective.unit})",
+            f"{short}\n({objective.unit})",
+            lambda row: three_digits(row.value),
+        ),
+        Column(
+            f"{confidence} interval",
+            f"{confidence}\ninterval",
+            lambda row: interval_text(row.ci_low, row.ci_high),
+        ),
+        Column("worlds", "worlds", lambda row: str(row.samples)),
+        *(_metric_column(cell) for cell in metric_cells() if cell.table_heading is not None),
     ]
 
 
-def trial_lines(result: StudyAnswer) -> list[TrialLine]:
-    """The trials sorted by result, the best and the baseline marked."""
-    dimensions, lines = _dimensions(result), []
-    for row in result.rows:
-        config = Config.from_json(row.config)
-        is_best = row.label == str(result.best)
-        numbers = (
-            three_digits(row.value),
-            interval_text(row.ci_low, row.ci_high),
-            str(row.samples),
-            three_digits(row.cpu_cores),
-            three_digits(row.rpc_cpu_total_ms),
-            _at_once(row),
+def _metric_column(cell: MetricCell) -> Column:
+    return Column(cell.heading, cell.table_heading or "", lambda row: cell.text(row.metrics))
+
+
+def trial_lines(answer: StudyAnswer) -> list[TrialLine]:
+    """The trials, the fastest first, with what became of each."""
+    dimensions, columns = _dimensions(answer), _number_columns(answer)
+    return [
+        TrialLine(
+            row=row,
+            knobs=tuple(_value(row.config, dimension) for dimension in dimensions),
+            numbers=tuple(column.cell(row) for column in columns),
+            outcome=_outcome(answer, row),
+            is_best=row.trial == answer.best_trial,
         )
-        knobs = tuple(_value(config, dimension) for dimension in dimensions)
-        lines.append(TrialLine(row, knobs, numbers, _outcome(result, row, is_best), is_best))
-    return lines
+        for row in answer.rows
+    ]
 
 
-def trials_table(result: StudyAnswer) -> Table:
-    """The trials sorted by result: a column per tuned knob, the best and the baseline marked."""
+def trials_table(answer: StudyAnswer) -> Table:
+    """The trials, the fastest first: a column per tuned knob, the best and the baseline marked."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for heading in knob_headings(result):
-        table.add_column(heading.folded, justify="right", overflow="fold")
-    # Where the screen is narrow the knobs' names are folded, never the numbers.
-    for heading, min_width in zip(number_headings(result), (6, 9, 6, 5, 5, 5), strict=True):
-        table.add_column(heading.folded, justify="right", no_wrap=True, min_width=min_width)
+    for dimension in _dimensions(answer):
+        table.add_column(_folded(dimension), justify="right", overflow="fold")
+    for column in _number_columns(answer):
+        # Where the screen is narrow the knobs' names are folded, never the numbers.
+        least = max(5, *map(len, column.folded.split("\n")))
+        table.add_column(column.folded, justify="right", no_wrap=True, min_width=least)
     table.add_column("outcome", min_width=12)
-    for line in trial_lines(result):
+    for line in trial_lines(answer):
         style = "bold" if line.is_best else "red" if line.row.failure is not None else None
         table.add_row(*line.knobs, *line.numbers, line.outcome, style=style)
     return table
 
 
-def why_facts(result: StudyAnswer) -> tuple[list[str], list[tuple[str, ...]]]:
-    """What was traced of the baseline and of the winner: headings, and rows that begin with a name.
+def why_facts(answer: StudyAnswer) -> tuple[list[str], list[tuple[str, ...]]]:
+    """What was traced of the baseline, and of the best or else the challenger.
 
-    Both are empty where nothing was traced.
+    Returns:
+        A heading per configuration, and rows that begin with a name; both empty where nothing was
+        traced.
     """
-    if not (rows := result.why):
+    if not (rows := answer.why):
         return [], []
-    facts: list[tuple[str, Callable[[TrialRow], str]]] = [
-        ("RPC CPU total, ms per step", lambda row: three_digits(row.rpc_cpu_total_ms)),
-        ("calls served at once, mean/max", _at_once),
-        ("traced / untraced step time", lambda row: three_digits(row.tracing_overhead)),
-        ("limit", lambda row: row.diagnosis or ""),
+    facts: list[tuple[str, ...]] = [
+        (cell.heading, *(cell.text(row.metrics) for row in rows.values()))
+        for cell in metric_cells()
+        if cell.traced
     ]
-    headings = [f"{role}: {row.label}" for role, row in rows.items()]
-    return headings, [(name, *(of(row) for row in rows.values())) for name, of in facts]
+    facts.append(("limit", *(row.diagnosis or "" for row in rows.values())))
+    return [f"{contender}: {row.label}" for contender, row in rows.items()], facts
 
 
-def why_table(result: StudyAnswer) -> Table | None:
-    """What was traced of the baseline and of the winner, side by side; None if nothing was."""
-    headings, facts = why_facts(result)
+def why_table(answer: StudyAnswer) -> Table | None:
+    """`why_facts` side by side; None where nothing was traced."""
+    headings, facts = why_facts(answer)
     if not facts:
         return None
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Why", title_justify="left")
@@ -129,14 +150,14 @@ def why_table(result: StudyAnswer) -> Table | None:
     return table
 
 
-def failure_lines(result: StudyAnswer) -> list[str]:
-    """One line per settings that failed, with the reason."""
-    return [f"{row.label}: {row.outcome}: {row.failure}" for row in result.rows if row.failure]
+def failure_lines(answer: StudyAnswer) -> list[str]:
+    """One line per configuration that failed, with the reason."""
+    return [f"{row.label}: {row.outcome}: {row.failure}" for row in answer.rows if row.failure]
 
 
-def _dimensions(result: StudyAnswer) -> list[Dimension]:
-    every = [Config.from_json(row.config).values for row in result.rows]
-    return list(dict.fromkeys(dimension for values in every for dimension in values))
+def _dimensions(answer: StudyAnswer) -> list[Dimension]:
+    every = [dimension for row in answer.rows for dimension in row.config.values]
+    return list(dict.fromkeys(every))
 
 
 def _folded(dimension: Dimension) -> str:
@@ -152,21 +173,14 @@ def _value(config: Config, dimension: Dimension) -> str:
     return KNOBS[dimension.knob].format(values[dimension])
 
 
-def _at_once(row: TrialRow) -> str:
-    """Calls served at once while any was: `3.9/4`."""
-    if math.isnan(row.parallelism_mean):
-        return ""
-    return f"{row.parallelism_mean:.1f}/{row.parallelism_max:.0f}"
-
-
-def _outcome(result: StudyAnswer, row: TrialRow, is_best: bool) -> str:
+def _outcome(answer: StudyAnswer, row: TrialRow) -> str:
     marks = []
-    if is_best:
-        marks.append("best" if result.verdict in ("better", "tie") else "kept")
+    if row.trial == answer.best_trial:
+        marks.append("best" if answer.verdict in ("better", "tie") else "kept")
     elif row.tied_with_best:
         marks.append("tied")
-    if row.outcome != "completed" or not (marks or row.label == str(result.baseline)):
+    if row.outcome != "completed" or not (marks or row.trial == BASELINE):
         marks.insert(0, row.outcome)
-    if row.label == str(result.baseline):
+    if row.trial == BASELINE:
         marks.append("baseline")
     return ", ".join(marks)

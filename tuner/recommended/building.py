@@ -1,17 +1,15 @@
-"""The recommended configuration: `recommended.json`, other exports of it, and lines to paste."""
+"""From a study's answer to the recommendation, and to its file `recommended.json`."""
 
 import math
 from pathlib import Path
-from typing import Any
 
 import orjson
 
 from tuner.decide.statistics import Interval
 from tuner.errors import UsageError
 from tuner.files import written_atomically
-from tuner.plan.config import Config
 from tuner.plan.knobs import INTRA_OP_THREADS
-from tuner.recommended.files import as_json
+from tuner.recommended.json_and_toml import as_json
 from tuner.recommended.model import (
     FORMAT,
     Challenger,
@@ -22,75 +20,82 @@ from tuner.recommended.model import (
     Speedup,
     known,
 )
-from tuner.study.answer import StudyAnswer, TrialRow
+from tuner.study.answer import StudyAnswer
+from tuner.study.trial_row import TrialRow
 
 
-def recommendation_of(result: StudyAnswer, trial: int | None = None) -> Recommendation:
-    """What is recommended, or the settings of a trial, with what they rest on.
+def recommendation_of(answer: StudyAnswer, trial: int | None = None) -> Recommendation:
+    """A configuration with what was measured of it.
 
-    UsageError if the study recommends nothing, or if the trial has not run.
+    Args:
+        answer: The study.
+        trial: Whose configuration; None: the recommended one.
+
+    Raises:
+        UsageError: The study recommends nothing, or the trial did not run.
     """
-    row = _best_row(result) if trial is None else _row_of_trial(result, trial)
-    config, spec = Config.from_json(row.config), result.plan.workload
-    is_best, measuring = config == result.best, result.plan.measuring
+    row = _best_row(answer) if trial is None else _row_of_trial(answer, trial)
+    config, spec, measuring = row.config, answer.plan.workload, answer.plan.measuring
+    is_best = row.trial == answer.best_trial
     return Recommendation(
         format=FORMAT,
-        study=result.study,
+        study=answer.study,
         trial=row.trial,
         config=config,
-        verdict=result.verdict if is_best else None,
-        speedup=_speedup(result.speedup if is_best else None),
+        verdict=answer.verdict if is_best else None,
+        speedup=_speedup(answer.speedup if is_best else None),
         measured=Measured.of(
-            row.value, row.ci_low, row.ci_high, unit=result.objective.unit, worlds=row.samples
+            row.value, row.ci_low, row.ci_high, unit=answer.objective.unit, worlds=row.samples
         ),
         challenger=Challenger(
-            config=result.challenger, speedup=_speedup(result.challenger_speedup)
+            config=answer.challenger, speedup=_speedup(answer.challenger_speedup)
         ),
-        objective=result.objective.name,
+        objective=answer.objective.name,
         confidence=measuring.confidence,
         how=How(
             min_time_s=measuring.min_time_s,
             deadline_s=measuring.deadline_s,
             epsilon=measuring.epsilon,
         ),
-        baseline=result.baseline,
+        baseline=answer.baseline,
         ranks=spec.ranks,
         environment=MeasuredIn(
-            **result.environment.model_dump(),
+            **answer.environment.model_dump(),
             workload=spec.reference,
             options=spec.options,
             intra_op_threads={
                 role: config.for_role(role).get(INTRA_OP_THREADS.name, spec.intra_op_threads)
                 for role in spec.roles
             },
-            date=result.measured_at.replace(microsecond=0),
+            date=answer.measured_at.replace(microsecond=0),
         ),
     )
 
 
-def _best_row(result: StudyAnswer) -> TrialRow:
-    if (row := result.row_of(result.best)) is not None:
-        return row
-    if result.interrupted:
+def _best_row(answer: StudyAnswer) -> TrialRow:
+    if answer.best_trial is not None:
+        return answer.by_trial[answer.best_trial]
+    if answer.interrupted:
         raise UsageError(
-            f"the study {result.study} recommends nothing yet: finish it by its search with "
-            "--resume, or choose settings by --trial N, the column trial of trials.csv"
+            f"the study {answer.study} recommends nothing yet: finish its search with --resume, or "
+            "choose a configuration by --trial N, its number in the column trial of trials.csv"
         )
     raise UsageError(
-        f"the study {result.study} recommends nothing: no settings of its search space could run"
+        f"the study {answer.study} recommends nothing: no configuration of its search space could "
+        "run"
     )
 
 
-def _row_of_trial(result: StudyAnswer, trial: int) -> TrialRow:
-    row = next((row for row in result.rows if row.trial == trial), None)
+def _row_of_trial(answer: StudyAnswer, trial: int) -> TrialRow:
+    row = answer.by_trial.get(trial)
     if row is None:
-        last = max(row.trial for row in result.rows)
+        last = max(answer.by_trial)
         raise UsageError(
-            f"the study {result.study} has no trial {trial}; its trials are 0 to {last}"
+            f"the study {answer.study} has no trial {trial}; its trials are 0 to {last}"
         )
     if row.failure is not None:
         raise UsageError(f"trial {trial} ({row.label}) cannot run: {row.outcome}: {row.failure}")
-    if math.isnan(row.value) and row.label != str(result.best):
+    if math.isnan(row.value) and trial != answer.best_trial:
         raise UsageError(f"trial {trial} ({row.label}) was not measured")
     return row
 
@@ -103,20 +108,15 @@ def _speedup(found: Interval | None) -> Speedup:
     )
 
 
-def recommended_document(result: StudyAnswer) -> dict[str, Any]:
-    """The content of `recommended.json` as data. The result must have a best."""
-    return recommendation_of(result).model_dump(mode="json")
-
-
-def write_recommended(result: StudyAnswer, path: Path) -> None:
+def write_recommended(answer: StudyAnswer, path: Path) -> None:
     """Write `recommended.json`, whole or not at all."""
-    content = as_json(recommendation_of(result))
+    content = as_json(recommendation_of(answer))
     with written_atomically(path) as partial:
         partial.write_text(content, encoding="utf-8")
 
 
 def recommended_for(path: Path) -> str | None:
-    """The name of the study whose answer lies there; None if there is none to read."""
+    """The name of the study that the file is of; None if the file is missing or unreadable."""
     try:
         document = orjson.loads(path.read_bytes())
     except (OSError, orjson.JSONDecodeError):

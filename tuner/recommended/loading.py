@@ -1,4 +1,4 @@
-"""`tuner.load_rpc_options`: what a search recommended, in the program that it was tuned for."""
+"""`tuner.load_rpc_options`: the recommended options, for the program that was tuned."""
 
 import warnings
 from os import PathLike
@@ -9,30 +9,42 @@ from torch.distributed.rpc import TensorPipeRpcBackendOptions
 
 from tuner.errors import UsageError
 from tuner.plan.knobs import INTRA_OP_THREADS
-from tuner.recommended.files import read_recommendation
+from tuner.recommended.json_and_toml import read_recommendation
 from tuner.recommended.model import Recommendation
 from tuner.recommended.recheck import recheck_command
+from tuner.text import plural
 from tuner.torch_private.agent import tensorpipe_options
 from tuner.world.agent_options import agent_options
 from tuner.world.environment import Environment
 
 
 class EnvironmentWarning(UserWarning):
-    """The settings were measured elsewhere: on another machine, with another torch or threads."""
+    """The configuration was measured with another machine, another torch, or other threads."""
 
 
 class ThreadsWarning(EnvironmentWarning):
-    """The settings were measured with another `torch.set_num_threads`."""
+    """The configuration was measured with another `torch.set_num_threads`."""
 
 
 def load_rpc_options(
     path: str | PathLike[str], *, role: str | None = None
 ) -> TensorPipeRpcBackendOptions:
-    """The options for `init_rpc` in `recommended.json`, or in an export to JSON or TOML.
+    """The recommended options, for the argument `rpc_backend_options` of `init_rpc`.
 
-    `role` is that of this process in the workload; it may be left out where all roles have the same
-    options. Warns where this machine, its torch or the intra-op threads are not those that were
-    measured. UsageError if the file cannot be read or is damaged, or if it has no such role.
+    Args:
+        path: `recommended.json`, or an export to JSON or TOML.
+        role: The role of this process in the workload; None where all roles have the same options.
+
+    Returns:
+        The `TensorPipeRpcBackendOptions`.
+
+    Raises:
+        UsageError: The file cannot be read or is damaged, or has no such role.
+
+    Warns:
+        EnvironmentWarning: The CPU model, the number of logical CPUs or torch differ from those of
+            the measurement.
+        ThreadsWarning: This process has another number of intra-op threads.
     """
     recommendation = read_recommendation(Path(path))
     roles = _roles_like(recommendation, role, path)
@@ -64,8 +76,8 @@ def _environment_problem(recommendation: Recommendation, path: str | PathLike[st
     if not differences:
         return None
     return (
-        f"{path} was measured elsewhere (there, here): {'; '.join(differences)}. Its settings may "
-        f"not be the best here; to measure them again: {recheck_command(recommendation)}"
+        f"{path} was measured elsewhere (there, here): {'; '.join(differences)}. Its configuration "
+        f"may not be the best here; to measure it again: {recheck_command(recommendation)}"
     )
 
 
@@ -74,11 +86,12 @@ def _threads_problem(
 ) -> str | None:
     measured = {recommendation.values_of(role)[INTRA_OP_THREADS.name] for role in roles}
     here = torch.get_num_threads()
-    # Roles that differ in these, and none given: nothing to hold this process against.
+    # Without a role, one of several numbers can be right for this process.
     if len(measured) > 1 or here in measured:
         return None
     (there,) = measured
+    assert isinstance(there, int)
     return (
-        f"{path} was measured with {there} intra-op thread{'' if there == 1 else 's'} in such a "
-        f"process, and this one has {here}: call torch.set_num_threads({there}) first"
+        f"{path} was measured with {plural(there, 'intra-op thread')} in such a process, and this "
+        f"one has {here}: call torch.set_num_threads({there}) first"
     )

@@ -40,7 +40,7 @@ SCHEMA_ID = f"urn:rpc-tuner:recommended:{FORMAT}"
 
 
 def _read_config(raw: object) -> Config:
-    """Settings as rpc-tuner writes them; what only reads alike, such as "8" for 8, is refused."""
+    """A configuration as rpc-tuner writes it; another spelling, such as "8" for 8, is refused."""
     if isinstance(raw, Config):
         return raw
     config = Config.from_json(raw)
@@ -87,7 +87,7 @@ CONFIG_SCHEMA: dict[str, Any] = {
     },
 }
 
-# A named type, so that the schema says once what settings are.
+# A named type, so that the schema says once what a configuration is.
 ConfigJson = TypeAliasType(
     "ConfigJson",
     Annotated[
@@ -112,14 +112,14 @@ class Speedup(_Part):
 
 
 class Challenger(_Part):
-    """The settings that met the baseline on fresh worlds."""
+    """The configuration that met the baseline on fresh worlds."""
 
     config: ConfigJson | None = None
     speedup: Speedup = Speedup()
 
 
 class Measured(_Part):
-    """The objective of the settings; null where no world counts."""
+    """The objective of the configuration; null where no world counts."""
 
     value: FiniteFloat | None = None
     ci_low: FiniteFloat | None = None
@@ -135,7 +135,7 @@ class Measured(_Part):
 
 
 class How(_Part):
-    """How it was measured, where that is not the same for every search."""
+    """How it was measured, as far as that can differ from search to search."""
 
     min_time_s: FiniteFloat = Field(gt=0)
     """How long the timed steps of a world last at least."""
@@ -145,7 +145,7 @@ class How(_Part):
 
 
 class MeasuredIn(Environment):
-    """The machine, the software and the workload that the settings were measured with."""
+    """The machine, the software and the workload that the configuration was measured with."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
@@ -160,15 +160,15 @@ class MeasuredIn(Environment):
 
 
 class Recommendation(_Part):
-    """Settings that rpc-tuner recommends for `torch.distributed.rpc`, and what they rest on."""
+    """A configuration that rpc-tuner recommends for `torch.distributed.rpc`, and its evidence."""
 
     format: Literal[3]
     study: str
     trial: int = Field(ge=0)
-    """The number of the settings in the study, as in `trials.csv`."""
+    """The number of the configuration's trial in the study, as in `trials.csv`."""
     config: ConfigJson
     verdict: VerdictKind | None = None
-    """Null for settings that were chosen by hand."""
+    """Null for a configuration that was chosen by hand."""
     speedup: Speedup = Speedup()
     measured: Measured
     challenger: Challenger = Challenger()
@@ -198,7 +198,7 @@ class Recommendation(_Part):
         for place, config in (
             ("config", self.config),
             ("baseline", self.baseline),
-            ("challenger.settings", self.challenger.config),
+            ("challenger.config", self.challenger.config),
         ):
             for dimension, _ in config.items if config else ():
                 if dimension.role not in (ALL_ROLES, *self.roles):
@@ -206,7 +206,7 @@ class Recommendation(_Part):
                     raise ValueError(f"{place}: unknown role {dimension.role!r}{tail}")
         names = [rank.name for rank in self.ranks]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"ranks: {', '.join(map(repr, twice))} stands there twice")
+            raise ValueError(f"ranks: {', '.join(map(repr, twice))} is named twice")
         return self
 
 

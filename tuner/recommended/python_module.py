@@ -1,12 +1,13 @@
-"""The recommendation as a Python module that stands alone."""
+"""The recommendation as a Python module that needs no rpc-tuner: `export --format python`."""
 
 import textwrap
 from collections.abc import Iterator
 
 from tuner.plan.knobs import INTRA_OP_THREADS
-from tuner.recommended.code import WIDTH, literal, options_call, table
 from tuner.recommended.model import Recommendation
+from tuner.recommended.python_source import WIDTH, literal, options_call, table
 from tuner.recommended.recheck import recheck_command
+from tuner.text import percent, plural, three_digits
 
 START = '''\
 def start_rpc(rank: int) -> None:
@@ -34,9 +35,13 @@ if __name__ == "__main__":
 
 
 def as_python(recommendation: Recommendation, sentence: str) -> str:
-    """A module with the options of each role and the `init_rpc` call; `sentence` says what it is.
+    """A module with the options of each role and the `init_rpc` call.
 
     It starts RPC for a program that imports it, and checks itself under `torchrun`.
+
+    Args:
+        recommendation: The configuration.
+        sentence: What stands first in the module.
     """
     ranks = recommendation.ranks
     values = {role: recommendation.values_of(role) for role in recommendation.roles}
@@ -78,7 +83,7 @@ def _comment(recommendation: Recommendation, sentence: str, self_check: str) -> 
         "workload": f"{environment.workload} {options}".strip(),
         "date": environment.date.isoformat(sep=" ", timespec="seconds"),
         "machine": (
-            f"{environment.cpu_count} CPUs ({environment.cpu_model}), "
+            f"{plural(environment.cpu_count, 'logical CPU')} ({environment.cpu_model}), "
             f"{environment.memory_gb:g} GB, Linux {environment.kernel}"
         ),
         "software": f"torch {environment.torch}, Python {environment.python}",
@@ -89,7 +94,7 @@ def _comment(recommendation: Recommendation, sentence: str, self_check: str) -> 
         yield from _wrapped(f"{name + ':':<10}{fact}", " " * 10)
     yield "#"
     yield "# To measure it again:"
-    # Whole, to be copied.
+    # On one line, to be copied.
     yield f"#   {_printable(recheck_command(recommendation))}"
     yield f"# To see that it runs: {self_check} THIS_FILE"
 
@@ -101,18 +106,18 @@ def _wrapped(text: str, indent: str) -> Iterator[str]:
 
 
 def _printable(text: str) -> str:
-    """The text without what would end a comment."""
+    """The text without characters that would end a comment."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _speedup(recommendation: Recommendation) -> str:
     speedup = recommendation.speedup
     if recommendation.config == recommendation.baseline:
-        return "1: these settings are the baseline"
+        return "1: this configuration is the baseline"
     if speedup.estimate is None:
         return "not known"
     interval = _interval(speedup.ci_low, speedup.ci_high, recommendation.confidence)
-    return f"{speedup.estimate:.3g}{interval}, baseline / these settings"
+    return f"{three_digits(speedup.estimate)}{interval}, baseline time / this time"
 
 
 def _measured(recommendation: Recommendation) -> str:
@@ -120,13 +125,12 @@ def _measured(recommendation: Recommendation) -> str:
     if measured.value is None:
         return "no world that counts"
     interval = _interval(measured.ci_low, measured.ci_high, recommendation.confidence)
-    worlds = f"{measured.worlds} world{'s' if measured.worlds != 1 else ''}"
-    value = f"{measured.value:.3g} {measured.unit}"
-    return f"{recommendation.objective} {value}{interval}, {worlds}"
+    value = f"{three_digits(measured.value)} {measured.unit}"
+    return f"{recommendation.objective} {value}{interval}, {plural(measured.worlds, 'world')}"
 
 
 def _interval(low: float | None, high: float | None, confidence: float) -> str:
     if low is None:
         return ""
-    reach = f"{low:.3g} or more" if high is None else f"{low:.3g} to {high:.3g}"
-    return f" ({reach}, {confidence * 100:g} % confidence)"
+    ends = f"{three_digits(low)} " + ("or more" if high is None else f"to {three_digits(high)}")
+    return f" ({ends}, {percent(confidence)} confidence)"

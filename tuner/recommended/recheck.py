@@ -10,7 +10,10 @@ from tuner.recommended.model import Recommendation
 
 
 def recheck_arguments(recommendation: Recommendation) -> list[str]:
-    """The flags of `tuner.search`: the settings, or else the strongest rival, and the baseline."""
+    """The flags of `tuner.search` that compare the configuration with the baseline again.
+
+    Where the baseline itself is recommended, they compare its strongest rival with it.
+    """
     chosen: Config | None = recommendation.config
     if chosen == recommendation.baseline:
         chosen = recommendation.challenger.config
@@ -33,7 +36,7 @@ def recheck_command(recommendation: Recommendation) -> str:
 
 
 def _measured_alike(recommendation: Recommendation) -> Iterator[str]:
-    """What must be as it was, or the two studies cannot be compared; defaults go without saying."""
+    """The flags without which the two studies could not be compared; defaults are left out."""
     how, usual = recommendation.how, Measuring()
     for flag, value, default, unit in (
         ("--min-time", how.min_time_s, usual.min_time_s, "s"),

@@ -3,11 +3,11 @@
 from tuner.plan.config import Config
 from tuner.plan.knobs import INTRA_OP_THREADS
 from tuner.plan.workload_spec import WorkloadSpec
-from tuner.recommended.code import literal, options_call, table
+from tuner.recommended.python_source import literal, options_call, table
 
 
 def init_rpc_lines(config: Config, spec: WorkloadSpec) -> str:
-    """Python lines that start RPC with these settings, one options object per different role."""
+    """Python lines that start RPC with a configuration: one options object, or one per role."""
     by_role = {
         role: {INTRA_OP_THREADS.name: spec.intra_op_threads, **config.for_role(role)}
         for role in spec.roles

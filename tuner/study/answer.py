@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -16,92 +17,37 @@ from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.conclusion import Conclusion
 from tuner.study.log import BASELINE, StudyLog
-from tuner.study.records import Phase
+from tuner.study.metrics import metric_columns
+from tuner.study.trial_row import Observation, TrialDetail, TrialRow
 from tuner.world.environment import Environment
-from tuner.world.measurement import CallPart, Failure, Measurement, Quantiles
+from tuner.world.measurement import Failure, Measurement, Quantiles
 
+JSON_FORMAT = 2
 
-@dataclass(frozen=True, kw_only=True)
-class TrialRow:
-    """What became of one settings; declared once, in the order of the CSV's columns.
-
-    Numbers are NaN where nothing was measured. `value` and its interval have the objective's unit.
-    """
-
-    trial: int
-    label: str
-    config: dict[str, Any]
-    outcome: str
-    """`completed`, `eliminated`, or the kind of failure."""
-    failure: str | None
-    samples: int
-    """Worlds measured."""
-    value: float
-    ci_low: float
-    ci_high: float
-    cpu_cores: float
-    """CPU seconds per wall second, all ranks."""
-    peak_rss_mb: float
-    rpc_cpu_total_ms: float = math.nan
-    """CPU total of the RPC calls per step. From a traced world, as is all that follows but the
-    last; NaN where none was traced."""
-    parallelism_mean: float = math.nan
-    """Calls served at once while any was."""
-    parallelism_max: float = math.nan
-    tracing_overhead: float = math.nan
-    """Traced over untraced step time."""
-    diagnosis: str | None = None
-    """What limits these settings."""
-    tied_with_best: bool = False
-
-    @property
-    def counts(self) -> bool:
-        """Whether these settings ran, and were measured: what failed later on does not count."""
-        return self.failure is None and not math.isnan(self.value)
-
-
-class Observation(NamedTuple):
-    """One world that counts: its objective, in the objective's unit."""
-
-    trial: int
-    block: int
-    phase: Phase
-    value: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrialDetail:
-    """How the time of one settings is spread; what is for pictures, not for the table."""
-
-    step_ms: Quantiles | None = None
-    """Of every timed step of every world that counts."""
-    call_ms: Quantiles | None = None
-    """Of the outermost calls of its trace."""
-    call_parts_ms: Mapping[CallPart, float] = field(default_factory=dict)
-    """Where the time of such a call goes, on average; empty where no trace tells."""
+Contender = Literal["baseline", "best", "challenger"]
+"""What a trial is in the verdict."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyAnswer:
-    """The answer of a study, finished or interrupted."""
+    """The answer of a study, finished or interrupted. Trials are known by their numbers."""
 
     study: str
     plan: StudyPlan
     environment: Environment
     objective: Objective
-    baseline: Config
-    best: Config | None
-    """The configuration to use; None if the study was interrupted, nothing could run, or the
-    baseline failed and no block measured another."""
+    best_trial: int | None
+    """The trial to use; None if the study was interrupted, nothing could run, or the baseline
+    failed and no block measured another."""
     verdict: VerdictKind | None
     """None if the study was interrupted or nothing could run."""
     speedup: Interval | None
     """Baseline / best, on fresh worlds; None when too few pairs were measured to tell."""
-    challenger: Config | None
-    """The settings that met the baseline on fresh worlds."""
+    challenger_trial: int | None
+    """The trial that met the baseline on fresh worlds."""
     challenger_speedup: Interval | None
     epsilon_achieved: float | None
-    """The best is shown to be at most this fraction slower than any other settings."""
+    """The best is shown to be at most this fraction slower than any other configuration."""
     blocks: int
     worlds: int
     elapsed_s: float
@@ -110,54 +56,75 @@ class StudyAnswer:
     interrupted: bool = False
     """Whether there is still something to measure."""
     rows: tuple[TrialRow, ...]
-    """One per settings, the fastest first, failures last."""
+    """One per trial: the fastest first, those that failed or were not measured last."""
     observations: tuple[Observation, ...] = ()
     """One per world that counts, by block and trial."""
     details: Mapping[int, TrialDetail] = field(default_factory=dict)
     """By trial."""
 
+    @cached_property
+    def by_trial(self) -> dict[int, TrialRow]:
+        """The rows by trial number."""
+        return {row.trial: row for row in self.rows}
+
     @property
-    def trials(self) -> pd.DataFrame:
-        """The rows as a frame, one column per field of TrialRow."""
-        return pd.DataFrame([asdict(row) for row in self.rows])
+    def baseline(self) -> Config:
+        """The configuration that all others are compared with."""
+        return self.by_trial[BASELINE].config
+
+    @property
+    def best(self) -> Config | None:
+        """The configuration to use; None where `best_trial` is."""
+        return self._config(self.best_trial)
+
+    @property
+    def challenger(self) -> Config | None:
+        """The configuration that met the baseline on fresh worlds."""
+        return self._config(self.challenger_trial)
+
+    def _config(self, trial: int | None) -> Config | None:
+        return None if trial is None else self.by_trial[trial].config
 
     def row_of(self, config: Config | None) -> TrialRow | None:
-        """The row of these settings."""
-        return next((row for row in self.rows if row.label == str(config)), None)
+        """The row of a configuration; None if it was no trial of this study."""
+        return next((row for row in self.rows if row.config == config), None)
 
     @property
-    def why(self) -> dict[str, TrialRow]:
-        """What was traced of the baseline and of the winner, or else of what it met, by role."""
-        chosen = {"baseline": self.baseline}
-        if self.best is not None and self.best != self.baseline:
-            chosen["best"] = self.best
-        elif self.challenger is not None:
-            chosen["challenger"] = self.challenger
-        rows = {role: self.row_of(config) for role, config in chosen.items()}
-        return {role: row for role, row in rows.items() if row is not None and row.diagnosis}
+    def trials(self) -> pd.DataFrame:
+        """The rows as a frame, with the columns of `trials.csv`; `config` holds Config objects."""
+        frame = pd.DataFrame([row.columns() for row in self.rows])
+        return frame.astype(dict.fromkeys(metric_columns({}), float))
+
+    @property
+    def contenders(self) -> dict[Contender, int]:
+        """The baseline's trial, and that of the best, or else of the challenger."""
+        if self.best_trial is not None and self.best_trial != BASELINE:
+            return {"baseline": BASELINE, "best": self.best_trial}
+        if self.challenger_trial is not None:
+            return {"baseline": BASELINE, "challenger": self.challenger_trial}
+        return {"baseline": BASELINE}
+
+    @property
+    def why(self) -> dict[Contender, TrialRow]:
+        """The contenders that have a diagnosis."""
+        rows = {name: self.by_trial[trial] for name, trial in self.contenders.items()}
+        return {name: row for name, row in rows.items() if row.diagnosis}
 
     @property
     def baseline_failed(self) -> bool:
         """Whether the baseline itself could not run."""
-        return any(row.trial == BASELINE and row.failure is not None for row in self.rows)
+        return self.by_trial[BASELINE].failure is not None
 
     @property
-    def tied(self) -> list[str]:
-        """The labels of the settings tied with the best, the best itself left out."""
-        labels = [row.label for row in self.rows if row.tied_with_best]
-        return [label for label in labels if label != str(self.best)]
-
-    def challenger_json(self) -> dict[str, Any]:
-        """The settings that met the baseline, and baseline / challenger with its interval."""
-        return {
-            "config": None if self.challenger is None else self.challenger.to_json(),
-            "speedup": interval_json(self.challenger_speedup),
-        }
+    def tied(self) -> list[Config]:
+        """The configurations tied with the best, without the best itself."""
+        rows = [row for row in self.rows if row.tied_with_best]
+        return [row.config for row in rows if row.trial != self.best_trial]
 
     def to_json(self) -> dict[str, Any]:
         """The document of `--json`."""
         return {
-            "format": 2,
+            "format": JSON_FORMAT,
             "study": self.study,
             "workload": self.plan.workload.reference,
             "objective": self.objective.name,
@@ -165,18 +132,21 @@ class StudyAnswer:
             "baseline": self.baseline.to_json(),
             "best": None if self.best is None else self.best.to_json(),
             "verdict": self.verdict,
-            "speedup": interval_json(self.speedup),
-            "challenger": self.challenger_json(),
-            "why": {role: row.diagnosis for role, row in self.why.items()},
+            "speedup": _interval_json(self.speedup),
+            "challenger": {
+                "config": None if self.challenger is None else self.challenger.to_json(),
+                "speedup": _interval_json(self.challenger_speedup),
+            },
+            "why": {name: row.diagnosis for name, row in self.why.items()},
             "epsilon_achieved": self.epsilon_achieved,
             "blocks": self.blocks,
             "worlds": self.worlds,
             "elapsed_s": round(self.elapsed_s, 3),
-            "trials": [_plain_row(row) for row in self.rows],
+            "trials": [row.to_json() for row in self.rows],
         }
 
 
-def interval_json(found: Interval | None) -> dict[str, float | None]:
+def _interval_json(found: Interval | None) -> dict[str, float | None]:
     """An interval as `estimate`, `ci_low`, `ci_high`; all null where there is none."""
     if found is None:
         return {"estimate": None, "ci_low": None, "ci_high": None}
@@ -192,7 +162,16 @@ def study_answer(
     measured_at: datetime,
     interrupted: bool,
 ) -> StudyAnswer:
-    """The answer of a log; `conclusion` is None for a study that has none."""
+    """The answer of a log.
+
+    Args:
+        log: What was measured.
+        conclusion: What the log says; None for a study that has no conclusion.
+        environment: Where it was measured.
+        elapsed_s: Wall time of all sessions, in seconds.
+        measured_at: When the last session ended.
+        interrupted: Whether there is still something to measure.
+    """
     speedup = challenger_speedup = None
     if conclusion is not None:
         challenger_speedup = conclusion.comparison.speedup if conclusion.comparison else None
@@ -200,18 +179,15 @@ def study_answer(
             speedup = challenger_speedup
         elif conclusion.best == BASELINE:
             speedup = Interval(1.0, 1.0, 1.0)
-    best = None if conclusion is None else conclusion.best
-    challenger = None if conclusion is None else conclusion.challenger
     return StudyAnswer(
         study=log.plan.name,
         plan=log.plan,
         environment=environment,
         objective=log.plan.measuring.objective,
-        baseline=log.configs[BASELINE],
-        best=None if best is None else log.configs[best],
+        best_trial=None if conclusion is None else conclusion.best,
         verdict=None if conclusion is None else conclusion.kind,
         speedup=speedup,
-        challenger=None if challenger is None else log.configs[challenger],
+        challenger_trial=None if conclusion is None else conclusion.challenger,
         challenger_speedup=challenger_speedup,
         epsilon_achieved=None if conclusion is None else conclusion.epsilon_achieved,
         blocks=log.blocks("race") + log.blocks("confirmation"),
@@ -251,7 +227,7 @@ def _rows(log: StudyLog, tied: frozenset[int]) -> tuple[TrialRow, ...]:
 
 def _rank(row: TrialRow) -> tuple[bool, float, int]:
     """The fastest first, what failed or was not measured last."""
-    return not row.counts, row.value if row.counts else 0.0, row.trial
+    return not row.is_measured, row.value if row.is_measured else 0.0, row.trial
 
 
 def _row(log: StudyLog, trial: int, tied: bool) -> TrialRow:
@@ -259,41 +235,25 @@ def _row(log: StudyLog, trial: int, tied: bool) -> TrialRow:
     values = log.values(trial)
     log_spread = interval(np.log(values), log.rules.confidence) if values else None
     spread = log_spread.exp() if log_spread else None
-    numbers, traced = log.numbers(trial), log.traced(trial)
     return TrialRow(
         trial=trial,
-        label=str(log.configs[trial]),
-        config=log.configs[trial].to_json(),
+        config=log.configs[trial],
         outcome=log.outcome(trial),
         failure=failure.message if failure else None,
         samples=len(values),
         value=log.value(trial) or math.nan,
         ci_low=spread.low if spread else math.nan,
         ci_high=spread.high if spread else math.nan,
-        cpu_cores=numbers.get("cpu_cores", math.nan),
-        peak_rss_mb=numbers.get("peak_rss_mb", math.nan),
-        rpc_cpu_total_ms=numbers.get("rpc_cpu_total_ms", math.nan),
-        parallelism_mean=numbers.get("parallelism_mean", math.nan),
-        parallelism_max=numbers.get("parallelism_max", math.nan),
-        tracing_overhead=numbers.get("tracing_overhead", math.nan),
-        diagnosis=_diagnosis(traced),
+        metrics=log.metrics(trial),
+        diagnosis=_diagnosis(log.traced(trial)),
         tied_with_best=tied and failure is None,
     )
 
 
 def _diagnosis(traced: Measurement | Failure | None) -> str | None:
-    """What a trace showed, with what it lacks; or why there is none."""
+    """What a trace showed, and what it lacks; or why there is no trace."""
     if isinstance(traced, Failure):
         return f"No trace: {traced.message}."
     if traced is None or traced.trace is None:
         return None
     return " ".join([traced.trace.diagnosis, *(f"Note: {loss}." for loss in traced.trace.losses)])
-
-
-def _plain_row(row: TrialRow) -> dict[str, Any]:
-    """The row for JSON, where an unknown number is null."""
-    return {
-        name: None if isinstance(value, float) and math.isnan(value) else value
-        for name, value in asdict(row).items()
-        if name not in ("trial", "label")
-    }

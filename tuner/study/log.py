@@ -14,6 +14,7 @@ from tuner.decide.statistics import FloatArray, typical
 from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.study_plan import StudyPlan
+from tuner.study.metrics import metrics_of
 from tuner.study.records import TRACE_BLOCK, Phase, Record
 from tuner.world.measurement import Failure, Measurement, Outcome
 
@@ -258,29 +259,12 @@ class StudyLog:
         calibration = self.calibration(trial)
         return 0.0 if calibration is None else calibration.world_s
 
-    def numbers(self, trial: int) -> dict[str, float]:
-        """What a trial's worlds used, averaged, with the unit in each name."""
-        measured = self.samples(trial)
-        if not measured:
-            return self._trace_numbers(trial)
-        count = len(measured)
-        return {
-            "samples": count,
-            "cpu_cores": sum(each.cpu_cores for each in measured) / count,
-            "cpu_ms_per_step": sum(each.cpu_ms_per_step for each in measured) / count,
-            "peak_rss_mb": max(each.peak_rss_mb for each in measured),
-            **self._trace_numbers(trial),
-        }
-
-    def _trace_numbers(self, trial: int) -> dict[str, float]:
-        """What a trial's trace showed, as far as it could."""
+    def metrics(self, trial: int) -> dict[str, float]:
+        """The metrics that are known of a trial, by name."""
         traced = self.traced(trial)
-        if not isinstance(traced, Measurement) or traced.trace is None:
-            return {}
-        numbers = {
-            "rpc_cpu_total_ms": traced.trace.rpc_cpu_total_ms,
-            "parallelism_mean": traced.trace.parallelism_mean,
-            "parallelism_max": traced.trace.parallelism_max,
-            "tracing_overhead": traced.tracing_overhead,
-        }
-        return {name: value for name, value in numbers.items() if value is not None}
+        return metrics_of(self.samples(trial), traced if isinstance(traced, Measurement) else None)
+
+    def numbers(self, trial: int) -> dict[str, float]:
+        """A trial's metrics, and how many worlds count: what its Optuna trial shows."""
+        samples = len(self.samples(trial))
+        return {**({"samples": samples} if samples else {}), **self.metrics(trial)}

@@ -1,14 +1,13 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from tests.plan.specs import threads
-from tests.present.results import ROWS, big_study, failed_later, measured, study_result
+from tests.present.results import ROWS, failed_later, measured, study_result
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.blocks import BlockPoint, blocks, blocks_figure, draw_blocks
-from tuner.study.answer import Observation, StudyAnswer
+from tuner.study.answer import StudyAnswer
+from tuner.study.trial_row import Observation
 
 
 def seen(
@@ -60,14 +59,16 @@ def test_an_outlier_does_not_squash_the_rest(plan: StudyPlan) -> None:
     assert "2 outliers are drawn as arrows at the edge" in figure.caption
 
 
-def test_worlds_of_configs_that_failed_later_are_shown_and_told_of(plan: StudyPlan) -> None:
+def test_worlds_of_configs_that_failed_later_are_shown_and_counted(
+    plan: StudyPlan,
+) -> None:
     rows = (*ROWS, failed_later(5, threads(2), 1.0))
     answer = study_result(plan, rows=rows, observations=seen((0, 0, 3.0), (5, 0, 1.0)))
     shown, figure = blocks(answer), blocks_figure(answer)
     assert shown is not None
     assert figure is not None
     assert (shown.others, shown.failed) == ((BlockPoint(0, 1.0),), 1)
-    assert "1 of the settings shown failed later." in figure.caption
+    assert "1 configuration shown here failed later." in figure.caption
 
 
 def test_slow_configs_are_no_outliers(plan: StudyPlan) -> None:
@@ -79,13 +80,12 @@ def test_slow_configs_are_no_outliers(plan: StudyPlan) -> None:
 
 
 def test_an_outlier_is_an_arrow_at_the_edge_and_the_confirmation_has_a_line(
-    tmp_path: Path,
+    big: StudyAnswer,
 ) -> None:
-    answer = big_study(tmp_path)
-    shown = blocks(answer)
+    shown = blocks(big)
     assert shown is not None
     assert shown.confirmation_from == 20
-    assert len(shown.others) + sum(map(len, shown.leading.values())) == answer.worlds
+    assert len(shown.others) + sum(map(len, shown.leading.values())) == big.worlds
     axes = Figure().add_subplot()
     draw_blocks(shown, axes)
     arrows = {

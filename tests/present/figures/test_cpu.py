@@ -1,25 +1,23 @@
+"""The CPUs used against the objective."""
+
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from tests.plan.specs import threads
-from tests.present.results import big_study, failed_later, measured, study_result
+from tests.present.results import failed_later, measured, study_result, without_metrics
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.cpu import cpu, cpu_figure, draw_cpu
-from tuner.present.figures.kit.cast import cast_of
-from tuner.present.figures.kit.places import place_texts
+from tuner.present.figures.kit.config_names import names_of
 from tuner.study.answer import StudyAnswer
 
 
 def costing(plan: StudyPlan, costs: dict[int, tuple[float, float]]) -> StudyAnswer:
-    """A study of so many threads, each with its value and its CPU cores."""
+    """A study of so many threads, each with its value and its CPUs; 16 are the baseline."""
     rows = tuple(
-        replace(measured(number, threads(number), value), cpu_cores=cores)
-        for number, (value, cores) in costs.items()
+        measured(0 if number == 16 else number, threads(number), value, metrics={"cpu_cores": cpus})
+        for number, (value, cpus) in costs.items()
     )
     return study_result(plan, rows=rows)
 
@@ -30,24 +28,20 @@ def test_the_front_is_what_nothing_beats_in_both(plan: StudyPlan) -> None:
     )
     shown = cpu(answer)
     assert shown is not None
-    assert [(p.label, p.in_front) for p in shown.points] == [
-        ("num_worker_threads=4", True),
-        ("num_worker_threads=8", True),
-        ("num_worker_threads=16", False),
-        ("num_worker_threads=2", True),
-        ("num_worker_threads=1", False),
-    ]
+    assert [(point.trial, point.in_front) for point in shown.points] == [
+        (4, True), (8, True), (0, False), (2, True), (1, False),
+    ]  # fmt: skip
     assert shown.stairs == [(2.0, 1.9), (2.1, 1.9), (2.1, 1.5), (4.0, 1.5), (4.0, 1.0)]
-    assert [point.label.rpartition("=")[2] for point in shown.named] == ["4", "16", "8", "2"]
+    assert [point.trial for point in shown.named] == [4, 0, 8, 2]
     assert shown.x_label == "median step time (ms)"
 
 
 def test_configs_that_failed_are_not_in_front(plan: StudyPlan) -> None:
     answer = costing(plan, {4: (2.0, 1.9), 16: (3.0, 1.6)})
-    stuck = replace(failed_later(2, threads(2), 1.0), cpu_cores=0.1)
+    stuck = replace(failed_later(2, threads(2), 1.0), metrics={"cpu_cores": 0.1})
     shown = cpu(replace(answer, rows=(*answer.rows, stuck)))
     assert shown is not None
-    assert [point.label for point in shown.front] == [str(threads(4)), str(threads(16))]
+    assert [point.trial for point in shown.front] == [4, 0]
     assert len(shown.points) == 2
 
 
@@ -57,13 +51,14 @@ def test_configs_that_cost_the_same_are_both_in_front(plan: StudyPlan) -> None:
     assert [point.in_front for point in shown.points] == [True, True]
 
 
-def test_configs_of_unknown_cost_are_left_out(plan: StudyPlan) -> None:
-    answer = costing(plan, {4: (2.0, 1.5), 8: (2.0, float("nan")), 16: (float("nan"), 1.0)})
-    assert cpu(answer) is None
+def test_configs_without_known_cpus_are_left_out(plan: StudyPlan) -> None:
+    answer = costing(plan, {4: (2.0, 1.5), 8: (2.0, 1.0), 16: (float("nan"), 1.0)})
+    rows = (answer.rows[0], without_metrics(answer.rows[1], "cpu_cores"), answer.rows[2])
+    assert cpu(replace(answer, rows=rows)) is None
 
 
-def test_long_names_are_letters_with_a_key(tmp_path: Path) -> None:
-    figure = cpu_figure(big_study(tmp_path))
+def test_long_names_are_letters_with_a_key(big: StudyAnswer) -> None:
+    figure = cpu_figure(big)
     assert figure is not None
     assert ">A</text>" in figure.inline_svg
     assert ">A: intra_op_threads=" in figure.inline_svg
@@ -76,54 +71,17 @@ def test_short_names_stand_beside_their_points(plan: StudyPlan) -> None:
     for name in ("4", "8", "16"):
         assert f">{name}</text>" in figure.inline_svg
     assert figure.alt == (
-        "CPU cores by num_worker_threads: 4 (best) 2 ms with 1.9 cores; "
-        "16 (baseline) 3 ms with 1.6 cores; 8 2.1 ms with 1.5 cores"
+        "CPUs used by num_worker_threads: 4 (best) 2 ms with 1.9 CPUs; "
+        "16 (baseline) 3 ms with 1.6 CPUs; 8 2.1 ms with 1.5 CPUs"
     )
 
 
-@settings(max_examples=15, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1.0)), min_size=2, max_size=12, unique=True
-    )
-)
-def test_names_cover_neither_each_other_nor_points_nor_leave_the_axes(
-    points: list[tuple[float, float]],
-) -> None:
-    figure = Figure(figsize=(4.6, 3), layout="constrained")
-    axes = figure.add_subplot()
-    axes.plot([x for x, _ in points], [y for _, y in points], "o")
-    axes.margins(0.1)
-    texts = [
-        axes.annotate(f"name {n}", point, xytext=(0, 0), textcoords="offset points")
-        for n, point in enumerate(points)
-    ]
-    for text in texts:
-        text.set_in_layout(False)
-    placed = place_texts(axes, texts, points)
-    boxes = [text.get_window_extent() for text in placed]
-    around = axes.get_window_extent()
-    for number, box in enumerate(boxes):
-        assert around.x0 <= box.x0 < box.x1 <= around.x1
-        assert around.y0 <= box.y0 < box.y1 <= around.y1
-        assert not any(box.overlaps(other) for other in boxes[:number])
-        for point in points:
-            assert not box.contains(*axes.transData.transform(point))
-    assert set(axes.texts) == set(placed)
-
-
-def test_a_lonely_point_keeps_its_name() -> None:
-    axes = Figure().add_subplot()
-    text = axes.annotate("here", (0.5, 0.5), xytext=(0, 0), textcoords="offset points")
-    assert place_texts(axes, [text], [(0.5, 0.5)]) == [text]
-
-
-def test_the_baseline_is_told_apart_by_its_marker(plan: StudyPlan) -> None:
+def test_the_baseline_has_a_marker_of_its_own(plan: StudyPlan) -> None:
     answer = costing(plan, {4: (2.0, 1.9), 8: (2.1, 1.5), 16: (3.0, 1.6)})
     shown = cpu(answer)
     assert shown is not None
     axes = Figure().add_subplot()
-    handles = draw_cpu(shown, cast_of(answer), axes)
+    handles = draw_cpu(shown, names_of(answer), axes)
     assert [handle.get_label() for handle in handles] == [
         "best: num_worker_threads=4",
         "baseline: num_worker_threads=16",
@@ -132,6 +90,6 @@ def test_the_baseline_is_told_apart_by_its_marker(plan: StudyPlan) -> None:
     markers = {line.get_label(): line.get_marker() for line in axes.lines}
     assert markers["best: num_worker_threads=4"] == "*"
     assert markers["baseline: num_worker_threads=16"] == "s"
-    assert axes.get_ylabel() == "CPU cores used"
+    assert axes.get_ylabel() == "CPUs used"
     assert axes.get_xlim()[0] < 2.0 < 3.0 < axes.get_xlim()[1]
     assert axes.get_xlim()[1] - axes.get_xlim()[0] == pytest.approx(1.24)

@@ -1,11 +1,24 @@
+"""The share of the variance that each knob explains."""
+
 import math
+from dataclasses import replace
 from itertools import product
 
 import pytest
+from matplotlib.figure import Figure
 
 from tests.plan.specs import for_all, threads, workload_spec
+from tests.present.results import ROWS, failed_later, study_result
 from tuner.plan.config import Config
-from tuner.present.figures.importance import main_effects
+from tuner.plan.study_plan import StudyPlan
+from tuner.present.figures.importance import (
+    REST,
+    draw_importance,
+    importance,
+    importance_figure,
+    main_effects,
+)
+from tuner.study.answer import StudyAnswer
 
 SPEC = workload_spec()
 
@@ -33,7 +46,7 @@ def test_two_knobs_that_multiply_share_the_variance() -> None:
     assert list(shares) == ["transports", "num_worker_threads"]
 
 
-def test_what_only_both_do_together_neither_explains() -> None:
+def test_an_interaction_is_explained_by_neither_knob() -> None:
     values = {(1, "shm"): 1.0, (2, "uv"): 1.0, (1, "uv"): 2.0, (2, "shm"): 2.0}
     assert main_effects(grid(values), SPEC) == pytest.approx(
         {"num_worker_threads": 0.0, "transports": 0.0}
@@ -67,3 +80,40 @@ def test_where_nothing_differs_nothing_is_explained() -> None:
     assert main_effects([(threads(1), 2.0)], SPEC) == {}
     assert main_effects([(threads(1), math.nan)], SPEC) == {}
     assert main_effects([], SPEC) == {}
+
+
+def test_configs_that_failed_later_do_not_count_for_importance(big: StudyAnswer) -> None:
+    last = big.rows[57]
+    stuck = failed_later(last.trial, last.config, 1000.0)
+    shown = importance(replace(big, rows=(*big.rows[:57], *big.rows[58:], stuck)))
+    without = importance(replace(big, rows=big.rows[:57]))
+    assert shown == without
+    assert shown is not None
+    assert shown.configs == 57
+
+
+def test_importance_is_for_more_than_two_knobs(
+    plan: StudyPlan, grid: StudyAnswer, big: StudyAnswer
+) -> None:
+    assert importance(study_result(plan, rows=ROWS)) is None
+    assert importance(grid) is None
+    shown = importance(big)
+    assert shown is not None
+    assert list(shown.shares) == ["num_worker_threads", "transports", "intra_op_threads"]
+    assert shown.shares["num_worker_threads"] > 0.8
+    assert shown.rest == pytest.approx(max(0.0, 1 - sum(shown.shares.values())))
+    assert shown.configs == 58
+
+
+def test_importance_is_drawn_as_bars(big: StudyAnswer) -> None:
+    shown = importance(big)
+    assert shown is not None
+    axes = Figure().add_subplot()
+    draw_importance(shown, axes)
+    widths = [bar.get_width() for bar in axes.patches]  # type: ignore[attr-defined]
+    assert widths == pytest.approx([*(100 * share for share in shown.shares.values()), 0], abs=1)
+    texts = [text.get_text() for text in axes.texts]
+    assert {*shown.shares, REST} <= set(texts)
+    figure = importance_figure(big)
+    assert figure is not None
+    assert figure.alt.startswith("num_worker_threads 8")

@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.trace.analyze.intervals import (
@@ -45,7 +45,6 @@ def covered(of: list[Row], group: int) -> set[int]:
     return {t for own, start, end in of if own == group for t in range(start, end)}
 
 
-@settings(deadline=None)
 @given(rows())
 def test_united_covers_the_same_time_with_spans_that_neither_overlap_nor_touch(
     of: list[Row],
@@ -59,7 +58,6 @@ def test_united_covers_the_same_time_with_spans_that_neither_overlap_nor_touch(
         assert (mine.start[1:] > mine.end[:-1]).all()
 
 
-@settings(deadline=None)
 @given(rows(least_length=1).map(nested))
 def test_the_parent_is_the_smallest_span_around(of: list[Row]) -> None:
     for place, (found, (group, start, end)) in enumerate(zip(parents(spans(of)), of, strict=True)):
@@ -75,7 +73,6 @@ def test_the_parent_is_the_smallest_span_around(of: list[Row]) -> None:
         assert found == (-min(around)[1] if around else -1)
 
 
-@settings(deadline=None)
 @given(rows())
 def test_a_parent_is_open_where_its_child_begins(of: list[Row]) -> None:
     for found, (group, start, end) in zip(parents(spans(of)), of, strict=True):
@@ -88,7 +85,6 @@ def test_a_span_that_begins_where_another_ends_is_not_inside_it() -> None:
     assert parents(spans([(0, 0, 5), (0, 5, 9), (0, 5, 7)])).tolist() == [-1, -1, 1]
 
 
-@settings(deadline=None)
 @given(rows())
 def test_open_over_time_counts_what_is_open_in_each_moment(of: list[Row]) -> None:
     steps = open_over_time(spans(of).start, spans(of).end)
@@ -100,7 +96,6 @@ def test_open_over_time_counts_what_is_open_in_each_moment(of: list[Row]) -> Non
     assert len(time_at) - 1 == max(count, default=0)
 
 
-@settings(deadline=None)
 @given(rows(), rows(least_length=1))
 def test_the_mean_level_is_the_mean_over_moments(of: list[Row], over: list[Row]) -> None:
     steps = open_over_time(spans(of).start, spans(of).end)

@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trace.synthetic import Part, call, ns, operator, ranks, simulate, trace
@@ -126,7 +126,6 @@ served_spans = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(served_spans, st.sampled_from(["calls", "operators"]))
 def test_every_number_agrees_with_counting_threads_at_every_moment(
     drawn: list[tuple[int, int, int]], source: Any

@@ -2,7 +2,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trace.synthetic import Part, call, ns, operator, simulate, trace
@@ -133,7 +133,6 @@ class TestRecipeTable:
         assert format_table(table).endswith("Self CPU time total: 0.000us")
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 30), st.integers(0, 9)), max_size=20))
 def test_operators_self_times_add_up_to_the_time_a_thread_is_inside_any(
     drawn: list[tuple[int, int, int]],

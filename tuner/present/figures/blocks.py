@@ -1,4 +1,4 @@
-"""The figure of every world that counts, by block: drift over time and outliers show."""
+"""The figure of every world that counts, by block: it shows drift over time, and outliers."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,20 +13,21 @@ from matplotlib.ticker import MaxNLocator
 
 from tuner.present.figures.kit.axis import plain_log_axis
 from tuner.present.figures.kit.canvas import SMALL
-from tuner.present.figures.kit.cast import LOOKS, Role, cast_of
-from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.config_names import names_of
+from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import entry_name, legend_above
+from tuner.present.figures.kit.looks import LOOKS
 from tuner.present.figures.kit.theme import MUTED, OTHER
-from tuner.study.answer import StudyAnswer
+from tuner.study.answer import Contender, StudyAnswer
 from tuner.text import plural, three_digits
 
 _FENCE = 3.0
-"""So many times the middle half's width from it, a world is an outlier: Tukey's far out."""
+"""A world so many times the middle half's width away from it is an outlier: Tukey's far out."""
 _NARROWEST = math.log(1.05)
-"""Worlds that differ less than that are not told apart by their outliers."""
+"""The middle half counts as at least this wide: where worlds hardly differ, none is an outlier."""
 
 _FEW = 20
-"""More worlds in a line than this have smaller marks."""
+"""A line of more worlds has smaller marks."""
 
 
 class BlockPoint(NamedTuple):
@@ -38,16 +39,16 @@ class BlockPoint(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Blocks:
-    """The worlds by block; `low` to `high` is what is drawn to scale."""
+    """The worlds by block; values outside of `low` to `high` are drawn at the edge."""
 
     y_label: str
-    leading: Mapping[Role, tuple[BlockPoint, ...]]
-    """The worlds of the baseline and of what it met, in order."""
-    names: Mapping[Role, str]
+    leading: Mapping[Contender, tuple[BlockPoint, ...]]
+    """The worlds of each contender, in order."""
+    names: Mapping[Contender, str]
     others: tuple[BlockPoint, ...]
     other_configs: int
     failed: int
-    """How many of all settings failed after these worlds."""
+    """How many of all configurations failed after these worlds."""
     confirmation_from: int | None
     """The first block of the confirmation; None if there was none."""
     low: float
@@ -73,28 +74,26 @@ def blocks(answer: StudyAnswer) -> Blocks | None:
     """Every observation of the study; None if there are none."""
     if not answer.observations:
         return None
-    cast = cast_of(answer)
-    labels = {row.trial: row.label for row in answer.rows}
-    leading: dict[Role, list[BlockPoint]] = {}
-    names: dict[Role, str] = {}
+    names = names_of(answer)
+    leading: dict[Contender, list[BlockPoint]] = {}
     others: dict[int, list[BlockPoint]] = {}
     for seen in answer.observations:
         point = BlockPoint(seen.block, seen.value)
-        label = labels.get(seen.trial, "")
-        role = cast.roles.get(label)
-        if role is None:
+        contender = names.contenders.get(seen.trial)
+        if contender is None:
             others.setdefault(seen.trial, []).append(point)
         else:
-            leading.setdefault(role, []).append(point)
-            names[role] = cast.legend_name(label)
+            leading.setdefault(contender, []).append(point)
     confirmed = [seen.block for seen in answer.observations if seen.phase == "confirmation"]
     rest = [point for points in others.values() for point in points]
     trials = {seen.trial for seen in answer.observations}
     low, high = _scale([*leading.values(), rest])
     return Blocks(
         y_label=f"{answer.objective.label}\n({answer.objective.unit}, log scale)",
-        leading={role: tuple(sorted(leading[role])) for role in LOOKS if role in leading},
-        names=names,
+        leading={each: tuple(sorted(leading[each])) for each in LOOKS if each in leading},
+        names={
+            contender: names.legend_name(trial) for trial, contender in names.contenders.items()
+        },
         others=tuple(rest),
         other_configs=len(others),
         failed=sum(row.trial in trials and row.failure is not None for row in answer.rows),
@@ -123,17 +122,17 @@ def _scale(groups: Sequence[Sequence[BlockPoint]]) -> tuple[float, float]:
 
 
 def draw_blocks(shown: Blocks, axes: Axes) -> None:
-    """Lines for the baseline and what it met, grey marks for the others, arrows at the edges."""
+    """Lines for the contenders, grey marks for the others, arrows for what is beyond the edges."""
     plain_log_axis(axes, "y", shown.low, shown.high)
     handles: list[Artist] = []
-    for role, points in shown.leading.items():
-        look = LOOKS[role]
+    for contender, points in shown.leading.items():
+        look = LOOKS[contender]
         size = look.size if len(points) <= _FEW else 0.7 * look.size
         inside = [p.value if shown.low <= p.value <= shown.high else math.nan for p in points]
         handles += axes.plot(
             [p.block + 1 for p in points], inside, marker=look.marker, markersize=size,
-            color=look.colour.light, markerfacecolor="none" if look.hollow else look.colour.light,
-            linestyle=look.line, linewidth=1.1, label=entry_name(shown.names[role]), zorder=4,
+            color=look.colour.light, markerfacecolor=look.fill,
+            linestyle=look.line, linewidth=1.1, label=entry_name(shown.names[contender]), zorder=4,
         )  # fmt: skip
         _draw_outside(points, shown, look.colour.light, 6.0, axes)
     handles += _draw_others(shown, axes)
@@ -156,7 +155,7 @@ def _draw_others(shown: Blocks, axes: Axes) -> list[Line2D]:
             [x for p in inside for x in (p.block + 0.75, p.block + 1.25, math.nan)],
             [y for p in inside for y in (p.value, p.value, math.nan)],
             color=OTHER.light, linewidth=1.0, solid_capstyle="butt", zorder=3,
-            label=f"{shown.other_configs} other settings",
+            label=plural(shown.other_configs, "other configuration"),
         )  # fmt: skip
 
 
@@ -175,7 +174,7 @@ def _draw_outside(
 
 
 def _draw_border(at: float, shown: Blocks, axes: Axes) -> None:
-    """The line between the race and the confirmation, which is named."""
+    """The line between the race and the confirmation, with its name."""
     axes.axvline(at, color=MUTED.light, linewidth=1.0, linestyle=(0, (2, 2)))
     right = at > shown.last / 2
     axes.annotate(
@@ -191,25 +190,26 @@ def blocks_figure(answer: StudyAnswer) -> DrawnFigure | None:
     if shown is None:
         return None
     caption = (
-        f"Each mark is one world: its {answer.objective.label} in the block in which it ran. A "
-        "slope that all share is a drift of the machine, which comparing within blocks takes out."
+        f"Each mark is one world: its {answer.objective.label}, in the block in which it ran. A "
+        "slope that all lines share is drift of the machine, which does not affect comparisons "
+        "within blocks."
     )
     if shown.confirmation_from is not None:
-        caption += " The confirmation measures the baseline and its rival afresh."
+        caption += " The confirmation measures the baseline and its rival on fresh worlds."
     if shown.failed:
-        caption += f" {shown.failed} of the settings shown failed later."
+        caption += f" {plural(shown.failed, 'configuration')} shown here failed later."
     if shown.outside:
         verb = "is" if shown.outside == 1 else "are"
         caption += f" {plural(shown.outside, 'outlier')} {verb} drawn as arrows at the edge."
     texts = []
-    for role, points in shown.leading.items():
+    for contender, points in shown.leading.items():
         values = [point.value for point in points]
         texts.append(
-            f"{shown.names[role]}, {plural(len(values), 'world')} from "
+            f"{shown.names[contender]}, {plural(len(values), 'world')} from "
             f"{three_digits(min(values))} to {three_digits(max(values))} {answer.objective.unit}"
         )
     if shown.others:
-        texts.append(f"{plural(len(shown.others), 'world')} of the other settings")
+        texts.append(f"{plural(len(shown.others), 'world')} of the other configurations")
     words = Words(
         name="blocks", title="Every world by block", caption=caption, alt="; ".join(texts)
     )

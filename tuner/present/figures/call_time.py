@@ -8,10 +8,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from tuner.present.figures.kit.cast import Cast, cast_of, left_out, shown_rows
-from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.config_names import ConfigNames, names_of
+from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import legend_below
-from tuner.present.figures.kit.rows import Rows
+from tuner.present.figures.kit.rows import Rows, left_out, shown_rows
 from tuner.present.figures.kit.theme import (
     INK,
     OFF_CPU,
@@ -23,13 +23,14 @@ from tuner.present.figures.kit.theme import (
     TRANSPORT,
     Colour,
 )
-from tuner.study.answer import StudyAnswer, TrialDetail
+from tuner.study.answer import StudyAnswer
+from tuner.study.trial_row import TrialDetail
 from tuner.text import three_digits
 from tuner.world.measurement import CallPart
 
 
 class PartLook(NamedTuple):
-    """What a part is called, and how it is told apart: in grey by its hatch."""
+    """What a part is called, and how it is drawn; in grey its hatch tells it apart."""
 
     name: str
     colour: Colour
@@ -48,9 +49,9 @@ PARTS: dict[CallPart, PartLook] = {
 
 
 class CallTimeRow(NamedTuple):
-    """One settings: its parts in their order, in milliseconds."""
+    """One configuration: the parts of its calls in their order, in milliseconds."""
 
-    label: str
+    trial: int
     parts_ms: Mapping[CallPart, float]
 
     @property
@@ -61,38 +62,39 @@ class CallTimeRow(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class CallTime:
-    """The settings to show, the fastest first."""
+    """The configurations to show, the fastest first."""
 
     rows: tuple[CallTimeRow, ...]
     known: int
-    """Of how many settings that count the parts are known."""
+    """Of how many measured configurations the parts are known."""
 
     @property
     def parts(self) -> list[CallPart]:
-        """The parts that any of the settings has."""
+        """The parts that any of the configurations has."""
         return [part for part in PARTS if any(row.parts_ms.get(part) for row in self.rows)]
 
 
 def call_time(answer: StudyAnswer) -> CallTime | None:
-    """The parts of the fastest settings; None where no trace tells."""
-    cast = cast_of(answer)
+    """The parts of the fastest configurations; None where no trace tells."""
     details = {row.trial: answer.details.get(row.trial, TrialDetail()) for row in answer.rows}
     known = [
-        row for row in answer.rows if row.counts and any(details[row.trial].call_parts_ms.values())
+        row
+        for row in answer.rows
+        if row.is_measured and any(details[row.trial].call_parts_ms.values())
     ]
     if not known:
         return None
     rows = []
-    for row in shown_rows(cast, known):
+    for row in shown_rows(names_of(answer), known):
         found = details[row.trial].call_parts_ms
-        rows.append(CallTimeRow(row.label, {part: found[part] for part in PARTS if part in found}))
+        rows.append(CallTimeRow(row.trial, {part: found[part] for part in PARTS if part in found}))
     return CallTime(rows=tuple(rows), known=len(known))
 
 
-def draw_call_time(shown: CallTime, cast: Cast, figure: Figure) -> None:
-    """A bar per settings, its parts one after the other."""
+def draw_call_time(shown: CallTime, names: ConfigNames, figure: Figure) -> None:
+    """A bar per configuration, its parts one after the other."""
     axes = figure.add_subplot()
-    rows = Rows(tuple(cast.row_name(row.label) for row in shown.rows))
+    rows = Rows(tuple(names.row_name(row.trial) for row in shown.rows))
     for at, row in zip(rows.at, shown.rows, strict=True):
         left = 0.0
         for part in shown.parts:
@@ -104,7 +106,8 @@ def draw_call_time(shown: CallTime, cast: Cast, figure: Figure) -> None:
                     edgecolor=INK.light, hatch=look.hatch, linewidth=0.6,
                 )  # fmt: skip
                 left += length
-    rows.draw(axes, cast.knob, [n for n, r in enumerate(shown.rows) if r.label in cast.roles])
+    leading = [place for place, row in enumerate(shown.rows) if row.trial in names.contenders]
+    rows.draw(axes, names.knob, leading)
     axes.set_xlim(0, 1.03 * max(row.total_ms for row in shown.rows))
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.set_xlabel("mean time of a call (ms)")
@@ -124,8 +127,8 @@ def call_time_figure(answer: StudyAnswer) -> DrawnFigure | None:
     shown = call_time(answer)
     if shown is None:
         return None
-    cast = cast_of(answer)
-    told = [row for row in shown.rows if row.label in cast.roles] or list(shown.rows[:1])
+    names = names_of(answer)
+    told = [row for row in shown.rows if row.trial in names.contenders] or list(shown.rows[:1])
     texts = []
     for row in told:
         parts = [
@@ -134,17 +137,17 @@ def call_time_figure(answer: StudyAnswer) -> DrawnFigure | None:
             if value
         ]
         total = three_digits(row.total_ms)
-        texts.append(f"{cast.row_name(row.label)}: {total} ms, of these {', '.join(parts)}")
+        texts.append(f"{names.row_name(row.trial)}: {total} ms, of these {', '.join(parts)}")
     words = Words(
         name="call_time",
         title="Where the time of a call goes",
         caption=(
-            "An outermost call of the trace of each settings, on average, from the caller's side. "
-            "Queue is what a request took beyond the fastest one's way, mostly the wait for a "
-            "worker thread; run queue is the wait for a core."
+            "An outermost call in the trace of each configuration, on average, as its caller saw "
+            "it. Queue is what a request took beyond the fastest one, mostly the wait for a worker "
+            "thread; run queue is the wait for a logical CPU."
             + left_out(len(shown.rows), shown.known)
         ),
-        alt=f"Mean time of a call {cast.by}: {'; '.join(texts)}",
+        alt=f"Mean time of a call {names.by}: {'; '.join(texts)}",
     )
-    rows = Rows(tuple(cast.row_name(row.label) for row in shown.rows))
-    return drawn(words, 0.75 + rows.height_in, lambda figure: draw_call_time(shown, cast, figure))
+    rows = Rows(tuple(names.row_name(row.trial) for row in shown.rows))
+    return drawn(words, 0.75 + rows.height_in, lambda figure: draw_call_time(shown, names, figure))

@@ -1,6 +1,5 @@
-"""The figure of what speed costs: CPU cores against the objective."""
+"""The figure of what speed costs: the CPUs used against the objective."""
 
-import math
 import string
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,15 +8,17 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
+from tuner.present.figures.kit.axis import plain_axis
 from tuner.present.figures.kit.canvas import SMALL
-from tuner.present.figures.kit.cast import LOOKS, Cast, Role, cast_of
-from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.config_names import ConfigNames, names_of
+from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import entry_name, legend_below
-from tuner.present.figures.kit.places import place_texts
+from tuner.present.figures.kit.looks import LOOKS
+from tuner.present.figures.kit.text_placement import place_texts
 from tuner.present.figures.kit.theme import OTHER, SERIES
-from tuner.study.answer import StudyAnswer
+from tuner.study.answer import Contender, StudyAnswer
+from tuner.study.metrics import CPUS_USED
 from tuner.text import three_digits
 
 _SHORT = 8
@@ -26,19 +27,19 @@ _MOST_KEYS = 6
 
 
 class CpuPoint(NamedTuple):
-    """One settings: its objective, and the CPU cores that all ranks used."""
+    """One configuration: its objective, and the CPUs that all ranks used."""
 
-    label: str
-    role: Role | None
+    trial: int
+    contender: Contender | None
     value: float
-    cpu_cores: float
+    cpus: float
     in_front: bool
-    """Whether no other settings is as good in both and better in one."""
+    """Whether no other configuration is as good in both and better in one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cpu:
-    """All settings that count, the fastest first."""
+    """All measured configurations, the fastest first."""
 
     x_label: str
     points: tuple[CpuPoint, ...]
@@ -50,140 +51,139 @@ class Cpu:
 
     @property
     def stairs(self) -> list[tuple[float, float]]:
-        """The corners of the line that parts what can be had from what cannot."""
+        """The corners of the line through the front, which joins its points along the axes."""
         front = self.front
-        corners = [(front[0].value, front[0].cpu_cores)]
+        corners = [(front[0].value, front[0].cpus)]
         for point in front[1:]:
-            corners += [(point.value, corners[-1][1]), (point.value, point.cpu_cores)]
+            corners += [(point.value, corners[-1][1]), (point.value, point.cpus)]
         return corners
 
     @property
     def named(self) -> list[CpuPoint]:
-        """What is named in the figure: what has a role, and of the front what there is room for."""
-        first = [point for point in self.points if point.role]
-        return [*first, *(point for point in self.front if not point.role)][:_MOST_KEYS]
+        """The points with names in the figure: contenders, and as many of the front as fit."""
+        first = [point for point in self.points if point.contender]
+        return [*first, *(point for point in self.front if not point.contender)][:_MOST_KEYS]
 
 
 def cpu(answer: StudyAnswer) -> Cpu | None:
-    """CPU cores by objective; None where they are not known of two settings."""
-    roles = cast_of(answer).roles
-    known = [row for row in answer.rows if row.counts and not math.isnan(row.cpu_cores)]
+    """CPUs used by objective; None where they are not known of two configurations."""
+    contenders = names_of(answer).contenders
+    known = [row for row in answer.rows if row.is_measured and CPUS_USED.name in row.metrics]
     if len(known) < 2:
         return None
-    pairs = [(row.value, row.cpu_cores) for row in known]
+    pairs = [(row.value, row.metric(CPUS_USED)) for row in known]
 
     def beaten(pair: tuple[float, float]) -> bool:
         return any(other != pair and other[0] <= pair[0] and other[1] <= pair[1] for other in pairs)
 
     points = [
-        CpuPoint(row.label, roles.get(row.label), *pair, not beaten(pair))
+        CpuPoint(row.trial, contenders.get(row.trial), *pair, not beaten(pair))
         for row, pair in zip(known, pairs, strict=True)
     ]
     return Cpu(
         x_label=f"{answer.objective.label} ({answer.objective.unit})",
-        points=tuple(sorted(points, key=lambda point: (point.value, point.cpu_cores))),
+        points=tuple(sorted(points, key=lambda point: (point.value, point.cpus))),
     )
 
 
-def draw_cpu(shown: Cpu, cast: Cast, axes: Axes) -> list[Artist]:
-    """The points, the front as stairs, names beside points; returns the entries of a legend."""
+def draw_cpu(shown: Cpu, names: ConfigNames, axes: Axes) -> list[Artist]:
+    """Draw the points, and a line through the front; returns the entries of a legend."""
     axes.margins(0.12)
-    others = [point for point in shown.points if not point.role]
+    others = [point for point in shown.points if not point.contender]
     axes.plot(
-        [point.value for point in others], [point.cpu_cores for point in others], marker="o",
+        [point.value for point in others], [point.cpus for point in others], marker="o",
         markersize=4, color=OTHER.light, linestyle="none",
     )  # fmt: skip
     front = shown.front
     (stairs,) = axes.plot(
-        [value for value, _ in shown.stairs], [cores for _, cores in shown.stairs],
+        [value for value, _ in shown.stairs], [cpus for _, cpus in shown.stairs],
         color=SERIES[0].light, linewidth=1.2, linestyle="-", zorder=2,
         label="nothing is better in both",
     )  # fmt: skip
     axes.plot(
-        [point.value for point in front if not point.role],
-        [point.cpu_cores for point in front if not point.role],
+        [point.value for point in front if not point.contender],
+        [point.cpus for point in front if not point.contender],
         marker="o", markersize=6, color=SERIES[0].light, linestyle="none", zorder=3,
     )  # fmt: skip
     handles: list[Artist] = []
     for point in shown.points:
-        if point.role:
-            look = LOOKS[point.role]
+        if point.contender:
+            look = LOOKS[point.contender]
             (mark,) = axes.plot(
-                point.value, point.cpu_cores, marker=look.marker, markersize=look.size + 4,
+                point.value, point.cpus, marker=look.marker, markersize=look.size + 4,
                 color=look.colour.light, linestyle="none", zorder=4,
-                markerfacecolor="none" if look.hollow else look.colour.light,
-                label=entry_name(cast.legend_name(point.label)),
+                markerfacecolor=look.fill, label=entry_name(names.legend_name(point.trial)),
             )  # fmt: skip
             handles.append(mark)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(5))
-        axis.set_major_formatter(ScalarFormatter(useOffset=False))
+    plain_axis(axes, "x", 5)
+    plain_axis(axes, "y", 5)
     axes.set_xlabel(shown.x_label)
-    axes.set_ylabel("CPU cores used")
+    axes.set_ylabel(CPUS_USED.heading)
     return [*handles, stairs]
 
 
-def _keys(shown: Cpu, cast: Cast) -> dict[str, str]:
-    """What stands beside each named point, by label: its name, or a letter where that is long.
+def _keys(shown: Cpu, names: ConfigNames) -> dict[int, str]:
+    """The text beside each named point, by trial: its name, or a letter where names are long.
 
-    Long names of what has a role are in the legend, and need no letter.
+    Contenders with long names are in the legend, and need no letter.
     """
-    names = {point.label: cast.name(point.label) for point in shown.named}
-    if all(len(name) <= _SHORT for name in names.values()):
-        return names
-    front = [point.label for point in shown.named if not point.role]
+    short = {point.trial: names.name(point.trial) for point in shown.named}
+    if all(len(name) <= _SHORT for name in short.values()):
+        return short
+    front = [point.trial for point in shown.named if not point.contender]
     return dict(zip(front, string.ascii_uppercase, strict=False))
 
 
-def _draw(shown: Cpu, cast: Cast, figure: Figure) -> None:
-    handles = draw_cpu(shown, cast, figure.add_subplot())
-    for label, key in _keys(shown, cast).items():
-        if key != cast.name(label):
-            entry = entry_name(f"{key}: {cast.name(label)}")
+def _draw(shown: Cpu, names: ConfigNames, figure: Figure) -> None:
+    handles = draw_cpu(shown, names, figure.add_subplot())
+    for trial, key in _keys(shown, names).items():
+        if key != names.name(trial):
+            entry = entry_name(f"{key}: {names.name(trial)}")
             handles.append(Line2D([], [], linestyle="none", label=entry))
     legend_below(figure, handles, 1)
 
 
-def _name_points(shown: Cpu, cast: Cast, figure: Figure) -> None:
+def _name_points(shown: Cpu, names: ConfigNames, figure: Figure) -> None:
     """Write the names beside their points, where there is room."""
-    keys = _keys(shown, cast)
+    keys = _keys(shown, names)
     (axes,) = figure.axes
     texts = [
         axes.annotate(
-            keys[point.label], (point.value, point.cpu_cores), xytext=(0, 0), fontsize=SMALL,
-            textcoords="offset points", weight="bold" if point.role else "normal", zorder=5,
+            keys[point.trial], (point.value, point.cpus), xytext=(0, 0), fontsize=SMALL,
+            textcoords="offset points", weight="bold" if point.contender else "normal", zorder=5,
         )
         for point in shown.named
-        if point.label in keys
+        if point.trial in keys
     ]  # fmt: skip
     for text in texts:
         text.set_in_layout(False)
-    points = [(point.value, point.cpu_cores) for point in shown.points]
+    points = [(point.value, point.cpus) for point in shown.points]
     place_texts(axes, texts, points, shown.stairs)
 
 
 def cpu_figure(answer: StudyAnswer) -> DrawnFigure | None:
-    """CPU cores by objective with words; None where they are not known."""
+    """CPUs used by objective with words; None where they are not known."""
     shown = cpu(answer)
     if shown is None:
         return None
-    cast = cast_of(answer)
+    names = names_of(answer)
     unit = answer.objective.unit
     texts = [
-        f"{cast.row_name(point.label)} {three_digits(point.value)} {unit} with "
-        f"{three_digits(point.cpu_cores)} cores"
+        f"{names.row_name(point.trial)} {three_digits(point.value)} {unit} with "
+        f"{three_digits(point.cpus)} CPUs"
         for point in shown.named
     ]
     words = Words(
         name="cpu",
         title="What speed costs",
         caption=(
-            f"The CPU cores that all ranks used, against the {answer.objective.label}; less is "
-            "better in both. The line joins the settings that none other beats in both at once."
+            f"CPUs used: CPU seconds of all ranks per wall second, against the "
+            f"{answer.objective.label}; less is better in both. The line joins the configurations "
+            "that no other beats in both."
         ),
-        alt=f"CPU cores {cast.by}: {'; '.join(texts)}",
+        alt=f"CPUs used {names.by}: {'; '.join(texts)}",
     )
     return drawn(
-        words, 2.6, lambda figure: _draw(shown, cast, figure),
-        lambda figure: _name_points(shown, cast, figure),
+        words, 2.6, lambda figure: _draw(shown, names, figure),
+        lambda figure: _name_points(shown, names, figure),
     )  # fmt: skip

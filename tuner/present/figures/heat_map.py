@@ -8,13 +8,12 @@ from typing import Literal, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 
-from tuner.plan.config import Config, Dimension
+from tuner.plan.config import Dimension
 from tuner.plan.dimensions import values_of, varying
 from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, Value
 from tuner.present.figures.kit.canvas import SMALL
-from tuner.present.figures.kit.cast import Role, cast_of
-from tuner.present.figures.kit.dimensions import varying_dimensions
-from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.config_names import names_of
+from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import legend_above
 from tuner.present.figures.kit.rows import wrapped
 from tuner.present.figures.kit.theme import (
@@ -27,12 +26,16 @@ from tuner.present.figures.kit.theme import (
     Colour,
     contrast,
 )
-from tuner.study.answer import StudyAnswer, TrialRow
-from tuner.text import three_digits
+from tuner.present.figures.kit.varying_knobs import varying_dimensions
+from tuner.study.answer import Contender, StudyAnswer
+from tuner.study.trial_row import TrialRow
+from tuner.text import first_of, three_digits
 
 _MOST_COLUMNS = 8
-"""More values than this stand below each other, if the other knob has fewer."""
+"""More values than this become rows, if the other knob has fewer values."""
 _CELL_IN = 0.34
+_MOST_TOLD = 12
+"""The most cells that the alternative text names."""
 _SHORT_KINDS = {
     "deadlocked": "dead-\nlock",
     "timed-out": "time-\nout",
@@ -41,24 +44,24 @@ _SHORT_KINDS = {
     "wrong-answer": "wrong",
     "trace-failed": "trace",
 }
-"""The kinds of failure, in cells that have no room for more."""
+"""The kinds of failure, for narrow cells."""
 _ROOM = 6
-"""So many columns leave no room for the kinds as they are called."""
+"""In more columns than this the cells are narrow."""
 
 
 class Cell(NamedTuple):
-    """One settings of the grid."""
+    """One configuration of the grid."""
 
-    label: str
+    trial: int
     value: float | None
-    """None where it failed, also where it was measured before."""
+    """None where it failed, even if it was measured before that."""
     failure: str | None
-    role: Role | None
+    contender: Contender | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeatMap:
-    """The objective by two dimensions; a place of the grid without settings has no cell."""
+    """The objective by two dimensions; a place of the grid without a configuration has no cell."""
 
     x_label: str
     y_label: str
@@ -76,32 +79,32 @@ class HeatMap:
 
 
 def text_on(shade: Colour) -> Colour:
-    """What is read best on a cell of this shade: nearly black or nearly white."""
+    """The colour of a text on a cell of this shade: nearly black or nearly white."""
     return max(
         (ON_LIGHT_CELL, ON_DARK_CELL), key=lambda colour: contrast(colour.light, shade.light)
     )
 
 
 def heat_map(answer: StudyAnswer) -> HeatMap | None:
-    """The grid; None unless exactly two dimensions vary between the settings that count."""
+    """The grid; None unless exactly two dimensions vary between the measured configurations."""
     workload = answer.plan.workload
     if len(dimensions := varying_dimensions(answer)) != 2:
         return None
     rows = _in_the_plane(answer, dimensions)
-    by_trial = [config for _, config in sorted(rows, key=lambda pair: pair[0].trial)]
+    by_trial = [row.config for row in sorted(rows, key=lambda row: row.trial)]
     found = {each: values_of(by_trial, each, workload) for each in dimensions}
     x, y = sorted(found, key=lambda dimension: dimension.knob != NUM_WORKER_THREADS.name)
     if len(found[x]) > _MOST_COLUMNS and len(found[y]) < len(found[x]):
         x, y = y, x
-    roles = cast_of(answer).roles
+    contenders = names_of(answer).contenders
     cells: dict[tuple[int, int], Cell] = {}
-    for row, config in rows:
-        column, line = (found[each].index(config.value_of(each, workload)) for each in (x, y))
+    for row in rows:
+        column, line = (found[each].index(row.config.value_of(each, workload)) for each in (x, y))
         cell = Cell(
-            row.label,
-            row.value if row.counts and row.value > 0 else None,
+            row.trial,
+            row.value if row.is_measured and row.value > 0 else None,
             None if row.failure is None else row.outcome,
-            roles.get(row.label),
+            contenders.get(row.trial),
         )
         cells.setdefault((column, line), cell)
     return HeatMap(
@@ -113,25 +116,21 @@ def heat_map(answer: StudyAnswer) -> HeatMap | None:
     )
 
 
-def _in_the_plane(
-    answer: StudyAnswer, plane: Container[Dimension]
-) -> list[tuple[TrialRow, Config]]:
-    """The rows with their settings, what counts first; without those that failed and differ from
-    all that count outside of the plane."""
+def _in_the_plane(answer: StudyAnswer, plane: Container[Dimension]) -> list[TrialRow]:
+    """The rows whose other dimensions have a value that was measured; the measured rows first."""
     workload = answer.plan.workload
-    rows = [(row, Config.from_json(row.config)) for row in answer.rows]
-    counting = [config for row, config in rows if row.counts]
+    measured = [row.config for row in answer.rows if row.is_measured]
     outside = [
-        (each, set(values_of(counting, each, workload)))
-        for each in varying([config for _, config in rows], workload)
+        (each, set(values_of(measured, each, workload)))
+        for each in varying([row.config for row in answer.rows], workload)
         if each not in plane
     ]
     kept = [
-        (row, config)
-        for row, config in rows
-        if all(config.value_of(each, workload) in values for each, values in outside)
+        row
+        for row in answer.rows
+        if all(row.config.value_of(each, workload) in values for each, values in outside)
     ]
-    return sorted(kept, key=lambda pair: not pair[0].counts)
+    return sorted(kept, key=lambda row: not row.is_measured)
 
 
 def _written(dimension: Dimension, values: tuple[Value, ...]) -> tuple[str, ...]:
@@ -139,12 +138,12 @@ def _written(dimension: Dimension, values: tuple[Value, ...]) -> tuple[str, ...]
 
 
 def draw_heat_map(shown: HeatMap, axes: Axes) -> None:
-    """The cells with their numbers, failures named, baseline and best outlined."""
+    """The cells with their numbers or failures, the contenders outlined."""
     for (column, row), cell in shown.cells.items():
         _draw_cell(cell, column, row, len(shown.columns) > _ROOM, shown, axes)
     for (column, row), cell in shown.cells.items():
-        if cell.role:
-            _outline(cell.role, column, row, axes)
+        if cell.contender:
+            _outline(cell.contender, column, row, axes)
     axes.set_xlim(-0.55, len(shown.columns) - 0.45)
     axes.set_ylim(len(shown.rows) - 0.45, -0.55)
     axes.set_xticks(range(len(shown.columns)), [_two_lines(name) for name in shown.columns])
@@ -155,16 +154,15 @@ def draw_heat_map(shown: HeatMap, axes: Axes) -> None:
         axes.spines[side].set_visible(False)
     axes.set_xlabel(shown.x_label)
     axes.set_ylabel(shown.y_label)
-    drawn_roles = [cell.role for cell in shown.cells.values() if cell.role]
+    outlined = {cell.contender for cell in shown.cells.values()}
     handles = [
-        Patch(facecolor="none", edgecolor=INK.light, linewidth=2, linestyle=_LINES[role],
-              label=role)
-        for role in _LINES if role in drawn_roles
+        Patch(facecolor="none", edgecolor=INK.light, linewidth=2, linestyle=line, label=contender)
+        for contender, line in _LINES.items() if contender in outlined
     ]  # fmt: skip
     legend_above(axes, handles, columns=len(handles), lines_between=0.6)
 
 
-_LINES: dict[Role, Literal["-", ":"]] = {"baseline": ":", "best": "-", "challenger": "-"}
+_LINES: dict[Contender, Literal["-", ":"]] = {"baseline": ":", "best": "-", "challenger": "-"}
 
 
 def _draw_cell(cell: Cell, column: int, row: int, narrow: bool, shown: HeatMap, axes: Axes) -> None:
@@ -186,15 +184,18 @@ def _draw_cell(cell: Cell, column: int, row: int, narrow: bool, shown: HeatMap, 
 
 
 def _number(value: float) -> str:
-    """Three digits, zeros too, so that the numbers of cells look alike."""
-    return f"{value:#.3g}".rstrip(".") if value < 100 else three_digits(value)
+    """Three digits, trailing zeros too, so that the numbers of all cells look alike."""
+    if value >= 99.95:
+        return three_digits(value)
+    # Rounded first: 9.999 has one digit less behind the point than it seems.
+    return f"{value:.{2 - math.floor(math.log10(float(f'{value:.2e}')))}f}"
 
 
-def _outline(role: Role, column: int, row: int, axes: Axes) -> None:
-    """A dark line along a light one, so that it is seen on every cell."""
+def _outline(contender: Contender, column: int, row: int, axes: Axes) -> None:
+    """A dark line on a broader light one, to be seen on every cell."""
     outlines: tuple[tuple[Colour, float, Literal["-", ":"]], ...] = (
         (ON_DARK_CELL, 4.5, "-"),
-        (ON_LIGHT_CELL, 2.2, _LINES[role]),
+        (ON_LIGHT_CELL, 2.2, _LINES[contender]),
     )
     for colour, width, line in outlines:
         axes.add_patch(
@@ -218,21 +219,20 @@ def heat_map_figure(answer: StudyAnswer) -> DrawnFigure | None:
     texts = [
         f"{shown.x_label}={shown.columns[column]}, {shown.y_label}={shown.rows[row]}: "
         + (f"{three_digits(cell.value)} {unit}" if cell.value else cell.failure or "not measured")
-        + (f" ({cell.role})" if cell.role else "")
+        + (f" ({cell.contender})" if cell.contender else "")
         for (column, row), cell in shown.cells.items()
     ]
-    more = f"; and {len(texts) - 12} more" if len(texts) > 12 else ""
     caption = (
         f"The {answer.objective.label} ({unit}) for each pair of values: the darker a cell, the "
-        "longer, on a log scale."
+        "larger its number, on a log scale."
     )
     if any(cell.failure for cell in shown.cells.values()):
-        caption += " Cells with words in them failed."
+        caption += " A cell with a word is a configuration that failed."
     if len(shown.cells) < len(shown.columns) * len(shown.rows):
-        caption += " Blank pairs are not in the search space."
+        caption += " A pair without a cell is not in the search space."
     words = Words(
         name="heat_map", title="The two knobs together", caption=caption,
-        alt="; ".join(texts[:12]) + more,
+        alt=first_of(texts, _MOST_TOLD, separator="; "),
     )  # fmt: skip
     height = 0.7 + _CELL_IN * len(shown.rows)
     return drawn(words, height, lambda figure: draw_heat_map(shown, figure.add_subplot()))

@@ -1,4 +1,4 @@
-"""The figure of how much each knob explains."""
+"""The figure of how much each knob matters: the share of the variance that it explains."""
 
 import math
 from collections.abc import Sequence
@@ -11,11 +11,12 @@ from tuner.plan.config import Config
 from tuner.plan.dimensions import varying
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.present.figures.kit.canvas import SMALL
-from tuner.present.figures.kit.dimensions import varying_dimensions
-from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.rows import Rows
 from tuner.present.figures.kit.theme import INK, OFF_CPU, SERIES
+from tuner.present.figures.kit.varying_knobs import varying_dimensions
 from tuner.study.answer import StudyAnswer
+from tuner.text import percent
 
 REST = "interactions and noise"
 
@@ -26,19 +27,19 @@ class Importance:
 
     shares: dict[str, float]
     configs: int
-    """How many count."""
+    """How many were measured."""
 
     @property
     def rest(self) -> float:
-        """What no knob alone explains."""
+        """The share that no knob explains alone."""
         return max(0.0, 1.0 - sum(self.shares.values()))
 
 
 def importance(answer: StudyAnswer) -> Importance | None:
-    """The shares; None unless more than two knobs vary, and settings differ."""
+    """The shares; None unless more than two knobs vary, and the times differ."""
     if len(varying_dimensions(answer)) <= 2:
         return None
-    measured = [(Config.from_json(row.config), row.value) for row in answer.rows if row.counts]
+    measured = [(row.config, row.value) for row in answer.rows if row.is_measured]
     shares = main_effects(measured, answer.plan.workload)
     return Importance(shares=shares, configs=len(measured)) if any(shares.values()) else None
 
@@ -46,10 +47,12 @@ def importance(answer: StudyAnswer) -> Importance | None:
 def main_effects(
     measured: Sequence[tuple[Config, float]], workload: WorkloadSpec
 ) -> dict[str, float]:
-    """The share of the variance of log(value) that each dimension alone explains, largest first.
+    """The share of the variance of log(value) that each dimension explains alone, largest first.
 
-    Configurations without a value (NaN) are left out, and so is a dimension with one value only.
-    One that failed can have a value, from before; it is for the caller to leave it out.
+    Args:
+        measured: Configurations with their values; those with NaN are left out. A configuration
+            that failed after it was measured has a value too: the caller leaves it out.
+        workload: What the configurations are for.
     """
     known = [(config, math.log(value)) for config, value in measured if value > 0]
     configs = [config for config, _ in known]
@@ -61,7 +64,7 @@ def main_effects(
 
 
 def draw_importance(shown: Importance, axes: Axes) -> None:
-    """A bar per knob, and one for what they leave."""
+    """A bar per knob, and one for the rest."""
     bars = {**shown.shares, REST: shown.rest}
     rows = Rows(tuple(bars))
     for at, (name, share) in zip(rows.at, bars.items(), strict=True):
@@ -71,7 +74,7 @@ def draw_importance(shown: Importance, axes: Axes) -> None:
             facecolor=(OFF_CPU if rest else SERIES[0]).light, hatch="////" if rest else None,
         )  # fmt: skip
         axes.annotate(
-            f"{100 * share:.0f} %", (100 * share, at), xytext=(4, 0),
+            _percent(share), (100 * share, at), xytext=(4, 0),
             textcoords="offset points", va="center", fontsize=SMALL,
         )  # fmt: skip
     rows.draw(axes, None)
@@ -80,21 +83,25 @@ def draw_importance(shown: Importance, axes: Axes) -> None:
     axes.set_xlabel("share of the differences explained (%)")
 
 
+def _percent(share: float) -> str:
+    return percent(round(share, 2))
+
+
 def importance_figure(answer: StudyAnswer) -> DrawnFigure | None:
     """The shares with words; None where there is nothing to show."""
     shown = importance(answer)
     if shown is None:
         return None
-    texts = [f"{name} {100 * share:.0f} %" for name, share in shown.shares.items()]
+    texts = [f"{name} {_percent(share)}" for name, share in shown.shares.items()]
     words = Words(
         name="importance",
         title="Which knobs matter",
         caption=(
             f"The share of the variance of log({answer.objective.label}) between the "
-            f"{shown.configs} measured settings that each knob explains alone; the rest is how "
-            "knobs act together, and noise."
+            f"{shown.configs} measured configurations that each knob explains alone; the rest is "
+            "how knobs act together, and noise."
         ),
-        alt=f"{', '.join(texts)}, {REST} {100 * shown.rest:.0f} %",
+        alt=f"{', '.join(texts)}, {REST} {_percent(shown.rest)}",
     )
     height = 0.65 + Rows((*shown.shares, REST)).height_in
     return drawn(words, height, lambda figure: draw_importance(shown, figure.add_subplot()))

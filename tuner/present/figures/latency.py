@@ -1,4 +1,4 @@
-"""The figure of how the times of steps and of calls are spread."""
+"""The figure of how the times of steps and of calls are distributed."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,12 +8,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tuner.present.figures.kit.axis import plain_log_axis
-from tuner.present.figures.kit.cast import LOOKS, Cast, Role, cast_of, left_out, shown_rows
-from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.config_names import ConfigNames, names_of
+from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import legend_below
-from tuner.present.figures.kit.rows import Rows
+from tuner.present.figures.kit.looks import LOOKS
+from tuner.present.figures.kit.rows import Rows, left_out, shown_rows
 from tuner.present.figures.kit.theme import INK, MUTED, OTHER, PAPER
-from tuner.study.answer import StudyAnswer, TrialDetail
+from tuner.study.answer import Contender, StudyAnswer
+from tuner.study.trial_row import TrialDetail
 from tuner.text import three_digits
 from tuner.world.measurement import Quantiles
 
@@ -21,21 +23,21 @@ _NOTHING = TrialDetail()
 
 
 class LatencyRow(NamedTuple):
-    """One settings: how long its steps took, and its calls where a trace tells."""
+    """One configuration: how long its steps took, and its calls where a trace tells."""
 
-    label: str
-    role: Role | None
+    trial: int
+    contender: Contender | None
     step_ms: Quantiles | None
     call_ms: Quantiles | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Latency:
-    """The settings to show, the fastest first."""
+    """The configurations to show, the fastest first."""
 
     rows: tuple[LatencyRow, ...]
     known: int
-    """Of how many settings that count there are quantiles."""
+    """Of how many measured configurations the quantiles are known."""
 
     @property
     def panels(self) -> dict[str, list[Quantiles | None]]:
@@ -48,8 +50,8 @@ class Latency:
 
 
 def latency(answer: StudyAnswer) -> Latency | None:
-    """The quantiles of the fastest settings; None where none are known."""
-    cast = cast_of(answer)
+    """The quantiles of the fastest configurations; None where none are known."""
+    names = names_of(answer)
 
     def detail(trial: int) -> TrialDetail:
         return answer.details.get(trial, _NOTHING)
@@ -57,24 +59,24 @@ def latency(answer: StudyAnswer) -> Latency | None:
     known = [
         row
         for row in answer.rows
-        if row.counts and (detail(row.trial).step_ms or detail(row.trial).call_ms)
+        if row.is_measured and (detail(row.trial).step_ms or detail(row.trial).call_ms)
     ]
     if not known:
         return None
     rows = tuple(
         LatencyRow(
-            row.label, cast.roles.get(row.label), detail(row.trial).step_ms,
+            row.trial, names.contenders.get(row.trial), detail(row.trial).step_ms,
             detail(row.trial).call_ms,
         )
-        for row in shown_rows(cast, known)
+        for row in shown_rows(names, known)
     )  # fmt: skip
     return Latency(rows=rows, known=len(known))
 
 
-def draw_latency(shown: Latency, cast: Cast, figure: Figure) -> None:
-    """A row per settings: thin from p5 to p95, thick from p25 to p75, marks at p50 and p99."""
-    rows = Rows(tuple(cast.row_name(row.label) for row in shown.rows))
-    bold = [place for place, row in enumerate(shown.rows) if row.role]
+def draw_latency(shown: Latency, names: ConfigNames, figure: Figure) -> None:
+    """A row per configuration: thin from p5 to p95, thick from p25 to p75, marks at p50 and p99."""
+    rows = Rows(tuple(names.row_name(row.trial) for row in shown.rows))
+    bold = [place for place, row in enumerate(shown.rows) if row.contender]
     panels = shown.panels
     first: Axes | None = None
     for number, (title, quantiles) in enumerate(panels.items(), start=1):
@@ -82,7 +84,7 @@ def draw_latency(shown: Latency, cast: Cast, figure: Figure) -> None:
         _draw_panel(quantiles, shown, rows.at, 6 // len(panels), axes)
         if first is None:
             first = axes
-            rows.draw(axes, cast.knob, bold)
+            rows.draw(axes, names.knob, bold)
         else:
             axes.set_ylim(first.get_ylim())
             axes.set_yticks([])
@@ -99,14 +101,14 @@ def _draw_panel(
     axes: Axes,
 ) -> None:
     known = [each for each in quantiles if each]
-    roles = [row.role for row in shown.rows]
+    contenders = [row.contender for row in shown.rows]
     low, high = min(each.p5 for each in known), max(max(each.p99, each.p95) for each in known)
     margin = max(1.03, (high / max(low, 1e-9)) ** 0.06)
     plain_log_axis(axes, "x", max(low, 1e-9) / margin, high * margin, ticks)
-    for place, each, role in zip(places, quantiles, roles, strict=True):
+    for place, each, contender in zip(places, quantiles, contenders, strict=True):
         if each is None:
             continue
-        colour = (LOOKS[role].colour if role else OTHER).light
+        colour = (LOOKS[contender].colour if contender else OTHER).light
         axes.hlines(place, each.p5, each.p95, color=colour, linewidth=1.2)
         axes.hlines(place, each.p25, each.p75, color=colour, linewidth=6)
         axes.plot(
@@ -129,29 +131,29 @@ def _legend() -> list[Line2D]:
 
 
 def latency_figure(answer: StudyAnswer) -> DrawnFigure | None:
-    """The spread of times with words; None where it is not known."""
+    """The distributions of times with words; None where none is known."""
     shown = latency(answer)
     if shown is None:
         return None
-    cast = cast_of(answer)
+    names = names_of(answer)
     texts = [
-        f"{cast.row_name(row.label)} median step {three_digits(row.step_ms.p50)} ms, "
+        f"{names.row_name(row.trial)} median step {three_digits(row.step_ms.p50)} ms, "
         f"99th percentile {three_digits(row.step_ms.p99)} ms"
         for row in shown.rows
-        if row.step_ms and (row.role or len(shown.rows) <= 8)
+        if row.step_ms and (row.contender or len(shown.rows) <= 8)
     ]
     words = Words(
         name="latency",
-        title="How the times are spread",
+        title="How the times are distributed",
         caption=(
-            "All timed steps of all worlds of each settings"
+            "All timed steps of all worlds of each configuration"
             + (", and the calls of its trace" if len(shown.panels) > 1 else "")
-            + ", on a log scale: the thick line holds the middle half, the thin one 90 %."
+            + ", on a log scale: the thick line covers the middle half, the thin one 90 %."
             + left_out(len(shown.rows), shown.known)
         ),
-        alt=f"Times {cast.by}: {'; '.join(texts)}"
+        alt=f"Times {names.by}: {'; '.join(texts)}"
         if texts
-        else "The times of the calls of each settings.",
+        else "The times of the calls of each configuration.",
     )
-    rows = Rows(tuple(cast.row_name(row.label) for row in shown.rows))
-    return drawn(words, 0.75 + rows.height_in, lambda figure: draw_latency(shown, cast, figure))
+    rows = Rows(tuple(names.row_name(row.trial) for row in shown.rows))
+    return drawn(words, 0.75 + rows.height_in, lambda figure: draw_latency(shown, names, figure))

@@ -1,4 +1,4 @@
-"""The figure of how many calls the servers served at once, against the threads they had."""
+"""The figure of the servers' parallelism against their worker threads."""
 
 import math
 from dataclasses import dataclass
@@ -6,85 +6,91 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
-from tuner.plan.config import Config
 from tuner.present.figures.kit.axis import threads_axis
-from tuner.present.figures.kit.dimensions import threads_dimension
-from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import legend_above
 from tuner.present.figures.kit.theme import MUTED, OTHER, SERIES
+from tuner.present.figures.kit.varying_knobs import threads_dimension
 from tuner.study.answer import StudyAnswer
+from tuner.study.metrics import PARALLELISM_MAX, PARALLELISM_MEAN
 from tuner.text import plural, three_digits
 
 
-class AtOnce(NamedTuple):
-    """Calls served at once in the trace of one settings, while any was."""
+class ParallelismPoint(NamedTuple):
+    """The parallelism in the trace of one configuration."""
 
     threads: int
     mean: float
-    most: float
+    maximum: float
     """NaN where it is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parallelism:
-    """Remote parallelism against the number of worker threads, few threads first."""
+    """The parallelism by number of worker threads, few threads first."""
 
     x_label: str
-    points: tuple[AtOnce, ...]
-    cores: int
+    points: tuple[ParallelismPoint, ...]
+    logical_cpus: int
 
     @property
     def joined(self) -> bool:
-        """Whether each number of threads is there once, so that a line says something."""
+        """Whether each number of threads occurs once, so that a line can join them."""
         return len({point.threads for point in self.points}) == len(self.points)
 
 
 def parallelism(answer: StudyAnswer) -> Parallelism | None:
-    """What the traces tell; None where threads do not vary over the settings that were traced."""
+    """What the traces tell; None where all traced configurations have as many threads."""
     workload = answer.plan.workload
     dimension = threads_dimension(answer)
     if dimension is None:
         return None
     points = [
-        AtOnce(
-            int(str(Config.from_json(row.config).value_of(dimension, workload))),
-            row.parallelism_mean,
-            row.parallelism_max,
+        ParallelismPoint(
+            int(str(row.config.value_of(dimension, workload))),
+            row.metric(PARALLELISM_MEAN),
+            row.metric(PARALLELISM_MAX),
         )
         for row in answer.rows
-        if row.counts and not math.isnan(row.parallelism_mean)
+        if row.is_measured and PARALLELISM_MEAN.name in row.metrics
     ]
     if len({point.threads for point in points}) < 2:
         return None
     return Parallelism(
-        x_label=str(dimension), points=tuple(sorted(points)), cores=answer.environment.cpu_count
+        x_label=str(dimension),
+        points=tuple(sorted(points)),
+        logical_cpus=answer.environment.cpu_count,
     )
 
 
 def draw_parallelism(shown: Parallelism, axes: Axes) -> None:
-    """Mean and most calls at once, below the line of as many calls as threads."""
+    """Mean and maximum, beside the line of one call per thread and that of the logical CPUs."""
     threads = [point.threads for point in shown.points]
     axes.plot(
-        threads, [point.most for point in shown.points], marker="^", markersize=6,
+        threads, [point.maximum for point in shown.points], marker="^", markersize=6,
         markerfacecolor="none", linestyle=":" if shown.joined else "none", linewidth=1.0,
-        color=OTHER.light, label="most at once",
+        color=OTHER.light, label="maximum",
     )  # fmt: skip
     axes.plot(
         threads, [point.mean for point in shown.points], marker="o", markersize=5,
-        linestyle="-" if shown.joined else "none", color=SERIES[0].light, label="mean, while any",
+        linestyle="-" if shown.joined else "none", color=SERIES[0].light, label="mean",
         zorder=4,
     )  # fmt: skip
     ends = [min(threads), max(threads)]
     axes.plot(ends, ends, color=MUTED.light, linestyle="--", linewidth=1.0, label="one per thread")
-    cores = plural(shown.cores, "CPU core")
-    axes.axhline(shown.cores, color=SERIES[2].light, linestyle="-.", linewidth=1.2, label=cores)
-    highest = max([shown.cores, *threads, *(p.most for p in shown.points if p.most > 0)])
+    axes.axhline(
+        shown.logical_cpus, color=SERIES[2].light, linestyle="-.", linewidth=1.2,
+        label=plural(shown.logical_cpus, "logical CPU"),
+    )  # fmt: skip
+    highest = max(
+        [shown.logical_cpus, *threads, *(p.maximum for p in shown.points if p.maximum > 0)]
+    )
     lowest = min([1.0, *(p.mean for p in shown.points if p.mean > 0)])
     threads_axis(axes, "x", threads)
     threads_axis(axes, "y", [2.0**power for power in range(math.ceil(math.log2(highest)) + 1)])
     axes.set_ylim(lowest / 1.2, highest * 1.25)
     axes.set_xlabel(shown.x_label)
-    axes.set_ylabel("calls served at once")
+    axes.set_ylabel("parallelism")
     legend_above(axes, axes.get_legend_handles_labels()[0], columns=2)
 
 
@@ -101,15 +107,15 @@ def parallelism_figure(answer: StudyAnswer) -> DrawnFigure | None:
     )
     words = Words(
         name="parallelism",
-        title="Calls served at once",
+        title="Parallelism",
         caption=(
-            "How many calls all servers together served at once in the trace of each settings, on "
-            "average while any was served, and at most. On the dashed line each thread of one "
-            "server would serve a call all the time; above the CPU cores more calls at once are "
-            "faster only where they wait."
+            "The calls that all servers together ran at once in the trace of each configuration: "
+            "the mean while any ran, and the maximum. On the dashed line each thread of one server "
+            "would always run a call. A parallelism above the number of logical CPUs makes calls "
+            "faster only where they wait for something else."
         ),
-        alt=f"Calls served at once on average, by {shown.x_label}: {numbers}; "
-        f"the machine has {plural(shown.cores, 'CPU core')}.",
+        alt=f"Mean parallelism by {shown.x_label}: {numbers}; "
+        f"the machine has {plural(shown.logical_cpus, 'logical CPU')}.",
     )
     return drawn(words, 2.8, lambda figure: draw_parallelism(shown, figure.add_subplot()))
 

@@ -1,58 +1,62 @@
-"""The figure of a study: the objective against a knob."""
+"""The main figure of a study: the objective of each configuration."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from tuner.plan.config import Config
-from tuner.present.figures.kit.axis import threads_axis
-from tuner.present.figures.kit.cast import Cast, cast_of, shown_rows
-from tuner.present.figures.kit.dimensions import threads_dimension, varying_dimensions
-from tuner.present.figures.kit.drawn import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.axis import plain_axis, threads_axis
+from tuner.present.figures.kit.config_names import ConfigNames, names_of
+from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
+from tuner.present.figures.kit.intervals import reach, top_of
 from tuner.present.figures.kit.legends import Entry, entry_name, legend_above
-from tuner.present.figures.kit.rows import Rows
-from tuner.present.figures.kit.spread import reach, top_of
+from tuner.present.figures.kit.rows import Rows, shown_rows
 from tuner.present.figures.kit.theme import BASELINE, BEST, INK, OTHER, SERIES
+from tuner.present.figures.kit.varying_knobs import threads_dimension, varying_dimensions
 from tuner.study.answer import StudyAnswer
-from tuner.text import plural, three_digits
+from tuner.study.log import BASELINE as BASELINE_TRIAL
+from tuner.text import first_of, percent, plain_number, plural, three_digits
 
-# Readable in grey: the series differ in marker and line, not only in colour.
+# The series differ in marker and line, not only in colour: they can be told apart in grey.
 MARKERS = ("o", "s", "^", "D", "v", "P")
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))
+_MOST_TOLD = 8
+"""The most configurations that the alternative text names."""
 _MOST_SERIES = 5
-"""More series than this cannot be told apart: then the others are grey."""
+"""More series than this cannot be told apart: the others are grey."""
 
 
 class CurvePoint(NamedTuple):
-    """One settings in the figure; the interval is NaN where one world is all there is."""
+    """One configuration in the figure; the interval is NaN where only one world was measured."""
 
     x: float
     value: float
     low: float
     high: float
-    label: str
+    trial: int
 
 
 @dataclass(frozen=True)
 class ScalingCurve:
-    """The objective against a knob; one series for each combination of the other knobs."""
+    """The objective against the worker threads, or of each configuration in a row of its own.
+
+    Against the threads there is a series for each combination of the other knobs.
+    """
 
     x_label: str
     y_label: str
     series: dict[str, list[CurvePoint]]
     ticks: dict[float, str]
     numeric: bool
-    """Whether x is a number of threads (drawn on a log2 axis) or the place of a row."""
-    baseline: str
-    best: str | None
-    names: Mapping[str, str] = field(default_factory=dict)
-    """What the settings are called, by label."""
+    """Whether x is a number of threads, drawn on a log2 axis; else it is the place of a row."""
+    names: ConfigNames
+    best: int | None
+    """The trial of the best configuration."""
     left_out: int = 0
-    """How many settings that were measured are not in the figure."""
+    """How many measured configurations are not in the figure."""
 
     @property
     def points(self) -> list[CurvePoint]:
@@ -61,16 +65,16 @@ class ScalingCurve:
 
     @property
     def rows(self) -> Rows:
-        """A row per settings, where these have no number of threads."""
+        """A row per configuration, where x is the place of a row."""
         return Rows(tuple(self.ticks.values()))
 
     @property
     def named(self) -> list[str]:
-        """The series to tell apart: those of the baseline and of the best, and the fastest."""
+        """The series in colour: those of the baseline and of the best, and the fastest."""
 
         def rank(name: str) -> tuple[bool, float]:
             points = self.series[name]
-            marked = any(point.label in (self.baseline, self.best) for point in points)
+            marked = any(point.trial in (BASELINE_TRIAL, self.best) for point in points)
             return (not marked, min(point.value for point in points))
 
         kept = sorted(self.series, key=rank)[:_MOST_SERIES]
@@ -78,58 +82,55 @@ class ScalingCurve:
 
     @property
     def top(self) -> float:
-        """Up to where the objective is drawn."""
+        """The end of the axis of the objective."""
         return top_of(self.points)
 
 
-def scaling_curve(result: StudyAnswer) -> ScalingCurve:
+def scaling_curve(answer: StudyAnswer) -> ScalingCurve:
     """The objective against the worker threads, or row by row where these do not vary.
 
-    What settings do not name they inherit, so that all of them have a place on the axis.
+    A configuration that does not name its threads has PyTorch's default number of them.
     """
-    cast, workload = cast_of(result), result.plan.workload
-    measured = [row for row in result.rows if row.counts]
-    threads = threads_dimension(result)
-    others = [dimension for dimension in varying_dimensions(result) if dimension != threads]
-    rows = shown_rows(cast, measured) if threads is None else measured
+    names, workload = names_of(answer), answer.plan.workload
+    measured = [row for row in answer.rows if row.is_measured]
+    threads = threads_dimension(answer)
+    others = [dimension for dimension in varying_dimensions(answer) if dimension != threads]
+    rows = shown_rows(names, measured) if threads is None else measured
     series: dict[str, list[CurvePoint]] = {}
     ticks: dict[float, str] = {}
     for position, row in enumerate(rows):
         if threads is None:
             x, name = float(position), ""
-            ticks[x] = cast.name(row.label)
+            ticks[x] = names.name(row.trial)
         else:
-            config = Config.from_json(row.config)
-            rest = {each: config.value_of(each, workload) for each in others}
-            x = float(str(config.value_of(threads, workload)))
+            rest = {each: row.config.value_of(each, workload) for each in others}
+            x = float(str(row.config.value_of(threads, workload)))
             name = str(Config.of(rest)) if rest else ""
-            ticks[x] = f"{x:g}"
-        point = CurvePoint(x, row.value, row.ci_low, row.ci_high, row.label)
+            ticks[x] = plain_number(x)
+        point = CurvePoint(x, row.value, row.ci_low, row.ci_high, row.trial)
         series.setdefault(name, []).append(point)
     for points in series.values():
         points.sort()
-    objective = result.objective
+    objective = answer.objective
     return ScalingCurve(
-        x_label=cast.knob or "config" if threads is None else str(threads),
+        x_label=names.knob or "configuration" if threads is None else str(threads),
         y_label=f"{objective.label} ({objective.unit})",
         series=series,
         ticks=dict(sorted(ticks.items())),
         numeric=threads is not None,
-        baseline=str(result.baseline),
-        best=None if result.best is None else str(result.best),
-        names={row.label: cast.full_name(row.label) for row in rows},
+        names=names,
+        best=answer.best_trial,
         left_out=len(measured) - len(rows),
     )
 
 
 def draw_scaling_curve(curve: ScalingCurve, axes: Axes) -> None:
-    """Points with their intervals, series joined by lines, baseline and best marked and named."""
+    """Points with their intervals, joined by series; the baseline and the best marked and named."""
     if curve.numeric:
         handles = _draw_series(curve, axes)
         threads_axis(axes, "x", curve.ticks)
         axes.set_xlabel(curve.x_label)
-        axes.yaxis.set_major_locator(MaxNLocator(6))
-        axes.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))
+        plain_axis(axes, "y", 6)
     else:
         handles = []
         rows = curve.rows
@@ -138,8 +139,7 @@ def draw_scaling_curve(curve: ScalingCurve, axes: Axes) -> None:
                 point.value, rows.at[int(point.x)], xerr=reach([point], curve.top), marker="o",
                 markersize=5, color=SERIES[0].light, linewidth=1.2, capsize=3, zorder=6,
             )  # fmt: skip
-        axes.xaxis.set_major_locator(MaxNLocator(5))
-        axes.xaxis.set_major_formatter(ScalarFormatter(useOffset=False))
+        plain_axis(axes, "x", 5)
         rows.draw(axes, curve.x_label)
     handles = [*_mark(curve, axes), *handles]
     if curve.points:
@@ -150,7 +150,7 @@ def draw_scaling_curve(curve: ScalingCurve, axes: Axes) -> None:
 
 
 def _draw_series(curve: ScalingCurve, axes: Axes) -> list[Entry]:
-    """Draw the series; returns those to name in a legend."""
+    """Draw the series; returns the entries of a legend."""
     named = curve.named
     others = [points for name, points in curve.series.items() if name not in named]
     handles: list[Entry] = []
@@ -183,15 +183,15 @@ def _draw_series(curve: ScalingCurve, axes: Axes) -> list[Entry]:
 
 
 def _mark(curve: ScalingCurve, axes: Axes) -> list[Entry]:
-    """Mark the baseline and the best; returns the marks."""
+    """Mark the baseline and the best; returns the entries of a legend."""
     marks: list[Entry] = []
-    kept = curve.best == curve.baseline
-    for label, text, marker, colour in (
-        (curve.baseline, "baseline, kept" if kept else "baseline", "s", BASELINE),
+    kept = curve.best == BASELINE_TRIAL
+    for trial, text, marker, colour in (
+        (BASELINE_TRIAL, "baseline, kept" if kept else "baseline", "s", BASELINE),
         (None if kept else curve.best, "best", "*", BEST),
     ):
         for point in curve.points:
-            if point.label == label:
+            if point.trial == trial:
                 marks += axes.plot(
                     point.x if curve.numeric else point.value,
                     point.value if curve.numeric else curve.rows.at[int(point.x)],
@@ -200,7 +200,7 @@ def _mark(curve: ScalingCurve, axes: Axes) -> list[Entry]:
                     markerfacecolor=colour.light if text == "best" else "none",
                     markeredgecolor=INK.light if text == "best" else colour.light,
                     linestyle="none",
-                    label=entry_name(f"{text}: {curve.names.get(label, label)}"),
+                    label=entry_name(f"{text}: {curve.names.full_name(point.trial)}"),
                     zorder=7 if text == "best" else 5,
                 )
     return marks
@@ -213,42 +213,40 @@ def step_time_figure(answer: StudyAnswer) -> DrawnFigure | None:
         return None
     height = 2.7 if curve.numeric else 0.75 + curve.rows.height_in
     return drawn(
-        _words(answer, curve, cast_of(answer)), height,
+        _words(answer, curve), height,
         lambda figure: draw_scaling_curve(curve, figure.add_subplot()),
     )  # fmt: skip
 
 
-def _words(answer: StudyAnswer, curve: ScalingCurve, cast: Cast) -> Words:
-    confidence = f"{answer.plan.measuring.confidence * 100:g} %"
+def _words(answer: StudyAnswer, curve: ScalingCurve) -> Words:
+    confidence = percent(answer.plan.measuring.confidence)
     caption = (
-        f"Each mark is the {answer.objective.label} of one settings over its worlds, the bar its "
-        f"{confidence} interval; lower is better."
+        f"Each mark is the {answer.objective.label} of one configuration over its worlds, its bar "
+        f"the {confidence} interval; lower is better."
     )
     if curve.left_out:
         shown = len(curve.points)
-        caption += f" Shown are {shown} of {shown + curve.left_out} settings, the fastest."
+        caption += f" Shown are {shown} of {shown + curve.left_out} configurations, the fastest."
     if curve.numeric and len(curve.series) > len(curve.named):
         caption += " Grey lines are combinations of the other knobs that are slower."
     return Words(
         name="step_time",
-        title=f"{_capital(answer.objective.label)} by settings",
+        title=f"{_capital(answer.objective.label)} by configuration",
         caption=caption,
-        alt=f"{_capital(answer.objective.label)} {cast.by}: "
-        + values_text(answer, cast, curve.points),
+        alt=f"{_capital(answer.objective.label)} {curve.names.by}: "
+        + values_text(curve.points, curve.names, answer.objective.unit),
     )
 
 
-def values_text(answer: StudyAnswer, cast: Cast, points: Iterable[CurvePoint]) -> str:
-    """`4 (best) 2 ms (1.9 to 2.1), ...`, the fastest first, eight at most."""
-    ordered = sorted(points, key=lambda point: point.value)
+def values_text(points: Iterable[CurvePoint], names: ConfigNames, unit: str) -> str:
+    """`4 (best) 2 ms (1.9 to 2.1), ...`: the fastest points in words."""
     texts = []
-    for point in ordered[:8]:
-        text = f"{cast.row_name(point.label)} {three_digits(point.value)} {answer.objective.unit}"
+    for point in sorted(points, key=lambda point: point.value):
+        text = f"{names.row_name(point.trial)} {three_digits(point.value)} {unit}"
         if math.isfinite(point.low) and math.isfinite(point.high):
             text += f" ({three_digits(point.low)} to {three_digits(point.high)})"
         texts.append(text)
-    more = f", and {len(ordered) - 8} slower settings" if len(ordered) > 8 else ""
-    return ", ".join(texts) + more
+    return first_of(texts, _MOST_TOLD, rest="that are slower")
 
 
 def _capital(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Draws timelines: a lane per thread under its server, above them the calls under way to it."""
+"""Draws timelines: a lane per thread of each server, above them the calls under way to it."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from tuner.present.figures.kit.theme import (
     OTHER_FUNCTIONS_EDGE,
     Colour,
 )
-from tuner.present.figures.timeline import FINEST, Lane, ServerLanes, Timeline, timeline
+from tuner.present.figures.timeline_data import FINEST, Lane, ServerLanes, Timeline, timeline
 from tuner.text import plural, three_digits
 from tuner.trace.model.trace import Trace
 
@@ -53,7 +53,7 @@ _OTHERS_PAINT = Paint(OTHER_FUNCTIONS, OTHER_FUNCTIONS_EDGE)
 
 
 class Scales(NamedTuple):
-    """Timelines to set beside each other, and what is the same for all of them."""
+    """Timelines to compare, and what all of them share."""
 
     shown: list[Timeline]
     longest_ms: float
@@ -61,7 +61,7 @@ class Scales(NamedTuple):
     colours: dict[str, Paint]
 
     def legend(self, width: int = 1000) -> list[Patch]:
-        """An entry for each thing that is drawn, its name in lines of so many letters."""
+        """An entry for each kind of thing that is drawn, its name in lines of so many letters."""
         entries = _legend(self.shown, self.colours)
         for entry in entries:
             entry.set_label(entry_name(str(entry.get_label()), width))
@@ -75,12 +75,12 @@ class Scales(NamedTuple):
 
     @property
     def height_in(self) -> float:
-        """Inches of all but the legend."""
+        """The height without the legend, in inches."""
         return 1.3 + 0.27 * self.highest
 
 
 def scales(traces: Sequence[tuple[str, Trace]], finest: int = FINEST) -> Scales:
-    """The timelines of named traces, of each as many steps; `finest` as in `timeline`."""
+    """The timelines of named traces, with as many steps of each; `finest` as in `timeline`."""
     shown = _comparable(traces, finest)
     colours = _palette(shown)
     return Scales(
@@ -98,9 +98,13 @@ def draw_timeline(
     *,
     narrow: bool = False,
 ) -> None:
-    """Draw the lanes from the top down; `colours` by function, where timelines share them.
+    """Draw the lanes from the top down.
 
-    Where it is `narrow`, long texts are broken.
+    Args:
+        timeline: The data.
+        axes: Where to draw.
+        colours: The colours by function, where several timelines share them.
+        narrow: Whether to break long names of lanes.
     """
     colours = _palette([timeline]) if colours is None else colours
     top, ticks = 0.0, dict[float, str]()
@@ -125,18 +129,30 @@ def draw_timeline(
 
 
 def write_timeline_figure(trace: Trace, path: Path, title: str = "") -> None:
-    """Draw a trace's timeline to the path, in the format of its suffix (`.svg`, `.png`).
+    """Draw a trace's timeline.
 
-    UsageError if the trace holds nothing to show.
+    Args:
+        trace: The trace.
+        path: The file; its suffix says the format: `.svg` or `.png`.
+        title: What stands above it.
+
+    Raises:
+        UsageError: The trace holds nothing to show.
     """
     write_timelines_figure([(title, trace)], path)
 
 
 def write_timelines_figure(traces: Sequence[tuple[str, Trace]], path: Path) -> None:
-    """Draw the timelines of named traces side by side, on scales of the same length.
+    """Draw timelines side by side, on scales of the same length.
 
-    Of each as many steps are shown, where the traces know their steps. UsageError if none of them
-    holds anything to show.
+    Where the traces know their steps, as many steps of each are shown.
+
+    Args:
+        traces: Titles and traces.
+        path: The file; its suffix says the format: `.svg` or `.png`.
+
+    Raises:
+        UsageError: None of the traces holds anything to show.
     """
     shared = scales(traces)
     shown = shared.shown
@@ -166,7 +182,7 @@ def _comparable(traces: Sequence[tuple[str, Trace]], finest: int) -> list[Timeli
 
 
 def _total_height(timeline: Timeline) -> float:
-    """The height of all that is drawn, in lanes; of nothing, one lane's."""
+    """The height of all that is drawn, in lanes; at least one lane."""
     return max(sum(_height(server) + _GAP for server in timeline.servers) - _GAP, _LANE)
 
 
@@ -177,7 +193,7 @@ def _height(server: ServerLanes) -> float:
 def _draw_server(
     server: ServerLanes, length_ms: float, top: float, colours: Mapping[str, Paint], axes: Axes
 ) -> dict[float, str]:
-    """Draw a server from `top` down; returns what is where: the labels by the middles of lanes."""
+    """Draw a server from `top` down; returns the labels of its lanes by their middles."""
     at_heading = (0, top + _HEADING * 0.75)
     axes.annotate(server.label, at_heading, xycoords=("axes fraction", "data"), weight="bold")
     top += _HEADING
@@ -200,7 +216,7 @@ def under_way(server: ServerLanes) -> str:
 
 
 def _draw_in_flight(server: ServerLanes, length_ms: float, top: float, axes: Axes) -> None:
-    """The number of calls under way, as steps from the floor of its lane."""
+    """Draw the number of calls under way, as steps from the floor of its lane."""
     most = max(level for _, level in server.in_flight) or 1
     floor, height = top + _IN_FLIGHT * 0.95, _IN_FLIGHT * 0.8
     times = [at_ms for at_ms, _ in server.in_flight]
@@ -234,7 +250,7 @@ def _draw_lane(
 
 
 def _draw_strip(spans: Sequence[tuple[float, float]], top: float, axes: Axes) -> None:
-    """The spans as rectangles of one path: there can be thousands."""
+    """Draw the spans as rectangles of one path: there can be thousands."""
     if not spans:
         return
     corners = [
@@ -252,13 +268,13 @@ def _draw_strip(spans: Sequence[tuple[float, float]], top: float, axes: Axes) ->
 
 
 def _palette(timelines: Sequence[Timeline]) -> dict[str, Paint]:
-    """The colours of the functions with the most time; the others share one."""
+    """The colours of the functions with the most time; all others share one."""
     functions = dict.fromkeys(name for each in timelines for name in each.functions)
     return dict(zip(functions, _PAINTS, strict=False))
 
 
 def _legend(timelines: Sequence[Timeline], colours: Mapping[str, Paint]) -> list[Patch]:
-    """An entry for each thing that is drawn, and for no other."""
+    """An entry for each kind of thing that is drawn, and for no other."""
     servers = [server for each in timelines for server in each.servers]
     lanes = [lane for server in servers for lane in server.lanes]
     bars = [bar for lane in lanes for bar in lane.bars]

@@ -1,6 +1,7 @@
-"""Studies side by side: the same settings on other machines, workloads or dates."""
+"""The page of several studies side by side: other machines, workloads or dates."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -8,33 +9,35 @@ from typing import NamedTuple
 from tuner.errors import UsageError
 from tuner.files import written_atomically
 from tuner.plan.config import Config
-from tuner.present.facts import Facts, environment_facts
+from tuner.present.environment_and_method import Facts, environment_facts
 from tuner.present.figures import DrawnFigure
 from tuner.present.report.pages import render
 from tuner.present.wording import verdict_sentence
-from tuner.study.answer import StudyAnswer, TrialRow
-from tuner.text import duration, interval_text, three_digits
+from tuner.study.answer import StudyAnswer
+from tuner.study.log import BASELINE
+from tuner.study.trial_row import TrialRow
+from tuner.text import duration, interval_text, percent, three_digits
 
-# What two studies must have in common, or their numbers do not mean the same.
+# What must be the same in all studies, or their numbers mean different things.
 _MEASURED_ALIKE: dict[str, Callable[[StudyAnswer], str]] = {
     "objective": lambda answer: answer.objective.name,
-    "confidence of the intervals": lambda answer: f"{answer.plan.measuring.confidence * 100:g} %",
-    "timed part of a world": lambda answer: duration(answer.plan.measuring.min_time_s),
+    "confidence of the intervals": lambda answer: percent(answer.plan.measuring.confidence),
+    "measured time of a world": lambda answer: duration(answer.plan.measuring.min_time_s),
     "intra-op threads": lambda answer: str(answer.plan.workload.intra_op_threads),
 }
 
 
 class Cell(NamedTuple):
-    """Settings in one study: its objective, and what that is beside the reference settings'."""
+    """A configuration in one study: its objective, also relative to the reference."""
 
     value: str
     interval: str
-    beside: str
+    relative: str
     mark: str
 
 
 class Line(NamedTuple):
-    """Settings that two studies have in common at least."""
+    """A configuration that at least two studies have in common."""
 
     label: str
     cells: list[Cell]
@@ -44,13 +47,17 @@ class Comparison(NamedTuple):
     """Studies that can be compared, each with a name of its own."""
 
     studies: list[tuple[str, StudyAnswer]]
-    reference: str
-    """The settings, common to all, that ratios are to."""
+    reference: Config
+    """The configuration, common to all studies, that values are relative to."""
 
     @classmethod
     def of(cls, answers: Sequence[StudyAnswer]) -> "Comparison":
-        """UsageError, saying what differs, if the answers were not measured alike."""
-        answers = _with_equal_names(answers)
+        """The comparison of these studies.
+
+        Raises:
+            UsageError: They were measured differently, or have no configuration in common.
+        """
+        answers = _with_equal_configs(answers)
         named = _named(answers)
         problems = [
             f"{what}: " + ", ".join(f"{say(answer)} ({name})" for name, answer in named)
@@ -59,45 +66,49 @@ class Comparison(NamedTuple):
         ]
         if problems:
             raise UsageError.about(
-                "these studies cannot be compared, for they were measured differently", problems
+                "these studies cannot be compared because they were measured differently", problems
             )
         common = [
-            label
-            for label in _measured(answers[0])
-            if all(label in _measured(answer) for answer in answers)
+            config
+            for config in _measured(answers[0])
+            if all(config in _measured(answer) for answer in answers)
         ]
         if not common:
-            listed = "; ".join(f"{name}: {', '.join(_measured(each))}" for name, each in named)
-            raise UsageError(
-                f"these studies cannot be compared, for no settings were measured in all: {listed}"
+            listed = "; ".join(
+                f"{name}: {', '.join(map(str, _measured(each)))}" for name, each in named
             )
-        baseline = str(answers[0].baseline)
+            raise UsageError(
+                "these studies cannot be compared because no configuration was measured in all of "
+                f"them: {listed}"
+            )
+        baseline = answers[0].baseline
         return cls(named, baseline if baseline in common else common[0])
 
     def lines(self) -> list[Line]:
-        """The settings that two studies or more have measured, in the order of the first's."""
-        labels = [label for _, answer in self.studies for label in _measured(answer)]
-        shared = [label for label in dict.fromkeys(labels) if labels.count(label) > 1]
+        """The configurations that two studies or more have measured, in the order of the first."""
         return [
-            Line(label, [self._cell(answer, label) for _, answer in self.studies])
-            for label in shared
+            Line(str(config), [self._cell(answer, config) for _, answer in self.studies])
+            for config in self._shared()
         ]
 
     def only_in_one(self) -> Facts:
-        """What each study has measured alone, by its name."""
-        shared = {line.label for line in self.lines()}
+        """The configurations that one study alone has measured, by the study's name."""
+        shared = set(self._shared())
         alone = {
-            name: [label for label in _measured(answer) if label not in shared]
+            name: [str(config) for config in _measured(answer) if config not in shared]
             for name, answer in self.studies
         }
-        return [(name, ", ".join(labels)) for name, labels in alone.items() if labels]
+        return [(name, ", ".join(configs)) for name, configs in alone.items() if configs]
+
+    def _shared(self) -> list[Config]:
+        configs = [config for _, answer in self.studies for config in _measured(answer)]
+        return [config for config, count in Counter(configs).items() if count > 1]
 
     def differences(self) -> list[tuple[str, list[str]]]:
-        """What is not the same for all studies: the fact's name, and each study's."""
-        facts = [dict(environment_facts(answer)) for _, answer in self.studies]
+        """What differs between the studies: the fact's name, and each study's."""
         facts = [
-            {**fact, "baseline": str(answer.baseline)}
-            for fact, (_, answer) in zip(facts, self.studies, strict=True)
+            {**dict(environment_facts(answer)), "baseline": str(answer.baseline)}
+            for _, answer in self.studies
         ]
         return [
             (name, [fact[name] for fact in facts])
@@ -105,20 +116,19 @@ class Comparison(NamedTuple):
             if len({fact[name] for fact in facts}) > 1
         ]
 
-    def _cell(self, answer: StudyAnswer, label: str) -> Cell:
+    def _cell(self, answer: StudyAnswer, config: Config) -> Cell:
         rows = _measured(answer)
-        if (row := rows.get(label)) is None:
+        if (row := rows.get(config)) is None:
             return Cell("", "", "", "")
-        beside = row.value / rows[self.reference].value
         marks = [
             mark
-            for mark, config in ((_mark(answer), answer.best), ("baseline", answer.baseline))
-            if label == str(config)
+            for mark, trial in ((_mark(answer), answer.best_trial), ("baseline", BASELINE))
+            if row.trial == trial
         ]
         return Cell(
             three_digits(row.value),
             interval_text(row.ci_low, row.ci_high),
-            f"{beside:.2f}",
+            f"{row.value / rows[self.reference].value:.2f}",
             ", ".join(marks),
         )
 
@@ -132,7 +142,7 @@ def comparison_html(comparison: Comparison, figures: Sequence[DrawnFigure]) -> s
         objective=f"{objective.label} ({objective.unit})",
         verdicts=[(name, verdict_sentence(answer)) for name, answer in comparison.studies],
         differences=comparison.differences(),
-        reference=comparison.reference,
+        reference=str(comparison.reference),
         lines=comparison.lines(),
         alone=comparison.only_in_one(),
         figures=figures,
@@ -149,38 +159,31 @@ def _mark(answer: StudyAnswer) -> str:
     return "best" if answer.verdict in ("better", "tie") else "kept"
 
 
-def _measured(answer: StudyAnswer) -> dict[str, TrialRow]:
-    return {row.label: row for row in answer.rows if row.counts}
+def _measured(answer: StudyAnswer) -> dict[Config, TrialRow]:
+    return {row.config: row for row in answer.rows if row.is_measured}
 
 
-def _with_equal_names(answers: Sequence[StudyAnswer]) -> list[StudyAnswer]:
-    """The answers, in which equal settings are written alike: in the shortest way.
+def _with_equal_configs(answers: Sequence[StudyAnswer]) -> list[StudyAnswer]:
+    """The answers, in which configurations that act alike are equal: each in its shortest form.
 
-    To say that a knob is at PyTorch's default is as good as not to name it.
+    To name a knob with PyTorch's default is the same as not to name it.
     """
-    written: dict[object, Config] = {}
+    shortest: dict[object, Config] = {}
     for answer in answers:
         for row in answer.rows:
-            config = Config.from_json(row.config)
-            same = config.resolved(answer.plan.workload)
-            written[same] = min(written.get(same, config), config, key=lambda s: len(str(s)))
-    return [_rewritten(answer, written) for answer in answers]
-
-
-def _rewritten(answer: StudyAnswer, written: Mapping[object, Config]) -> StudyAnswer:
-    def of(config: Config) -> Config:
-        return written.get(config.resolved(answer.plan.workload), config)
-
-    rows = []
-    for row in answer.rows:
-        config = of(Config.from_json(row.config))
-        rows.append(replace(row, label=str(config), config=config.to_json()))
-    return replace(
-        answer,
-        rows=tuple(rows),
-        baseline=of(answer.baseline),
-        best=None if answer.best is None else of(answer.best),
-    )
+            same = row.config.resolved(answer.plan.workload)
+            known = shortest.get(same, row.config)
+            shortest[same] = min(known, row.config, key=lambda config: len(str(config)))
+    return [
+        replace(
+            answer,
+            rows=tuple(
+                replace(row, config=shortest[row.config.resolved(answer.plan.workload)])
+                for row in answer.rows
+            ),
+        )
+        for answer in answers
+    ]
 
 
 def _named(answers: Sequence[StudyAnswer]) -> list[tuple[str, StudyAnswer]]:

@@ -1,4 +1,4 @@
-"""How pages are made: Jinja2 templates that refuse a name they do not know."""
+"""Pages from Jinja2 templates, which refuse a name that they do not know."""
 
 import functools
 from importlib.metadata import version
@@ -24,7 +24,7 @@ def _templates() -> jinja2.Environment:
 
 
 def render(template: str, **values: Any) -> str:
-    """The template of that name with these values; text in them is escaped."""
+    """The page of a template with these values; their text is escaped."""
     return _templates().get_template(f"{template}.html.j2").render(
         format=FORMAT, version=version("rpc-tuner"), theme_css=Markup(theme_css()), **values
     )  # fmt: skip

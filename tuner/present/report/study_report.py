@@ -1,11 +1,11 @@
-"""The report of one study: a page that can be passed on."""
+"""The report of one study: one page that loads nothing."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from tuner.files import written_atomically
-from tuner.present.facts import Facts, environment_facts, method_facts
+from tuner.present.environment_and_method import Facts, environment_facts, method_facts
 from tuner.present.figures import DrawnFigure
 from tuner.present.report.pages import render
 from tuner.present.tables import (
@@ -18,24 +18,26 @@ from tuner.present.tables import (
 from tuner.present.wording import tied_sentence, verdict_sentence
 from tuner.recommended.snippet import init_rpc_lines
 from tuner.study.answer import StudyAnswer
+from tuner.study.folder import StudyFolder
+from tuner.text import plural
 
 
 class TrialsTable(NamedTuple):
-    """The table of all settings."""
+    """The table of all configurations."""
 
     headings: list[str]
     lines: list[TrialLine]
 
 
 def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
-    """The whole page, figures and all: it loads nothing."""
+    """The whole page, with its figures inside."""
     environment = answer.environment
     return render(
         "report",
         answer=answer,
         subtitle=(
             f"{answer.plan.workload.reference}, {answer.measured_at:%Y-%m-%d}, "
-            f"on {environment.cpu_count} cores ({environment.cpu_model}), "
+            f"on {plural(environment.cpu_count, 'logical CPU')} ({environment.cpu_model}), "
             f"torch {environment.torch}"
         ),
         verdict=verdict_sentence(answer),
@@ -46,14 +48,15 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         figures=figures,
         trials=trials_of(answer),
         trials_note=(
-            "A row is over all blocks of its settings; the verdict compares within blocks. Tied: "
-            "within epsilon of the best, as far as measured. Eliminated: out of the race "
-            "before its end, so measured less often. Numbers from traces are blank where there is "
-            "none."
+            "The numbers of a row are over all its blocks; the verdict compares within blocks. "
+            "Tied: within epsilon of the best, as far as measured. Eliminated: it left the race "
+            "before the end, so it was measured less often. A blank number was not measured: the "
+            "worlds failed, or there is no trace."
         ),
         failures=[row for row in answer.rows if row.failure],
         failures_note=(
-            f"What each rank printed, and its stacks, are in {answer.plan.out / 'failures'}."
+            "The output and the stacks of each rank are in "
+            f"{StudyFolder(answer.plan.out).failures}."
         ),
         environment=environment_facts(answer),
         method=method_facts(answer),
@@ -77,13 +80,13 @@ def notebook_html(answer: StudyAnswer) -> str:
 
 
 def trials_of(answer: StudyAnswer) -> TrialsTable:
-    """Headings in full, and a line per settings."""
+    """Headings in full, and a line per configuration."""
     headings = [*knob_headings(answer), *number_headings(answer)]
-    return TrialsTable([heading.full for heading in headings], trial_lines(answer))
+    return TrialsTable(headings, trial_lines(answer))
 
 
 def _why(answer: StudyAnswer) -> list[tuple[str, Facts]]:
-    """What was traced of each role's settings, under its heading."""
+    """What was traced of each contender, under its heading."""
     headings, facts = why_facts(answer)
     return [
         (heading, [(fact[0], fact[place]) for fact in facts])

@@ -1,4 +1,4 @@
-"""Scales of the axes: threads, and plain numbers on a log scale."""
+"""Scales of the axes: threads, and plain numbers on a linear or a log scale."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -13,11 +13,14 @@ from matplotlib.ticker import (
     MaxNLocator,
     NullFormatter,
     NullLocator,
+    ScalarFormatter,
 )
+
+from tuner.text import plain_number
 
 Which = Literal["x", "y"]
 _NICE = ((1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
-"""Numbers for the ticks of a log scale: as many as there is room for."""
+"""The ticks of a log scale within a power of ten, from dense to sparse."""
 
 
 def threads_axis(axes: Axes, which: Which, values: Iterable[float]) -> None:
@@ -25,7 +28,7 @@ def threads_axis(axes: Axes, which: Which, values: Iterable[float]) -> None:
     axis = _log_scale(axes, which, 2)
     ticks = _with_room(sorted(set(values)))
     axis.set_major_locator(FixedLocator(ticks))
-    axis.set_major_formatter(FixedFormatter([f"{tick:g}" for tick in ticks]))
+    axis.set_major_formatter(FixedFormatter([plain_number(tick) for tick in ticks]))
     axis.set_minor_locator(NullLocator())
 
 
@@ -40,13 +43,22 @@ def _with_room(values: Sequence[float]) -> list[float]:
     return sorted(kept)
 
 
+def plain_axis(axes: Axes, which: Which, ticks: int) -> None:
+    """A linear scale with so many plain numbers at most, never with an offset or as powers."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    formatter = ScalarFormatter(useOffset=False)
+    formatter.set_scientific(False)
+    axis.set_major_locator(MaxNLocator(ticks))
+    axis.set_major_formatter(formatter)
+
+
 def plain_log_axis(axes: Axes, which: Which, low: float, high: float, ticks: int = 6) -> None:
     """A log scale from `low` to `high` with a few plain numbers, never as powers of ten."""
     axis = _log_scale(axes, which, 10)
     places = _log_ticks(low, high, ticks)
     (axes.set_xlim if which == "x" else axes.set_ylim)(low, high)
     axis.set_major_locator(FixedLocator(places))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: plain_number(value)))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
 

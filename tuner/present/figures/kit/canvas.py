@@ -24,7 +24,7 @@ _FONT = "DejaVu Sans"
 STYLE: dict[Any, Any] = {
     "font.size": 10,
     "font.family": ["sans-serif"],
-    # What it is laid out with; wider than most, so that no other makes texts overlap.
+    # The layout is made with this font: it is wider than most, so no other makes texts overlap.
     "font.sans-serif": [_FONT],
     "text.parse_math": False,  # a `$` in a name is a `$`
     "text.color": INK.light,
@@ -63,27 +63,27 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def styled_figure(size: tuple[float, float]) -> Iterator[Figure]:
-    """Yield a figure of so many inches; within the block, all that is drawn has our look."""
+    """Yield a figure of this size in inches; what is drawn within the block has our style."""
     with mpl.rc_context(STYLE), warnings.catch_warnings():
-        # A name in a script that the font lacks: an SVG shows it nevertheless.
+        # A name may be in a script that the font lacks: an SVG shows it nevertheless.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield Figure(figsize=size, layout=ConstrainedLayoutEngine(h_pad=0.07, w_pad=0.05))
 
 
 def rendered(figure: Figure, file_format: str) -> bytes:
-    """The figure as the bytes of a file: `svg`, `png`, or what else matplotlib writes."""
+    """The figure as the bytes of a file: `svg`, `png`, or another format of matplotlib."""
     buffer = io.BytesIO()
     note = "rpc-tuner figure, format 1"
     metadata = {"Description": note, "Date": None} if file_format == "svg" else {"Software": note}
     figure.savefig(buffer, format=file_format, dpi=_DPI, metadata=metadata)
     made = buffer.getvalue()
-    # Whoever opens it has some font without serifs, and need not look for ours.
+    # Any font without serifs will do: the reader need not have ours.
     return made.replace(f"'{_FONT}', ".encode(), b"") if file_format == "svg" else made
 
 
 @contextmanager
 def canvas(size: tuple[float, float], paths: Iterable[Path]) -> Iterator[Figure]:
-    """Yield a figure of so many inches; write it to each path, in the format of its suffix."""
+    """Yield a figure of this size in inches, then write it to each path, by the path's suffix."""
     with styled_figure(size) as figure:
         yield figure
         for path in paths:

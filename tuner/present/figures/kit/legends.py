@@ -19,9 +19,10 @@ Entry = Artist | Container
 
 
 def entry_name(name: str, width: int = _BESIDE_HANDLE) -> str:
-    """The name of an entry in lines that fit.
+    """The name of an entry in lines of so many letters.
 
-    matplotlib leaves out what begins with an underscore, as a name of a function may.
+    matplotlib leaves out names that begin with an underscore, as a function's name may: they get a
+    space without width before it.
     """
     text = wrapped(name, width)
     return f"\u200b{text}" if text.startswith("_") else text
@@ -32,7 +33,7 @@ def legend_above(
 ) -> None:
     """A legend over the axes, so many lines of text above them.
 
-    It begins at the left edge of the figure, if the axes are its only ones.
+    Where the axes are alone in their figure, it begins at the figure's left edge.
     """
     figure = axes.figure
     if handles:
@@ -56,10 +57,10 @@ def legend_below(figure: Figure, handles: Sequence[Entry], columns: int) -> None
 
 
 def _row_by_row(handles: Sequence[Entry], columns: int) -> list[Entry]:
-    """The order in which matplotlib, which fills columns, has the entries from left to right."""
+    """The order in which matplotlib, which fills column by column, shows the entries row by row."""
     rows = math.ceil(len(handles) / columns)
     short = len(handles) % columns or columns
-    # The first columns are the full ones, as matplotlib makes them.
+    # matplotlib fills the first columns.
     places = [
         row * columns + column
         for column in range(columns)

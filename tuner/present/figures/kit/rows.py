@@ -1,14 +1,23 @@
-"""Rows of settings, one below the other, with names that may be long."""
+"""Figures with a row per configuration: which are shown, and how the rows are named."""
 
 import itertools
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
 from tuner.present.figures.kit.canvas import SMALL
+from tuner.present.figures.kit.config_names import ConfigNames
 from tuner.present.figures.kit.theme import INK, MUTED
+from tuner.study.trial_row import TrialRow
+from tuner.text import plural
+
+MOST_ROWS = 16
+MOST_LONG_ROWS = 10
+"""The most rows that a figure has room for; the same for long names."""
+_LONG = 40
+"""Names of more letters than this are long."""
 
 _BESIDE = 15
 """Names of so many letters stand beside their rows, longer ones above them."""
@@ -20,7 +29,7 @@ _TEXT_IN, _GAP_IN = 0.165, 0.1
 
 @dataclass(frozen=True)
 class Rows:
-    """Named rows from the top down, measured in inches: so the y of their axes is."""
+    """Named rows from the top down; the y of their axes is in inches."""
 
     names: tuple[str, ...]
     bar_in: float = 0.14
@@ -50,7 +59,7 @@ class Rows:
 
     @property
     def at(self) -> list[float]:
-        """Where the middle of each row's drawing is."""
+        """The y of the middle of each row's drawing."""
         gap = _GAP_IN if self.above else 0.055
         return [bottom - gap - self.bar_in / 2 for bottom in itertools.accumulate(self.heights_in)]
 
@@ -59,7 +68,13 @@ class Rows:
         return 1.6 if label and not self.above else 0.3
 
     def draw(self, axes: Axes, label: str | None, emphasised: Iterable[int] = ()) -> None:
-        """Name the rows of the axes; `label` says what the names are values of."""
+        """Name the rows of the axes.
+
+        Args:
+            axes: Where the rows are drawn.
+            label: What the names are values of.
+            emphasised: The rows whose names stand out; none: all of them.
+        """
         leading = set(emphasised) or set(range(len(self.names)))
         if self.above:
             axes.set_yticks([])
@@ -83,6 +98,27 @@ class Rows:
                 )  # fmt: skip
         axes.grid(axis="y", visible=False)
         axes.set_ylim(self.height_in, 0)
+
+
+def shown_rows(names: ConfigNames, rows: Sequence[TrialRow]) -> list[TrialRow]:
+    """Of these rows the contenders and the fastest others, in their order."""
+    most = most_rows(names.name(row.trial) for row in rows)
+    leading = {row.trial for row in rows if row.trial in names.contenders}
+    others = [row.trial for row in rows if row.trial not in leading]
+    kept = leading.union(others[: max(0, most - len(leading))])
+    return [row for row in rows if row.trial in kept]
+
+
+def most_rows(names: Iterable[str]) -> int:
+    """How many rows with such names a figure has room for."""
+    return MOST_LONG_ROWS if any(len(name) > _LONG for name in names) else MOST_ROWS
+
+
+def left_out(shown: int, of: int) -> str:
+    """` Shown are 16 of 60 configurations: ...`; nothing where all are shown."""
+    if shown == of:
+        return ""
+    return f" Shown are {shown} of {plural(of, 'configuration')}: the baseline, and the fastest."
 
 
 def wrapped(name: str, width: int, most: int = 2) -> str:

@@ -1,13 +1,13 @@
 """The colours of all figures, each for a light and for a dark page.
 
-A figure is drawn in the light ones. No two colours are alike in light, so that each can be found
-in a drawing and be replaced by its CSS variable.
+A figure is drawn in the light colours. No two of these are equal, so that each can be found in a
+drawing and replaced by its CSS variable.
 """
 
 from typing import Literal, NamedTuple
 
 PAPER_DARK = "#14171a"
-"""The page that the dark colours are made for."""
+"""The background that the dark colours are made for."""
 
 Use = Literal["text", "mark", "filled", "faint"]
 
@@ -17,8 +17,8 @@ class Colour(NamedTuple):
 
     name: str
     use: Use
-    """Text has a contrast of 4.5 to the page at least, a mark of 3; what is filled has an edge
-    that is a mark, and what is faint only guides the eye."""
+    """Text has at least a contrast of 4.5 to the page, a mark at least 3; what is filled has an
+    edge that is a mark, and what is faint only guides the eye."""
     light: str
     dark: str
 
@@ -56,7 +56,7 @@ OFF_CPU = Colour("off-cpu", "filled", "#eef1f4", "#262c32")
 SERVED = Colour("served", "mark", "#3f7a58", "#74b58c")
 PENDING = Colour("pending", "filled", "#cbccd6", "#4b4f5a")
 
-# Told apart by the colour-blind, and in grey by their lightness: Paul Tol's medium contrast.
+# Paul Tol's medium contrast: the colour-blind can tell these apart, and in grey their lightness.
 FUNCTIONS = (
     Colour("function-1", "filled", "#6699cc", "#6fa3d6"),
     Colour("function-2", "filled", "#eecc66", "#e6c663"),
@@ -66,7 +66,7 @@ FUNCTIONS = (
     Colour("function-6", "filled", "#997700", "#a88a1f"),
 )
 OTHER_FUNCTIONS = Colour("other-functions", "filled", "#dddddd", "#59616a")
-# Darker than what they are around, on a dark colour lighter.
+# The edge of a bar is darker than its fill; of a dark fill, lighter.
 EDGES = (
     Colour("function-1-edge", "mark", "#3d5c7a", "#a9c8e6"),
     Colour("function-2-edge", "mark", "#8f7a3d", "#f3e1a8"),
@@ -80,7 +80,7 @@ OPERATORS = Colour("operators", "mark", "#222222", "#d5d8dc")
 IN_FLIGHT = Colour("in-flight", "mark", "#8c9298", "#69727c")
 IDLE = Colour("idle", "faint", "#f3f3f3", "#22272d")
 
-# The cells of a heat map are the same on every page, and so is what stands on them.
+# The cells of a heat map, and the texts on them, are the same on light and dark pages.
 HEAT = tuple(
     Colour(f"heat-{number}", "filled", shade, shade)
     for number, shade in enumerate(

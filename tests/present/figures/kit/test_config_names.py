@@ -1,0 +1,33 @@
+"""What configurations are called in figures."""
+
+from tests.plan.specs import for_all, threads
+from tests.present.results import study_result
+from tuner.plan.study_plan import StudyPlan
+from tuner.present.figures.kit.config_names import names_of, short_names
+
+
+def test_configs_of_one_knob_are_called_by_its_value(plan: StudyPlan) -> None:
+    names = names_of(study_result(plan))
+    assert names.knob == "num_worker_threads"
+    assert names.name(1) == "4"
+    assert names.row_name(0) == "16 (baseline)"
+    assert names.full_name(2) == "num_worker_threads=8"
+    assert names.legend_name(1) == "best: num_worker_threads=4"
+
+
+def test_what_all_configs_share_is_left_out_of_their_names() -> None:
+    pair = [for_all(num_worker_threads=n, transports="shm") for n in (1, 2)]
+    assert short_names(pair) == (
+        "num_worker_threads", {pair[0]: "1", pair[1]: "2"},
+    )  # fmt: skip
+    mixed = [threads(16), for_all(num_worker_threads=4, transports="shm")]
+    assert short_names(mixed) == (None, {each: str(each) for each in mixed})
+    assert short_names([threads(16)]) == ("num_worker_threads", {threads(16): "16"})
+    assert short_names([]) == (None, {})
+
+
+def test_a_baseline_that_is_best_is_named_once(plan: StudyPlan) -> None:
+    names = names_of(study_result(plan, best=threads(16), challenger=threads(4)))
+    assert names.contenders == {0: "baseline", 1: "challenger"}
+    names = names_of(study_result(plan, best=None, challenger=None))
+    assert names.contenders == {0: "baseline"}

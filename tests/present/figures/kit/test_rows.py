@@ -1,0 +1,48 @@
+"""Figures with a row per configuration."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+
+from tuner.present.figures.kit.config_names import names_of
+from tuner.present.figures.kit.rows import Rows, shown_rows, wrapped
+from tuner.study.answer import StudyAnswer
+
+
+def test_rows_keep_the_order_and_the_baseline(big: StudyAnswer) -> None:
+    rows = shown_rows(names_of(big), big.rows)
+    assert len(rows) == 10
+    assert rows == [row for row in big.rows if row in rows]
+    assert 0 in [row.trial for row in rows]
+
+
+def test_short_names_stand_beside_the_rows_and_long_ones_above() -> None:
+    short, long = Rows(("1", "16 (baseline)")), Rows(("1", "a b=" + "x" * 60, "y" * 20))
+    assert not short.above
+    assert long.above
+    assert long.lines[1].count("\n") == 1
+    assert long.heights_in[1] > long.heights_in[0]
+    for rows in (short, long):
+        tops = np.cumsum([0, *rows.heights_in])
+        for top, bottom, at in zip(tops[:-1], tops[1:], rows.at, strict=True):
+            assert top < at - rows.bar_in / 2 < at + rows.bar_in / 2 < bottom
+
+
+def test_rows_are_named_in_their_axes() -> None:
+    axes = Figure().add_subplot()
+    Rows(("1", "2")).draw(axes, "num_worker_threads")
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["1", "2"]
+    assert [text.get_text() for text in axes.texts] == ["num_worker_threads"]
+    assert axes.get_ylim() == (0.5, 0)
+
+
+@given(st.text(alphabet="ab =", max_size=200), st.integers(10, 60))
+def test_no_line_of_a_name_is_too_long(name: str, width: int) -> None:
+    lines = wrapped(name, width).split("\n")
+    assert len(lines) <= 2
+    assert max(map(len, lines)) <= width
+
+
+def test_a_name_that_is_cut_says_so() -> None:
+    assert wrapped("x" * 30, 10) == "x" * 10 + "\n" + "x" * 9 + "…"

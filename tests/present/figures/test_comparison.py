@@ -1,0 +1,147 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from tests.plan.specs import for_all, threads
+from tests.present.results import (
+    failed,
+    failed_later,
+    measured,
+    nothing_ran,
+    study_result,
+)
+from tuner.plan.study_plan import StudyPlan
+from tuner.present.figures import comparison_figures
+from tuner.present.figures.comparison import (
+    ComparedPoint,
+    SideBySide,
+    draw_comparison,
+    relative,
+    side_by_side,
+)
+from tuner.study.answer import StudyAnswer
+
+REFERENCE = threads(16)
+
+
+def study(plan: StudyPlan, step_ms: dict[int, float]) -> StudyAnswer:
+    rows = tuple(
+        measured(0 if n == 16 else n, threads(n), value, (value - 0.1, value + 0.2))
+        for n, value in step_ms.items()
+    )
+    return study_result(plan, rows=rows)
+
+
+@pytest.fixture
+def two(plan: StudyPlan) -> list[tuple[str, StudyAnswer]]:
+    return [
+        ("here", study(plan, {4: 2.0, 16: 4.0, 1: 8.0})),
+        ("there", study(plan, {8: 1.0, 4: 1.5, 16: 2.0})),
+    ]
+
+
+def test_each_study_is_a_series_over_the_configs(two: list[tuple[str, StudyAnswer]]) -> None:
+    shown = side_by_side(two, REFERENCE)
+    assert shown is not None
+    assert shown.knob == "num_worker_threads"
+    assert list(shown.names.values()) == ["1", "4", "8", "16"]
+    assert shown.value_label == "median step time (ms)"
+    assert dict(shown.series)["here"] == (
+        ComparedPoint(threads(1), 8.0, 7.9, 8.2),
+        ComparedPoint(threads(4), 2.0, 1.9, 2.2),
+        ComparedPoint(threads(16), 4.0, 3.9, 4.2),
+    )
+    assert [point.value for point in dict(shown.series)["there"]] == [1.5, 1.0, 2.0]
+
+
+def test_values_and_intervals_are_scaled_by_the_reference(
+    two: list[tuple[str, StudyAnswer]],
+) -> None:
+    shown = side_by_side(two, REFERENCE)
+    assert shown is not None
+    scaled = relative(shown, REFERENCE)
+    assert scaled.reference == REFERENCE
+    assert dict(scaled.series)["here"] == (
+        ComparedPoint(threads(1), 2.0, 7.9 / 4, 8.2 / 4),
+        ComparedPoint(threads(4), 0.5, 1.9 / 4, 2.2 / 4),
+        ComparedPoint(threads(16), 1.0, 3.9 / 4, 4.2 / 4),
+    )
+    assert [point.value for point in dict(scaled.series)["there"]] == [0.75, 0.5, 1.0]
+
+
+def test_figures_are_relative_to_the_given_reference(two: list[tuple[str, StudyAnswer]]) -> None:
+    figures = comparison_figures(two, threads(4))
+    assert [figure.name for figure in figures] == ["comparison", "comparison_relative"]
+    assert "multiples of what num_worker_threads=4 takes" in figures[1].caption
+    assert "here: 4 1 times, 16 2 times" in figures[1].alt
+
+
+def lines_of(shown: SideBySide) -> Figure:
+    figure = Figure()
+    draw_comparison(shown, figure.add_subplot())
+    return figure
+
+
+def test_threads_are_lines_over_a_scale(two: list[tuple[str, StudyAnswer]]) -> None:
+    shown = side_by_side(two, REFERENCE)
+    assert shown is not None
+    (axes,) = lines_of(shown).axes
+    assert axes.get_xscale() == "log"
+    curves = [np.asarray(line.get_ydata()).tolist() for line in axes.lines]
+    assert [8.0, 2.0, 4.0] in curves
+    assert [1.5, 1.0, 2.0] in curves
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["here", "there"]
+
+
+def test_other_knobs_are_rows_with_a_mark_for_each_study(grid: StudyAnswer) -> None:
+    shown = side_by_side([("a", grid), ("b", grid), ("c", grid)], grid.baseline)
+    assert shown is not None
+    assert shown.threads == {}
+    assert len(shown.names) == 11
+    (axes,) = lines_of(shown).axes
+    first = [np.asarray(line.get_ydata()).tolist()[0] for line in axes.lines
+             if np.asarray(line.get_xdata()).tolist()[0] == grid.rows[0].value]  # fmt: skip
+    assert len(set(first)) == 3
+    assert all(abs(at - shown.rows.at[0]) < shown.rows.bar_in / 2 for at in first)
+
+
+def test_many_configs_are_cut_to_the_fastest_of_each_study_and_the_baseline(
+    big: StudyAnswer,
+) -> None:
+    other = replace(big, rows=tuple(reversed(big.rows[:58])))
+    shown = side_by_side([("a", big), ("b", other)], big.baseline)
+    assert shown is not None
+    assert len(shown.names) == 10
+    assert shown.left_out == 48
+    assert {big.rows[0].config, big.rows[57].config, big.baseline} <= set(shown.names)
+    (first, second) = comparison_figures([("a", big), ("b", other)], big.baseline)
+    assert "Left out: 48 configurations that took longer." in first.caption
+    assert str(big.baseline) in second.caption
+    assert (first.name, second.name) == ("comparison", "comparison_relative")
+
+
+def test_a_slow_reference_that_is_no_baseline_is_shown(big: StudyAnswer) -> None:
+    slow = big.rows[57].config
+    studies = [("a", big), ("b", big)]
+    shown = side_by_side(studies, slow)
+    assert shown is not None
+    assert {slow, big.baseline} <= set(shown.names)
+    assert (len(shown.names), shown.left_out) == (10, 48)
+    assert relative(shown, slow).reference == slow
+
+
+def test_what_was_not_measured_is_left_out(plan: StudyPlan) -> None:
+    rows = (
+        measured(0, threads(16), 3.0),
+        failed(1, for_all(transports="shm")),
+        failed_later(2, threads(2), 1.0),
+    )
+    answer = study_result(plan, rows=rows)
+    figure, _ = comparison_figures([("a", answer)], REFERENCE)
+    assert figure.alt == "By num_worker_threads. a: 16 3 ms"
+    assert comparison_figures([("b", nothing_ran(plan))], REFERENCE) == []
+    assert comparison_figures([], REFERENCE) == []

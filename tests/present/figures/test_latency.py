@@ -1,0 +1,105 @@
+"""How the times of steps and calls are distributed."""
+
+import numpy as np
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from tests.plan.specs import threads
+from tests.present.results import (
+    ROWS,
+    detail,
+    failed_later,
+    measured,
+    quantiles,
+    study_result,
+)
+from tuner.plan.study_plan import StudyPlan
+from tuner.present.figures.call_time import (
+    call_time,
+    call_time_figure,
+)
+from tuner.present.figures.kit.config_names import names_of
+from tuner.present.figures.latency import LatencyRow, draw_latency, latency, latency_figure
+from tuner.study.answer import StudyAnswer
+from tuner.study.trial_row import TrialDetail
+
+
+def test_latency_has_a_row_for_each_config_that_ran(plan: StudyPlan) -> None:
+    details = {
+        0: TrialDetail(step_ms=quantiles(3.0)),
+        1: TrialDetail(step_ms=quantiles(2.0), call_ms=quantiles(0.5)),
+        4: TrialDetail(),
+    }
+    shown = latency(study_result(plan, details=details))
+    assert shown is not None
+    assert shown.rows == (
+        LatencyRow(1, "best", quantiles(2.0), quantiles(0.5)),
+        LatencyRow(0, "baseline", quantiles(3.0), None),
+    )
+    assert shown.panels == {
+        "time of a step (ms)": [quantiles(2.0), quantiles(3.0)],
+        "time of a call, traced (ms)": [quantiles(0.5), None],
+    }
+
+
+def test_a_row_is_drawn_from_its_quantiles(plan: StudyPlan) -> None:
+    answer = study_result(plan, details={1: detail(2.0), 0: detail(3.0)})
+    shown = latency(answer)
+    assert shown is not None
+    figure = Figure()
+    draw_latency(shown, names_of(answer), figure)
+    steps, calls = figure.axes
+    assert [tick.get_text() for tick in steps.get_yticklabels()] == ["4 (best)", "16 (baseline)"]
+    spans = [
+        sorted(np.asarray(path.vertices)[:, 0].tolist())
+        for lines in steps.collections
+        if isinstance(lines, LineCollection)
+        for path in lines.get_paths()
+    ]
+    best = quantiles(2.0)
+    assert spans[:2] == [[best.p5, best.p95], [best.p25, best.p75]]
+    marks = [(line.get_marker(), np.asarray(line.get_xdata())[0]) for line in steps.lines]
+    assert marks[:2] == [("o", best.p50), ("x", best.p99)]
+    assert calls.get_xlabel() == "time of a call, traced (ms)"
+    assert steps.get_ylim() == calls.get_ylim()
+
+
+def test_without_traces_there_is_one_panel(plan: StudyPlan) -> None:
+    answer = study_result(plan, details={0: TrialDetail(step_ms=quantiles(3.0))})
+    shown = latency(answer)
+    assert shown is not None
+    assert list(shown.panels) == ["time of a step (ms)"]
+    figure = latency_figure(answer)
+    assert figure is not None
+    assert "calls" not in figure.caption
+    assert figure.alt == (
+        "Times by num_worker_threads: 16 (baseline) median step 3 ms, 99th percentile 6.6 ms"
+    )
+
+
+def test_configs_that_failed_after_some_worlds_have_no_row(plan: StudyPlan) -> None:
+    rows = (ROWS[0], ROWS[2], failed_later(5, threads(2), 1.0))
+    answer = study_result(plan, rows=rows, details={n: detail(n + 1.0) for n in (0, 1, 5)})
+    shown, parts = latency(answer), call_time(answer)
+    assert shown is not None
+    assert parts is not None
+    assert [row.trial for row in shown.rows] == [row.trial for row in parts.rows] == [1, 0]
+    assert shown.known == parts.known == 2
+
+
+def test_many_configs_are_cut_to_the_fastest_and_the_baseline(big: StudyAnswer) -> None:
+    shown, parts = latency(big), call_time(big)
+    assert shown is not None
+    assert parts is not None
+    kept = [*(row.trial for row in big.rows[:9]), 0]
+    assert [row.trial for row in shown.rows] == kept
+    assert [row.trial for row in parts.rows] == kept
+    figure = latency_figure(big)
+    assert figure is not None
+    assert "Shown are 10 of 58 configurations: the baseline, and the fastest." in figure.caption
+
+
+def test_without_quantiles_and_parts_there_is_no_figure(plan: StudyPlan) -> None:
+    answer = study_result(plan, rows=(measured(0, threads(16), 3.0),))
+    assert latency_figure(answer) is None
+    assert call_time_figure(answer) is None

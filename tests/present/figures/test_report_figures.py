@@ -1,0 +1,225 @@
+"""What holds for all figures of a study."""
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.plan.specs import for_all, threads
+from tests.present.figures.traces import stepped
+from tests.present.results import (
+    detail,
+    failed,
+    measured,
+    nothing_ran,
+    study_result,
+)
+from tests.trace.synthetic import trace
+from tuner.plan.objectives import OBJECTIVES
+from tuner.plan.study_plan import StudyPlan
+from tuner.present.figures import (
+    DrawnFigure,
+    comparison_figures,
+    study_figures,
+    write_figures,
+)
+from tuner.present.figures.call_time import call_time_figure
+from tuner.present.figures.cpu import cpu_figure
+from tuner.present.figures.heat_map import heat_map_figure
+from tuner.present.figures.kit.drawn_figure import FIGURE_NAMES
+from tuner.present.figures.kit.theme import THEME
+from tuner.present.figures.step_time import step_time_figure
+from tuner.present.figures.timeline_figures import timeline_figures
+from tuner.study.answer import StudyAnswer
+from tuner.study.trial_row import Observation
+
+OF_THREE_KNOBS = [
+    "step_time", "blocks", "latency", "cpu", "call_time", "parallelism", "timeline_baseline",
+    "timeline_best", "importance",
+]  # fmt: skip
+
+
+@pytest.fixture
+def drawn_names(monkeypatch: pytest.MonkeyPatch) -> Callable[[StudyAnswer], list[str]]:
+    """The names of the figures of a study, which are not rendered: that takes most of the time."""
+    monkeypatch.setattr(
+        "tuner.present.figures.kit.drawn_figure.rendered", lambda figure, file_format: b""
+    )
+    return lambda answer: [figure.name for figure in study_figures(answer, {})]
+
+
+def test_the_figures_stand_in_the_order_of_the_report(figures: dict[str, DrawnFigure]) -> None:
+    assert list(figures) == [*OF_THREE_KNOBS, "heat_map"]
+    for figure in figures.values():
+        assert figure.title
+        assert figure.caption.endswith(".")
+        assert re.search(r"\d", figure.alt)
+
+
+def test_files_are_images_with_their_version(figures: dict[str, DrawnFigure]) -> None:
+    for figure in figures.values():
+        assert ET.fromstring(figure.svg).tag == "{http://www.w3.org/2000/svg}svg"
+        assert figure.svg.startswith("<?xml")
+        assert "rpc-tuner figure, format 1" in figure.svg
+        assert figure.png.startswith(b"\x89PNG")
+        assert b"rpc-tuner figure, format 1" in figure.png
+
+
+def test_no_figure_asks_for_a_font_by_its_name(figures: dict[str, DrawnFigure]) -> None:
+    for figure in figures.values():
+        families = set(re.findall(r"font-family: ?([^;\"]+)", figure.svg))
+        assert families == {"sans-serif"}
+
+
+def test_no_text_is_smaller_than_nine_points(figures: dict[str, DrawnFigure]) -> None:
+    for figure in figures.values():
+        sizes = [float(size) for size in re.findall(r"font-size: ?([\d.]+)px", figure.svg)]
+        assert min(sizes) >= 9
+
+
+def test_inline_colours_are_those_of_the_theme(figures: dict[str, DrawnFigure]) -> None:
+    known = {colour.variable for colour in THEME}
+    for figure in figures.values():
+        assert "#" not in re.sub(r"url\(#[^)]*\)|href=\"#[^\"]*\"", "", figure.inline_svg)
+        assert "rgb(" not in figure.inline_svg
+        used = set(re.findall(r"var\(([^)]*)\)", figure.inline_svg))
+        assert "--fig-ink" in used
+        assert used <= known
+
+
+def test_inline_ids_are_unique_and_each_is_used(figures: dict[str, DrawnFigure]) -> None:
+    seen: set[str] = set()
+    for figure in figures.values():
+        ids = re.findall(r"\bid=\"([^\"]+)\"", figure.inline_svg)
+        used = re.findall(r"url\(#([^)]+)\)|href=\"#([^\"]+)\"", figure.inline_svg)
+        assert len(set(ids)) == len(ids)
+        assert set(ids) == {each for pair in used for each in pair if each}
+        assert all(each.startswith(f"{figure.name}-") for each in ids)
+        assert not seen & set(ids)
+        seen |= set(ids)
+
+
+def test_inline_is_a_part_of_a_page_and_scales_with_it(figures: dict[str, DrawnFigure]) -> None:
+    for figure in figures.values():
+        root = ET.fromstring(figure.inline_svg)
+        assert figure.inline_svg.startswith("<svg ")
+        assert set(root.attrib) == {"viewBox", "role", "aria-label", "style"}
+        assert (root.get("role"), root.get("aria-label")) == ("img", figure.alt)
+        assert float(root.attrib["viewBox"].split()[2]) == pytest.approx(4.6 * 72)
+        for unwanted in ("<style", "<metadata", "<!DOCTYPE", "<?xml", "xlink"):
+            assert unwanted not in figure.inline_svg
+        # The background is the page's: nothing is filled with paper but the marks of medians.
+        assert ("--fig-paper" in figure.inline_svg) == (figure.name == "latency")
+
+
+def test_texts_are_texts(figures: dict[str, DrawnFigure]) -> None:
+    root = ET.fromstring(figures["heat_map"].inline_svg)
+    texts = {each.text for each in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"num_worker_threads", "transports", "shm+uv", "default", "crashed", "best"} <= texts
+
+
+def test_figures_are_written_as_svg_and_png(
+    figures: dict[str, DrawnFigure], tmp_path: Path
+) -> None:
+    write_figures(figures.values(), tmp_path / "new")
+    written = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
+    assert set(written) == {f"{name}.{kind}" for name in figures for kind in ("svg", "png")}
+    assert written["cpu.svg"] == figures["cpu"].svg.encode()
+    assert written["cpu.png"] == figures["cpu"].png
+
+
+def test_figures_that_are_no_longer_drawn_are_removed(
+    figures: dict[str, DrawnFigure], tmp_path: Path
+) -> None:
+    write_figures([figures["cpu"], figures["timeline_best"]], tmp_path)
+    for name in ("notes.png", "cpu.txt"):
+        (tmp_path / name).write_text("somebody's own")
+    write_figures([figures["cpu"]], tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "cpu.svg", "cpu.png", "notes.png", "cpu.txt",
+    }  # fmt: skip
+    write_figures([], tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_all_figures_are_known_by_name(figures: dict[str, DrawnFigure], plan: StudyPlan) -> None:
+    answer = study_result(plan)
+    studies = [("a", answer), ("b", answer)]
+    compared = {each.name for each in comparison_figures(studies, threads(16))}
+    assert {*figures, *compared, "timeline_challenger"} == FIGURE_NAMES
+
+
+def test_the_same_study_is_drawn_alike(
+    figures: dict[str, DrawnFigure], grid: StudyAnswer, big: StudyAnswer
+) -> None:
+    assert figures["heat_map"] == heat_map_figure(grid)
+    assert figures["call_time"] == call_time_figure(big)
+
+
+def test_when_nothing_ran_there_is_no_figure(
+    plan: StudyPlan, drawn_names: Callable[[StudyAnswer], list[str]]
+) -> None:
+    assert drawn_names(nothing_ran(plan)) == []
+
+
+def test_one_config_has_the_figures_that_need_no_comparison(
+    plan: StudyPlan, drawn_names: Callable[[StudyAnswer], list[str]]
+) -> None:
+    answer = study_result(
+        plan, rows=(measured(0, threads(16), 3.0), failed(1, threads(4))), best=threads(16),
+        details={0: detail(3.0)}, observations=(Observation(0, 0, "race", 3.0),),
+    )  # fmt: skip
+    assert drawn_names(answer) == ["step_time", "blocks", "latency", "call_time"]
+
+
+def test_an_interrupted_study_is_drawn(
+    plan: StudyPlan, drawn_names: Callable[[StudyAnswer], list[str]]
+) -> None:
+    answer = study_result(plan, best=None, verdict=None, challenger=None, interrupted=True)
+    assert drawn_names(answer) == ["step_time", "cpu", "parallelism"]
+
+
+def test_figures_that_need_traces_are_left_out_without_them(
+    grid: StudyAnswer, drawn_names: Callable[[StudyAnswer], list[str]]
+) -> None:
+    rows = tuple(replace(row, metrics={}) for row in grid.rows)
+    details = {n: replace(each, call_ms=None, call_parts_ms={})
+               for n, each in grid.details.items()}  # fmt: skip
+    assert drawn_names(replace(grid, rows=rows, details=details)) == [
+        "step_time", "blocks", "latency", "heat_map",
+    ]  # fmt: skip
+
+
+def test_an_empty_trace_has_no_timeline() -> None:
+    made = timeline_figures([("baseline", "16", trace()), ("best", "4", stepped(2))])
+    assert [figure.name for figure in made] == ["timeline_best"]
+
+
+def test_intervals_beyond_all_numbers_are_drawn(plan: StudyPlan) -> None:
+    rows = (
+        measured(1, threads(4), 2.0, (1e-9, float("inf"))),
+        measured(0, threads(16), 3.0, (0.1, 1e9)),
+    )
+    assert step_time_figure(study_result(plan, rows=rows)) is not None
+
+
+def test_names_with_strange_letters_are_drawn() -> None:
+    made = stepped(2)
+    calls = made.calls.assign(function="_привет$x$漢字")
+    (figure,) = timeline_figures([("best", "4", replace(made, calls=calls))])
+    assert "_привет$x$漢字" in figure.inline_svg
+
+
+def test_the_objective_gives_the_axes_their_names(plan: StudyPlan) -> None:
+    ways = [for_all(transports=way) for way in ("shm", "uv")]
+    rows = tuple(measured(trial, each, trial + 1.0) for trial, each in enumerate(ways))
+    answer = study_result(plan, rows=rows, objective=OBJECTIVES["cpu_ms_per_step"])
+    speed, cost = step_time_figure(answer), cpu_figure(answer)
+    assert speed is not None
+    assert cost is not None
+    for figure in (speed, cost):
+        assert "CPU time of all ranks per step (ms)" in figure.svg
+    assert speed.title == "CPU time of all ranks per step by configuration"

@@ -1,0 +1,213 @@
+"""Timelines as data: which thread did what, and what an excerpt shows."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.present.figures.traces import kineto, stepped
+from tests.trace.synthetic import call, operator, trace
+from tuner.errors import UsageError
+from tuner.present.figures.timeline_data import (
+    EXCERPT_CALLS,
+    EXCERPT_STRETCHES,
+    MOST_CALLS,
+    MOST_LANES,
+    MOST_STRETCHES,
+    Bar,
+    Lane,
+    Timeline,
+    timeline,
+)
+from tuner.present.figures.timeline_drawing import write_timeline_figure
+from tuner.trace.model.facts import TraceRank
+
+SERVER = TraceRank(
+    rank=1, name="worker1", num_worker_threads=4, threads=((11, "RPC worker 1"), (12, "main"))
+)
+
+
+def bars_of(found: Timeline) -> list[list[Bar]]:
+    return [list(lane.bars) for server in found.servers for lane in server.lanes]
+
+
+def test_a_lane_shows_what_its_thread_served_and_when() -> None:
+    calls = [
+        call(1, 10, 14, served_ms=(11, 13), thread=11),
+        call(2, 10.5, 17, served_ms=(13.5, 16), thread=11),
+        call(3, 11, 16, served_ms=(12, 15.5), thread=12),
+    ]
+    found = timeline(trace(calls, processes=(SERVER,), window_ms=(4, 20)), "three")
+    (server,) = found.servers
+    assert server.lanes == (
+        Lane(label="RPC worker 1", bars=(Bar(1, 3, "udf", "exact"), Bar(3.5, 6, "udf", "exact"))),
+        Lane(label="main", bars=(Bar(2, 5.5, "udf", "exact"),)),
+    )
+    assert server.label == "worker1: 2 of its 4 threads served calls"
+    assert (found.title, found.note) == ("three", "all 3 served calls")
+    assert (found.start_ms, found.length_ms) == (6, 7)
+
+
+def test_calls_under_way_are_counted_for_the_server_they_go_to() -> None:
+    calls = [
+        call(1, 0, 4, served_ms=(1, 3)),
+        call(2, 2, 6, served_ms=(3, 5)),
+        call(3, 1, 9, served_ms=(1, 8), server_rank=2),
+    ]
+    first, second = timeline(trace(calls)).servers
+    assert first.in_flight == ((0, 1), (2, 2), (4, 1), (6, 0))
+    assert second.in_flight == ((0, 0), (1, 1), (9, 0))
+    assert second.label == "rank 2"
+
+
+def test_a_server_whose_threads_all_serve_says_only_how_many_they_are() -> None:
+    calls = [call(n, n, n + 2, served_ms=(n, n + 1), thread=n) for n in range(4)]
+    assert timeline(trace(calls)).servers[0].label == "worker1: 4 threads"
+
+
+def test_a_bar_has_the_kind_of_its_link() -> None:
+    calls = [
+        call(1, 0, 4, served_ms=(1, 3), thread=11, function="aten::add", link="inferred"),
+        call(2, 1, None, served_ms=(2, None), thread=12),
+        call(3, 1, 4, served_ms=(2, 3), thread=None, function="", kind="to_here"),
+    ]
+    found = timeline(trace(calls, window_ms=(0, 8)))
+    assert bars_of(found) == [
+        [Bar(2, 3, "to_here", "exact")],
+        [Bar(1, 3, "aten::add", "inferred")],
+        [Bar(2, 8, "udf", "unfinished")],
+    ]
+    assert [lane.label for lane in found.servers[0].lanes] == [
+        "thread not known", "thread 11", "thread 12",
+    ]  # fmt: skip
+
+
+def test_the_function_with_the_most_time_comes_first() -> None:
+    calls = [
+        call(1, 0, 2, served_ms=(0, 1), function="often"),
+        call(2, 2, 5, served_ms=(2, 4), function="long"),
+        call(3, 5, 7, served_ms=(5, 6.5), function="often"),
+    ]
+    assert timeline(trace(calls)).functions == ("often", "long")
+
+
+def test_operators_of_a_lane_are_united_and_those_of_other_threads_left_out() -> None:
+    served = call(1, 0, 100, served_ms=(10, 90))
+    operators = [
+        operator("aten::linear", 20, 40, of=served),
+        operator("aten::addmm", 25, 30, of=served),
+        operator("aten::relu", 40.001, 50, of=served),  # a gap too small to be seen
+        operator("aten::add", 60, 70, of=served),
+        operator("aten::copy_", 0, 5, rank=0, thread=1),
+    ]
+    (server,) = timeline(trace([served], operators)).servers
+    assert server.lanes[0].operators == ((20, 50), (60, 70))
+
+
+def test_all_of_a_short_trace_is_shown() -> None:
+    found = timeline(stepped(MOST_CALLS // 4))
+    assert found.note == "all 37 steps, 148 calls"
+    assert found.steps == 37
+    assert sum(map(len, bars_of(found))) == 148
+
+
+def test_a_long_trace_is_cut_to_whole_steps_from_the_middle() -> None:
+    whole = stepped(100)
+    found = timeline(whole)
+    assert found.note == "steps 43 to 57 of 100, 60 calls"
+    assert found.steps == 15
+    assert sum(map(len, bars_of(found))) == EXCERPT_CALLS
+    first, after = (int(whole.calls["start_ns"].iloc[step * 4]) for step in (42, 57))
+    assert found.start_ms == pytest.approx(first / 1e6)
+    assert found.length_ms == pytest.approx((after - first) / 1e6)
+    assert min(bar.start_ms for lane in bars_of(found) for bar in lane) > 0
+
+
+def test_fewer_steps_can_be_asked_for() -> None:
+    found = timeline(stepped(10), steps=3)
+    assert found.note == "steps 4 to 6 of 10, 12 calls"
+    assert timeline(stepped(10), steps=1).note == "step 5 of 10, 4 calls"
+    assert timeline(stepped(2), steps=3).note == "all 2 steps, 8 calls"
+
+
+def test_calls_that_differ_from_step_to_step_are_counted_without_steps() -> None:
+    whole = stepped(100)
+    found = timeline(replace(whole, steps=99))
+    assert found.note == "served calls 171 to 230 of 400"
+    assert found.steps is None
+    assert sum(map(len, bars_of(found))) >= EXCERPT_CALLS
+
+
+def test_a_step_of_very_many_calls_is_not_shown_whole() -> None:
+    found = timeline(stepped(2, at_once=MOST_CALLS + 10))
+    assert found.note == "served calls 131 to 190 of 320"
+
+
+def test_a_call_that_began_before_the_excerpt_is_shown() -> None:
+    long = call(999, 0, 500, served_ms=(0, 499), thread=77)
+    short = [call(n, n, n + 1, served_ms=(n + 0.1, n + 0.9)) for n in range(1, 300)]
+    found = timeline(trace([long, *short]))
+    assert found.length_ms == 60
+    assert found.servers[0].in_flight[0][1] > 0
+    assert bars_of(found)[1] == [Bar(-found.start_ms, 499 - found.start_ms, "udf", "exact")]
+
+
+def test_very_many_threads_are_cut_to_the_busiest() -> None:
+    calls = [
+        call(n, 0, n + 1, served_ms=(0, n + 0.5), thread=1000 - n) for n in range(1, MOST_LANES + 6)
+    ]
+    found = timeline(trace(calls))
+    assert found.note == f"all 69 served calls, the busiest {MOST_LANES} of 69 threads"
+    labels = [lane.label for lane in found.servers[0].lanes]
+    assert labels == [f"thread {number}" for number in range(1000 - 69, 1000 - 5)]
+
+
+def test_without_calls_the_bars_are_the_stretches_in_operators() -> None:
+    operators = [
+        operator("aten::linear", 10, 20, thread=5),
+        operator("aten::addmm", 12, 18, thread=5),
+        operator("aten::relu", 22, 24, thread=5),
+        operator("aten::add", 11, 15, thread=6),
+    ]
+    found = timeline(kineto(operators, [(5, "python"), (6, "python")]))
+    (server,) = found.servers
+    assert server.label == "rank 1"
+    assert server.in_flight == ()
+    assert server.lanes == (
+        Lane(
+            label="python 5",
+            bars=(
+                Bar(0, 10, "in operators", "operators"),
+                Bar(12, 14, "in operators", "operators"),
+            ),
+        ),
+        Lane(label="python 6", bars=(Bar(1, 5, "in operators", "operators"),)),
+    )
+    assert found.note == "all operators"
+    assert found.functions == ("in operators",)
+
+
+def test_very_many_operators_are_cut_to_the_middle() -> None:
+    operators = [operator("aten::add", n, n + 0.5) for n in range(MOST_STRETCHES + 100)]
+    found = timeline(kineto(operators, []))
+    assert found.note == "600 ms in the middle of 1600 ms"
+    assert found.start_ms == 500
+    assert len(bars_of(found)[0]) == EXCERPT_STRETCHES
+
+
+def test_calls_known_only_on_their_client_are_shown_as_under_way() -> None:
+    made = call(1, 0, 10)
+    operators = [operator("aten::add", 2, 3, of=made), operator("aten::ones", 1, 2, rank=0)]
+    caller, server = timeline(trace([made], operators)).servers
+    assert caller.in_flight == ()
+    assert server.in_flight[0] == (0, 1)
+    assert [len(lane.bars) for lane in (*caller.lanes, *server.lanes)] == [1, 1]
+    assert server.label == "worker1: 4 threads"
+
+
+def test_a_trace_of_nothing_has_no_servers(tmp_path: Path) -> None:
+    found = timeline(trace(), "nothing")
+    assert (found.servers, found.note) == ((), "no served calls and no operators")
+    with pytest.raises(UsageError, match="no timeline to draw: no served calls and no operators"):
+        write_timeline_figure(trace(), tmp_path / "none.png")
+    assert not list(tmp_path.iterdir())

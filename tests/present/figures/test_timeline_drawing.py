@@ -1,0 +1,141 @@
+"""Timelines as drawings: lanes, legends, scales, files."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+
+from tests.present.figures.traces import kineto, many_kinds, stepped
+from tests.trace.synthetic import call, operator, trace
+from tuner.present.figures import timeline_drawing
+from tuner.present.figures.timeline_data import (
+    MOST_CALLS,
+    timeline,
+)
+from tuner.present.figures.timeline_drawing import (
+    draw_timeline,
+    write_timeline_figure,
+    write_timelines_figure,
+)
+from tuner.trace.model.trace import Trace
+
+
+def test_a_single_operator_without_length_can_be_drawn(tmp_path: Path) -> None:
+    write_timeline_figure(kineto([operator("aten::add", 1, 1)], []), tmp_path / "one.png")
+    assert (tmp_path / "one.png").exists()
+
+
+def test_a_drawing_has_a_labelled_row_per_thread_below_each_server() -> None:
+    axes = Figure().add_subplot()
+    draw_timeline(timeline(many_kinds(), "kinds"), axes)
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "up to 3 calls under way", "thread 11", "thread 12", "thread 13", "thread 14",
+    ]  # fmt: skip
+    ticks = axes.get_yticks()
+    assert list(ticks) == sorted(ticks)
+    bottom, top = axes.get_ylim()
+    assert top == 0 < ticks[0] < ticks[-1] < bottom
+    assert axes.get_title(loc="left") == "kinds"
+    assert {"worker1: 4 threads", "all 8 served calls"} <= {text.get_text() for text in axes.texts}
+    hatches = [c.get_hatch() for c in axes.collections if isinstance(c, PolyCollection)]
+    assert sorted(hatch for hatch in hatches if hatch) == ["////", "xxxx"]
+
+
+def test_the_legend_names_six_functions_and_what_else_is_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "kinds.svg"
+    write_timeline_figure(many_kinds(), path, "kinds")
+    text = path.read_text()
+    named = [f"f{n}" for n in range(8) if f">f{n}<" in text]
+    assert named == ["f0", "f1", "f2", "f3", "f4", "f7"]
+    for entry in (
+        "other functions", "inside operators", "never ended",
+        "served without Python; known by its operators",
+    ):  # fmt: skip
+        assert f">{entry}<" in text
+
+
+def test_the_legend_names_nothing_that_is_not_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "plain.svg"
+    write_timeline_figure(stepped(3), path)
+    text = path.read_text()
+    assert ">udf<" in text
+    assert "other functions" not in text
+    assert "never ended" not in text
+    assert "inside operators" not in text
+
+
+def test_the_legend_names_no_function_outside_the_excerpt(tmp_path: Path) -> None:
+    calls = [
+        call(n, n, n + 1, served_ms=(n, n + 0.5), function="first" if n == 0 else "rest")
+        for n in range(MOST_CALLS + 1)
+    ]
+    path = tmp_path / "excerpt.svg"
+    write_timeline_figure(trace(calls), path)
+    assert ">rest<" in path.read_text()
+    assert ">first<" not in path.read_text()
+
+
+@pytest.fixture
+def figure(monkeypatch: pytest.MonkeyPatch) -> Figure:
+    """The figure that a function draws, instead of a file."""
+    drawn = Figure(layout="constrained")
+
+    @contextmanager
+    def kept(size: object, paths: object) -> Iterator[Figure]:
+        del size, paths
+        yield drawn
+
+    monkeypatch.setattr(timeline_drawing, "canvas", kept)
+    return drawn
+
+
+def test_side_by_side_the_scales_are_of_one_length_and_the_lanes_of_one_height(
+    figure: Figure,
+) -> None:
+    slow, fast = stepped(6, threads=1), stepped(6, threads=4)
+    write_timelines_figure([("1", slow), ("4", fast)], Path("unused.png"))
+    left, right = figure.axes
+    assert (left.get_xlim(), left.get_ylim()) == (right.get_xlim(), right.get_ylim())
+    assert left.get_xlim()[1] >= timeline(slow).length_ms > timeline(fast).length_ms
+    assert [axes.get_title(loc="left") for axes in (left, right)] == ["1", "4"]
+
+
+def test_side_by_side_as_many_steps_of_each_are_shown(figure: Figure) -> None:
+    write_timelines_figure([("a", stepped(3)), ("b", stepped(100))], Path("unused.png"))
+    notes = [axes.texts[-1].get_text() for axes in figure.axes]
+    assert notes == ["all 3 steps, 12 calls", "steps 49 to 51 of 100, 12 calls"]
+
+
+def test_side_by_side_a_function_has_one_colour(figure: Figure) -> None:
+    def one(function: str, other: str) -> Trace:
+        return trace([call(1, 0, 9, served_ms=(0, 8), function=function),
+                      call(2, 9, 12, served_ms=(9, 10), function=other)])  # fmt: skip
+
+    write_timelines_figure([("a", one("f", "g")), ("b", one("g", "f"))], Path("unused.png"))
+
+    def colours(axes: Any) -> list[tuple[float, ...]]:
+        bars = [c for c in axes.collections if c.get_zorder() == 2 and len(c.get_paths())]
+        return [tuple(bar.get_facecolor()[0]) for bar in bars]
+
+    left, right = map(colours, figure.axes)
+    assert left == right[::-1]
+    assert len(set(left)) == 2
+
+
+def test_an_empty_trace_can_stand_beside_another(figure: Figure) -> None:
+    write_timelines_figure([("a", stepped(2)), ("b", trace())], Path("unused.png"))
+    assert figure.axes[1].texts[-1].get_text() == "no served calls and no operators"
+
+
+def test_the_figure_is_written_in_the_format_of_its_suffix(tmp_path: Path) -> None:
+    png, svg = tmp_path / "new" / "one.png", tmp_path / "one.svg"
+    for path in (png, svg):
+        write_timelines_figure([("one", stepped(2)), ("two", stepped(2))], path)
+        assert b"rpc-tuner figure, format 1" in path.read_bytes()
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert ">two<" in svg.read_text()
+    assert [path.name for path in png.parent.iterdir()] == ["one.png"]

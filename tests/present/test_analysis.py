@@ -1,0 +1,184 @@
+from dataclasses import replace
+
+import pytest
+
+from tests.present.screen import Screen
+from tests.trace.golden_files import KINETO, LEGACY
+from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
+from tuner.present.analysis import MOST_LISTED, Analysis, print_analysis
+from tuner.trace.files.reader import read_traces
+from tuner.trace.model.trace import Trace
+
+SECTIONS = [
+    "Time by call and by operator",
+    "Latency of calls",
+    "Where the time of a call goes, on average",
+    "Parallelism of each server: its threads at work",
+]
+
+
+def printed(
+    found: Trace, *, width: int = 200, terminal: bool = False, row_limit: int | None = None
+) -> list[str]:
+    screen = Screen(width=width, terminal=terminal)
+    print_analysis(Analysis.of(found), screen.console, row_limit, None)
+    return screen.lines
+
+
+def section(lines: list[str], title: str) -> list[str]:
+    """The lines of a section below its title."""
+    start = lines.index(title) + 1
+    return lines[start : lines.index("", start)]
+
+
+def served_in_turn() -> Trace:
+    """Ten steps of four calls, each 1 ms of an operator, on a server of one thread."""
+    made = simulate([Part("operator", 1.0)], threads=1, at_once=4, steps=10)
+    return replace(made, steps=10, tracing_overhead=1.25)
+
+
+def test_the_trace_is_described_before_its_tables() -> None:
+    found = replace(served_in_turn(), clock_error_ns=1500, losses=("A thread is missing.",))
+    assert printed(found)[:5] == [
+        "Recorded by rpc-tuner: 2 ranks (worker0, worker1) for 42 ms; 10 steps, 40 calls, "
+        "40 operators.",
+        "Tracing overhead: a traced step took 1.25 times as long as an untraced one.",
+        "Times of different ranks are comparable to within 1.5 us.",
+        "note: A thread is missing.",
+        "",
+    ]
+
+
+def test_every_section_is_there_and_the_diagnosis_comes_last() -> None:
+    found = served_in_turn()
+    lines = printed(found)
+    assert [line for line in lines if line in SECTIONS] == SECTIONS
+    assert lines[-1] == Analysis.of(found).diagnosis.text
+    assert "more threads help" in lines[-1]
+
+
+def test_the_recipes_table_names_calls_and_remote_operators_in_full() -> None:
+    table = section(printed(served_in_turn()), SECTIONS[0])
+    name = "rpc_async#udf(worker0 -> worker1)"
+    assert [line.split() for line in table[:3]] == [
+        ["Self", "CPU", "CPU", "time"],
+        ["Self", "CPU", "CPU", "total", "avg", "#", "of", "Node"],
+        ["Name", "CPU", "%", "(ms)", "total", "%", "(ms)", "(us)", "Calls", "ID"],
+    ]
+    assert table[4].startswith(name + " ")
+    assert table[5].startswith(f"{name}#remote_op: aten::mm ")
+    assert table[5].split()[4:] == ["37.1", "%", "40", "37.1", "%", "40", "1000", "40", "1"]
+
+
+def test_latency_shows_failures_only_where_there_are_some() -> None:
+    fine = [call(n, n, n + 2, served_ms=(n, n + 1)) for n in range(3)]
+    header = section(printed(trace(fine)), SECTIONS[1])[1].split()
+    assert "failed" not in header
+    assert "unfinished" not in header
+    bad = [*fine, call(7, 1, 3, status="raised"), call(8, 1, None)]
+    table = section(printed(trace(bad)), SECTIONS[1])
+    assert table[1].split()[-2:] == ["failed", "unfinished"]
+    assert table[-1].split()[-2:] == ["1", "1"]
+
+
+def test_the_breakdown_says_how_its_parts_add_up() -> None:
+    measured = call(1, 0, 10, served_ms=(2, 7), cpu_ms=3, run_queue_ms=1.5)
+    table = section(printed(trace([measured])), SECTIONS[2])
+    assert [line.split() for line in table[:2]] == [
+        ["on", "run", "off"],
+        ["latency", "transport", "queue", "served", "CPU", "queue", "CPU"],
+    ]
+    assert table[-2].split()[3:] == ["1", "10", "5", "0", "5", "3", "1.5", "0.5"]
+    assert table[-1] == (
+        "latency = transport + queue (an estimate) + served; served = on CPU + run queue + off CPU"
+    )
+
+
+def test_a_pending_future_has_its_column() -> None:
+    pending = call(1, 0, 10, served_ms=(2, 3), done_ns=8_000_000)
+    table = section(printed(trace([pending])), SECTIONS[2])
+    assert table[0].split()[-1] == "pending"
+    assert table[-2].split()[-1] == "5"
+    # The CPU time is not known, so the line leaves it out.
+    assert table[-1] == "latency = transport + queue (an estimate) + served + pending"
+
+
+def test_parallelism_is_printed_by_server_with_its_levels_and_threads() -> None:
+    calls = [
+        call(1, 0, 5, served_ms=(0, 4), thread=11),
+        call(2, 0, 5, served_ms=(2, 4), thread=12),
+    ]
+    table = section(printed(trace(calls, window_ms=(0, 8))), SECTIONS[3])
+    assert table[-4].split() == [
+        "worker1,", "serving", "calls", "4", "0.75", "50", "%", "1.5", "2", "37.5", "%", "2",
+    ]  # fmt: skip
+    assert table[-3:] == [
+        "worker1, serving calls",
+        "  time by threads at work: 0: 50 %, 1: 25 %, 2: 25 %",
+        "  time at work by thread: 50 %, 25 %",
+    ]
+
+
+def test_many_threads_are_cut_to_the_busiest() -> None:
+    calls = [call(n, 0, 100, served_ms=(0, n), thread=n) for n in range(1, MOST_LISTED + 4)]
+    table = section(printed(trace(calls, window_ms=(0, 100))), SECTIONS[3])
+    shares = ", ".join(f"{n} %" for n in range(15, 15 - MOST_LISTED, -1))
+    assert table[-1] == f"  time at work by thread: {shares}, 3 more"
+    assert table[-2].endswith(", 4 more")
+
+
+def test_tables_have_so_many_rows_at_most_and_say_so() -> None:
+    calls = [call(n, n, n + 1, served_ms=(n, n + 0.5), function=f"f{n}") for n in range(9)]
+    for title in SECTIONS[:3]:
+        table = section(printed(trace(calls), row_limit=4), title)
+        assert table[-1] == "4 of 9 rows; --row-limit shows more"
+        assert sum("rpc_async#" in line for line in table) == 4
+    assert sum("f8" in line for line in printed(trace(calls), row_limit=9)) == 3
+    assert not [line for line in printed(trace(calls), row_limit=9) if "--row-limit" in line]
+
+
+def test_what_kineto_cannot_tell_is_skipped_with_the_reason() -> None:
+    operators = [operator("aten::add", 0, 1), operator("aten::mul", 1, 3, thread=12)]
+    lines = printed(
+        replace(trace((), operators, processes=ranks(2, threads=None)), source="kineto")
+    )
+    assert lines[0].startswith("Recorded by torch.profiler (Kineto): 2 ranks")
+    assert "Latency of calls: none, because the trace holds no calls." in lines
+    assert f"{SECTIONS[2]}: none, because the trace holds no calls." in lines
+    assert "aten::mul" in "\n".join(section(lines, SECTIONS[0]))
+    assert section(lines, SECTIONS[3])[1].split() == ["server", "mean", "busy", "busy", "max"]
+
+
+def test_a_legacy_trace_lacks_the_servers_side() -> None:
+    lines = printed(read_traces([LEGACY]))
+    assert lines[0].startswith("Recorded by the legacy profiler: 3 ranks")
+    reason = "none, because no call is known on its client's side and on its server's."
+    assert f"{SECTIONS[2]}: {reason}" in lines
+
+
+def test_an_empty_trace_gives_a_reason_for_each_missing_section() -> None:
+    lines = printed(trace())
+    assert sum(": none, because " in line for line in lines) == len(SECTIONS)
+
+
+@pytest.mark.parametrize("found", [served_in_turn(), read_traces(KINETO), read_traces([LEGACY])])
+def test_on_80_columns_no_number_is_cut_or_folded(found: Trace) -> None:
+    wide = {tuple(row_of_numbers(line)) for line in printed(found) if row_of_numbers(line)}
+    narrow = printed(found, width=80, terminal=True)
+    assert {tuple(row_of_numbers(line)) for line in narrow if row_of_numbers(line)} == wide
+    assert all(len(line) <= 80 for line in narrow if row_of_numbers(line))
+
+
+def test_a_name_is_never_folded() -> None:
+    function = "a_function_with_a_name_that_does_not_fit_on_a_screen_of_80_columns"
+    lines = printed(
+        trace([call(1, 0, 2, served_ms=(0, 1), function=function)]), width=80, terminal=True
+    )
+    assert lines.count(f"rpc_async#{function}(worker0 -> worker1)") == 3
+
+
+def row_of_numbers(line: str) -> list[str]:
+    """The numbers at the end of a row of a table; none for other lines."""
+    words = line.split()
+    numbers = [word for word in words if word.replace(".", "").isdigit() or word == "%"]
+    return numbers if len(numbers) > 3 and words[-len(numbers) :] == numbers else []

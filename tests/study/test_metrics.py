@@ -1,0 +1,136 @@
+"""A metric is declared once, and everything that tells numbers follows from its entry."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import optuna
+import pandas as pd
+import pytest
+
+from tests.fakes import FakeLauncher
+from tests.present.results import METRICS as VALUES
+from tests.present.results import ROWS, study_plan, study_result
+from tests.present.screen import Screen
+from tuner.api import tune
+from tuner.present.notes import study_note, trial_notes
+from tuner.present.report.study_report import report_html
+from tuner.present.study_result import StudyResult
+from tuner.present.tables import trials_table, why_facts, write_trials_csv
+from tuner.study.metrics import METRICS, Metric, metric_cells, metrics_of
+from tuner.world.measurement import Measurement, RankUsage
+
+SWITCHES = Metric(
+    name="switches_per_step",
+    label="context switches per step",
+    unit="1",
+    read=lambda world: 10.0 * len(world.step_s),
+    combine=max,
+    table_heading="context\nswitches",
+)
+UNTABLED = replace(SWITCHES, name="elsewhere", label="told elsewhere", table_heading=None)
+TRACED = replace(SWITCHES, name="seen", label="seen in the trace", traced=True)
+
+
+def world(*step_s: float, cpu_s: float = 1.0, rss_mb: float = 100.0) -> Measurement:
+    rank = RankUsage(name="worker0", cpu_s=cpu_s, peak_rss_mb=rss_mb, threads=4)
+    return Measurement(step_s=step_s, wall_s=0.5, world_s=2.0, ranks=(rank,))
+
+
+@pytest.fixture
+def declare(monkeypatch: pytest.MonkeyPatch) -> Callable[[Metric], None]:
+    """Adds a metric to the table."""
+
+    def add(metric: Metric) -> None:
+        monkeypatch.setattr("tuner.study.metrics.METRICS", (*METRICS, metric))
+
+    return add
+
+
+def test_a_new_entry_is_told_everywhere(declare: Callable[[Metric], None], tmp_path: Path) -> None:
+    declare(SWITCHES)
+    row = replace(ROWS[0], metrics={**VALUES, "switches_per_step": 1234.5})
+    answer = study_result(study_plan(tmp_path), rows=(row, *ROWS[1:]))
+
+    write_trials_csv(answer.trials, tmp_path / "trials.csv")
+    column = pd.read_csv(tmp_path / "trials.csv")["switches_per_step"]
+    assert (column[0], column.isna().sum()) == (1234.5, 4)
+    trials = json.loads(json.dumps(answer.to_json()))["trials"]
+    assert [trial["switches_per_step"] for trial in trials] == [1234.5, None, None, None, None]
+    assert "| context switches per step (1) | 1234 |" in trial_notes(answer)[1]
+    assert "| context switches per step (1) |" in study_note(answer)
+    page = report_html(answer, [])
+    assert '<th scope="col">context switches per step (1)</th>' in page
+    assert "<td>1234</td>" in page
+    screen = Screen()
+    screen.console.print(trials_table(answer))
+    assert "switches" in screen.text
+    assert "1234" in screen.text
+
+
+def test_an_entry_without_a_heading_is_not_in_the_tables(
+    declare: Callable[[Metric], None], tmp_path: Path
+) -> None:
+    declare(UNTABLED)
+    row = replace(ROWS[0], metrics={**VALUES, "elsewhere": 1234.5})
+    answer = study_result(study_plan(tmp_path), rows=(row, *ROWS[1:]))
+    assert answer.trials["elsewhere"][0] == 1234.5
+    assert "| told elsewhere (1) | 1234 |" in trial_notes(answer)[1]
+    assert "elsewhere" not in study_note(answer)
+    assert "elsewhere" not in report_html(answer, [])
+
+
+def test_a_traced_entry_stands_under_why(declare: Callable[[Metric], None], tmp_path: Path) -> None:
+    declare(TRACED)
+    row = replace(ROWS[0], metrics={**VALUES, "seen": 1234.5})
+    _, facts = why_facts(study_result(study_plan(tmp_path), rows=(row, *ROWS[1:])))
+    assert ("seen in the trace (1)", "", "1234") in facts
+
+
+def test_a_search_measures_it_and_optuna_shows_it(
+    declare: Callable[[Metric], None], tmp_path: Path
+) -> None:
+    declare(SWITCHES)
+    launcher = FakeLauncher()
+    result = tune(
+        "udf", launcher=launcher, clock=launcher.clock, out=str(tmp_path), budget="30s",
+        space={"num_worker_threads": [1, 2]},
+    )  # fmt: skip
+    study = optuna.load_study(study_name="udf", storage=f"sqlite:///{tmp_path}/study.db")
+    for row in result.rows:
+        value = row.metrics["switches_per_step"]
+        assert value > 0
+        assert study.trials[row.trial].user_attrs["switches_per_step"] == value
+
+
+def test_worlds_are_averaged_but_memory_is_the_most() -> None:
+    worlds = [world(0.1, 0.1, cpu_s=1.0, rss_mb=100.0), world(0.1, 0.1, cpu_s=2.0, rss_mb=300.0)]
+    found = metrics_of(worlds, None)
+    assert found == {"cpu_cores": 3.0, "cpu_ms_per_step": 750.0, "peak_rss_mb": 300.0}
+    assert metrics_of([], None) == {}
+
+
+def test_a_traced_world_tells_its_metrics_alone() -> None:
+    traced = world(0.1).model_copy(update={"tracing_overhead": 1.25})
+    assert metrics_of([], traced) == {"tracing_overhead": 1.25}
+    assert "tracing_overhead" not in metrics_of([traced], None)
+
+
+def test_metrics_of_one_label_share_a_cell() -> None:
+    cells = {cell.heading: cell for cell in metric_cells()}
+    assert set(cells) == {
+        "CPUs used", "CPU time of all ranks per step (ms)", "peak memory (MB)",
+        "RPC CPU total per step (ms)", "parallelism, mean/max", "tracing overhead",
+    }  # fmt: skip
+    parallelism = cells["parallelism, mean/max"]
+    assert parallelism.text({"parallelism_mean": 3.52, "parallelism_max": 4.0}) == "3.5/4"
+    assert parallelism.text({"parallelism_mean": 3.52}) == "3.5/?"
+    assert parallelism.text({}) == ""
+
+
+def test_every_name_is_there_once_and_is_explained_to_people() -> None:
+    names = [metric.name for metric in METRICS]
+    assert len(set(names)) == len(names)
+    explained = StudyResult.trials.__doc__ or ""
+    assert all(f"`{name}`" in explained for name in names)

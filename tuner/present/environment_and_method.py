@@ -1,0 +1,102 @@
+"""What a study's page and note say about its environment, and about how it was measured."""
+
+from tuner.plan.knobs import KNOBS
+from tuner.study.answer import StudyAnswer
+from tuner.study.metrics import TRACING_OVERHEAD
+from tuner.study.records import Phase
+from tuner.text import MOST_TELLING, duration, percent, plural, share
+
+Facts = list[tuple[str, str]]
+"""Names, each with a phrase or a sentence."""
+
+
+def environment_facts(answer: StudyAnswer) -> Facts:
+    """The machine and the software, and what ran on them."""
+    environment, spec = answer.environment, answer.plan.workload
+    options = ", ".join(f"{name}={value}" for name, value in spec.options.items())
+    ranks = ", ".join(
+        f"{sum(rank.role == role for rank in spec.ranks)} {role}" for role in spec.roles
+    )
+    return [
+        ("workload", f"{spec.reference}: {spec.summary}"),
+        ("options", options or "none"),
+        ("ranks", ranks),
+        ("intra-op threads", f"{spec.intra_op_threads} in each process, unless tuned"),
+        ("CPU", f"{environment.cpu_model}, {plural(environment.cpu_count, 'logical CPU')}"),
+        ("memory", f"{environment.memory_gb:g} GB"),
+        ("torch", environment.torch),
+        ("Python", environment.python),
+        ("kernel", environment.kernel),
+        ("date", f"{answer.measured_at:%Y-%m-%d %H:%M} UTC"),
+    ]
+
+
+def method_facts(answer: StudyAnswer) -> Facts:
+    """How the numbers were measured, and what the words in the report mean."""
+    measuring = answer.plan.measuring
+    source = "read from traces" if answer.objective.traced else "measured with tracing off"
+    budget = f"{duration(answer.elapsed_s)} of {duration(measuring.budget_s)}"
+    return [
+        (
+            "objective",
+            f"{answer.objective.label} ({answer.objective.unit}), {source}; less is better",
+        ),
+        ("search space", _space(answer)),
+        ("baseline", str(answer.baseline)),
+        (
+            "worlds",
+            f"{plural(answer.worlds, 'world')} in {budget}; each has new processes, and after a "
+            f"warm-up at least {duration(measuring.min_time_s)} of timed steps",
+        ),
+        ("blocks", _blocks(answer)),
+        (
+            "speed-up",
+            "baseline time / best time, from pairs of fresh worlds that had no part in choosing "
+            f"the best; trimmed mean of the pairs, with a {percent(measuring.confidence)} interval",
+        ),
+        (
+            "epsilon",
+            f"{percent(measuring.epsilon)}: a smaller difference does not matter{_shown(answer)}",
+        ),
+        ("traces", _traces(answer)),
+        ("order", f"random in each block, from seed {measuring.seed}"),
+    ]
+
+
+def _space(answer: StudyAnswer) -> str:
+    axes = [
+        f"{dimension}: {', '.join(KNOBS[dimension.knob].format(value) for value in values)}"
+        for dimension, values in answer.plan.space.axes
+    ]
+    return "; ".join(axes)
+
+
+def _blocks(answer: StudyAnswer) -> str:
+    def count(phase: Phase) -> int:
+        return len({seen.block for seen in answer.observations if seen.phase == phase})
+
+    parts = []
+    if race := count("race"):
+        parts.append(f"{plural(race, 'block')} of a race among the configurations")
+    if pairs := count("confirmation"):
+        parts.append(f"{plural(pairs, 'pair')} of worlds of the challenger and the baseline")
+    return ", then ".join(parts) or "none"
+
+
+def _traces(answer: StudyAnswer) -> str:
+    traced = sum(TRACING_OVERHEAD.name in row.metrics for row in answer.rows)
+    seen = (
+        f"{traced} of {plural(len(answer.rows), 'configuration')} traced, with operators; these "
+        "worlds were not timed, and tell the parallelism and the parts of a call's time"
+    )
+    return f"every world that counts was traced; {seen}" if answer.objective.traced else seen
+
+
+def _shown(answer: StudyAnswer) -> str:
+    behind = answer.epsilon_achieved
+    if behind is None or behind > MOST_TELLING:
+        return ""
+    return (
+        f"; {answer.best} is shown to be at most {share(behind)} slower than any other "
+        "configuration"
+    )

@@ -1,0 +1,52 @@
+"""A recommendation in each format that `export` writes."""
+
+from typing import Literal
+
+from tuner.present.wording import verdict_sentence
+from tuner.recommended.building import recommendation_of
+from tuner.recommended.json_and_toml import as_json, as_toml
+from tuner.recommended.model import Recommendation
+from tuner.recommended.python_module import as_python
+from tuner.study.answer import StudyAnswer
+from tuner.text import plural, three_digits
+
+ExportFormat = Literal["json", "toml", "python"]
+
+
+def exported(answer: StudyAnswer, form: ExportFormat, trial: int | None = None) -> str:
+    """A configuration in a format that a program loads.
+
+    Args:
+        answer: The study.
+        form: The format.
+        trial: Whose configuration; None: the recommended one.
+
+    Raises:
+        UsageError: The study recommends nothing, or the trial did not run.
+    """
+    recommendation = recommendation_of(answer, trial)
+    match form:
+        case "json":
+            return as_json(recommendation)
+        case "toml":
+            return as_toml(recommendation)
+        case "python":
+            return as_python(recommendation, _sentence(answer, recommendation))
+
+
+def _sentence(answer: StudyAnswer, recommendation: Recommendation) -> str:
+    """The verdict; of a configuration chosen by hand, what was measured of it."""
+    if recommendation.trial == answer.best_trial:
+        return verdict_sentence(answer)
+    measured = recommendation.measured
+    assert measured.value is not None
+    advice = (
+        "the study has no verdict yet"
+        if answer.best is None
+        else f"the study's own verdict is: {verdict_sentence(answer)}"
+    )
+    return (
+        f"Chosen by hand: {recommendation.config}, {three_digits(measured.value)} "
+        f"{measured.unit} in {plural(measured.worlds, 'world')}, by {answer.objective.label}; "
+        f"{advice.removesuffix('.')}."
+    )

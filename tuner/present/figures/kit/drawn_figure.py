@@ -1,0 +1,112 @@
+"""A figure as it leaves this package: words, SVG and PNG."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from tuner.files import written_atomically
+from tuner.present.figures.kit.canvas import WIDTH, rendered, styled_figure
+from tuner.present.figures.kit.inline_svg import BACKGROUND, inline_svg
+
+FIGURE_NAMES = frozenset(
+    {
+        "step_time", "blocks", "latency", "cpu", "call_time", "parallelism", "timeline_baseline",
+        "timeline_best", "timeline_challenger", "heat_map", "importance", "comparison",
+        "comparison_relative",
+    }
+)  # fmt: skip
+"""The names of all figures that can be written."""
+_ROOMY = 6.0
+"""Inches that any legend fits into, for the time before its own height is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """What is said about a figure."""
+
+    name: str
+    """The stem of its files."""
+    title: str
+    """A short heading."""
+    caption: str
+    """A sentence or two: what the figure shows, how to read it, what was left out."""
+    alt: str
+    """The main numbers, for readers who cannot see the figure."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnFigure(Words):
+    """A figure to show on a page or to keep as files."""
+
+    svg: str
+    """As a file: in light colours, on white."""
+    png: bytes
+
+    @cached_property
+    def inline_svg(self) -> str:
+        """The SVG for an HTML page.
+
+        Its colours are variables of `theme_css`, its background is the page's, and its ids begin
+        with the figure's name.
+        """
+        return inline_svg(self.svg, self.name, self.alt)
+
+
+def drawn(
+    words: Words,
+    height: float,
+    draw: Callable[[Figure], None],
+    finish: Callable[[Figure], None] | None = None,
+) -> DrawnFigure:
+    """A figure of the report's width.
+
+    Args:
+        words: What is said about it.
+        height: Its height in inches, without its legends.
+        draw: Draws everything on a figure.
+        finish: Adds what depends on the final layout.
+    """
+    with styled_figure((WIDTH, height)) as figure:
+        figure.patch.set_gid(BACKGROUND)
+        draw(figure)
+        _make_room(figure)
+        if finish is not None:
+            finish(figure)
+        svg = rendered(figure, "svg").decode()
+        # The layout was computed for the SVG, and holds for every format.
+        figure.set_layout_engine("none")
+        return DrawnFigure(
+            name=words.name, title=words.title, caption=words.caption, alt=words.alt, svg=svg,
+            png=rendered(figure, "png"),
+        )  # fmt: skip
+
+
+def _make_room(figure: Figure) -> None:
+    """Make the figure higher by its legends, so that these take no room from the axes."""
+    inside = [legend for axes in figure.axes if (legend := axes.get_legend())]
+    legends = [*figure.legends, *inside]
+    if legends:
+        height = figure.get_figheight()
+        figure.set_figheight(height + _ROOMY)
+        figure.draw_without_rendering()
+        pixels = sum(legend.get_window_extent().height for legend in legends)
+        figure.set_figheight(height + pixels / figure.dpi)
+
+
+def write_figures(figures: Iterable[DrawnFigure], folder: Path) -> None:
+    """Write NAME.svg and NAME.png of each figure into the folder.
+
+    Earlier figures that are not among these are removed; files of other names stay.
+    """
+    gone = set(FIGURE_NAMES)
+    for figure in figures:
+        gone.discard(figure.name)
+        for suffix, content in (("svg", figure.svg.encode()), ("png", figure.png)):
+            with written_atomically(folder / f"{figure.name}.{suffix}") as partial:
+                partial.write_bytes(content)
+    for name in gone:
+        for suffix in ("svg", "png"):
+            (folder / f"{name}.{suffix}").unlink(missing_ok=True)

@@ -1,0 +1,311 @@
+"""The timeline of a trace as data: what each thread of each server did, and when.
+
+Where a trace tells how calls were served, the bars are served calls; where it does not, as in
+Kineto's traces, they are the stretches in which a thread was inside operators.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from tuner.text import plural, three_digits
+from tuner.trace.analyze.intervals import Spans, group_codes, open_over_time, united
+from tuner.trace.analyze.parallelism import server_name, window
+from tuner.trace.model.facts import TraceRank
+from tuner.trace.model.trace import Trace
+
+MOST_CALLS = 150
+"""More served calls than this cannot be told apart: then an excerpt is shown."""
+EXCERPT_CALLS = 60
+MOST_STRETCHES = 1500
+EXCERPT_STRETCHES = 600
+"""The same for stretches of operators, which need not be told apart."""
+MOST_LANES = 64
+"""Of more threads than this the busiest are shown."""
+FINEST = 4000
+"""Operators are drawn as one where the gap between them is less than 1 / FINEST of the width."""
+
+NO_THREAD = -1
+IN_OPERATORS = "in operators"
+"""The name of the bars that are stretches of operators."""
+
+BarKind = Literal["exact", "inferred", "unfinished", "operators"]
+
+
+class Bar(NamedTuple):
+    """Something that a thread did; times in milliseconds from the left edge, maybe negative."""
+
+    start_ms: float
+    end_ms: float
+    what: str
+    """The function, one of the timeline's `functions`."""
+    kind: BarKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lane:
+    """One thread of a server."""
+
+    label: str
+    bars: tuple[Bar, ...]
+    operators: tuple[tuple[float, float], ...] = ()
+    """Start and end of its time inside operators, in milliseconds; empty if the bars are these."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerLanes:
+    """One server: the calls that are under way to it, and its threads."""
+
+    label: str
+    lanes: tuple[Lane, ...]
+    in_flight: tuple[tuple[float, int], ...] = ()
+    """From each time on, in milliseconds, how many calls are under way to it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeline:
+    """A trace or an excerpt of it; without servers if the trace holds nothing to show."""
+
+    title: str
+    note: str
+    """How much of the trace is shown."""
+    start_ms: float
+    """The left edge, in milliseconds from the beginning of the trace's window."""
+    length_ms: float
+    servers: tuple[ServerLanes, ...]
+    functions: tuple[str, ...]
+    """The functions of the bars, the one with the most time first."""
+    steps: int | None = None
+    """How many steps are shown; None unless each step makes the same number of calls."""
+
+
+class _Excerpt(NamedTuple):
+    start_ns: int
+    end_ns: int
+    note: str
+    steps: int | None
+
+    def part(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The rows whose time from `start_ns` to `end_ns` overlaps with the excerpt."""
+        return frame[(frame["end_ns"] > self.start_ns) & (frame["start_ns"] < self.end_ns)]
+
+    def ms(self, ns: float) -> float:
+        """Milliseconds from the left edge."""
+        return (ns - self.start_ns) / 1e6
+
+
+def timeline(
+    trace: Trace, title: str = "", *, steps: int | None = None, finest: int = FINEST
+) -> Timeline:
+    """What the threads of the servers did, in the whole trace or in an excerpt from its middle.
+
+    Args:
+        trace: The trace.
+        title: What stands above the timeline.
+        steps: The most steps to show, to compare traces; None: as many as fit.
+        finest: How many operators fit side by side.
+    """
+    work = _served_calls(trace)
+    of_calls = not work.empty
+    if not of_calls:
+        work = _stretches(trace)
+    if work.empty:
+        note = "no served calls and no operators"
+        return Timeline(
+            title=title, note=note, start_ms=0.0, length_ms=0.0, servers=(), functions=()
+        )
+    excerpt = _excerpt_of_calls(work, trace.steps, steps) if of_calls else _excerpt(work)
+    lanes = _busiest_lanes(work, excerpt)
+    busy_ns = (work["end_ns"] - work["start_ns"]).groupby(work["what"]).sum()
+    return Timeline(
+        title=title,
+        note=excerpt.note + _omitted(work, lanes),
+        start_ms=(excerpt.start_ns - window(trace)[0]) / 1e6,
+        length_ms=excerpt.ms(excerpt.end_ns),
+        servers=tuple(_Scene(trace, work, of_calls, excerpt, finest).servers(lanes)),
+        functions=tuple(busy_ns.sort_values(ascending=False, kind="stable").index),
+        steps=excerpt.steps,
+    )
+
+
+def _served_calls(trace: Trace) -> pd.DataFrame:
+    """A row per call whose serving is known, by the client's start.
+
+    Columns: rank and thread, start_ns to end_ns on that thread, what, kind, and from_ns to
+    until_ns, the client's span.
+    """
+    calls = trace.calls[trace.calls["server_start_ns"].notna()]
+    closed_ns = window(trace)[1]
+    function, kind = calls["function"].astype("str"), calls["kind"].astype("str")
+    inferred = (calls["link"] == "inferred").to_numpy(dtype=bool)
+    served = pd.DataFrame(
+        {
+            "rank": calls["server_rank"],
+            "thread": calls["server_thread"].to_numpy(dtype=np.int64, na_value=NO_THREAD),
+            "start_ns": calls["server_start_ns"].to_numpy(dtype=np.int64),
+            "end_ns": calls["server_end_ns"].to_numpy(dtype=np.int64, na_value=closed_ns),
+            "what": function.where(function != "", kind),
+            "kind": np.where(inferred, "inferred", "exact"),
+            "from_ns": calls["start_ns"],
+            "until_ns": calls["end_ns"].to_numpy(dtype=np.int64, na_value=closed_ns),
+        }
+    )
+    served.loc[calls["server_end_ns"].isna(), "kind"] = "unfinished"
+    return served
+
+
+def _stretches(trace: Trace) -> pd.DataFrame:
+    """The columns of `_served_calls`, a row per stretch in which a thread was inside operators."""
+    operators = trace.operators
+    rank, thread = operators["rank"].to_numpy(), operators["thread"].to_numpy()
+    code = group_codes((rank, thread))
+    busy = united(Spans(code, operators["start_ns"].to_numpy(), operators["end_ns"].to_numpy()))
+    of_code = pd.DataFrame({"rank": rank, "thread": thread}, index=code)
+    stretches = of_code[~of_code.index.duplicated()].loc[busy.group].reset_index(drop=True)
+    stretches["start_ns"] = stretches["from_ns"] = busy.start
+    stretches["end_ns"] = stretches["until_ns"] = busy.end
+    stretches["what"], stretches["kind"] = IN_OPERATORS, "operators"
+    return stretches.sort_values("start_ns", kind="stable", ignore_index=True)
+
+
+def _excerpt_of_calls(work: pd.DataFrame, steps: int | None, most_steps: int | None) -> _Excerpt:
+    """All calls, or some steps from the middle; or some calls, where steps are not known.
+
+    Steps are known by their calls: where every step makes the same number of them.
+    """
+    count = len(work)
+    each = count // steps if steps and count % steps == 0 else 0
+    if steps and 0 < each <= MOST_CALLS:
+        fitting = steps if count <= MOST_CALLS else max(1, EXCERPT_CALLS // each)
+        shown = min(steps, fitting, most_steps or steps)
+        first = (steps - shown) // 2
+        start_ns, end_ns = _extent(work, first * each, shown * each)
+        which = f"step {first + 1}" if shown == 1 else f"steps {first + 1} to {first + shown}"
+        which = f"{which} of {steps}" if shown < steps else f"all {plural(steps, 'step')}"
+        return _Excerpt(start_ns, end_ns, f"{which}, {plural(shown * each, 'call')}", shown)
+    if count <= MOST_CALLS:
+        return _Excerpt(*_extent(work, 0, count), f"all {plural(count, 'served call')}", None)
+    first = (count - EXCERPT_CALLS) // 2
+    note = f"served calls {first + 1} to {first + EXCERPT_CALLS} of {count}"
+    return _Excerpt(*_extent(work, first, EXCERPT_CALLS), note, None)
+
+
+def _excerpt(work: pd.DataFrame) -> _Excerpt:
+    """All stretches, or some from the middle."""
+    count = len(work)
+    whole = _extent(work, 0, count)
+    if count <= MOST_STRETCHES:
+        return _Excerpt(*whole, "all operators", None)
+    start_ns, end_ns = _extent(work, (count - EXCERPT_STRETCHES) // 2, EXCERPT_STRETCHES)
+    lengths = (three_digits((end - start) / 1e6) for start, end in ((start_ns, end_ns), whole))
+    return _Excerpt(start_ns, end_ns, "{} ms in the middle of {} ms".format(*lengths), None)
+
+
+def _extent(work: pd.DataFrame, first: int, count: int) -> tuple[int, int]:
+    """From the start of these rows to their end, or to the start of the row after them."""
+    rows = work.iloc[first : first + count]
+    start_ns = int(rows[["from_ns", "start_ns"]].to_numpy().min())
+    if first + count < len(work):
+        return start_ns, max(int(work["from_ns"].iloc[first + count]), start_ns + 1)
+    return start_ns, max(int(rows[["until_ns", "end_ns"]].to_numpy().max()), start_ns + 1)
+
+
+def _busiest_lanes(work: pd.DataFrame, excerpt: _Excerpt) -> pd.DataFrame:
+    """The threads to show, by rank and thread: the busiest, where there are too many."""
+    lanes = work[["rank", "thread"]].drop_duplicates()
+    if len(lanes) > MOST_LANES:
+        part = excerpt.part(work)
+        busy_ns = (part["end_ns"] - part["start_ns"]).groupby([part["rank"], part["thread"]]).sum()
+        lanes = busy_ns.nlargest(MOST_LANES).index.to_frame(index=False)
+    return lanes.sort_values(["rank", "thread"], ignore_index=True)
+
+
+def _omitted(work: pd.DataFrame, lanes: pd.DataFrame) -> str:
+    threads = len(work[["rank", "thread"]].drop_duplicates())
+    return f", the busiest {len(lanes)} of {threads} threads" if len(lanes) < threads else ""
+
+
+class _Scene(NamedTuple):
+    """What the lanes are made of."""
+
+    trace: Trace
+    work: pd.DataFrame
+    of_calls: bool
+    excerpt: _Excerpt
+    finest: int
+
+    def servers(self, lanes: pd.DataFrame) -> Iterator[ServerLanes]:
+        """The servers of these threads."""
+        bars = dict(list(self.excerpt.part(self.work).groupby(["rank", "thread"])))
+        operators = dict(list(self.excerpt.part(self.trace.operators).groupby(["rank", "thread"])))
+        none = self.work.iloc[:0]
+        for rank in lanes["rank"].unique().tolist():
+            threads = lanes.loc[lanes["rank"] == rank, "thread"].tolist()
+            process = next((each for each in self.trace.ranks if each.rank == rank), None)
+            labels = _thread_labels(threads, process)
+            yield ServerLanes(
+                label=self._server_label(rank, process),
+                lanes=tuple(
+                    Lane(
+                        label=label,
+                        bars=tuple(self._bars(bars.get((rank, thread), none))),
+                        operators=tuple(self._operators(operators.get((rank, thread), none))),
+                    )
+                    for thread, label in zip(threads, labels, strict=True)
+                ),
+                in_flight=tuple(self._in_flight(rank)),
+            )
+
+    def _bars(self, part: pd.DataFrame) -> Iterator[Bar]:
+        ms = self.excerpt.ms
+        columns = (part[name] for name in ("start_ns", "end_ns", "what", "kind"))
+        for start_ns, end_ns, what, kind in zip(*columns, strict=True):
+            yield Bar(ms(start_ns), ms(end_ns), what, kind)
+
+    def _operators(self, part: pd.DataFrame) -> Iterator[tuple[float, float]]:
+        if not self.of_calls:
+            return
+        between_ns = (self.excerpt.end_ns - self.excerpt.start_ns) // self.finest
+        start, end = part["start_ns"].to_numpy(), part["end_ns"].to_numpy() + between_ns
+        busy = united(Spans(np.zeros_like(start), start, end))
+        for start_ns, end_ns in zip(busy.start, busy.end - between_ns, strict=True):
+            yield self.excerpt.ms(start_ns), self.excerpt.ms(end_ns)
+
+    def _in_flight(self, rank: int) -> Iterator[tuple[float, int]]:
+        """How many calls are under way to a rank, from the left edge to the right."""
+        calls = self.trace.calls[self.trace.calls["server_rank"] == rank]
+        if calls.empty:
+            return
+        start_ns, end_ns = self.excerpt.start_ns, self.excerpt.end_ns
+        closed_ns = window(self.trace)[1]
+        ends = calls["end_ns"].to_numpy(dtype=np.int64, na_value=closed_ns)
+        time, level = open_over_time(calls["start_ns"].to_numpy(), ends)
+        first, after = np.searchsorted(time, [start_ns, end_ns], side="right")
+        yield 0.0, int(level[first - 1]) if first else 0
+        for at_ns, calls_now in zip(time[first:after], level[first:after], strict=True):
+            yield self.excerpt.ms(at_ns), int(calls_now)
+
+    def _server_label(self, rank: int, process: TraceRank | None) -> str:
+        name = server_name(self.trace, rank)
+        if process is None or process.num_worker_threads is None:
+            return name
+        pool = process.num_worker_threads
+        seen = self.work.loc[self.work["rank"] == rank, "thread"].nunique()
+        if self.of_calls and seen < pool:
+            return f"{name}: {seen} of its {pool} threads served calls"
+        return f"{name}: {plural(pool, 'thread')}"
+
+
+def _thread_labels(threads: Sequence[int], process: TraceRank | None) -> list[str]:
+    """The names of the threads, with their ids where several have the same name."""
+    known = dict(process.threads) if process else {}
+    names = [known.get(thread, "") or "thread" for thread in threads]
+    return [
+        "thread not known" if thread == NO_THREAD
+        else f"{name} {thread}" if name == "thread" or names.count(name) > 1
+        else name
+        for thread, name in zip(threads, names, strict=True)
+    ]  # fmt: skip

@@ -1,0 +1,103 @@
+"""A web server for the person at this machine, and for nobody else."""
+
+import socketserver
+import sys
+import threading
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from tuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+HOST = "127.0.0.1"
+USUAL_PORT = 8080
+
+
+class _Handler(WSGIRequestHandler):
+    """Answers requests without a line for each."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+class _Server(socketserver.ThreadingMixIn, WSGIServer):
+    """A thread per connection: browsers open connections on which they send nothing."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def server_bind(self) -> None:
+        # Not HTTPServer's: it asks the name service for this host, which can be slow.
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = HOST, self.server_address[1]
+        self.setup_environ()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        # A browser that has closed its page takes no answer.
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
+class LoopbackServer:
+    """Serves an application on this machine's loopback, inside a `with` block.
+
+    Args:
+        application: What answers the requests.
+        port: The port; None: 8080, or a free port where 8080 is taken.
+
+    Raises:
+        UsageError: The port cannot be used.
+    """
+
+    def __init__(self, application: "WSGIApplication", port: int | None) -> None:
+        self._server = _listening(port)
+        self._server.set_app(_for_this_machine(application))
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True
+        )
+
+    @property
+    def url(self) -> str:
+        """The server's address, without a slash at the end."""
+        return f"http://{HOST}:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _listening(port: int | None) -> _Server:
+    try:
+        return _Server((HOST, USUAL_PORT if port is None else port), _Handler)
+    except OSError as error:
+        if port is None:
+            return _Server((HOST, 0), _Handler)
+        raise UsageError(f"cannot listen on port {port}: {error.strerror}") from None
+
+
+def _for_this_machine(application: "WSGIApplication") -> "WSGIApplication":
+    """The application, for requests that name the loopback as their host.
+
+    So a page of another site cannot reach it by a name of its own that leads here (DNS rebinding).
+    """
+
+    def answer(request: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        if request.get("HTTP_HOST", HOST).partition(":")[0] in (HOST, "localhost"):
+            return application(request, start_response)
+        start_response("403 Forbidden", [("Content-Type", "text/plain")])
+        return [b"Only for this machine."]
+
+    return answer

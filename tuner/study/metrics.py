@@ -1,0 +1,165 @@
+"""The metrics of a trial: the one table that says what they are called and how they are read.
+
+A new entry is a new column of `trials.csv`, a new key of `--json`, a new attribute of the Optuna
+trial and a new line in the trial's note; if it has a `table_heading`, it is a new column of the
+tables too.
+"""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tuner.plan.objectives import OBJECTIVES
+from tuner.text import three_digits
+from tuner.world.measurement import Measurement, TraceNumbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A number that is known of a trial, apart from its objective."""
+
+    name: str
+    """The column of `trials.csv`, the key in JSON, the attribute of the Optuna trial."""
+    label: str
+    """What people call it. Metrics of one label share a cell, separated by a `/`."""
+    read: Callable[[Measurement], float | None]
+    """The number of one world; None where the world cannot tell."""
+    combine: Callable[[Sequence[float]], float] = statistics.fmean
+    """The numbers of all worlds as one."""
+    unit: str = ""
+    format: Callable[[float], str] = three_digits
+    traced: bool = False
+    """Whether the traced world tells it; else the worlds that count tell it."""
+    table_heading: str | None = None
+    """The heading in the tables of trials, folded for a terminal; None: not in these tables."""
+
+    @property
+    def heading(self) -> str:
+        """The label with the unit: `peak memory (MB)`."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
+
+
+def _of_trace(
+    read: Callable[[TraceNumbers], float | None],
+) -> Callable[[Measurement], float | None]:
+    return lambda world: None if world.trace is None else read(world.trace)
+
+
+def _of_objective(name: str, table_heading: str | None = None) -> Metric:
+    """The number that an objective makes small, told of every trial."""
+    objective = OBJECTIVES[name]
+    return Metric(
+        name=objective.name,
+        label=objective.label,
+        unit=objective.unit,
+        read=objective.read,
+        traced=objective.traced,
+        table_heading=table_heading,
+    )
+
+
+CPUS_USED = Metric(
+    name="cpu_cores",
+    label="CPUs used",
+    read=lambda world: world.cpu_cores,
+    table_heading="CPUs\nused",
+)
+PARALLELISM_MEAN = Metric(
+    name="parallelism_mean",
+    label="parallelism, mean/max",
+    read=_of_trace(lambda trace: trace.parallelism_mean),
+    format="{:.1f}".format,
+    traced=True,
+    table_heading="parallel-\nism",
+)
+PARALLELISM_MAX = Metric(
+    name="parallelism_max",
+    label=PARALLELISM_MEAN.label,
+    read=_of_trace(lambda trace: trace.parallelism_max),
+    format="{:.0f}".format,
+    traced=True,
+    table_heading=PARALLELISM_MEAN.table_heading,
+)
+TRACING_OVERHEAD = Metric(
+    name="tracing_overhead",
+    label="tracing overhead",
+    read=lambda world: world.tracing_overhead,
+    traced=True,
+)
+
+METRICS: tuple[Metric, ...] = (
+    CPUS_USED,
+    _of_objective("cpu_ms_per_step"),
+    Metric(
+        name="peak_rss_mb",
+        label="peak memory",
+        unit="MB",
+        read=lambda world: world.peak_rss_mb,
+        combine=max,
+    ),
+    _of_objective("rpc_cpu_total_ms", table_heading="RPC CPU\ntotal\n(ms)"),
+    PARALLELISM_MEAN,
+    PARALLELISM_MAX,
+    TRACING_OVERHEAD,
+)
+"""Every metric, in the order of the CSV's columns."""
+
+
+def metrics_of(samples: Sequence[Measurement], traced: Measurement | None) -> dict[str, float]:
+    """The metrics that are known of a trial, by name.
+
+    Args:
+        samples: The trial's worlds that count.
+        traced: Its traced world, if it has one.
+    """
+    found: dict[str, float] = {}
+    for metric in METRICS:
+        worlds = samples if not metric.traced else [] if traced is None else [traced]
+        values = [value for world in worlds if (value := metric.read(world)) is not None]
+        if values:
+            found[metric.name] = metric.combine(values)
+    return found
+
+
+def metric_columns(known: Mapping[str, float]) -> dict[str, float | None]:
+    """Every metric by name, from those that are known of a trial; None where one is not."""
+    return {metric.name: known.get(metric.name) for metric in METRICS}
+
+
+class MetricCell(NamedTuple):
+    """Metrics of one label: a column of a table, or a line of a note."""
+
+    metrics: tuple[Metric, ...]
+
+    @property
+    def heading(self) -> str:
+        """In full, with the unit."""
+        return self.metrics[0].heading
+
+    @property
+    def table_heading(self) -> str | None:
+        """Folded for a terminal; None where the tables of trials leave the cell out."""
+        return self.metrics[0].table_heading
+
+    @property
+    def traced(self) -> bool:
+        """Whether the traced world tells it."""
+        return self.metrics[0].traced
+
+    def text(self, known: Mapping[str, float]) -> str:
+        """`3.5/4`, from the metrics that are known of a trial; empty if none of these is."""
+        if not any(metric.name in known for metric in self.metrics):
+            return ""
+        return "/".join(
+            metric.format(known[metric.name]) if metric.name in known else "?"
+            for metric in self.metrics
+        )
+
+
+def metric_cells() -> list[MetricCell]:
+    """The metrics by label, in the order of the table."""
+    by_label: dict[str, list[Metric]] = {}
+    for metric in METRICS:
+        by_label.setdefault(metric.label, []).append(metric)
+    return [MetricCell(tuple(group)) for group in by_label.values()]

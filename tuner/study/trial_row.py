@@ -1,0 +1,95 @@
+"""What is known of one trial: its row in the tables, its worlds, how its times are distributed."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tuner.plan.config import Config
+from tuner.study.metrics import Metric, metric_columns
+from tuner.study.records import Phase
+from tuner.world.measurement import CallPart, Quantiles
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRow:
+    """What became of one configuration.
+
+    `value` and its interval have the objective's unit, and are NaN where nothing was measured.
+    """
+
+    trial: int
+    config: Config
+    outcome: str
+    """`completed`, `eliminated`, or the kind of failure."""
+    failure: str | None
+    samples: int
+    """Worlds measured."""
+    value: float
+    ci_low: float
+    ci_high: float
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """The metrics that are known, by name; `tuner.study.metrics` declares them."""
+    diagnosis: str | None = None
+    """What limits the configuration, from its traced world; or why there is no trace."""
+    tied_with_best: bool = False
+
+    @property
+    def label(self) -> str:
+        """The configuration in words: `num_worker_threads=8`."""
+        return str(self.config)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the configuration was measured and never failed."""
+        return self.failure is None and not math.isnan(self.value)
+
+    def metric(self, metric: Metric) -> float:
+        """The value of a metric; NaN where it is not known."""
+        return self.metrics.get(metric.name, math.nan)
+
+    def columns(self) -> dict[str, Any]:
+        """The row of `trials.csv`, by column; None where a metric is not known."""
+        return {"trial": self.trial, "label": self.label, "config": self.config, **self._numbers()}
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry of the trial in `--json`; null where a number is not known."""
+        numbers = {
+            name: None if isinstance(value, float) and math.isnan(value) else value
+            for name, value in self._numbers().items()
+        }
+        return {"config": self.config.to_json(), **numbers}
+
+    def _numbers(self) -> dict[str, Any]:
+        return {
+            "outcome": self.outcome,
+            "failure": self.failure,
+            "samples": self.samples,
+            "value": self.value,
+            "ci_low": self.ci_low,
+            "ci_high": self.ci_high,
+            **metric_columns(self.metrics),
+            "diagnosis": self.diagnosis,
+            "tied_with_best": self.tied_with_best,
+        }
+
+
+class Observation(NamedTuple):
+    """One world that counts: its objective, in the objective's unit."""
+
+    trial: int
+    block: int
+    phase: Phase
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialDetail:
+    """How the times of one trial are distributed; for figures and notes, not for the table."""
+
+    step_ms: Quantiles | None = None
+    """Of every timed step of every world that counts."""
+    call_ms: Quantiles | None = None
+    """Of the outermost calls of its trace."""
+    call_parts_ms: Mapping[CallPart, float] = field(default_factory=dict)
+    """Where the time of such a call goes, on average; empty where no trace tells."""
