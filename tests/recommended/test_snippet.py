@@ -24,8 +24,9 @@ def test_the_lines_give_every_knob() -> None:
         "import torch.distributed.rpc as rpc",
         "",
         "torch.set_num_threads(2)  # as measured",
-        'options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=8, _transports=["shm", "uv"], '
-        '_channels=["cma", "basic"], rpc_timeout=5.5, devices=["cuda:0", "cuda:1"], '
+        "options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=8, "
+        '_transports=["shm", "uv"], _channels=["cma", "basic"], rpc_timeout=5.5, '
+        'devices=["cuda:0", "cuda:1"], '
         'device_maps={"worker1": {"cuda:0": "cuda:1", "cuda:1": "cuda:0"}})',
         "rpc.init_rpc(name, rank=rank, world_size=world_size, rpc_backend_options=options)",
     ]
