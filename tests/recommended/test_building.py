@@ -23,7 +23,6 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.present.export_formats import exported
 from tuner.recommended.building import (
     recommendation_of,
-    recommended_for,
     write_recommended,
 )
 from tuner.study.answer import StudyAnswer
@@ -165,12 +164,3 @@ def test_the_document_is_written_as_json_that_reads_back(plan: StudyPlan, tmp_pa
     document = json.loads(path.read_text())
     assert Config.from_json(document["config"]) == best
     assert "\n" in path.read_text()
-    assert recommended_for(path) == "udf"
-
-
-def test_a_file_that_is_no_recommendation_belongs_to_no_study(tmp_path: Path) -> None:
-    path = tmp_path / "recommended.json"
-    assert recommended_for(path) is None
-    for content in ("{", "[]", '{"study": 3}'):
-        path.write_text(content)
-        assert recommended_for(path) is None

@@ -22,15 +22,14 @@ from tuner.world.local.launcher import LocalLauncher
 
 def drafted(each: Recommendation, monkeypatch: pytest.MonkeyPatch) -> PlanDraft:
     """The plan that the command asks for, by way of the search's own flags."""
-    asked: list[tuple[Any, ...]] = []
-    monkeypatch.setattr("tuner.search._search", lambda *given: asked.append(given))
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr("tuner.search._answer", lambda as_json, **given: asked.update(given))
     python, dash_m, module, *arguments = shlex.split(recheck_command(each))
     assert (python, dash_m, module) == ("python", "-m", "tuner.search")
     assert search.main(arguments) == 0
-    ((workload, plan, resume, overwrite, _, changes),) = asked
-    assert not resume
-    assert not overwrite
-    return draft_plan(plan_mapping(plan, workload, changes))
+    assert not asked.pop("resume")
+    assert not asked.pop("overwrite")
+    return draft_plan(plan_mapping(asked.pop("plan"), asked.pop("workload"), asked))
 
 
 def planned(each: Recommendation, spec: WorkloadSpec, monkeypatch: pytest.MonkeyPatch) -> StudyPlan:

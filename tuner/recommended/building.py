@@ -3,8 +3,6 @@
 import math
 from pathlib import Path
 
-import orjson
-
 from tuner.decide.statistics import Interval
 from tuner.errors import UsageError
 from tuner.files import written_atomically
@@ -113,13 +111,3 @@ def write_recommended(answer: StudyAnswer, path: Path) -> None:
     content = as_json(recommendation_of(answer))
     with written_atomically(path) as partial:
         partial.write_text(content, encoding="utf-8")
-
-
-def recommended_for(path: Path) -> str | None:
-    """The name of the study that the file is of; None if the file is missing or unreadable."""
-    try:
-        document = orjson.loads(path.read_bytes())
-    except (OSError, orjson.JSONDecodeError):
-        return None
-    name = document.get("study") if isinstance(document, dict) else None
-    return name if isinstance(name, str) else None
