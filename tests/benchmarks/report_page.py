@@ -1,4 +1,4 @@
-"""What a report costs: of 60 configurations in 40 blocks, beside one figure by Optuna of the same study.
+"""What a report costs: 60 configurations in 40 blocks, beside one figure by Optuna of that study.
 
 Both are commands in processes of their own, which read the study from its storage.
 """
