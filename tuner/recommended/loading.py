@@ -1,4 +1,4 @@
-"""`tuner.load_rpc_options`: from `recommended.json` to TensorPipeRpcBackendOptions, in a program."""
+"""`tuner.load_rpc_options`: `recommended.json` as TensorPipeRpcBackendOptions, in a program."""
 
 import warnings
 from os import PathLike

@@ -1,4 +1,4 @@
-"""Why a world failed: deadlocked, crashed and so on; one root cause, from what its ranks reported."""
+"""Why a world failed (deadlocked, crashed, ...): one root cause, from what its ranks reported."""
 
 import signal
 from collections.abc import Sequence
