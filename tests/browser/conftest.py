@@ -7,6 +7,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.browser.chromium import launched
 from tests.browser.watching import PageWatch
+from tests.cheap_studies import no_waiting_for_the_disk
+
+__all__ = ["no_waiting_for_the_disk"]  # for the studies that the pages are of
 
 
 # Not for the session: while Playwright runs, no other test can have an asyncio loop of its own.

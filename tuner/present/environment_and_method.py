@@ -86,8 +86,8 @@ def _blocks(answer: StudyAnswer) -> str:
 def _traces(answer: StudyAnswer) -> str:
     traced = sum(TRACING_OVERHEAD.name in row.metrics for row in answer.rows)
     seen = (
-        f"{traced} of {plural(len(answer.rows), 'configuration')} traced, with operators; these "
-        "worlds were not timed, and tell the parallelism and the parts of a call's time"
+        f"{traced} of {plural(len(answer.rows), 'configuration')} were traced, with operators; the "
+        "traced worlds were not timed, and tell the parallelism and the parts of a call's time"
     )
     return f"every world that counts was traced; {seen}" if answer.objective.traced else seen
 
