@@ -36,7 +36,7 @@ def cheaply(*, publishes: bool = False, reads_traces: bool = False) -> Iterator[
             patch.setattr("tuner.searching.runner.numbers_of", lambda path: NUMBERS)
         if not publishes:  # a tenth
             patch.setattr(StudyStore, "publish", lambda *arguments: None)
-            patch.setattr("tuner.study.storage.store.announce", lambda study, trials: None)
+            patch.setattr(StudyStore, "announce", lambda store: None)
             patch.setattr(Attachments, "attach_world", lambda *arguments: None)
         yield
 

@@ -18,6 +18,7 @@ from tuner.searching.trace_numbers import numbers_of
 from tuner.study.folder import StudyFolder
 from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
 from tuner.study.storage.address import StudyPlace
+from tuner.study.storage.opening import create_study
 from tuner.study.storage.store import StudyStore
 from tuner.world.environment import Environment
 from tuner.world.launcher import TraceOrder, WorldOrder
@@ -81,7 +82,7 @@ def _fill(folder: StudyFolder) -> None:
     """A study as a search would have left it before its end: every configuration in every block."""
     plan = _plan()
     place = StudyPlace.named(plan.name, out=folder.root)
-    store = StudyStore.create(place, plan, Environment.here())
+    store = create_study(place, plan, Environment.here())
     config, noise = store.configs(), random.Random(0)
     assert len(config) == 60
     for trial, each in enumerate(config):

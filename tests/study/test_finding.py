@@ -8,13 +8,13 @@ from tests.present.results import ENVIRONMENT, study_plan
 from tuner.errors import UsageError
 from tuner.study.finding import find_study, studies_in
 from tuner.study.storage.address import StudyPlace
-from tuner.study.storage.store import StudyStore
+from tuner.study.storage.opening import create_study
 
 
 def made(folder: Path, name: str = "udf", storage: str | None = None) -> None:
     """A study of which nothing was measured yet."""
     plan = study_plan(name=name, space={"num_worker_threads": [1, 2]})
-    StudyStore.create(StudyPlace.named(name, storage=storage, out=folder), plan, ENVIRONMENT)
+    create_study(StudyPlace.named(name, storage=storage, out=folder), plan, ENVIRONMENT)
 
 
 @pytest.fixture(autouse=True)

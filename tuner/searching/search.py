@@ -19,6 +19,7 @@ from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE
 from tuner.study.records import CALIBRATION_BLOCK, Record
 from tuner.study.storage.address import StudyPlace
+from tuner.study.storage.opening import create_study, resume_study
 from tuner.study.storage.store import StudyStore
 from tuner.study.stored import answer_of
 from tuner.text import plural
@@ -106,9 +107,9 @@ def search(
     place = StudyPlace.named(plan.name, storage=draft.storage, out=draft.out)
     with claimed(place, resume=request.resume, overwrite=request.overwrite) as claim:
         if claim.resumes:
-            opened, first = StudyStore.resume, None
+            opened, first = resume_study, None
         else:
-            opened, first = StudyStore.create, _first_world(claim, plan, launcher, since_start)
+            opened, first = create_study, _first_world(claim, plan, launcher, since_start)
         store = opened(place, plan, Environment.here(), observer.on_event)
         claim.mark_folder()
         runner = Runner(plan, launcher, place.folder)

@@ -5,6 +5,7 @@ from tuner.study.answer import StudyAnswer, study_answer
 from tuner.study.conclusion import conclude
 from tuner.study.log import Confirmation, StudyLog
 from tuner.study.storage.address import StudyPlace
+from tuner.study.storage.opening import load_study
 from tuner.study.storage.store import StudyStore
 
 
@@ -22,7 +23,7 @@ def stored_answer(place: StudyPlace) -> StudyAnswer:
 
     UsageError if there is no such study, or if it cannot be read.
     """
-    store = StudyStore.load(place)
+    store = load_study(place)
     return answer_of(store, stored_log(store, store.plan()))
 
 

@@ -10,7 +10,7 @@ from tuner.errors import UsageError
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.artifacts import SeveralFolders, WholeFiles
 from tuner.study.storage.copying import copy_study
-from tuner.study.storage.store import StudyStore
+from tuner.study.storage.opening import load_study
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -27,7 +27,7 @@ class Site(NamedTuple):
 
 def study_site(place: StudyPlace) -> Site:
     """A study on its own storage, whose changes show. UsageError if it cannot be read."""
-    StudyStore.load(place)
+    load_study(place)
     storage, name = place.address.storage, place.address.name
     application = optuna_dashboard.wsgi(storage, artifact_store=WholeFiles(place.folder))
     return Site(application, f"/dashboard/studies/{storage.get_study_id_from_name(name)}")

@@ -9,7 +9,8 @@ from optuna_dashboard import get_note
 
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.notes import put_note
-from tuner.study.storage.store import RECORD_KEY, StudyStore
+from tuner.study.storage.opening import load_study
+from tuner.study.storage.store import RECORD_KEY
 
 # Notes are kept by the ids of trials, which differ in a copy.
 _NOTE_KEYS = "dashboard:"
@@ -20,7 +21,7 @@ def copy_study(place: StudyPlace, into: BaseStorage, name: str) -> None:
 
     The measurements themselves are not copied. UsageError if the study cannot be read.
     """
-    StudyStore.load(place)
+    load_study(place)
     address = place.address
     storage = address.storage
     with address.telling_why():

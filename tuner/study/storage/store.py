@@ -5,36 +5,26 @@ attributes, as Optuna's artifacts are: a dashboard does not show these, and so s
 summary and not every step time.
 """
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import optuna
-from optuna.trial import Trial, TrialState, create_trial
+from optuna.trial import Trial, TrialState
 from pydantic import ValidationError
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.records import Record
-from tuner.study.storage.address import StudyAddress, StudyPlace
+from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.artifacts import Attachments
 from tuner.study.storage.notes import announce, put_note
-from tuner.study.storage.parameters import distributions_of, parameter_of
 from tuner.world.environment import Environment
 from tuner.world.measurement import Failure
 
-FORMAT = 3
 RECORD_KEY = "rpc_tuner:record:"
-
-# The study is the product's own display; Optuna's log lines would only break into it.
-optuna.logging.set_verbosity(optuna.logging.WARNING)
-
-
-def _ignored(message: str) -> None:
-    del message
 
 
 class StudyStore:
@@ -43,94 +33,13 @@ class StudyStore:
     `tell` is given a sentence when something goes wrong that the study can do without.
     """
 
-    def __init__(
-        self, place: StudyPlace, study: optuna.Study, tell: Callable[[str], None] = _ignored
-    ) -> None:
+    def __init__(self, place: StudyPlace, study: optuna.Study, tell: Callable[[str], None]) -> None:
         self.folder = place.folder
         self._study = study
         self._storage = place.address.storage
         self._study_id = self._storage.get_study_id_from_name(study.study_name)
         self._trials: dict[int, Trial] = {}
         self._attachments = Attachments(self._storage, study, self._study_id, place.folder, tell)
-
-    @classmethod
-    def create(
-        cls,
-        place: StudyPlace,
-        plan: StudyPlan,
-        environment: Environment,
-        tell: Callable[[str], None] = _ignored,
-    ) -> "StudyStore":
-        """A new study with one running trial per configuration, the baseline first."""
-        address = place.address
-        if address.in_own_folder:
-            place.folder.root.mkdir(parents=True, exist_ok=True)
-        storage = address.storage
-        with address.telling_why():
-            # Nothing is ever sampled: the grid is the plan's.
-            study = optuna.create_study(
-                storage=storage,
-                study_name=address.name,
-                direction="minimize",
-                sampler=optuna.samplers.RandomSampler(seed=plan.measuring.seed),
-            )
-        store = cls(place, study, tell)
-        try:
-            _fill(study, plan, environment)
-            announce(study, map(store._trial, store.running()))
-        except BaseException:
-            # An interruption, for example: half a grid must not be taken for the whole of it.
-            address.delete()
-            raise
-        return store
-
-    @classmethod
-    def load(cls, place: StudyPlace, tell: Callable[[str], None] = _ignored) -> "StudyStore":
-        """The study as it was left. UsageError if there is none, or if it cannot be read."""
-        address = place.address
-        try:
-            study = optuna.load_study(
-                study_name=address.name,
-                storage=address.storage,
-                sampler=optuna.samplers.RandomSampler(),
-            )
-        except KeyError:
-            raise UsageError(f"there is no study {address.name} in {address}") from None
-        _check_format(study, address)
-        return cls(place, study, tell)
-
-    @classmethod
-    def resume(
-        cls,
-        place: StudyPlace,
-        plan: StudyPlan,
-        environment: Environment,
-        tell: Callable[[str], None] = _ignored,
-    ) -> "StudyStore":
-        """The study, to go on with by a plan that differs from its own in the budget at most.
-
-        UsageError if it was measured by another plan or on another machine.
-        """
-        store = cls.load(place, tell)
-        store._check_same(plan, environment)
-        if store.running():
-            store.note("plan", plan.to_json())
-        return store
-
-    def _check_same(self, plan: StudyPlan, environment: Environment) -> None:
-        then = self.plan().fingerprint()
-        problems = [
-            f"{key}: {_plain(then[key])} then, {_plain(now)} now"
-            for key, now in plan.fingerprint().items()
-            if then[key] != now
-        ]
-        problems += [
-            f"{difference} (then, now)" for difference in self.environment.differences(environment)
-        ]
-        if problems:
-            raise UsageError.about(
-                f"the study {plan.name} cannot be resumed: it was measured differently", problems
-            )
 
     def plan(self) -> StudyPlan:
         """The plan of the study. UsageError if damaged."""
@@ -263,6 +172,10 @@ class StudyStore:
         with self.reading("elapsed_s"):
             return float(self.noted("elapsed_s") or 0.0)
 
+    def announce(self) -> None:
+        """Say in the dashboard that the study is being measured."""
+        announce(self._study, map(self._trial, self.running()))
+
     def publish(self, note: str, trial_notes: Mapping[int, str]) -> None:
         """Leave in the study what optuna-dashboard shows: notes in Markdown, and the files.
 
@@ -286,49 +199,3 @@ class StudyStore:
         if number not in self._trials:
             self._trials[number] = Trial(self._study, self._trial_id(number))
         return self._trials[number]
-
-
-def _fill(study: optuna.Study, plan: StudyPlan, environment: Environment) -> None:
-    """What a new study starts with; its format comes last, and says that it is complete."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        study.set_metric_names([plan.measuring.objective.name])
-    study.set_user_attr("plan", plan.to_json())
-    study.set_user_attr("environment", environment.model_dump())
-    candidates = plan.candidates()
-    distributions = distributions_of(candidates, plan.workload)
-    for config in candidates:
-        parameters = {
-            str(dimension): parameter_of(dimension, config, plan.workload)
-            for dimension in distributions
-        }
-        study.add_trial(
-            create_trial(
-                state=TrialState.RUNNING,
-                params=parameters,
-                distributions={str(d): chosen for d, chosen in distributions.items()},
-                user_attrs={"label": str(config), "config": config.to_json()},
-            )
-        )
-    study.set_user_attr("format", FORMAT)
-
-
-def _check_format(study: optuna.Study, address: StudyAddress) -> None:
-    """UsageError unless this version can read the study."""
-    found = study.user_attrs.get("format")
-    if found is None:
-        raise UsageError(
-            f"the study {address.name} in {address} was not created completely, or by another "
-            "program; --overwrite deletes it"
-        )
-    if found != FORMAT:
-        is_newer = isinstance(found, int) and found > FORMAT
-        cure = "upgrade rpc-tuner" if is_newer else "search again with --overwrite"
-        raise UsageError(
-            f"the study {address.name} has format {found!r}; this version reads format {FORMAT}: "
-            f"{cure}"
-        )
-
-
-def _plain(value: object) -> str:
-    return str(value).replace("'", "")

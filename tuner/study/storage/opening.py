@@ -1,0 +1,148 @@
+"""How a study is opened in its storage: made, read again, or gone on with."""
+
+import warnings
+from collections.abc import Callable
+
+import optuna
+from optuna.trial import TrialState, create_trial
+
+from tuner.errors import UsageError
+from tuner.plan.study_plan import StudyPlan
+from tuner.study.storage.address import StudyAddress, StudyPlace
+from tuner.study.storage.parameters import distributions_of, parameter_of
+from tuner.study.storage.store import StudyStore
+from tuner.world.environment import Environment
+
+FORMAT = 3
+
+# The study is the product's own display; Optuna's log lines would only break into it.
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+Tell = Callable[[str], None]
+"""Is given a sentence when something goes wrong that the study can do without."""
+
+
+def ignored(message: str) -> None:
+    """Tell nobody."""
+    del message
+
+
+def create_study(
+    place: StudyPlace, plan: StudyPlan, environment: Environment, tell: Tell = ignored
+) -> StudyStore:
+    """A new study with one running trial per configuration, the baseline first.
+
+    UsageError if its storage cannot be opened.
+    """
+    address = place.address
+    if address.in_own_folder:
+        place.folder.root.mkdir(parents=True, exist_ok=True)
+    storage = address.storage
+    with address.telling_why():
+        # Nothing is ever sampled: the grid is the plan's.
+        study = optuna.create_study(
+            storage=storage,
+            study_name=address.name,
+            direction="minimize",
+            sampler=optuna.samplers.RandomSampler(seed=plan.measuring.seed),
+        )
+    try:
+        _fill(study, plan, environment)
+        store = StudyStore(place, study, tell)
+        store.announce()
+    except BaseException:
+        # An interruption, for example: half a grid must not be taken for the whole of it.
+        address.delete()
+        raise
+    return store
+
+
+def load_study(place: StudyPlace, tell: Tell = ignored) -> StudyStore:
+    """The study as it was left. UsageError if there is none, or if it cannot be read."""
+    address = place.address
+    try:
+        study = optuna.load_study(
+            study_name=address.name,
+            storage=address.storage,
+            sampler=optuna.samplers.RandomSampler(),
+        )
+    except KeyError:
+        raise UsageError(f"there is no study {address.name} in {address}") from None
+    _check_format(study, address)
+    return StudyStore(place, study, tell)
+
+
+def resume_study(
+    place: StudyPlace, plan: StudyPlan, environment: Environment, tell: Tell = ignored
+) -> StudyStore:
+    """The study, to go on with by a plan that differs from its own in the budget at most.
+
+    UsageError if it was measured by another plan or on another machine.
+    """
+    store = load_study(place, tell)
+    _check_same(store, plan, environment)
+    if store.running():
+        store.note("plan", plan.to_json())
+    return store
+
+
+def _check_same(store: StudyStore, plan: StudyPlan, environment: Environment) -> None:
+    then = store.plan().fingerprint()
+    problems = [
+        f"{key}: {_plain(then[key])} then, {_plain(now)} now"
+        for key, now in plan.fingerprint().items()
+        if then[key] != now
+    ]
+    problems += [
+        f"{difference} (then, now)" for difference in store.environment.differences(environment)
+    ]
+    if problems:
+        raise UsageError.about(
+            f"the study {plan.name} cannot be resumed: it was measured differently", problems
+        )
+
+
+def _fill(study: optuna.Study, plan: StudyPlan, environment: Environment) -> None:
+    """What a new study starts with; its format comes last, and says that it is complete."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        study.set_metric_names([plan.measuring.objective.name])
+    study.set_user_attr("plan", plan.to_json())
+    study.set_user_attr("environment", environment.model_dump())
+    candidates = plan.candidates()
+    distributions = distributions_of(candidates, plan.workload)
+    for config in candidates:
+        parameters = {
+            str(dimension): parameter_of(dimension, config, plan.workload)
+            for dimension in distributions
+        }
+        study.add_trial(
+            create_trial(
+                state=TrialState.RUNNING,
+                params=parameters,
+                distributions={str(d): chosen for d, chosen in distributions.items()},
+                user_attrs={"label": str(config), "config": config.to_json()},
+            )
+        )
+    study.set_user_attr("format", FORMAT)
+
+
+def _check_format(study: optuna.Study, address: StudyAddress) -> None:
+    """UsageError unless this version can read the study."""
+    found = study.user_attrs.get("format")
+    if found is None:
+        raise UsageError(
+            f"the study {address.name} in {address} was not created completely, or by another "
+            "program; --overwrite deletes it"
+        )
+    if found != FORMAT:
+        is_newer = isinstance(found, int) and found > FORMAT
+        cure = "upgrade rpc-tuner" if is_newer else "search again with --overwrite"
+        raise UsageError(
+            f"the study {address.name} has format {found!r}; this version reads format {FORMAT}: "
+            f"{cure}"
+        )
+
+
+def _plain(value: object) -> str:
+    return str(value).replace("'", "")
