@@ -29,14 +29,14 @@ def dashboard(
         typer.Argument(
             metavar="STUDY",
             show_default=False,
-            help="A study's name, or the path of its folder; it is followed while it is searched. "
-            "Without: copies of all studies, side by side.",
+            help="A study's name, or the path of its folder; a search that is running can be "
+            "followed. Without: copies of all studies, side by side.",
         ),
     ] = None,
     port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=65535, metavar="N", help="0 for any that is free. Default: 8080, if free."
+            min=0, max=65535, metavar="N", help="0 for any free one. Default: 8080, if it is free."
         ),
     ] = None,
     storage: StorageOption = None,
@@ -48,16 +48,16 @@ def dashboard(
 ) -> None:
     """Show a study, or all studies of a folder, in a browser, by optuna-dashboard."""
     if study is None and (storage is not None or out is not None):
-        raise UsageError("--storage and --out say where one study is: name it")
+        raise UsageError("--storage and --out say where one study is: name the study too")
     if study is not None and studies is not None:
-        raise UsageError("--studies is for all studies of a folder: leave the name away")
+        raise UsageError("--studies shows all studies of a folder: give it no STUDY")
     interruption = Interruption()
-    # Optuna warns of what its figures are drawn from; nobody can do anything about it here.
+    # Optuna warns about the data of its figures; nobody can change these here.
     warnings.filterwarnings("ignore", module="optuna")
     try:
         # Late: --help and a mistyped flag must not wait for Optuna.
         from tuner.present.loopback_server import LoopbackServer
-        from tuner.study.finding import STUDIES
+        from tuner.study.folder import STUDIES
 
         if study is None:
             site, what = _all_studies(studies or STUDIES)
@@ -100,7 +100,7 @@ def _all_studies(folder: Path) -> "tuple[Site, str]":
             "python -m tuner.search --workload udf makes one"
         )
     what = "The study" if len(copies.names) == 1 else f"{len(copies.names)} studies"
-    return copies.site, f"{what} of the folder {folder}, as now"
+    return copies.site, f"{what} of the folder {folder}"
 
 
 def main(arguments: list[str] | None = None, program: str = "python -m tuner.dashboard") -> int:

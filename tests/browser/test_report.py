@@ -53,7 +53,7 @@ def interrupted(folder: Path) -> Path:
 
 
 def compared(folder: Path) -> Path:
-    answers = [study_result(study_plan(folder / name, name=name)) for name in ("here", "there")]
+    answers = [study_result(study_plan(name=name), folder / name) for name in ("here", "there")]
     comparison = Comparison.of(answers)
     path = folder / "comparison.html"
     write_comparison(comparison, comparison_figures(comparison.studies, comparison.reference), path)
@@ -64,8 +64,8 @@ def compared(folder: Path) -> Path:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Every kind of page, by what it is of."""
     folder = tmp_path_factory.mktemp("pages")
-    nothing = nothing_ran(study_plan(folder / "nothing"))
-    kept = study_result(study_plan(folder / "kept"), best=threads(16), verdict="keep-baseline")
+    nothing = nothing_ran(study_plan(), folder / "nothing")
+    kept = study_result(study_plan(), folder / "kept", best=threads(16), verdict="keep-baseline")
     return {
         "a search": searched(folder / "search"),
         "an interrupted search": interrupted(folder / "interrupted"),

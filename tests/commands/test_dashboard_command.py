@@ -157,7 +157,7 @@ def test_all_studies_are_shown_and_what_cannot_be_read_is_told(
     (folder / "studies" / "damaged").mkdir()
     (folder / "studies" / "damaged" / "study.db").write_text("this is no database")
     running = start("--port", "0")
-    assert running.line.startswith("The study of the folder studies, as now: http://127.0.0.1:")
+    assert running.line.startswith("The study of the folder studies: http://127.0.0.1:")
     assert running.page == "/dashboard"
     assert running.get("/api/studies").count(b'"study_name"') == 1
     code, rest = running.stop(signal.SIGINT)
@@ -178,8 +178,8 @@ def test_all_studies_are_shown_and_what_cannot_be_read_is_told(
         (["one", "--storage", "sqlite:///no/such/x.db"], "cannot open the storage"),
         (["--studies", "empty"], "there are no studies to show in the folder empty; "
                                  "python -m tuner.search --workload udf makes one"),
-        (["--out", "x"], "--storage and --out say where one study is: name it"),
-        (["one", "--studies", "x"], "--studies is for all studies of a folder"),
+        (["--out", "x"], "--storage and --out say where one study is: name the study too"),
+        (["one", "--studies", "x"], "--studies shows all studies of a folder"),
     ],
 )  # fmt: skip
 def test_bad_usage_is_one_sentence_and_exit_code_2(

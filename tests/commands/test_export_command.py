@@ -18,13 +18,13 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[object, ...]]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     """Every study that was looked for; all are found."""
     found: list[tuple[object, ...]] = []
 
     def find(reference: str, *, storage: str | None, out: Path | None) -> StudyAnswer:
         found.append((reference, storage, out))
-        return study_result(study_plan(tmp_path))
+        return study_result(study_plan())
 
     monkeypatch.setattr("tuner.study.finding.find_study", find)
     return found
@@ -90,9 +90,9 @@ def test_what_cannot_be_exported_is_one_sentence_and_exit_code_2(
 
 
 def test_a_study_that_recommends_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    nothing = nothing_ran(study_plan(tmp_path))
+    nothing = nothing_ran(study_plan())
     monkeypatch.setattr("tuner.study.finding.find_study", lambda *_, **__: nothing)
     assert export.main(["udf"]) == 2
     assert "recommends nothing" in capsys.readouterr().err

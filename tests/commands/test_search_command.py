@@ -106,9 +106,9 @@ def test_an_unknown_flag_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_search_that_recommends_nothing(
-    verdict: VerdictKind | None, exit_code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    verdict: VerdictKind | None, exit_code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = replace(nothing_ran(study_plan(tmp_path)), verdict=verdict)
+    result = replace(nothing_ran(study_plan()), verdict=verdict)
     monkeypatch.setattr("tuner.api.tune", lambda *_, **__: result)
     assert search.main(["--workload", "udf", "--json"]) == exit_code
 

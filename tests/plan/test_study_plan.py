@@ -26,8 +26,6 @@ def problems(**keys: Any) -> tuple[str, ...]:
 def test_a_workload_is_enough() -> None:
     plan = finished()
     assert plan.name == "udf"
-    assert plan.out == Path("studies/udf")
-    assert plan.storage is None
     assert plan.baseline == threads(16)
     assert plan.space.to_json() == {"num_worker_threads": [1, 2, 4, 8, 16, 32]}
     assert plan.measuring.objective.name == "step_ms"
@@ -52,8 +50,6 @@ def test_every_key_is_read() -> None:
         min_time="500ms",
         deadline=10,
         seed=3,
-        storage="sqlite:///x.db",
-        out="elsewhere",
     )
     assert plan.name == "threads-2"
     assert plan.space.to_json() == {"num_worker_threads": [1, 2], "server.rpc_timeout": [1.0, 2.0]}
@@ -68,16 +64,17 @@ def test_every_key_is_read() -> None:
         "deadline_s": 10.0,
         "seed": 3,
     }
-    assert plan.storage == "sqlite:///x.db"
-    assert plan.out == Path("elsewhere")
+
+
+def test_a_plan_file_may_say_where_the_study_is() -> None:
+    draft = draft_plan({"workload": "udf", "storage": "sqlite:///x.db", "out": "elsewhere"})
+    assert (draft.storage, draft.out) == ("sqlite:///x.db", Path("elsewhere"))
+    draft = draft_plan({"workload": "udf"})
+    assert (draft.storage, draft.out) == (None, None)
 
 
 def test_options_are_handed_on_for_the_workload_to_judge() -> None:
     assert draft_plan({"workload": "udf", "options": {"calls": "8"}}).options == {"calls": "8"}
-
-
-def test_a_name_decides_the_folder() -> None:
-    assert finished(name="night").out == Path("studies/night")
 
 
 @pytest.mark.parametrize(
@@ -270,12 +267,12 @@ def test_a_plan_survives_json() -> None:
         budget="2m",
     )
     document = json.loads(json.dumps(plan.to_json()))
-    assert StudyPlan.from_json(document, out=plan.out, storage=None) == plan
+    assert StudyPlan.from_json(document) == plan
 
 
 def test_a_damaged_plan_is_refused() -> None:
     document = finished().to_json()
     with pytest.raises(ValueError, match="unknown knob 'smoke'"):
-        StudyPlan.from_json({**document, "space": {"smoke": [1]}}, out=Path("x"), storage=None)
+        StudyPlan.from_json({**document, "space": {"smoke": [1]}})
     with pytest.raises(KeyError):
-        StudyPlan.from_json({}, out=Path("x"), storage=None)
+        StudyPlan.from_json({})

@@ -1,7 +1,5 @@
 """Studies written by hand, made once; tests change copies of them."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.present.figures.traces import many_kinds, stepped
@@ -14,20 +12,20 @@ from tuner.study.answer import StudyAnswer
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> StudyPlan:
-    return study_plan(tmp_path / "udf")
+def plan() -> StudyPlan:
+    return study_plan()
 
 
 @pytest.fixture(scope="session")
 def big() -> StudyAnswer:
     """60 configurations over three knobs."""
-    return big_study(Path("studies/udf"))
+    return big_study()
 
 
 @pytest.fixture(scope="session")
 def grid() -> StudyAnswer:
     """12 configurations over two knobs."""
-    return two_knobs(Path("studies/udf"))
+    return two_knobs()
 
 
 @pytest.fixture(scope="session")

@@ -9,14 +9,13 @@ from pathlib import Path
 
 from tests.plan.specs import for_all
 from tests.present.results import detail, failed, measured, study_plan, study_result
-from tuner.plan.study_plan import StudyPlan
 from tuner.study.answer import StudyAnswer
 from tuner.study.records import Phase
 from tuner.study.trial_row import Observation, TrialRow
 
 
 def gridded(
-    plan: StudyPlan, grid: Mapping[str, Sequence[object]], step_ms: Callable[..., float],
+    folder: Path | None, grid: Mapping[str, Sequence[object]], step_ms: Callable[..., float],
     *, blocks: int, broken: Collection[int] = (),
 ) -> StudyAnswer:  # fmt: skip
     """A study of a grid, in which `step_ms` is a function of the knobs.
@@ -40,7 +39,8 @@ def gridded(
     ]
     best = rows[0].config
     return study_result(
-        plan,
+        study_plan(),
+        folder,
         best=best,
         challenger=best,
         blocks=blocks,
@@ -83,7 +83,7 @@ def _row(
     return measured(trial, for_all(**point), step_ms, interval, metrics=metrics)
 
 
-def big_study(plan_folder: Path) -> StudyAnswer:
+def big_study(folder: Path | None = None) -> StudyAnswer:
     """60 configurations over three knobs, 40 blocks; two of the configurations crashed."""
     grid: dict[str, list[object]] = {
         "num_worker_threads": [1, 2, 4, 8, 16],
@@ -96,10 +96,10 @@ def big_study(plan_folder: Path) -> StudyAnswer:
         wire = 1.3 if transports == "uv" else 1.0
         return 8 / min(num_worker_threads, 4) * contention * wire
 
-    return gridded(study_plan(plan_folder), grid, step_ms, blocks=40, broken=(7, 21))
+    return gridded(folder, grid, step_ms, blocks=40, broken=(7, 21))
 
 
-def two_knobs(plan_folder: Path) -> StudyAnswer:
+def two_knobs(folder: Path | None = None) -> StudyAnswer:
     """12 configurations over two knobs, 12 blocks; trial 5 crashed."""
     grid: dict[str, list[object]] = {
         "num_worker_threads": [1, 4, 16],
@@ -109,4 +109,4 @@ def two_knobs(plan_folder: Path) -> StudyAnswer:
     def step_ms(num_worker_threads: int, transports: str | None) -> float:
         return (6 / min(num_worker_threads, 4) + 0.5) * (1.2 if transports == "uv" else 1.0)
 
-    return gridded(study_plan(plan_folder), grid, step_ms, blocks=12, broken=(5,))
+    return gridded(folder, grid, step_ms, blocks=12, broken=(5,))

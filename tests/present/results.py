@@ -13,6 +13,7 @@ from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan, draft_plan
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.study.answer import StudyAnswer
+from tuner.study.folder import STUDIES, StudyFolder
 from tuner.study.trial_row import TrialDetail, TrialRow
 from tuner.world.environment import Environment
 from tuner.world.measurement import CallPart, Quantiles
@@ -28,9 +29,9 @@ ENVIRONMENT = Environment(
 FASTER = Interval(1.5, 1.4, 1.62)
 
 
-def study_plan(out: Path, spec: WorkloadSpec | None = None, **keys: Any) -> StudyPlan:
+def study_plan(spec: WorkloadSpec | None = None, **keys: Any) -> StudyPlan:
     """A plan over the worker threads; `keys` are those of a plan file."""
-    return draft_plan({"workload": "udf", "out": str(out), **keys}).finish(spec or workload_spec())
+    return draft_plan({"workload": "udf", **keys}).finish(spec or workload_spec())
 
 
 METRICS: dict[str, float] = {
@@ -113,13 +114,15 @@ ROWS = (
 )
 
 
-def study_result(plan: StudyPlan, **changes: Any) -> StudyAnswer:
+def study_result(plan: StudyPlan, folder: Path | None = None, **changes: Any) -> StudyAnswer:
     """4 threads are better than the baseline's 16, unless `changes` say otherwise.
 
-    `best` and `challenger` are configurations; their trials are found in the rows.
+    Its files are in `folder`, by default where a search puts them. `best` and `challenger` are
+    configurations; their trials are found in the rows.
     """
     fields: dict[str, Any] = {
         "study": plan.name,
+        "folder": StudyFolder(folder or STUDIES / plan.name),
         "plan": plan,
         "environment": ENVIRONMENT,
         "objective": plan.measuring.objective,
@@ -152,10 +155,11 @@ def by_threads(plan: StudyPlan, metrics: Mapping[int, Mapping[str, float]]) -> S
     return study_result(plan, rows=rows)
 
 
-def nothing_ran(plan: StudyPlan) -> StudyAnswer:
+def nothing_ran(plan: StudyPlan, folder: Path | None = None) -> StudyAnswer:
     """Every configuration failed."""
     return study_result(
         plan,
+        folder,
         best=None,
         verdict=None,
         speedup=None,

@@ -64,14 +64,15 @@ def test_the_files_that_are_there_are_named(
     plan: StudyPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    folder = StudyFolder(plan.out)
+    folder = StudyFolder(tmp_path / "udf")
     folder.root.mkdir()
     for path in (folder.database, folder.recommended):
         path.touch()
-    assert summary(study_result(plan)).endswith("\nIn udf: recommended.json, study.db\n")
+    answer = study_result(plan, folder.root)
+    assert summary(answer).endswith("\nIn udf: recommended.json, study.db\n")
     for path in (folder.trials_csv, folder.report):
         path.touch()
-    assert summary(study_result(plan)).endswith(
+    assert summary(answer).endswith(
         "\nReport: udf/report.html\nIn udf: recommended.json, trials.csv, study.db\n"
     )
 
@@ -152,9 +153,9 @@ def test_an_interruption_shows_the_table_as_far_as_it_goes(plan: StudyPlan) -> N
     assert "best" not in screen.text
 
 
-def test_an_interruption_before_the_first_block_shows_no_table(tmp_path: Path) -> None:
+def test_an_interruption_before_the_first_block_shows_no_table() -> None:
     screen = Screen()
-    print_interruption(study_result(study_plan(tmp_path), blocks=0), screen.console)
+    print_interruption(study_result(study_plan(), blocks=0), screen.console)
     assert "baseline" not in screen.text
 
 
@@ -166,5 +167,5 @@ def test_an_interruption_says_where_the_report_is(
     folder.root.mkdir()
     folder.report.touch()
     screen = Screen()
-    print_interruption(study_result(study_plan(folder.root), blocks=0), screen.console)
+    print_interruption(study_result(study_plan(), folder.root, blocks=0), screen.console)
     assert screen.text.startswith("Report: here/report.html\n")

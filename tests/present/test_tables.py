@@ -52,13 +52,13 @@ def test_one_world_has_no_interval(plan: StudyPlan) -> None:
     assert rows[-1] == ["4", "2", "5", "1.75", "8.12", "3.5/4", "best"]
 
 
-def test_there_is_a_column_for_each_tuned_knob_of_each_role(tmp_path: Path) -> None:
+def test_there_is_a_column_for_each_tuned_knob_of_each_role() -> None:
     best = Config.from_json(
         {"*": {"transports": ["shm", "uv"]}, "server": {"num_worker_threads": 4}}
     )
     baseline = for_all(transports=None)
     result = study_result(
-        study_plan(tmp_path),
+        study_plan(),
         best=best,
         rows=(measured(1, best, 2.0), measured(0, baseline, 3.0)),
     )
@@ -69,8 +69,8 @@ def test_there_is_a_column_for_each_tuned_knob_of_each_role(tmp_path: Path) -> N
     assert second[:3] == ["default", "-", "3"]
 
 
-def test_the_confidence_and_the_unit_are_those_of_the_plan(tmp_path: Path) -> None:
-    plan = study_plan(tmp_path, confidence="99%", objective="cpu_ms_per_step")
+def test_the_confidence_and_the_unit_are_those_of_the_plan() -> None:
+    plan = study_plan(confidence="99%", objective="cpu_ms_per_step")
     header = printed(study_result(plan))[1:3]
     assert "cpu_ms_per_step" in header[0]
     assert header[0][header[0].index("%") - 1] == "99"

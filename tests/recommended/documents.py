@@ -1,7 +1,6 @@
 """Recommendations written by hand."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 from tests.plan.specs import for_all, threads, workload_spec
@@ -38,7 +37,7 @@ def recommendation(
     **changes: Any,
 ) -> Recommendation:
     """This configuration, recommended against 16 threads unless `changes` say otherwise."""
-    plan = study_plan(Path("studies/udf"), spec)
+    plan = study_plan(spec)
     fields = {"best": config, "challenger": config, **changes}
     tried = dict.fromkeys([threads(16), config, fields["challenger"] or config])
     answer = study_result(

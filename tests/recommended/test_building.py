@@ -78,8 +78,8 @@ def test_the_date_is_when_the_study_ended_to_the_second(plan: StudyPlan) -> None
     assert environment.date == then.replace(microsecond=0)
 
 
-def test_the_environment_says_the_intra_op_threads_that_were_tuned(tmp_path: Path) -> None:
-    plan = study_plan(tmp_path, workload_spec(intra_op_threads=2))
+def test_the_environment_says_the_intra_op_threads_that_were_tuned() -> None:
+    plan = study_plan(workload_spec(intra_op_threads=2))
     best = Config.from_json({"server": {"intra_op_threads": 4}})
     rows = (measured(0, threads(16), 3.0), measured(1, best, 2.0))
     answer = study_result(plan, best=best, rows=rows)

@@ -1,7 +1,6 @@
 """The command that measures again is one that the search takes."""
 
 import shlex
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,17 +98,15 @@ def test_the_objective_is_named_unless_it_is_the_usual_one() -> None:
     assert " --objective cpu_ms_per_step " in recheck_command(other)
 
 
-def test_the_command_measures_in_the_same_way(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_command_measures_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
     keys: dict[str, Any] = {
         "min_time": "1s",
         "epsilon": "1%",
         "confidence": "90%",
         "deadline": "77s",
     }
-    plan = study_plan(tmp_path, None, **keys)
+    plan = study_plan(None, **keys)
     again = planned(recommendation_of(study_result(plan)), plan.workload, monkeypatch)
     assert again.measuring == plan.measuring
-    usual = recommendation_of(study_result(study_plan(tmp_path)))
+    usual = recommendation_of(study_result(study_plan()))
     assert "--min-time" not in recheck_command(usual)

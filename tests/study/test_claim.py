@@ -126,7 +126,7 @@ def test_overwriting_removes_what_the_earlier_study_made(tmp_path: Path) -> None
 
 
 def test_every_file_of_a_study_is_in_its_manifest(tmp_path: Path) -> None:
-    """The report's too, whoever writes it."""
+    """Those of the report too, which `tuner.report` can write again."""
 
     def crash(config: object, world: int) -> Any:
         return "crashed" if world == 2 else None

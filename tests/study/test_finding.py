@@ -13,8 +13,8 @@ from tuner.study.storage.store import StudyStore
 
 def made(folder: Path, name: str = "udf", storage: str | None = None) -> None:
     """A study of which nothing was measured yet."""
-    plan = study_plan(folder, name=name, storage=storage, space={"num_worker_threads": [1, 2]})
-    StudyStore.create(StudyPlace.of(plan), plan, ENVIRONMENT)
+    plan = study_plan(name=name, space={"num_worker_threads": [1, 2]})
+    StudyStore.create(StudyPlace.named(name, storage=storage, out=folder), plan, ENVIRONMENT)
 
 
 @pytest.fixture(autouse=True)
@@ -28,12 +28,12 @@ def refusal(reference: str, *, storage: str | None = None, out: Path | None = No
     return str(caught.value)
 
 
-def test_by_its_name(tmp_path: Path) -> None:
+def test_by_its_name() -> None:
     made(Path("studies/udf"))
     found = find_study("udf")
     assert found.study == "udf"
     assert found.interrupted
-    assert found.plan.out == Path("studies/udf")
+    assert found.folder.root == Path("studies/udf")
     assert len(found.rows) == 3
 
 
@@ -74,9 +74,9 @@ def test_in_a_storage() -> None:
     url = f"sqlite:///{Path('shared.db').absolute()}"
     made(Path("studies/udf"), "udf", url)
     made(Path("elsewhere"), "other", url)
-    assert find_study("udf", storage=url).plan.out == Path("studies/udf")
+    assert find_study("udf", storage=url).folder.root == Path("studies/udf")
     found = find_study("other", storage=url, out=Path("elsewhere"))
-    assert (found.study, found.plan.out, found.plan.storage) == ("other", Path("elsewhere"), url)
+    assert (found.study, found.folder.root) == ("other", Path("elsewhere"))
     assert refusal("othr", storage=url).endswith("shared.db; did you mean other?")
     empty = f"sqlite:///{Path('empty.db').absolute()}"
     assert refusal("udf", storage=empty).endswith("empty.db; it holds none")

@@ -51,7 +51,7 @@ def declare(monkeypatch: pytest.MonkeyPatch) -> Callable[[Metric], None]:
 def test_a_new_entry_is_told_everywhere(declare: Callable[[Metric], None], tmp_path: Path) -> None:
     declare(SWITCHES)
     row = replace(ROWS[0], metrics={**VALUES, "switches_per_step": 1234.5})
-    answer = study_result(study_plan(tmp_path), rows=(row, *ROWS[1:]))
+    answer = study_result(study_plan(), rows=(row, *ROWS[1:]))
 
     write_trials_csv(answer.trials, tmp_path / "trials.csv")
     column = pd.read_csv(tmp_path / "trials.csv")["switches_per_step"]
@@ -69,22 +69,20 @@ def test_a_new_entry_is_told_everywhere(declare: Callable[[Metric], None], tmp_p
     assert "1234" in screen.text
 
 
-def test_an_entry_without_a_heading_is_not_in_the_tables(
-    declare: Callable[[Metric], None], tmp_path: Path
-) -> None:
+def test_an_entry_without_a_heading_is_not_in_the_tables(declare: Callable[[Metric], None]) -> None:
     declare(UNTABLED)
     row = replace(ROWS[0], metrics={**VALUES, "elsewhere": 1234.5})
-    answer = study_result(study_plan(tmp_path), rows=(row, *ROWS[1:]))
+    answer = study_result(study_plan(), rows=(row, *ROWS[1:]))
     assert answer.trials["elsewhere"][0] == 1234.5
     assert "| told elsewhere (1) | 1234 |" in trial_notes(answer)[1]
     assert "elsewhere" not in study_note(answer)
     assert "elsewhere" not in report_html(answer, [])
 
 
-def test_a_traced_entry_stands_under_why(declare: Callable[[Metric], None], tmp_path: Path) -> None:
+def test_a_traced_entry_stands_under_why(declare: Callable[[Metric], None]) -> None:
     declare(TRACED)
     row = replace(ROWS[0], metrics={**VALUES, "seen": 1234.5})
-    _, facts = why_facts(study_result(study_plan(tmp_path), rows=(row, *ROWS[1:])))
+    _, facts = why_facts(study_result(study_plan(), rows=(row, *ROWS[1:])))
     assert ("seen in the trace (1)", "", "1234") in facts
 
 

@@ -1,10 +1,12 @@
 """A study is read back from its storage as it was answered."""
 
+import shutil
 from pathlib import Path
 
 import optuna
 import pytest
 
+from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
 from tuner.api import SearchInterrupted, tune
 from tuner.errors import UsageError
@@ -23,9 +25,24 @@ def searched(folder: Path, launcher: FakeLauncher) -> StudyAnswer:
     ).answer  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished study, to be read."""
+    folder = tmp_path_factory.mktemp("made")
+    with cheaply():
+        searched(folder, FakeLauncher())
+    return folder
+
+
+@pytest.fixture
+def copied(made: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be changed."""
+    return Path(shutil.copytree(made, tmp_path / "copied"))
+
+
 def stored(folder: Path, name: str = "udf") -> StudyAnswer:
     address = StudyAddress(f"sqlite:///{folder}/study.db", name, in_own_folder=True)
-    return stored_answer(StudyPlace(address, StudyFolder(folder)), storage=None)
+    return stored_answer(StudyPlace(address, StudyFolder(folder)))
 
 
 def written_out(answer: StudyAnswer) -> str:
@@ -69,10 +86,9 @@ def test_an_interrupted_study_has_no_verdict_yet(tmp_path: Path) -> None:
     assert written_out(again) == written_out(caught.value.result.answer)
 
 
-def test_a_study_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    searched(tmp_path, FakeLauncher())
+def test_a_study_that_is_not_there_is_refused(made: Path) -> None:
     with pytest.raises(UsageError, match="there is no study udff in sqlite:///"):
-        stored(tmp_path, "udff")
+        stored(made, "udff")
 
 
 def test_a_config_that_fails_late_stands_last_with_its_numbers(tmp_path: Path) -> None:
@@ -87,7 +103,7 @@ def test_a_config_that_fails_late_stands_last_with_its_numbers(tmp_path: Path) -
     assert not last.is_measured
 
 
-@pytest.mark.parametrize("name", ["we?ird #1", "50%20", "plain"])
+@pytest.mark.parametrize("name", ["we?ird #1", "50%20"])
 def test_a_folder_may_be_called_anything(tmp_path: Path, name: str) -> None:
     answer = searched(tmp_path / name, FakeLauncher())
     assert [path.name for path in tmp_path.iterdir()] == [name]
@@ -96,22 +112,20 @@ def test_a_folder_may_be_called_anything(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["plan", "environment", "measured_at", "confirmation"])
-def test_a_damaged_study_is_refused_with_what_is_damaged(tmp_path: Path, key: str) -> None:
-    searched(tmp_path, FakeLauncher())
-    storage = optuna.storages.get_storage(f"sqlite:///{tmp_path}/study.db")
+def test_a_damaged_study_is_refused_with_what_is_damaged(copied: Path, key: str) -> None:
+    storage = optuna.storages.get_storage(f"sqlite:///{copied}/study.db")
     storage.set_study_user_attr(storage.get_study_id_from_name("udf"), key, {"soup": 1})
     with pytest.raises(UsageError, match=f"the study udf is damaged: {key}: "):
-        stored(tmp_path)
+        stored(copied)
 
 
-def test_a_finished_study_keeps_the_budget_that_it_had(tmp_path: Path) -> None:
+def test_a_finished_study_keeps_the_budget_that_it_had(copied: Path) -> None:
     launcher = FakeLauncher()
-    searched(tmp_path, launcher)
     tune(
-        "udf", launcher=launcher, clock=launcher.clock, out=str(tmp_path), budget="30m",
+        "udf", launcher=launcher, clock=launcher.clock, out=str(copied), budget="30m",
         space={"num_worker_threads": [1, 2, 4]}, resume=True,
     )  # fmt: skip
-    assert stored(tmp_path).plan.measuring.budget_s == 30
+    assert stored(copied).plan.measuring.budget_s == 30
 
 
 class Heard(Silent):

@@ -78,9 +78,6 @@ class StudyPlan(BaseModel):
     space: Space
     baseline: Config
     measuring: Measuring
-    storage: str | None = None
-    """An Optuna storage URL; None means SQLite in the study's folder."""
-    out: Path
 
     def candidates(self) -> list[Config]:
         """The baseline, then the grid, without what acts like an earlier configuration."""
@@ -100,7 +97,7 @@ class StudyPlan(BaseModel):
         }
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any], *, out: Path, storage: str | None) -> Self:
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`. Raises ValueError, or KeyError, if the document is damaged."""
         space, mistakes = Space.parse(document["space"].items())
         if mistakes:
@@ -111,8 +108,6 @@ class StudyPlan(BaseModel):
             space=space,
             baseline=Config.from_json(document["baseline"]),
             measuring=Measuring.model_validate(document["measuring"]),
-            storage=storage,
-            out=out,
         )
 
     def fingerprint(self) -> dict[str, Any]:
@@ -145,7 +140,9 @@ class PlanDraft:
     named_baseline: Config
     measuring: Measuring
     storage: str | None
+    """An Optuna storage URL; None means SQLite in the study's folder."""
     out: Path | None
+    """The study's folder; None means `studies/NAME`."""
     problems: tuple[str, ...]
 
     def finish(self, spec: WorkloadSpec) -> StudyPlan:
@@ -165,8 +162,6 @@ class PlanDraft:
             space=self.space,
             baseline=baseline_config(self.named_baseline, self.space, spec),
             measuring=self.measuring,
-            storage=self.storage,
-            out=self.out or Path("studies") / name,
         )
 
 

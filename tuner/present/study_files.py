@@ -9,7 +9,6 @@ from tuner.present.report.study_report import write_report
 from tuner.present.tables import write_trials_csv
 from tuner.recommended.building import write_recommended
 from tuner.study.answer import Contender, StudyAnswer
-from tuner.study.folder import StudyFolder
 from tuner.trace.files.reader import read_trace
 from tuner.trace.model.trace import Trace
 
@@ -18,7 +17,7 @@ SUFFIXES = ("svg", "png")
 
 def write_answer(answer: StudyAnswer) -> None:
     """Write `trials.csv` and `recommended.json`; an unfinished study recommends nothing."""
-    folder = StudyFolder(answer.plan.out)
+    folder = answer.folder
     folder.manifest.add(folder.trials_csv)
     write_trials_csv(answer.trials, folder.trials_csv)
     if answer.best is None:
@@ -39,7 +38,7 @@ def write_study_report(answer: StudyAnswer, page: Path | None = None) -> Path:
     Returns:
         The report's path.
     """
-    folder = StudyFolder(answer.plan.out)
+    folder = answer.folder
     figures = study_figures(answer, _traces(answer))
     if page is None:
         page, drawn_to = folder.report, folder.figures
@@ -55,7 +54,7 @@ def write_study_report(answer: StudyAnswer, page: Path | None = None) -> Path:
 
 def _traces(answer: StudyAnswer) -> Mapping[Contender, Trace]:
     """The traces of the contenders that are there and can be read."""
-    folder = StudyFolder(answer.plan.out)
+    folder = answer.folder
     traces: dict[Contender, Trace] = {}
     for contender, row in answer.why.items():
         try:

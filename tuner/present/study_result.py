@@ -1,6 +1,7 @@
 """The answer of a study for Python and for notebooks: its numbers, drawn and shown."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.decide.statistics import Interval
@@ -35,6 +36,11 @@ class StudyResult:
     def plan(self) -> StudyPlan:
         """What was asked for: the workload, the search space, how to measure."""
         return self.answer.plan
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its files: the report, the traces, `recommended.json`."""
+        return self.answer.folder.root
 
     @property
     def verdict(self) -> VerdictKind | None:

@@ -12,7 +12,6 @@ from tuner.present.tables import failure_lines, trials_table, why_table
 from tuner.present.wording import tied_sentence, verdict_sentence
 from tuner.recommended.snippet import init_rpc_lines
 from tuner.study.answer import StudyAnswer
-from tuner.study.folder import StudyFolder
 from tuner.text import duration, plural
 
 
@@ -54,7 +53,7 @@ def _measured(answer: StudyAnswer) -> str:
 
 def _files(answer: StudyAnswer) -> str:
     """Where the report is, and the names of the other files of the study."""
-    folder = StudyFolder(answer.plan.out)
+    folder = answer.folder
     near = os.path.relpath(folder.root)
     root = folder.root.resolve() if near.startswith("..") else Path(near)
     others = (

@@ -14,7 +14,7 @@ from tuner.text import duration, plural
 from tuner.world.launcher import Launcher, TraceOrder, WorldOrder
 from tuner.world.measurement import Failure, Measurement
 
-# What must fit into a budget besides one block: two pairs, the fewest that give an interval.
+# A budget must be enough for one block, and for this many pairs: the fewest for an interval.
 LEAST_PAIRS = 2
 # Enough calls for a p99 of sorts, and a file that a browser opens at once.
 TRACED_TIME_S = 0.2

@@ -102,7 +102,8 @@ def search(
         return clock() - started_s
 
     plan = _plan(request.draft, launcher)
-    place = StudyPlace.of(plan)
+    draft = request.draft
+    place = StudyPlace.named(plan.name, storage=draft.storage, out=draft.out)
     with claimed(place, resume=request.resume, overwrite=request.overwrite) as claim:
         if claim.resumes:
             opened, first = StudyStore.resume, None
@@ -174,6 +175,6 @@ def _told(
     except Exception as error:
         observer.on_event(
             f"the report could not be written: {type(error).__name__}: {error}; "
-            f"python -m tuner.report {answer.plan.out} tries again"
+            f"python -m tuner.report {answer.folder.root} tries again"
         )
     return answer

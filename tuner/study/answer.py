@@ -16,6 +16,7 @@ from tuner.plan.config import Config
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.conclusion import Conclusion
+from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.metrics import metric_columns
 from tuner.study.trial_row import Observation, TrialDetail, TrialRow
@@ -33,6 +34,8 @@ class StudyAnswer:
     """The answer of a study, finished or interrupted. Trials are known by their numbers."""
 
     study: str
+    folder: StudyFolder
+    """Where its files are."""
     plan: StudyPlan
     environment: Environment
     objective: Objective
@@ -157,6 +160,7 @@ def study_answer(
     log: StudyLog,
     conclusion: Conclusion | None,
     environment: Environment,
+    folder: StudyFolder,
     *,
     elapsed_s: float,
     measured_at: datetime,
@@ -168,6 +172,7 @@ def study_answer(
         log: What was measured.
         conclusion: What the log says; None for a study that has no conclusion.
         environment: Where it was measured.
+        folder: Where its files are.
         elapsed_s: Wall time of all sessions, in seconds.
         measured_at: When the last session ended.
         interrupted: Whether there is still something to measure.
@@ -181,6 +186,7 @@ def study_answer(
             speedup = Interval(1.0, 1.0, 1.0)
     return StudyAnswer(
         study=log.plan.name,
+        folder=folder,
         plan=log.plan,
         environment=environment,
         objective=log.plan.measuring.objective,

@@ -4,13 +4,10 @@ from pathlib import Path
 
 from tuner.errors import UsageError
 from tuner.study.answer import StudyAnswer
-from tuner.study.folder import StudyFolder
+from tuner.study.folder import STUDIES, StudyFolder
 from tuner.study.storage.address import StudyAddress, StudyPlace
 from tuner.study.stored import stored_answer
 from tuner.text import did_you_mean
-
-STUDIES = Path("studies")
-"""Where a search puts a study's folder if it is not told where."""
 
 
 def studies_in(folder: Path) -> list[Path]:
@@ -26,13 +23,13 @@ def find_study(
     `storage` is the URL that it was searched with, and `out` the folder of its files, if the
     search was given these. UsageError if the study is not there, or cannot be read.
     """
-    return stored_answer(place_of(reference, storage=storage, out=out), storage=storage)
+    return stored_answer(place_of(reference, storage=storage, out=out))
 
 
 def place_of(reference: str, *, storage: str | None = None, out: Path | None = None) -> StudyPlace:
     """Where the study is that `find_study` finds. UsageError if it is not there."""
     if storage is not None:
-        return _in_storage(reference, storage, out or STUDIES / reference)
+        return _in_storage(StudyPlace.named(reference, storage=storage, out=out))
     if out is not None:
         return _in_folder(out, reference)
     return _in_folder(_folder_of(reference), None)
@@ -42,15 +39,16 @@ def places_in(folder: Path) -> list[StudyPlace]:
     """The studies of one folder's database, by name. UsageError if it cannot be opened."""
     database = StudyFolder(folder).database
     names = StudyAddress.in_file(database, "").names()
-    return [_in_database(folder, name) for name in sorted(names)]
+    return [StudyPlace.named(name, out=folder) for name in sorted(names)]
 
 
-def _in_storage(name: str, storage: str, folder: Path) -> StudyPlace:
-    address = StudyAddress(storage, name, in_own_folder=False)
-    if name not in (names := address.names()):
-        tail = did_you_mean(name, names) if names else "; it holds none"
-        raise UsageError(f"there is no study {name!r} in {address}{tail}")
-    return StudyPlace(address, StudyFolder(folder))
+def _in_storage(place: StudyPlace) -> StudyPlace:
+    """The place; UsageError if its storage does not hold the study."""
+    address = place.address
+    if address.name not in (names := address.names()):
+        tail = did_you_mean(address.name, names) if names else "; it holds none"
+        raise UsageError(f"there is no study {address.name!r} in {address}{tail}")
+    return place
 
 
 def _folder_of(reference: str) -> Path:
@@ -84,9 +82,4 @@ def _in_folder(folder: Path, name: str | None) -> StudyPlace:
     if chosen not in names:
         tail = did_you_mean(chosen, names)
         raise UsageError(f"there is no study {chosen!r} in the folder {folder}{tail}")
-    return _in_database(folder, chosen)
-
-
-def _in_database(folder: Path, name: str) -> StudyPlace:
-    """A study of the database that is in its own folder."""
-    return StudyPlace(StudyAddress.in_file(StudyFolder(folder).database, name), StudyFolder(folder))
+    return StudyPlace.named(chosen, out=folder)

@@ -12,6 +12,9 @@ from tuner.plan.config import Config
 from tuner.study.locking import locked_file
 from tuner.study.manifest import Manifest
 
+STUDIES = Path("studies")
+"""Where a search puts a study's folder if it is not told where."""
+
 _OLD_NAMES = (
     "study.db", "trials.csv", "recommended.json", "report.html", "search.lock",
     "artifacts/????????-????-????-????-????????????", "traces/*=*.json", "traces/defaults.json",

@@ -17,13 +17,13 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     return log
 
 
-def stored_answer(place: StudyPlace, *, storage: str | None) -> StudyAnswer:
-    """The answer of a study, or how far it is; `storage` is its URL, if it was given one.
+def stored_answer(place: StudyPlace) -> StudyAnswer:
+    """The answer of a study, or how far it is.
 
     UsageError if there is no such study, or if it cannot be read.
     """
     store = StudyStore.load(place)
-    return answer_of(store, stored_log(store, store.plan(place.folder.root, storage)))
+    return answer_of(store, stored_log(store, store.plan()))
 
 
 def answer_of(store: StudyStore, log: StudyLog) -> StudyAnswer:
@@ -33,6 +33,7 @@ def answer_of(store: StudyStore, log: StudyLog) -> StudyAnswer:
         log,
         None if interrupted else conclude(log),
         store.environment,
+        store.folder,
         elapsed_s=store.elapsed_s,
         measured_at=store.measured_at,
         interrupted=interrupted,

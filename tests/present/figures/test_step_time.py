@@ -1,5 +1,4 @@
 import itertools
-from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
@@ -137,8 +136,8 @@ def test_one_number_of_threads_is_no_scale(plan: StudyPlan) -> None:
     assert curve.ticks == {0.0: "4"}
 
 
-def test_the_curve_is_named_after_what_was_measured(tmp_path: Path) -> None:
-    plan = study_plan(tmp_path, workload_spec(reference="my.py:Echo"))
+def test_the_curve_is_named_after_what_was_measured() -> None:
+    plan = study_plan(workload_spec(reference="my.py:Echo"))
     curve = scaling_curve(study_result(plan, objective=OBJECTIVES["step_p99_ms"]))
     assert curve.y_label == "99th percentile of the step time (ms)"
     assert curve.best == 1

@@ -12,12 +12,13 @@ from tuner.errors import UsageError
 from tuner.plan.objectives import OBJECTIVES
 from tuner.present.report.comparison import Comparison, comparison_html
 from tuner.study.answer import StudyAnswer
+from tuner.study.folder import StudyFolder
 
 
 def study(name: str, tmp_path: Path, **changes: Any) -> StudyAnswer:
     keys = changes.pop("keys", {})
-    plan = study_plan(tmp_path / name, changes.pop("spec", None), name=name, **keys)
-    return study_result(plan, **changes)
+    plan = study_plan(changes.pop("spec", None), name=name, **keys)
+    return study_result(plan, tmp_path / name, **changes)
 
 
 @pytest.fixture
@@ -114,8 +115,8 @@ def test_failed_configs_are_not_compared(here: StudyAnswer) -> None:
 
 
 def test_studies_of_one_name_are_named_by_their_folders(here: StudyAnswer, tmp_path: Path) -> None:
-    moved = here.plan.model_copy(update={"out": tmp_path / "old"})
-    names = [name for name, _ in Comparison.of([here, replace(here, plan=moved)]).studies]
+    moved = replace(here, folder=StudyFolder(tmp_path / "old"))
+    names = [name for name, _ in Comparison.of([here, moved]).studies]
     assert names == [f"here in {tmp_path / 'here'}", f"here in {tmp_path / 'old'}"]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import UsageError
-from tuner.study.storage.address import StudyAddress
+from tuner.study.storage.address import StudyAddress, StudyPlace
 
 
 def opened_by_several(url: str) -> list[str]:
@@ -55,6 +55,19 @@ def test_what_cannot_be_opened_is_told(
         ask(address)
     assert str(caught.value).startswith(message)
     assert "secret" not in str(caught.value) + repr(address)
+
+
+def test_a_name_decides_the_folder_and_the_database() -> None:
+    address, folder = StudyPlace.named("night")
+    assert folder.root == Path("studies/night")
+    assert address.sqlite_file == folder.database.resolve()
+    assert (address.name, address.in_own_folder) == ("night", True)
+
+
+def test_a_study_may_be_elsewhere() -> None:
+    address, folder = StudyPlace.named("night", storage="sqlite:///x.db", out=Path("here"))
+    assert folder.root == Path("here")
+    assert (address.sqlite_file, address.in_own_folder) == (Path("x.db"), False)
 
 
 def test_a_missing_driver_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

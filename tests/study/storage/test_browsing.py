@@ -3,7 +3,9 @@
 import gzip
 import io
 import json
+import shutil
 import sqlite3
+from contextlib import closing
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,11 +17,11 @@ from optuna.artifacts.exceptions import ArtifactNotFound
 from optuna.storages import InMemoryStorage
 
 import tuner
+from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
 from tuner.api import SearchInterrupted
 from tuner.errors import UsageError
-from tuner.study.folder import StudyFolder
-from tuner.study.storage.address import StudyAddress, StudyPlace
+from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.artifacts import SeveralFolders
 from tuner.study.storage.browsing import Site, copies_site, study_site
 from tuner.study.storage.copying import copy_study
@@ -68,13 +70,41 @@ def search(out: Path, name: str = "udf", **changes: Any) -> StudyPlace:
     else:
         with pytest.raises(SearchInterrupted):
             tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
-    address = StudyAddress(f"sqlite:///{out}/study.db", name, in_own_folder=True)
-    return StudyPlace(address, StudyFolder(out))
+    return place_of(out, name)
 
 
-def test_a_study_is_served_from_its_own_storage(tmp_path: Path) -> None:
-    place = search(tmp_path / "one")
-    site = study_site(place)
+def place_of(folder: Path, name: str) -> StudyPlace:
+    return StudyPlace.named(name, out=folder)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the studies `one` and `two`, each in a folder of its name, to be read."""
+    folder = tmp_path_factory.mktemp("made")
+    with cheaply(publishes=True):
+        search(folder / "one", "one")
+        search(folder / "two", "two")
+    return folder
+
+
+@pytest.fixture
+def one(made: Path) -> StudyPlace:
+    return place_of(made / "one", "one")
+
+
+@pytest.fixture
+def two(made: Path) -> StudyPlace:
+    return place_of(made / "two", "two")
+
+
+@pytest.fixture
+def changeable(made: Path, tmp_path: Path) -> StudyPlace:
+    """A copy of `one`."""
+    return place_of(Path(shutil.copytree(made / "one", tmp_path / "copy")), "one")
+
+
+def test_a_study_is_served_from_its_own_storage(changeable: StudyPlace) -> None:
+    site = study_site(changeable)
     assert site.page == "/dashboard/studies/1"
     page = ask(site, site.page)
     assert page.status == HTTPStatus.OK
@@ -84,7 +114,7 @@ def test_a_study_is_served_from_its_own_storage(tmp_path: Path) -> None:
     # What is noted in the dashboard is noted in the study.
     note = json.dumps({"version": detail["note"]["version"] + 1, "body": "seen"}).encode()
     assert ask(site, "/api/studies/1/note", "PUT", note).status == HTTPStatus.NO_CONTENT
-    assert ask(study_site(place), "/api/studies/1").json()["note"]["body"] == "seen"
+    assert ask(study_site(changeable), "/api/studies/1").json()["note"]["body"] == "seen"
 
 
 def test_a_running_study_is_followed(tmp_path: Path) -> None:
@@ -96,19 +126,16 @@ def test_a_running_study_is_followed(tmp_path: Path) -> None:
     assert "Interrupted" not in ask(site, "/api/studies/1").json()["note"]["body"]
 
 
-def test_a_study_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    place = search(tmp_path / "one")
-    absent = place._replace(address=StudyAddress(place.address.url, "two", in_own_folder=True))
+def test_a_study_that_is_not_there_is_refused(made: Path) -> None:
     with pytest.raises(UsageError, match="there is no study two in sqlite:///"):
-        study_site(absent)
+        study_site(place_of(made / "one", "two"))
 
 
-def test_a_copy_shows_what_the_study_shows(tmp_path: Path) -> None:
-    # A trial id of the copies is another one in the second study's own storage.
-    first, second = search(tmp_path / "one", "one"), search(tmp_path / "two", "two")
-    copies = copies_site([first, second])
+def test_a_copy_shows_what_the_study_shows(one: StudyPlace, two: StudyPlace) -> None:
+    # The trial ids of the copies differ from those in the second study's own storage.
+    copies = copies_site([one, two])
     assert (copies.names, copies.problems) == (("one", "two"), ())
-    for number, place in enumerate((first, second)):
+    for number, place in enumerate((one, two)):
         original = ask(study_site(place), "/api/studies/1").json()
         shown = ask(copies.site, f"/api/studies/{number}").json()
         assert comparable(shown) == comparable(original)
@@ -126,28 +153,29 @@ def comparable(shown: Any) -> Any:
     return shown
 
 
-def test_the_measurements_stay_behind(tmp_path: Path) -> None:
-    place = search(tmp_path / "one")
+def test_the_measurements_are_not_copied(one: StudyPlace) -> None:
     storage = InMemoryStorage()
-    copy_study(place, storage, "copy")
+    copy_study(one, storage, "copy")
     trials = optuna.load_study(study_name="copy", storage=storage).trials
     kept = {key.partition(":")[0] for trial in trials for key in trial.system_attrs}
     assert kept == {"artifacts"}
-    source = optuna.load_study(study_name="udf", storage=place.address.url).trials
+    source = optuna.load_study(study_name="one", storage=one.address.url).trials
     assert any(key.startswith("rpc_tuner:") for key in source[0].system_attrs)
     assert [trial.datetime_complete for trial in trials] == [t.datetime_complete for t in source]
 
 
-def test_the_artifacts_of_copies_are_read_from_every_folder(tmp_path: Path) -> None:
-    copies = copies_site([search(tmp_path / "one", "one"), search(tmp_path / "two", "two")])
-    for study, name in enumerate(("one", "two")):
+def test_the_artifacts_of_copies_are_read_from_every_folder(
+    one: StudyPlace, two: StudyPlace
+) -> None:
+    copies = copies_site([one, two])
+    for study, place in enumerate((one, two)):
         trial = ask(copies.site, f"/api/studies/{study}").json()["trials"][0]
         (artifact,) = trial["artifacts"]
         found = ask(
             copies.site, f"/artifacts/{study}/{trial['trial_id']}/{artifact['artifact_id']}"
         )
         assert found.status == HTTPStatus.OK
-        trace = tmp_path / name / "traces" / artifact["filename"].removesuffix(".gz")
+        trace = place.folder.traces / artifact["filename"].removesuffix(".gz")
         assert gzip.decompress(found.body) == trace.read_bytes()
 
 
@@ -155,27 +183,28 @@ def test_the_artifacts_of_copies_are_read_from_every_folder(tmp_path: Path) -> N
     ("method", "path"),
     [("PUT", "/api/studies/0/note"), ("DELETE", "/api/studies/0"), ("POST", "/api/studies")],
 )
-def test_nothing_can_be_changed_in_a_copy(tmp_path: Path, method: str, path: str) -> None:
-    copies = copies_site([search(tmp_path / "one")])
+def test_nothing_can_be_changed_in_a_copy(one: StudyPlace, method: str, path: str) -> None:
+    copies = copies_site([one])
     refused = ask(copies.site, path, method, b'{"version": 9, "body": ""}')
     assert refused.status == HTTPStatus.FORBIDDEN
     assert "this is a copy" in refused.json()["reason"]
     assert len(ask(copies.site, "/api/studies").json()["study_summaries"]) == 1
 
 
-def test_studies_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
-    copies = copies_site([search(tmp_path / "monday"), search(tmp_path / "tuesday")])
-    assert copies.names == ("udf", "udf (tuesday)")
+def test_studies_of_the_same_name_are_told_apart(one: StudyPlace, changeable: StudyPlace) -> None:
+    assert copies_site([one, changeable]).names == ("one", "one (copy)")
 
 
-def test_a_study_that_cannot_be_read_is_left_out_and_told(tmp_path: Path) -> None:
-    good, bad = search(tmp_path / "good", "good"), search(tmp_path / "bad", "bad")
-    with sqlite3.connect(tmp_path / "bad" / "study.db") as database:
+def test_a_study_that_cannot_be_read_is_left_out_and_told(
+    two: StudyPlace, changeable: StudyPlace
+) -> None:
+    with closing(sqlite3.connect(changeable.folder.database)) as database, database:
         database.execute("UPDATE study_user_attributes SET value_json = 99 WHERE key = 'format'")
-    copies = copies_site([bad, good])
-    assert copies.names == ("good",)
-    (problem,) = copies.problems
-    assert "bad has format 99" in problem
+    copies = copies_site([changeable, two])
+    assert copies.names == ("two",)
+    assert copies.problems == (
+        "the study one has format 99; this version reads format 3: upgrade rpc-tuner",
+    )
 
 
 def test_artifacts_of_several_folders_can_only_be_read(tmp_path: Path) -> None:

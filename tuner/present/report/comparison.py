@@ -190,6 +190,6 @@ def _named(answers: Sequence[StudyAnswer]) -> list[tuple[str, StudyAnswer]]:
     """The studies by name; those of one name by their folders."""
     names = [answer.study for answer in answers]
     return [
-        (f"{name} in {answer.plan.out}" if names.count(name) > 1 else name, answer)
+        (f"{name} in {answer.folder.root}" if names.count(name) > 1 else name, answer)
         for name, answer in zip(names, answers, strict=True)
     ]

@@ -18,7 +18,6 @@ from tuner.present.tables import (
 from tuner.present.wording import tied_sentence, verdict_sentence
 from tuner.recommended.snippet import init_rpc_lines
 from tuner.study.answer import StudyAnswer
-from tuner.study.folder import StudyFolder
 from tuner.text import plural
 
 
@@ -54,10 +53,7 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
             "worlds failed, or there is no trace."
         ),
         failures=[row for row in answer.rows if row.failure],
-        failures_note=(
-            "The output and the stacks of each rank are in "
-            f"{StudyFolder(answer.plan.out).failures}."
-        ),
+        failures_note=(f"The output and the stacks of each rank are in {answer.folder.failures}."),
         environment=environment_facts(answer),
         method=method_facts(answer),
     )

@@ -14,8 +14,7 @@ import sqlalchemy
 import sqlalchemy.exc
 
 from tuner.errors import UsageError
-from tuner.plan.study_plan import StudyPlan
-from tuner.study.folder import StudyFolder
+from tuner.study.folder import STUDIES, StudyFolder
 
 # Making the tables of a storage takes a fraction of a second.
 _ATTEMPTS = 30
@@ -138,9 +137,15 @@ class StudyPlace(NamedTuple):
     folder: StudyFolder
 
     @classmethod
-    def of(cls, plan: StudyPlan) -> "StudyPlace":
-        """Where a plan puts its study: at its storage URL, or in SQLite in the study's folder."""
-        folder = StudyFolder(plan.out)
-        if plan.storage is None:
-            return cls(StudyAddress.in_file(folder.database, plan.name), folder)
-        return cls(StudyAddress(plan.storage, plan.name, in_own_folder=False), folder)
+    def named(
+        cls, name: str, *, storage: str | None = None, out: Path | None = None
+    ) -> "StudyPlace":
+        """Where a search puts a study.
+
+        `storage` is a URL; None means SQLite in the folder. `out` is the folder; None means
+        `studies/NAME`.
+        """
+        folder = StudyFolder(out or STUDIES / name)
+        if storage is None:
+            return cls(StudyAddress.in_file(folder.database, name), folder)
+        return cls(StudyAddress(storage, name, in_own_folder=False), folder)

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import optuna
@@ -47,6 +46,7 @@ class StudyStore:
     def __init__(
         self, place: StudyPlace, study: optuna.Study, tell: Callable[[str], None] = _ignored
     ) -> None:
+        self.folder = place.folder
         self._study = study
         self._storage = place.address.storage
         self._study_id = self._storage.get_study_id_from_name(study.study_name)
@@ -118,7 +118,7 @@ class StudyStore:
         return store
 
     def _check_same(self, plan: StudyPlan, environment: Environment) -> None:
-        then = self.plan(plan.out, plan.storage).fingerprint()
+        then = self.plan().fingerprint()
         problems = [
             f"{key}: {_plain(then[key])} then, {_plain(now)} now"
             for key, now in plan.fingerprint().items()
@@ -132,10 +132,10 @@ class StudyStore:
                 f"the study {plan.name} cannot be resumed: it was measured differently", problems
             )
 
-    def plan(self, out: Path, storage: str | None) -> StudyPlan:
-        """The plan of the study, whose files are in the folder `out`. UsageError if damaged."""
+    def plan(self) -> StudyPlan:
+        """The plan of the study. UsageError if damaged."""
         with self.reading("plan"):
-            return StudyPlan.from_json(self._study.user_attrs["plan"], out=out, storage=storage)
+            return StudyPlan.from_json(self._study.user_attrs["plan"])
 
     @contextmanager
     def reading(self, what: str) -> Iterator[None]:
