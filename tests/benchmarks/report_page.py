@@ -78,16 +78,10 @@ def _seconds(*arguments: str) -> float:
 
 
 def _fill(folder: StudyFolder) -> None:
-<<<<<<< HEAD
     """A study as a search would have left it before its end: every configuration in every block."""
-    plan = _plan(folder)
-    store = StudyStore.create(StudyPlace.of(plan), plan, Environment.here())
-=======
-    """A study as a search would have left it before its end: every settings in every block."""
     plan = _plan()
     place = StudyPlace.named(plan.name, out=folder.root)
     store = StudyStore.create(place, plan, Environment.here())
->>>>>>> h-study
     config, noise = store.configs(), random.Random(0)
     assert len(config) == 60
     for trial, each in enumerate(config):
