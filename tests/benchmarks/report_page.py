@@ -1,4 +1,4 @@
-"""What a report costs: of 60 settings in 40 blocks, beside one figure by Optuna of the same study.
+"""What a report of 60 configurations and 40 blocks costs, and one figure by Optuna of that study.
 
 Both are commands in processes of their own, which read the study from its storage.
 """
@@ -52,7 +52,7 @@ def run() -> list[Comparison]:
         )
     return [
         Comparison(
-            name="report of 60 settings, 40 blocks",
+            name="report of 60 configurations, 40 blocks",
             ours="the page and its figures",
             theirs="one figure by Optuna",
             ours_value=report_s,
@@ -78,7 +78,7 @@ def _seconds(*arguments: str) -> float:
 
 
 def _fill(folder: StudyFolder) -> None:
-    """A study as a search would have left it before its end: every settings in every block."""
+    """A study that a search has not finished, with all configurations in all blocks."""
     plan = _plan(folder)
     store = StudyStore.create(StudyPlace.of(plan), plan, Environment.here())
     config, noise = store.configs(), random.Random(0)

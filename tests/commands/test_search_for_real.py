@@ -136,7 +136,7 @@ def test_a_search_tells_a_person_what_to_do(tmp_path: Path) -> None:
     assert "num_worker_threads=16" in done.stdout
     assert "Report: here/report.html\nIn here: recommended.json, trials.csv, figures" in done.stdout
     assert "calibrating" in done.stderr
-    assert "racing · block 1 · 3 of 3 settings left" in done.stderr
+    assert "racing · block 1 · 3 of 3 configurations left" in done.stderr
     assert "Warning" not in done.stderr
     assert "[W" not in done.stderr  # torch's own log lines stay with the ranks
 
@@ -162,7 +162,7 @@ def test_nothing_that_runs_is_exit_code_3(tmp_path: Path) -> None:
         cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 3
-    assert "no settings of the search space could run the workload" in done.stderr
+    assert "no configuration of the search space could run the workload" in done.stderr
     assert "wrong-answer" in done.stdout
 
 
