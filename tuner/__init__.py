@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tuner.api import load_study, tune
+    from tuner.api import load_study, shipped_workloads, tune
     from tuner.recommended.loading import EnvironmentWarning, ThreadsWarning, load_rpc_options
     from tuner.searching.sweeping import sweep
     from tuner.trace.files.reader import read_trace
@@ -30,6 +30,7 @@ __all__ = [
     "load_study",
     "profile",
     "read_trace",
+    "shipped_workloads",
     "sweep",
     "tune",
 ]
@@ -42,6 +43,7 @@ _MODULES = {
     "load_rpc_options": "tuner.recommended.loading",
     "profile": "tuner.trace.record.profile",
     "read_trace": "tuner.trace.files.reader",
+    "shipped_workloads": "tuner.api",
     "sweep": "tuner.searching.sweeping",
     "tune": "tuner.api",
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
+TOPS = ("tuner", "workloads")
 _TABLE = re.compile(r"(<!-- files of (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -21,8 +22,8 @@ def folders_of(page: str) -> set[str]:
 
 
 def folders() -> set[str]:
-    """Every folder of the package that holds modules."""
-    packages = (path.parent for path in (ROOT / "tuner").rglob("__init__.py"))
+    """Every folder of the packages that holds modules."""
+    packages = (path.parent for top in TOPS for path in (ROOT / top).rglob("__init__.py"))
     return {str(path.relative_to(ROOT)) for path in packages if any(_modules(path))}
 
 

@@ -1,4 +1,4 @@
-"""What a report of 60 configurations and 40 blocks costs, and one figure by Optuna of that study.
+"""What a report costs: 60 configurations in 40 blocks, beside one figure by Optuna of that study.
 
 Both are commands in processes of their own, which read the study from its storage.
 """
@@ -78,7 +78,7 @@ def _seconds(*arguments: str) -> float:
 
 
 def _fill(folder: StudyFolder) -> None:
-    """A study that a search has not finished, with all configurations in all blocks."""
+    """A study as a search would have left it before its end: every configuration in every block."""
     plan = _plan(folder)
     store = StudyStore.create(StudyPlace.of(plan), plan, Environment.here())
     config, noise = store.configs(), random.Random(0)

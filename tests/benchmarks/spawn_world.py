@@ -1,6 +1,6 @@
 """A world as the recipe launches it: `torch.multiprocessing.spawn`. Prints its cost in seconds.
 
-The cost is everything but the timed part, as for the local launcher; warm-up, steps and the
+The cost is everything but the measured time, as for the local launcher; warm-up, steps and the
 loopback addresses are the same on both sides.
 """
 

@@ -25,7 +25,7 @@ CONFIDENCE = 0.95
 
 
 def run() -> list[Comparison]:
-    """Step time and CPU cores of each workload, baseline and recommended in turns."""
+    """Step time and CPUs used of each workload, baseline and recommended in turns."""
     comparisons = []
     for name, options in WORKLOADS.items():
         with tempfile.TemporaryDirectory() as folder:

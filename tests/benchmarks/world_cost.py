@@ -1,4 +1,4 @@
-"""What a world costs besides its timed part: the local launcher beside the recipe's spawn."""
+"""What a world costs beyond its measured time: the local launcher beside the recipe's spawn."""
 
 import statistics
 import subprocess

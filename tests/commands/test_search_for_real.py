@@ -60,7 +60,7 @@ def test_a_search_answers_and_leaves_its_files(tmp_path: Path) -> None:
     for trial in trials.values():
         assert set(trial) == {
             "config", "outcome", "failure", "samples", "value", "ci_low", "ci_high",
-            "cpu_cores", "peak_rss_mb", "rpc_cpu_total_ms", "parallelism_mean",
+            "cpu_cores", "cpu_ms_per_step", "peak_rss_mb", "rpc_cpu_total_ms", "parallelism_mean",
             "parallelism_max", "tracing_overhead", "diagnosis", "tied_with_best",
         }  # fmt: skip
         assert trial["value"] > 0

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tuner.decide.alpha_spending import Look, due_look, planned_looks, taking
 from tuner.decide.rules import Rules
-from tuner.decide.spending import Look, due_look, planned_looks, taking
 from tuner.decide.statistics import FloatArray, Interval, interval
 from tuner.decide.verdict import compare
 

@@ -1,4 +1,4 @@
-"""What a person asks of a decision."""
+"""The rules of a decision: epsilon, and how sure a claim must be."""
 
 import math
 from dataclasses import dataclass

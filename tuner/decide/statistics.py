@@ -1,4 +1,4 @@
-"""The few statistics that decisions rest on."""
+"""The statistics of decisions: trimmed mean, its interval, paired differences, Wilcoxon's test."""
 
 import math
 from dataclasses import dataclass

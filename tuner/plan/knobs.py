@@ -1,4 +1,6 @@
-"""The knobs that can be tuned, and how each reads and writes its values.
+"""The knobs: threads, transports, channels and so on, and how each reads and writes its values.
+
+Adding a knob is one entry here, adding a transport one name.
 
 A value is what one process gets: an int, a float, a tuple, or None for PyTorch's own choice.
 The names and defaults are those of `torch.distributed.rpc.TensorPipeRpcBackendOptions`

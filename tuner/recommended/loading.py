@@ -1,4 +1,4 @@
-"""`tuner.load_rpc_options`: the recommended options, for the program that was tuned."""
+"""`tuner.load_rpc_options`: `recommended.json` as TensorPipeRpcBackendOptions, in a program."""
 
 import warnings
 from os import PathLike

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
+from tuner.decide.alpha_spending import due_look, taking
 from tuner.decide.ranking import cheapest, strongest
-from tuner.decide.spending import due_look, taking
 from tuner.searching.measurer import Measurer
 from tuner.searching.racing import shown_near_optimal
 from tuner.study.conclusion import LEAST_WORLDS, best_without_baseline, comparison_at

@@ -1,4 +1,4 @@
-"""What a study takes from a trace."""
+"""The numbers of a trace file that a study keeps."""
 
 import math
 from pathlib import Path

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from tuner.decide.alpha_spending import Look
 from tuner.decide.race import epsilon_achieved
 from tuner.decide.ranking import best_measured, cheapest
-from tuner.decide.spending import Look
 from tuner.decide.statistics import differences, typical
 from tuner.decide.verdict import UNCOMPARED, Comparison, compare
 from tuner.decide.verdict_kind import VerdictKind

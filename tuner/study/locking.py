@@ -1,4 +1,4 @@
-"""A file that one process at a time can hold, and that says who holds it."""
+"""A lock file that one process at a time can hold, and that says who holds it."""
 
 import fcntl
 import os

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from tuner.decide.alpha_spending import Look, left_of
 from tuner.decide.ranking import best_measured
 from tuner.decide.rules import Rules
-from tuner.decide.spending import Look, left_of
 from tuner.decide.statistics import FloatArray, typical
 from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS

@@ -1,4 +1,4 @@
-"""Why a world failed: one root cause, from all that its ranks reported."""
+"""Why a world failed (deadlocked, crashed, ...): one root cause, from what its ranks reported."""
 
 import signal
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How the contenders of a study are drawn."""
+"""How the baseline, the best and the challenger are drawn: which colour, marker and line."""
 
 from typing import NamedTuple
 

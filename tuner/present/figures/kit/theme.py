@@ -1,4 +1,4 @@
-"""The colours of all figures, each for a light and for a dark page.
+"""The palette of all figures: every colour for a light and for a dark page.
 
 A figure is drawn in the light colours. No two of these are equal, so that each can be found in a
 drawing and replaced by its CSS variable.

@@ -1,6 +1,6 @@
 import pytest
 
-from tuner.decide.spending import Look, due_look, left_of, planned_looks, taking
+from tuner.decide.alpha_spending import Look, due_look, left_of, planned_looks, taking
 
 ALPHA = 0.05
 

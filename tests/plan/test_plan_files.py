@@ -1,0 +1,103 @@
+from pathlib import Path
+
+import pytest
+
+from tests.plan.specs import threads, workload_spec
+from tuner.api import plan_mapping
+from tuner.errors import UsageError
+from tuner.plan.study_plan import draft_plan, read_plan_file, shipped_plan_path
+from workloads.registry import SHIPPED
+
+
+def test_a_plan_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text('workload = "udf"\n[space]\nnum_worker_threads = "1..4"\n')
+    expected = {"workload": "udf", "space": {"num_worker_threads": "1..4"}}
+    assert read_plan_file(path) == expected
+
+
+def test_a_syntax_error_names_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text('workload = "udf"\n\nbudget = 60s\n')
+    with pytest.raises(UsageError, match=r"is not valid TOML: .*at line 3") as caught:
+        read_plan_file(path)
+    assert str(caught.value).startswith(f"the plan {path} is not valid TOML: ")
+
+
+def test_a_file_that_is_no_text_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="is not valid TOML"):
+        read_plan_file(path)
+
+
+def test_a_plan_that_is_not_there_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    with pytest.raises(UsageError) as caught:
+        read_plan_file(path)
+    assert str(caught.value) == f"cannot read the plan {path}: No such file or directory"
+
+
+def test_the_shipped_plans_are_free_of_mistakes() -> None:
+    path = shipped_plan_path("udf")
+    assert path is not None
+    draft = draft_plan(read_plan_file(path))
+    assert draft.problems == ()
+    plan = draft.finish(workload_spec())
+    assert plan.name == "udf"
+    assert plan.baseline == threads(16)
+
+
+@pytest.mark.parametrize("workload", SHIPPED)
+def test_every_shipped_plan_is_read_without_a_mistake(workload: str) -> None:
+    path = shipped_plan_path(workload)
+    assert path is not None
+    draft = draft_plan(read_plan_file(path))
+    assert draft.problems == ()
+    assert draft.workload == workload
+
+
+@pytest.mark.parametrize("workload", ["nothing", "../pyproject", "udf/../udf", "x.py:Echo"])
+def test_other_workloads_have_no_shipped_plan(workload: str) -> None:
+    assert shipped_plan_path(workload) is None
+
+
+@pytest.fixture
+def plan_file(tmp_path: Path) -> Path:
+    path = tmp_path / "plan.toml"
+    path.write_text(
+        'workload = "udf"\nbudget = "60s"\n'
+        "[options]\ncalls = 4\nsize = 100\n"
+        "[space]\nnum_worker_threads = [1, 2]\ntransports = 'shm'\n"
+    )
+    return path
+
+
+def test_changes_take_the_place_of_what_the_file_says(plan_file: Path) -> None:
+    changes = {"budget": "5m", "space": [("num_worker_threads", "4")], "seed": None}
+    merged = plan_mapping(plan_file, None, changes)
+    assert merged["budget"] == "5m"
+    assert merged["space"] == [("num_worker_threads", "4")]
+    assert merged["options"] == {"calls": 4, "size": 100}
+    assert "seed" not in merged
+
+
+def test_options_are_merged(plan_file: Path) -> None:
+    merged = plan_mapping(plan_file, None, {"options": {"size": "400"}})
+    assert merged["options"] == {"calls": 4, "size": "400"}
+
+
+def test_a_workload_beside_a_plan_takes_the_place_of_the_plans(plan_file: Path) -> None:
+    merged = plan_mapping(plan_file, "file.py:Echo", {})
+    assert merged["workload"] == "file.py:Echo"
+    assert merged["budget"] == "60s"
+
+
+def test_a_workload_alone_brings_its_shipped_plan() -> None:
+    merged = plan_mapping(None, "udf", {"baseline": {"num_worker_threads": 8}})
+    assert merged["space"] == {"num_worker_threads": "1..32"}
+    assert merged["baseline"] == {"num_worker_threads": 8}
+
+
+def test_a_workload_without_a_shipped_plan_stands_alone() -> None:
+    assert plan_mapping(None, "file.py:Echo", {}) == {"workload": "file.py:Echo"}
