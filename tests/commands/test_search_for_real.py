@@ -77,7 +77,7 @@ def test_a_search_answers_and_leaves_its_files(tmp_path: Path) -> None:
     study = optuna.load_study(study_name="udf", storage=f"sqlite:///{folder}/study.db")
     assert [trial.params["num_worker_threads"] for trial in study.trials] == [16, 1, 2]
     recommended = json.loads((folder / "recommended.json").read_text())
-    assert recommended["format"] == 2
+    assert recommended["format"] == 3
     assert recommended["config"] == document["best"]
     assert recommended["environment"]["options"] == {
         "calls": 4, "size": 100, "rounds": 10, "device": "cpu",
