@@ -60,7 +60,7 @@ def test_a_search_answers_and_leaves_its_files(tmp_path: Path) -> None:
     for trial in trials.values():
         assert set(trial) == {
             "config", "outcome", "failure", "samples", "value", "ci_low", "ci_high",
-            "cpu_cores", "peak_rss_mb", "rpc_cpu_total_ms", "parallelism_mean",
+            "cpu_cores", "cpu_ms_per_step", "peak_rss_mb", "rpc_cpu_total_ms", "parallelism_mean",
             "parallelism_max", "tracing_overhead", "diagnosis", "tied_with_best",
         }  # fmt: skip
         assert trial["value"] > 0
@@ -77,7 +77,7 @@ def test_a_search_answers_and_leaves_its_files(tmp_path: Path) -> None:
     study = optuna.load_study(study_name="udf", storage=f"sqlite:///{folder}/study.db")
     assert [trial.params["num_worker_threads"] for trial in study.trials] == [16, 1, 2]
     recommended = json.loads((folder / "recommended.json").read_text())
-    assert recommended["format"] == 2
+    assert recommended["format"] == 3
     assert recommended["config"] == document["best"]
     assert recommended["environment"]["options"] == {
         "calls": 4, "size": 100, "rounds": 10, "device": "cpu",
