@@ -9,10 +9,12 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import optuna
 import pytest
 
+from tuner.study.folder import StudyFolder
 from tuner.trace.files.reader import read_trace
 from workloads.registry import SHIPPED
 
@@ -41,28 +43,41 @@ def command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_search_answers_and_leaves_its_files(tmp_path: Path) -> None:
-    done = command(*QUICK, "--max-blocks", "10", "--json", cwd=tmp_path)
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    """The JSON document of a search, and the study's folder."""
+    here = tmp_path_factory.mktemp("answered")
+    done = command(*QUICK, "--max-blocks", "10", "--json", cwd=here)
     assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    contract = {
+    return json.loads(done.stdout), here / "studies" / "udf"
+
+
+def trials_of(document: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    """The trials of the document, by their worker threads."""
+    return {trial["config"]["*"]["num_worker_threads"]: trial for trial in document["trials"]}
+
+
+def test_a_search_answers_with_the_document_of_the_contract(
+    answered: tuple[dict[str, Any], Path],
+) -> None:
+    document, _ = answered
+    assert {
         "study", "workload", "objective", "unit", "baseline", "best", "verdict", "speedup",
         "epsilon_achieved", "blocks", "elapsed_s", "trials",
-    }  # fmt: skip
-    assert contract <= set(document)
+    } <= set(document)  # fmt: skip
     assert document["study"] == "udf"
     assert document["baseline"] == {"*": {"num_worker_threads": 16}}
     assert document["verdict"] in ("better", "tie", "keep-baseline", "undecided")
     assert set(document["speedup"]) == {"estimate", "ci_low", "ci_high"}
     assert document["blocks"] == 10
-    trials = {trial["config"]["*"]["num_worker_threads"]: trial for trial in document["trials"]}
+    trials = trials_of(document)
     assert set(trials) == {1, 2, 16}
     for trial in trials.values():
-        assert set(trial) == {
+        assert {
             "config", "outcome", "failure", "samples", "value", "ci_low", "ci_high",
             "cpu_cores", "cpu_ms_per_step", "peak_rss_mb", "rpc_cpu_total_ms", "parallelism_mean",
             "parallelism_max", "tracing_overhead", "diagnosis", "tied_with_best",
-        }  # fmt: skip
+        } <= set(trial)  # fmt: skip
         assert trial["value"] > 0
         assert 0 < trial["cpu_cores"] < 64
         assert trial["rpc_cpu_total_ms"] > 0
@@ -73,7 +88,11 @@ def test_a_search_answers_and_leaves_its_files(tmp_path: Path) -> None:
     assert trials[16]["samples"] == 10
     assert document["why"]["baseline"] == trials[16]["diagnosis"]
 
-    folder = tmp_path / "studies" / "udf"
+
+def test_a_search_leaves_its_study_and_what_it_recommends(
+    answered: tuple[dict[str, Any], Path],
+) -> None:
+    document, folder = answered
     study = optuna.load_study(study_name="udf", storage=f"sqlite:///{folder}/study.db")
     assert [trial.params["num_worker_threads"] for trial in study.trials] == [16, 1, 2]
     recommended = json.loads((folder / "recommended.json").read_text())
@@ -82,18 +101,30 @@ def test_a_search_answers_and_leaves_its_files(tmp_path: Path) -> None:
     assert recommended["environment"]["options"] == {
         "calls": 4, "size": 100, "rounds": 10, "device": "cpu",
     }  # fmt: skip
-    for number in trials:
+    with (folder / "trials.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["label"] for row in rows} == {f"num_worker_threads={n}" for n in (1, 2, 16)}
+
+
+def test_a_search_leaves_a_whole_trace_of_every_configuration(
+    answered: tuple[dict[str, Any], Path],
+) -> None:
+    document, folder = answered
+    for number, trial in trials_of(document).items():
         trace = read_trace(folder / "traces" / f"num_worker_threads={number}.json")
         assert trace.losses == ()
-        assert trace.tracing_overhead == trials[number]["tracing_overhead"]
+        assert trace.tracing_overhead == trial["tracing_overhead"]
         assert trace.ranks[1].num_worker_threads == number
         # The recipe's function: 1 + 10 * 4 operators called, and what these call.
         assert len(trace.calls) == 4 * (trace.steps or 0)
         counts = trace.operators["name"][trace.operators["call_id"].notna()].value_counts()
         assert counts["aten::mul"] == counts["aten::sigmoid"] == 10 * len(trace.calls)
-    with (folder / "trials.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert {row["label"] for row in rows} == {f"num_worker_threads={n}" for n in (1, 2, 16)}
+
+
+def test_a_search_leaves_its_figures_and_nothing_that_is_not_listed(
+    answered: tuple[dict[str, Any], Path],
+) -> None:
+    _, folder = answered
     svg = ET.parse(folder / "figures" / "step_time.svg").getroot()
     assert svg.tag.endswith("svg")
     text = "".join(svg.itertext())
@@ -101,8 +132,9 @@ def test_a_search_answers_and_leaves_its_files(tmp_path: Path) -> None:
     # Which of the two it says is the machine's to decide.
     assert re.search("baseline(, kept)?: num_worker_threads=16", text)
     assert (folder / "figures" / "step_time.png").read_bytes().startswith(b"\x89PNG")
-    leftovers = [path.name for path in folder.iterdir() if path.name.startswith(".")]
-    assert leftovers == []
+    manifest = StudyFolder(folder).manifest
+    files = {path for path in folder.rglob("*") if path.is_file()}
+    assert files == {*manifest.files(), manifest.path}
 
 
 def test_the_shipped_workloads_are_listed(tmp_path: Path) -> None:
