@@ -75,7 +75,7 @@ def test_a_search_answers_with_the_document_of_the_contract(
     for trial in trials.values():
         assert {
             "config", "outcome", "failure", "samples", "value", "ci_low", "ci_high",
-            "cpu_cores", "peak_rss_mb", "rpc_cpu_total_ms", "parallelism_mean",
+            "cpu_cores", "cpu_ms_per_step", "peak_rss_mb", "rpc_cpu_total_ms", "parallelism_mean",
             "parallelism_max", "tracing_overhead", "diagnosis", "tied_with_best",
         } <= set(trial)  # fmt: skip
         assert trial["value"] > 0
