@@ -94,7 +94,7 @@ def _take_mysql(connection: Connection, name: str) -> tuple[bool, str | None]:
     client = connection.scalar(
         text("SELECT host FROM information_schema.processlist WHERE id = IS_USED_LOCK(:lock)"), lock
     )
-    return False, None if client is None else f"a connection from {client}"
+    return False, f"a connection from {client}" if client else None
 
 
 _Taking = Callable[[Connection, str], tuple[bool, Holder | str | None]]
