@@ -18,6 +18,7 @@ import pytest
 
 import tuner
 import tuner.__main__
+from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
 from tuner import dashboard
 from tuner.present.loopback_server import HOST, USUAL_PORT
@@ -30,10 +31,11 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the study `one` in `studies`."""
     folder = tmp_path_factory.mktemp("searched")
     launcher = FakeLauncher(step_ms=lambda s: 8.0 / threads_of(s))
-    tuner.tune(
-        "udf", launcher=launcher, clock=launcher.clock, space={"num_worker_threads": [2]},
-        max_blocks=6, name="one", out=str(folder / "studies" / "one"),
-    )  # fmt: skip
+    with cheaply():
+        tuner.tune(
+            "udf", launcher=launcher, clock=launcher.clock, space={"num_worker_threads": [2]},
+            max_blocks=6, name="one", out=str(folder / "studies" / "one"),
+        )  # fmt: skip
     return folder
 
 
@@ -104,21 +106,19 @@ def test_help_and_bad_usage_do_not_import_optuna() -> None:
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT, capture_output=True)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_says_where_the_page_is_and_stops_cleanly(
-    start: Callable[..., Running], number: signal.Signals
-) -> None:
+def test_it_says_where_the_page_is_and_stops_cleanly(start: Callable[..., Running]) -> None:
     running = start("one", "--port", "0")
     assert running.line.startswith("The study one: http://127.0.0.1:")
     assert running.line.endswith("/dashboard/studies/1 (Ctrl-C stops it)\n")
     assert b"Optuna Dashboard" in running.get(running.page)
     with closing(socket.create_connection((HOST, running.port))):  # kept open, as browsers do
-        assert running.stop(number) == (0, "")
+        assert running.stop(signal.SIGTERM) == (0, "")
     socket.create_server((HOST, running.port)).close()
 
 
 def test_only_this_machine_is_answered(start: Callable[..., Running]) -> None:
-    running = start("one", "--port", "0")
+    running = start("one")
+    assert running.port == USUAL_PORT or running.port > 1024
     with pytest.raises(urllib.error.HTTPError, match="403"):
         running.get("/api/studies", Host="evil.example:80")
     assert running.get("/api/studies", Host=f"localhost:{running.port}")
@@ -129,10 +129,10 @@ def test_only_this_machine_is_answered(start: Callable[..., Running]) -> None:
                     socket.create_connection((address.address, running.port), timeout=5)
 
 
-def test_a_port_that_is_taken_gives_way_to_a_free_one_unless_named(
-    start: Callable[..., Running], capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+@pytest.mark.usefixtures("folder")
+def test_a_port_that_is_taken_is_refused_if_it_was_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with taken_port() as port:
         assert dashboard.main(["one", "--port", str(port)]) == 2
         assert capsys.readouterr().err == (
@@ -144,8 +144,6 @@ def test_a_port_that_is_taken_gives_way_to_a_free_one_unless_named(
         with LoopbackServer(lambda request, start_response: [], None) as server:
             assert server.url not in (f"http://{HOST}:{port}", f"http://{HOST}:0")
     assert USUAL_PORT == 8080
-    running = start("one")
-    assert running.port == USUAL_PORT or running.port > 1024
 
 
 def test_all_studies_are_shown_and_what_cannot_be_read_is_told(
