@@ -54,7 +54,7 @@ def two_crash(config: Config, world: int) -> FailureKind | None:
 def search(out: Path, launcher: FakeLauncher, **changes: Any) -> "Left":
     """Search 1 (the baseline), 2, 4 and 8 threads; what is left even if it is interrupted."""
     keys = {"space": {"num_worker_threads": [2, 4, 8]}, "baseline": {"num_worker_threads": 1},
-            "budget": "40s", "out": str(out), **changes}  # fmt: skip
+            "budget": "40s", "max_blocks": 8, "out": str(out), **changes}  # fmt: skip
     if launcher.interrupt_after is None:
         tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
     else:
@@ -151,7 +151,7 @@ def test_a_trace_that_failed_does_not_hide_a_later_failure(tmp_path: Path) -> No
 
 
 def test_every_attribute_that_has_a_unit_names_it(tmp_path: Path) -> None:
-    left = search(tmp_path, Telling(step_ms=eight_over_threads, sigma=0.02), budget="3m")
+    left = search(tmp_path, Telling(step_ms=eight_over_threads, sigma=0.02), budget="3m", max_blocks=20)
     assert left.study.metric_names == ["step_ms"]
     for trial in left.study.trials:
         numbers = {key for key, value in trial.user_attrs.items() if isinstance(value, float | int)}
