@@ -78,7 +78,7 @@ def test_every_file_of_a_study_is_in_the_readme() -> None:
     folder = StudyFolder(Path())
     for path in (
         folder.database, folder.trials_csv, folder.recommended, folder.report, folder.figures,
-        folder.artifacts, folder.traces, folder.failures,
+        folder.artifacts, folder.traces, folder.failures, folder.lock, folder.manifest.path,
     ):  # fmt: skip
         assert re.search(rf"^\| `{re.escape(path.name)}/?` \|", README, re.MULTILINE), path
 

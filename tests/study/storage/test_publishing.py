@@ -151,7 +151,9 @@ def test_a_trace_that_failed_does_not_hide_a_later_failure(tmp_path: Path) -> No
 
 
 def test_every_attribute_that_has_a_unit_names_it(tmp_path: Path) -> None:
-    left = search(tmp_path, Telling(step_ms=eight_over_threads, sigma=0.02), budget="3m", max_blocks=20)
+    left = search(
+        tmp_path, Telling(step_ms=eight_over_threads, sigma=0.02), budget="3m", max_blocks=20
+    )
     assert left.study.metric_names == ["step_ms"]
     for trial in left.study.trials:
         numbers = {key for key, value in trial.user_attrs.items() if isinstance(value, float | int)}
