@@ -25,7 +25,7 @@ for module, command, summary in (
 
 def _print_version(is_asked_for: bool) -> None:
     if is_asked_for:
-        # Late: it takes longer than all else here.
+        # Late: it takes longer than everything else here.
         from importlib.metadata import version
 
         print(f"rpc-tuner {version('rpc-tuner')}")  # noqa: T201 - this is the terminal

@@ -50,7 +50,7 @@ def stdout_console(*, piped_width: int) -> "Console":
 
     `piped_width` is in characters.
     """
-    # Late: --help and a mistyped flag need it not.
+    # Late: --help and a mistyped flag do not need it.
     from rich.console import Console
 
     return Console() if sys.stdout.isatty() else Console(width=piped_width)
@@ -64,7 +64,7 @@ def print_json(document: dict[str, Any]) -> None:
 
 
 class Interruption:
-    """Ctrl-C and SIGTERM, each of which raises KeyboardInterrupt, and is remembered besides.
+    """Ctrl-C and SIGTERM, each of which raises KeyboardInterrupt, and is also remembered.
 
     Python drops the exception where it happens to be running a destructor or a callback of the
     garbage collector, and a search would go on.

@@ -214,7 +214,7 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_goes_on(tmp_path: Path) -> No
     running.send_signal(signal.SIGINT)
     rest = running.communicate(timeout=30)[1]
     assert running.returncode == 130
-    assert "the same command with --resume goes on with it" in rest
+    assert "the same command with --resume continues it" in rest
     folder = tmp_path / "studies" / "udf"
     assert (folder / "trials.csv").exists()
     assert not (folder / "recommended.json").exists()

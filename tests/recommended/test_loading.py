@@ -142,11 +142,11 @@ def test_where_it_was_measured_there_is_no_warning(
     ("changes", "told"),
     [
         ({"torch": "2.14.0"}, "torch: 2.13.0, 2.14.0"),
-        ({"cpu_count": 64}, "cpu_count: 2, 64"),
-        ({"cpu_model": "Z80"}, "cpu_model: Abacus 9000, Z80"),
+        ({"cpu_count": 64}, "logical CPUs: 2, 64"),
+        ({"cpu_model": "Z80"}, "CPU model: Abacus 9000, Z80"),
         (
             {"torch": "2.14.0", "cpu_count": 64, "cpu_model": "Z80"},
-            "torch: 2.13.0, 2.14.0; cpu_model: Abacus 9000, Z80; cpu_count: 2, 64",
+            "torch: 2.13.0, 2.14.0; CPU model: Abacus 9000, Z80; logical CPUs: 2, 64",
         ),
     ],
 )

@@ -152,7 +152,7 @@ def test_a_study_is_not_mixed_with_another_machine(tune: Tune, tmp_path: Path) -
     tune(FakeLauncher())
     found = study(tmp_path)
     found.set_user_attr("environment", {**found.user_attrs["environment"], "cpu_count": 96})
-    with pytest.raises(UsageError, match="cpu_count: 96, "):
+    with pytest.raises(UsageError, match="logical CPUs: 96, "):
         tune(FakeLauncher(), resume=True)
 
 

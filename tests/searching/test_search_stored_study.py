@@ -27,7 +27,7 @@ def test_the_study_is_an_optuna_study(tune: Tune, tmp_path: Path) -> None:
 def test_a_study_is_not_overwritten_unasked(tune: Tune) -> None:
     first = tune(FakeLauncher(step_ms=scaling))
     refused = FakeLauncher()
-    with pytest.raises(UsageError, match="--resume goes on with it"):
+    with pytest.raises(UsageError, match="--resume continues it"):
         tune(refused)
     assert refused.orders == []
     second = tune(FakeLauncher(step_ms=lambda config: 1.0), overwrite=True)

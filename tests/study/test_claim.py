@@ -92,7 +92,7 @@ def test_a_folder_of_other_files_is_refused(tmp_path: Path, how: dict[str, Any])
         (tmp_path / name).write_text("mine")
     before = contents(tmp_path)
     assert refusal(tmp_path, **how) == (
-        f"the folder {tmp_path} holds files of other origin (artifacts, failures, figures and 3 "
+        f"the folder {tmp_path} holds files that no study wrote (artifacts, failures, figures, 3 "
         "more): give --out a new or an empty folder"
     )
     assert contents(tmp_path) == before
@@ -279,5 +279,5 @@ def test_of_two_commands_started_together_one_has_the_study(tmp_path: Path) -> N
 def test_an_interrupted_study_is_not_taken_for_a_finished_one(tmp_path: Path) -> None:
     with pytest.raises(SearchInterrupted):
         search(tmp_path, FakeLauncher(interrupt_after=6))
-    assert "--resume goes on with it" in refusal(tmp_path)
+    assert "--resume continues it" in refusal(tmp_path)
     assert search(tmp_path, resume=True).blocks == 6

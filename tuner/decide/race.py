@@ -17,6 +17,7 @@ import numpy as np
 from tuner.decide.ranking import incumbent, scores
 from tuner.decide.rules import Rules
 from tuner.decide.statistics import FloatArray, differences, interval, shown_less
+from tuner.text import plural, share, three_digits
 
 FIRST_LOOK = 8
 LOOK_GROWTH = 1.4
@@ -117,9 +118,10 @@ def dominated(matrix: FloatArray, candidates: Sequence[int]) -> dict[int, str]:
         behind = matrix[:, candidate] - matrix[:, best]
         behind = behind[~np.isnan(behind)]
         if len(behind) >= DOMINATED_BLOCKS and (behind > math.log(DOMINATED_RATIO)).all():
+            least = three_digits(math.exp(behind.min()))
             found[candidate] = (
-                f"at least {math.exp(behind.min()):.2g} times the best in each of "
-                f"{len(behind)} blocks"
+                f"at least {least} times as slow as the best in each of "
+                f"{plural(len(behind), 'block')}"
             )
     return found
 
@@ -147,7 +149,7 @@ def halve(
     for candidate in sorted(left, key=found.__getitem__)[target:]:
         behind = math.expm1(found[candidate] - min(found.values()))
         dropped[candidate] = (
-            f"{behind * 100:.1f} % behind the best after {len(matrix)} blocks, "
+            f"{share(behind)} behind the best after {plural(len(matrix), 'block')}, "
             f"when {target} of {initial} go on"
         )
     return Decision(dropped, finished=len(candidates) - len(dropped) == 1)

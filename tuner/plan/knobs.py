@@ -34,6 +34,9 @@ class Knob(ABC):
     name: str
     summary: str
     default: Value
+    same_for_all_roles: bool = False
+    """Whether `init_rpc` fails where ranks differ in it, sometimes by a C++ terminate."""
+    needs_cuda: bool = False
     is_init_rpc_option: bool = True
     """Whether `init_rpc` takes it, in its `rpc_backend_options`."""
 
@@ -224,12 +227,14 @@ NUM_WORKER_THREADS = IntegerKnob(
     default=16,
 )
 TRANSPORTS = NamesKnob(
+    same_for_all_roles=True,
     name="transports",
     summary="TensorPipe transports in order of priority, joined by +",
     default=None,
     known=("shm", "uv", "ibv"),
 )
 CHANNELS = NamesKnob(
+    same_for_all_roles=True,
     name="channels",
     summary="TensorPipe channels in order of priority, joined by +",
     default=None,
@@ -239,9 +244,13 @@ RPC_TIMEOUT = SecondsKnob(
     name="rpc_timeout", summary="default timeout of a call, in seconds", default=60.0
 )
 DEVICES = DevicesKnob(
-    name="devices", summary="CUDA devices the agent uses, joined by + (needs CUDA)", default=None
+    needs_cuda=True,
+    name="devices",
+    summary="CUDA devices the agent uses, joined by + (needs CUDA)",
+    default=None,
 )
 DEVICE_MAPS = DeviceMapsKnob(
+    needs_cuda=True,
     name="device_maps",
     summary="device of the caller to device of each callee, worker1:0-1 (needs CUDA)",
     default=None,
@@ -265,7 +274,3 @@ KNOBS: dict[str, Knob] = {
         INTRA_OP_THREADS,
     )
 }
-
-# All processes of a world must agree on these, or init_rpc fails, at times by a C++ terminate.
-SAME_FOR_ALL_ROLES = (TRANSPORTS.name, CHANNELS.name)
-CUDA_ONLY = (DEVICES.name, DEVICE_MAPS.name)

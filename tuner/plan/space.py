@@ -9,9 +9,7 @@ from typing import Self
 
 from tuner.plan.config import ALL_ROLES, Config, Dimension, default_value
 from tuner.plan.knobs import (
-    CUDA_ONLY,
     KNOBS,
-    SAME_FOR_ALL_ROLES,
     IntegerKnob,
     Knob,
     SecondsKnob,
@@ -91,13 +89,13 @@ def check_against_workload(
             ] = None
         if not spec.cuda_devices and (mistake := _needs_cuda(dimension.knob, values)):
             problems[f"{dimension}: {mistake} needs CUDA, which torch does not see here"] = None
-    for knob in SAME_FOR_ALL_ROLES:
+    for knob in (knob.name for knob in KNOBS.values() if knob.same_for_all_roles):
         problems |= dict.fromkeys(_differences_between_roles(knob, by_dimension, spec))
     return list(problems)
 
 
 def _needs_cuda(knob: str, values: Sequence[Value]) -> str | None:
-    if knob in CUDA_ONLY and any(value is not None for value in values):
+    if KNOBS[knob].needs_cuda and any(value is not None for value in values):
         return "it"
     names = [name for value in values if isinstance(value, tuple) for name in value]
     return next((name for name in names if name.startswith("cuda_")), None)

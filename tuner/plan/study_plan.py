@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config, Dimension
-from tuner.plan.knobs import KNOBS, Value
+from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, Value
 from tuner.plan.objectives import OBJECTIVES, Objective, ObjectiveName
 from tuner.plan.quantities import parse_duration_s, parse_fraction
 from tuner.plan.space import Space, baseline_config, check_against_workload
@@ -19,7 +19,7 @@ from tuner.plan.workload_spec import WorkloadSpec
 from tuner.text import did_you_mean
 
 FORMAT = 1
-DEFAULT_SPACE = {"num_worker_threads": "1..32"}
+DEFAULT_SPACE = {NUM_WORKER_THREADS.name: "1..32"}
 
 OptionValue = bool | int | float | str
 

@@ -1,4 +1,4 @@
-"""A web server for the person at this machine, and for nobody else."""
+"""A web server that only this machine can reach."""
 
 import socketserver
 import sys

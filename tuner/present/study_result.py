@@ -44,12 +44,12 @@ class StudyResult:
 
     @property
     def verdict(self) -> VerdictKind | None:
-        """`better`, `tie`, `keep-baseline` or `undecided`; None where there is no `best`."""
+        """`better`, `tie`, `keep-baseline` or `undecided`; None where nothing ran, or not yet."""
         return self.answer.verdict
 
     @property
     def best(self) -> Config | None:
-        """The configuration to use; None if the study was interrupted or nothing could run."""
+        """The configuration to use; None where nothing could run, or not yet."""
         return self.answer.best
 
     @property

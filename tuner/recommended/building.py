@@ -78,10 +78,12 @@ def _best_row(answer: StudyAnswer) -> TrialRow:
             f"the study {answer.study} recommends nothing yet: finish its search with --resume, or "
             "choose a configuration by --trial N, its number in the column trial of trials.csv"
         )
-    raise UsageError(
-        f"the study {answer.study} recommends nothing: no configuration of its search space could "
-        "run"
+    why = (
+        "no configuration of its search space could run"
+        if answer.verdict is None
+        else "the baseline failed, and no block measured another configuration"
     )
+    raise UsageError(f"the study {answer.study} recommends nothing: {why}")
 
 
 def _row_of_trial(answer: StudyAnswer, trial: int) -> TrialRow:

@@ -24,7 +24,7 @@ def recheck_arguments(recommendation: Recommendation) -> list[str]:
     if chosen is not None:
         arguments += _flags("--space", chosen)
     arguments += _flags("--baseline", recommendation.baseline)
-    if recommendation.objective != "step_ms":
+    if recommendation.objective != Measuring().objective_name:
         arguments += ["--objective", recommendation.objective]
     arguments += _measured_alike(recommendation)
     return [*arguments, "--study", f"{recommendation.study}-check"]

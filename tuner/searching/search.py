@@ -70,7 +70,7 @@ class SearchStopped(InterruptedSearchError):  # noqa: N818 - an ending, not an e
         self.answer = answer
         super().__init__(
             f"interrupted after {plural(answer.blocks, 'block')}; everything measured is kept, "
-            "and the same command with --resume goes on with it"
+            "and the same command with --resume continues it"
         )
 
 

@@ -8,14 +8,20 @@ import pandas as pd
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config
+from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.quantities import parse_duration_s
 from tuner.plan.workload_spec import WorkloadSpec
+from tuner.study.metrics import CPUS_USED, PEAK_MEMORY
 from tuner.world.launcher import Launcher, WorldOrder
 from tuner.world.local.launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
 
 DEFAULTS: Mapping[str, Mapping[str, object]] = {"default": {}}
-MEASURED = ("step_ms", "cpu_cores", "peak_rss_mb")
+MEASURED = {
+    "step_ms": OBJECTIVES["step_ms"].read,
+    **{metric.name: metric.read for metric in (CPUS_USED, PEAK_MEMORY)},
+}
+"""How the numbers of a world are read, by column."""
 COLUMNS = ("config", "round", *MEASURED, "failure")
 
 
@@ -121,12 +127,7 @@ def _columns(outcome: Measurement | Failure) -> dict[str, object]:
     if isinstance(outcome, Failure):
         unknown = dict.fromkeys(MEASURED, float("nan"))
         return {**unknown, "failure": f"{outcome.failure}: {outcome.message}"}
-    return {
-        "step_ms": outcome.median_step_s * 1e3,
-        "cpu_cores": outcome.cpu_cores,
-        "peak_rss_mb": outcome.peak_rss_mb,
-        "failure": "",
-    }
+    return {**{name: read(outcome) for name, read in MEASURED.items()}, "failure": ""}
 
 
 def _seconds(name: str, raw: str | float) -> float:

@@ -1,4 +1,4 @@
-"""A study claimed by one search: existence, ownership and locks are one check, before all else."""
+"""Claims a study for one search: existence, owner and locks are one check, before all else."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from tuner.errors import UsageError
 from tuner.study.folder import StudyFolder
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.lock import lock_file, study_lock
-from tuner.text import listed
+from tuner.text import first_of
 
 _MOST_NAMED = 3
 
@@ -41,7 +41,7 @@ class Claim:
 
 @contextmanager
 def claimed(place: StudyPlace, *, resume: bool, overwrite: bool) -> Iterator[Claim]:
-    """Claim a study for one search, whose caller then begins it or goes on with it.
+    """Claim a study for one search, whose caller then begins or continues it.
 
     Nothing of an earlier study is touched before the caller does so; if the caller never does,
     nothing new is left behind.
@@ -65,7 +65,7 @@ def _resumes(place: StudyPlace, *, resume: bool, overwrite: bool) -> bool:
         raise UsageError(f"there is no study {name} in {where} to resume")
     if exists and not resume and not overwrite:
         raise UsageError(
-            f"there is a study {name} in {where} already: --resume goes on with it, "
+            f"there is a study {name} in {where} already: --resume continues it, "
             "--overwrite deletes it first, another --study and --out keep it"
         )
     owner = folder.manifest.study()
@@ -89,10 +89,9 @@ def _check_empty(place: StudyPlace) -> None:
     folder = place.folder
     locks = {folder.lock.name, *_names_in(folder, lock_file(place.address))}
     if names := sorted({path.name for path in folder.root.iterdir()} - locks):
-        if len(names) > _MOST_NAMED:
-            names[_MOST_NAMED:] = [f"{len(names) - _MOST_NAMED} more"]
         raise UsageError(
-            f"the folder {folder.root} holds files of other origin ({listed(names)}): "
+            f"the folder {folder.root} holds files that no study wrote "
+            f"({first_of(names, _MOST_NAMED)}): "
             "give --out a new or an empty folder"
         )
 

@@ -65,6 +65,13 @@ CPUS_USED = Metric(
     read=lambda world: world.cpu_cores,
     table_heading="CPUs\nused",
 )
+PEAK_MEMORY = Metric(
+    name="peak_rss_mb",
+    label="peak memory",
+    unit="MB",
+    read=lambda world: world.peak_rss_mb,
+    combine=max,
+)
 PARALLELISM_MEAN = Metric(
     name="parallelism_mean",
     label="parallelism, mean/max",
@@ -91,13 +98,7 @@ TRACING_OVERHEAD = Metric(
 METRICS: tuple[Metric, ...] = (
     CPUS_USED,
     _of_objective("cpu_ms_per_step"),
-    Metric(
-        name="peak_rss_mb",
-        label="peak memory",
-        unit="MB",
-        read=lambda world: world.peak_rss_mb,
-        combine=max,
-    ),
+    PEAK_MEMORY,
     _of_objective("rpc_cpu_total_ms", table_heading="RPC CPU\ntotal\n(ms)"),
     PARALLELISM_MEAN,
     PARALLELISM_MAX,

@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict
 
 from tuner.cpus import usable_cpus
 
+_COMPARED = {"torch": "torch", "cpu_model": "CPU model", "cpu_count": "logical CPUs"}
+"""What makes measurements incomparable where it differs, and what people call it."""
+
 
 class Environment(BaseModel):
     """What a study's numbers depend on beside its plan."""
@@ -40,10 +43,10 @@ class Environment(BaseModel):
         )
 
     def differences(self, other: "Environment") -> list[str]:
-        """The differences that make measurements incomparable, each as `name: ours, theirs`."""
+        """The differences that make measurements incomparable, each as `label: ours, theirs`."""
         return [
-            f"{name}: {ours}, {theirs}"
-            for name in ("torch", "cpu_model", "cpu_count")
+            f"{label}: {ours}, {theirs}"
+            for name, label in _COMPARED.items()
             if (ours := getattr(self, name)) != (theirs := getattr(other, name))
         ]
 

@@ -97,9 +97,8 @@ class Attachments:
         self._tell = tell
         self._has_told = False
 
-    def attach_world(self, trial: Trial, record: Record) -> None:
+    def attach_world(self, trial: Trial, config: Config, record: Record) -> None:
         """Attach to a trial what one of its worlds left: a trace, or output and stacks."""
-        config = Config.from_json(trial.user_attrs["config"])
         if isinstance(record.outcome, Measurement):
             self._attach_trace(trial, self._folder.trace(config))
         elif record.phase == "trace":

@@ -33,7 +33,7 @@ def logical_cpus(used: float, of: int | None = None) -> str:
     """`2 of 4 logical CPUs`; `0.8 logical CPUs` without `of`."""
     if of is not None:
         return f"{number(used)} of {plural(of, 'logical CPU')}"
-    return f"{number(used)} logical CPU{'' if number(used) == '1' else 's'}"
+    return "1 logical CPU" if number(used) == "1" else f"{number(used)} logical CPUs"
 
 
 def number(value: float) -> str:
