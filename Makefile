@@ -43,8 +43,9 @@ test: $(READY) chromium postgresql  ## Every test
 	$(PYTHON) -m pytest -n auto -m "not world and not browser"
 	$(PYTHON) -m pytest -m "world or browser"
 
+# Without byte code every process compiles all modules again, half of its start.
 quick: lint postgresql  ## For everyday work: lint, types, imports, and every test that starts no world
-	$(PYTHON) -m pytest -q -n auto --hypothesis-profile=quick -m "not world and not browser"
+	PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -q -n auto --hypothesis-profile=quick -m "not world and not browser"
 
 lint: $(READY)
 	$(VENV)/bin/ruff check .

@@ -10,6 +10,8 @@ from typing import Any
 import optuna
 import pytest
 import sqlalchemy
+from alembic.config import Config as AlembicConfig
+from alembic.script import ScriptDirectory
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
@@ -83,6 +85,22 @@ def empty_databases_are_copied(tmp_path_factory: pytest.TempPathFactory) -> Iter
     with pytest.MonkeyPatch.context() as patch:
         databases = CopiedDatabases(tmp_path_factory.mktemp("empty"))
         patch.setattr(optuna.storages, "get_storage", databases)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def migrations_are_read_once() -> Iterator[None]:
+    """Optuna reads its database migrations whenever it opens a storage."""
+    read, known = ScriptDirectory.from_config, dict[str | None, ScriptDirectory]()
+
+    def from_config(config: AlembicConfig) -> ScriptDirectory:
+        folder = config.get_main_option("script_location")
+        if folder not in known:
+            known[folder] = read(config)
+        return known[folder]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScriptDirectory, "from_config", from_config)
         yield
 
 

@@ -18,10 +18,12 @@ import pytest
 
 import tuner
 import tuner.__main__
-from tests.cheap_studies import cheaply
+from tests.cheap_studies import cheaply, migrations_are_read_once
 from tests.fakes import FakeLauncher, threads_of
 from tuner import dashboard
 from tuner.present.loopback_server import HOST, USUAL_PORT
+
+__all__ = ["migrations_are_read_once"]  # a fixture for the studies here
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,7 +36,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with cheaply():
         tuner.tune(
             "udf", launcher=launcher, clock=launcher.clock, space={"num_worker_threads": [2]},
-            max_blocks=6, name="one", out=str(folder / "studies" / "one"),
+            max_blocks=2, name="one", out=str(folder / "studies" / "one"),
         )  # fmt: skip
     return folder
 

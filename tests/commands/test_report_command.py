@@ -5,13 +5,18 @@ from typing import Any
 
 import pytest
 
-from tests.cheap_studies import no_waiting_for_the_disk
+from tests.cheap_studies import (
+    empty_databases_are_copied,
+    migrations_are_read_once,
+    no_waiting_for_the_disk,
+)
 from tests.fakes import FakeLauncher, threads_of
 from tuner.api import tune
 from tuner.present.figures.step_time import step_time_figure
 from tuner.report import main
 
-__all__ = ["no_waiting_for_the_disk"]  # a fixture for the studies here
+# Fixtures for the studies here.
+__all__ = ["empty_databases_are_copied", "migrations_are_read_once", "no_waiting_for_the_disk"]
 
 
 def search(name: str, **changes: Any) -> None:

@@ -7,12 +7,14 @@ from typing import Any
 import optuna
 import pytest
 
+from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
-from tests.searching.tuning import Tune, confirmed_differences, keys, scaling, study
+from tests.searching.tuning import Tune, confirmed_differences, keys, scaling, study, tuning_in
 from tuner.api import SearchInterrupted
 from tuner.decide.statistics import interval
 from tuner.errors import UsageError
 from tuner.plan.config import Config
+from tuner.study.answer import StudyAnswer
 
 SCALING_UP: dict[str, Any] = {
     "space": {"num_worker_threads": [1, 2, 4]},
@@ -22,13 +24,20 @@ SCALING_UP: dict[str, Any] = {
 }
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeLauncher, StudyAnswer]:
+    """What a search runs that nobody interrupts, and its answer."""
+    launcher = FakeLauncher(step_ms=scaling)
+    with cheaply():
+        return launcher, tuning_in(tmp_path_factory.mktemp("whole"))(launcher, **SCALING_UP)
+
+
 # In the calibrations, at the first block's start and in it, in the race, in the confirmation.
 @pytest.mark.parametrize("after", [2, 3, 5, 11, 20])
 def test_an_interrupted_study_goes_on_and_measures_nothing_twice(
-    tune: Tune, tmp_path: Path, after: int
+    tune: Tune, whole: tuple[FakeLauncher, StudyAnswer], tmp_path: Path, after: int
 ) -> None:
-    launcher = FakeLauncher(step_ms=scaling)
-    expected = tune(launcher, out=str(tmp_path / "whole"), **SCALING_UP)
+    launcher, expected = whole
     first = FakeLauncher(step_ms=scaling, interrupt_after=after)
     with pytest.raises(SearchInterrupted) as interrupted:
         tune(first, **SCALING_UP)

@@ -6,6 +6,7 @@ from typing import Any
 import optuna
 import pytest
 
+from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
 from tuner.api import SearchInterrupted, tune
 from tuner.errors import UsageError
@@ -49,10 +50,13 @@ def threads(count: int) -> Config:
     return Config.from_json({"*": {"num_worker_threads": count}})
 
 
-@pytest.fixture
-def done(tmp_path: Path) -> tuple[FakeLauncher, StudyAnswer, Path]:
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeLauncher, StudyAnswer, Path]:
+    """A finished study, to be read."""
+    folder = tmp_path_factory.mktemp("done")
     launcher = FakeLauncher(step_ms=lambda config: 8.0 / min(4, threads_of(config)))
-    return launcher, search(launcher, tmp_path), tmp_path
+    with cheaply(reads_traces=True):
+        return launcher, search(launcher, folder), folder
 
 
 def test_each_config_is_traced_once_and_never_timed(

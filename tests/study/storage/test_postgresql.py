@@ -48,7 +48,7 @@ def search(url: str, out: Path, name: str = "udf", **changes: Any) -> StudyResul
     launcher = FakeLauncher(
         step_ms=lambda s: 8.0 / threads_of(s), interrupt_after=changes.pop("interrupt_after", None)
     )
-    keys = {"space": {"num_worker_threads": [2]}, "max_blocks": 6, "storage": url, "name": name,
+    keys = {"space": {"num_worker_threads": [2]}, "max_blocks": 4, "storage": url, "name": name,
             "out": str(out), **changes}  # fmt: skip
     return tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
 
@@ -66,7 +66,7 @@ def test_the_documented_url_works_and_the_study_is_read_from_it(url: str, search
     assert url.startswith("postgresql://")
     assert not (searched / "study.db").exists()
     answer = find_study("udf", storage=url, out=searched)
-    assert (answer.blocks, answer.interrupted) == (6, False)
+    assert (answer.blocks, answer.interrupted) == (4, False)
     engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
     with engine.connect() as connection:
         found = connection.execute(sqlalchemy.text("SELECT study_name FROM studies")).scalars()
@@ -77,12 +77,12 @@ def test_the_documented_url_works_and_the_study_is_read_from_it(url: str, search
 
 def test_an_interrupted_study_is_resumed(url: str, tmp_path: Path) -> None:
     with pytest.raises(SearchInterrupted):
-        search(url, tmp_path / "udf", "stopped", interrupt_after=6)
+        search(url, tmp_path / "udf", "stopped", interrupt_after=5)
     with pytest.raises(UsageError) as caught:
         search(url, tmp_path / "udf", "stopped")
     assert str(caught.value).startswith("there is a study stopped in postgresql://tester:***@")
-    assert search(url, tmp_path / "udf", "stopped", resume=True).blocks == 6
-    assert search(url, tmp_path / "udf", "stopped", overwrite=True, max_blocks=5).blocks == 5
+    assert search(url, tmp_path / "udf", "stopped", resume=True).blocks == 4
+    assert search(url, tmp_path / "udf", "stopped", overwrite=True, max_blocks=3).blocks == 3
 
 
 def test_the_commands_read_it(
@@ -152,7 +152,7 @@ def test_one_process_has_a_study_and_another_hears_which(url: str, tmp_path: Pat
     other.kill()
     other.communicate(timeout=10)
     wait_until_nobody_holds(url)
-    assert search(url, tmp_path / "mine", "held").blocks == 6
+    assert search(url, tmp_path / "mine", "held").blocks == 4
 
 
 def wait_until_nobody_holds(url: str) -> None:

@@ -54,7 +54,7 @@ def two_crash(config: Config, world: int) -> FailureKind | None:
 def search(out: Path, launcher: FakeLauncher, **changes: Any) -> "Left":
     """Search 1 (the baseline), 2, 4 and 8 threads; what is left even if it is interrupted."""
     keys = {"space": {"num_worker_threads": [2, 4, 8]}, "baseline": {"num_worker_threads": 1},
-            "budget": "40s", "max_blocks": 8, "out": str(out), **changes}  # fmt: skip
+            "budget": "40s", "max_blocks": 4, "out": str(out), **changes}  # fmt: skip
     if launcher.interrupt_after is None:
         tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
     else:
@@ -141,7 +141,7 @@ def test_a_trace_that_failed_does_not_hide_a_later_failure(tmp_path: Path) -> No
         trace_fails=lambda s: "timed-out" if threads_of(s) == 8 else None,
         fails=lambda s, world: "crashed" if threads_of(s) == 8 and world == 3 else None,
     )
-    left = search(tmp_path, launcher)
+    left = search(tmp_path, launcher, max_blocks=8)
     artifacts = left.artifacts(8)
     assert set(artifacts) == {
         "failure.json", "worker1.stderr", "trace-failure.json", "trace-worker1.stderr",
@@ -152,7 +152,7 @@ def test_a_trace_that_failed_does_not_hide_a_later_failure(tmp_path: Path) -> No
 
 def test_every_attribute_that_has_a_unit_names_it(tmp_path: Path) -> None:
     left = search(
-        tmp_path, Telling(step_ms=eight_over_threads, sigma=0.02), budget="3m", max_blocks=20
+        tmp_path, Telling(step_ms=eight_over_threads, sigma=0.02), budget="3m", max_blocks=12
     )
     assert left.study.metric_names == ["step_ms"]
     for trial in left.study.trials:
@@ -192,15 +192,14 @@ def test_the_study_has_the_verdict_and_the_files_of_the_answer(
 def test_an_interrupted_search_tells_what_it_knows_and_a_resumed_one_the_rest(
     tmp_path: Path,
 ) -> None:
-    changes = {"max_blocks": 8}
-    before = search(tmp_path, Telling(step_ms=eight_over_threads, interrupt_after=11), **changes)
+    before = search(tmp_path, Telling(step_ms=eight_over_threads, interrupt_after=11))
     assert "Not finished" in get_note(before.study)
     assert "measured so far" in before.note(8)
     assert set(before.artifacts()) == {"trials.csv"}
     traces = {threads: before.artifacts(threads) for threads in (1, 2, 4, 8)}
     stored = before.stored()
 
-    after = search(tmp_path, Telling(step_ms=eight_over_threads), resume=True, **changes)
+    after = search(tmp_path, Telling(step_ms=eight_over_threads), resume=True)
     assert "Not finished" not in get_note(after.study)
     assert "measured so far" not in after.note(8)
     assert after.artifacts()["trials.csv"] == (tmp_path / "trials.csv").read_bytes()
@@ -210,14 +209,13 @@ def test_an_interrupted_search_tells_what_it_knows_and_a_resumed_one_the_rest(
     assert stored < after.stored()
     assert len(after.stored()) == len(stored) + 1
 
-    again = search(tmp_path, Telling(), resume=True, **changes)
+    again = search(tmp_path, Telling(), resume=True)
     assert again.stored() == after.stored()
     assert get_note(again.study) == get_note(after.study)
 
 
 def test_a_resumed_search_attaches_what_a_killed_one_could_not(tmp_path: Path) -> None:
-    changes = {"max_blocks": 8}
-    left = search(tmp_path, Telling(step_ms=eight_over_threads, interrupt_after=11), **changes)
+    left = search(tmp_path, Telling(step_ms=eight_over_threads, interrupt_after=11))
     # Killed between the two writes of an upload: the artifact is listed, but its file is not there.
     (of_four,) = get_all_artifact_meta(left.trial(4), storage=left.storage)
     (left.folder.artifacts / of_four.artifact_id).unlink()
@@ -227,7 +225,7 @@ def test_a_resumed_search_attaches_what_a_killed_one_could_not(tmp_path: Path) -
     key = f"artifacts:{of_eight.artifact_id}"
     left.storage.set_trial_system_attr(left.trial(8)._trial_id, key, json.dumps(None))
 
-    search(tmp_path, Telling(step_ms=eight_over_threads), resume=True, **changes)
+    search(tmp_path, Telling(step_ms=eight_over_threads), resume=True)
     assert set(Left(tmp_path).artifacts(4)) == {"num_worker_threads=4.json.gz"}
     attributes = left.storage.get_trial_system_attrs(left.trial(8)._trial_id)
     names = [json.loads(value) for key, value in attributes.items() if key.startswith("artifacts:")]
@@ -235,11 +233,10 @@ def test_a_resumed_search_attaches_what_a_killed_one_could_not(tmp_path: Path) -
 
 
 def test_a_trace_that_is_gone_is_no_reason_to_fail(tmp_path: Path) -> None:
-    changes = {"max_blocks": 8}
-    left = search(tmp_path, Telling(step_ms=eight_over_threads, interrupt_after=11), **changes)
+    left = search(tmp_path, Telling(step_ms=eight_over_threads, interrupt_after=11))
     for path in [*left.folder.traces.iterdir(), *left.folder.artifacts.iterdir()]:
         path.unlink()
-    after = search(tmp_path, Telling(step_ms=eight_over_threads), resume=True, **changes)
+    after = search(tmp_path, Telling(step_ms=eight_over_threads), resume=True)
     assert set(after.artifacts()) == {"trials.csv", "recommended.json"}
 
 
@@ -269,7 +266,7 @@ def test_an_artifact_that_cannot_be_written_costs_the_artifact_only(
     heard, whole = Heard(), WholeFiles.write
     monkeypatch.setattr(WholeFiles, "write", full)
     launcher = Telling(step_ms=eight_over_threads, fails=two_crash, interrupt_after=11)
-    left = search(tmp_path, launcher, max_blocks=8, observer=heard)
+    left = search(tmp_path, launcher, observer=heard)
     assert [text for text in heard.messages if "dashboard" in text] == [
         "the dashboard will lack files: failure.json cannot be written to "
         f"{left.folder.artifacts}: No space left on device"
@@ -280,7 +277,7 @@ def test_an_artifact_that_cannot_be_written_costs_the_artifact_only(
 
     monkeypatch.setattr(WholeFiles, "write", whole)
     launcher = Telling(step_ms=eight_over_threads, fails=two_crash)
-    after = search(tmp_path, launcher, max_blocks=8, observer=heard, resume=True)
+    after = search(tmp_path, launcher, observer=heard, resume=True)
     assert set(after.artifacts(4)) == {"num_worker_threads=4.json.gz"}
     assert set(after.artifacts()) == {"trials.csv", "recommended.json"}
     assert not any("could not be written" in text for text in heard.messages)
