@@ -1,7 +1,6 @@
 """From a search to agents that have the threads it recommends, in programs of their own."""
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -9,15 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands.running import Done, environment
 from tuner import export
 
 pytestmark = pytest.mark.world
-
-ROOT = Path(__file__).parents[2]
-SEARCH = (
-    "--workload", "udf", "--space", "num_worker_threads=2,3", "--baseline", "num_worker_threads=5",
-    "--min-time", "0.05s", "--max-blocks", "5",
-)  # fmt: skip
 
 # What a person writes with the exports to JSON and TOML.
 PROGRAM = """
@@ -37,26 +31,10 @@ rpc.shutdown()
 """
 
 
-def environment(**more: str) -> dict[str, str]:
-    """With the agents on loopback alone."""
-    names = {"TP_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(ROOT)}
-    return {**os.environ, **names, **more}
-
-
-@pytest.fixture(scope="module")
-def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def searched(real_search: tuple[Done, Path]) -> Path:
     """The folder of a study that was searched."""
-    folder = tmp_path_factory.mktemp("exporting")
-    done = subprocess.run(
-        [sys.executable, "-m", "tuner.search", *SEARCH],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=environment(),
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return folder / "studies" / "udf"
+    return real_search[1]
 
 
 def free_port() -> str:
