@@ -2,17 +2,13 @@
 
 import re
 import shlex
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for the searches in this process
+from tests.commands.running import in_this_process
 from tests.fakes import FakeLauncher
-from tuner import search
 from tuner.errors import UsageError
 from tuner.world.local.launcher import LocalLauncher
 
@@ -32,15 +28,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def signal_handlers() -> Iterator[None]:
-    """Restored afterwards: a command handles Ctrl-C in its own way."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
 def commands() -> list[list[str]]:
     """The arguments of `python` in each command of the page, made quick."""
     lines = [shlex.split(line) for text in blocks("console") for line in text.splitlines()]
@@ -49,33 +36,31 @@ def commands() -> list[list[str]]:
     return [[*line[1:-2], "--max-blocks", "1", "--min-time", "0.02s"] for line in lines]
 
 
-@pytest.mark.world
-def test_the_first_command_of_the_page_answers(folder: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, *commands()[0]],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+def answer(folder: Path, command: list[str]) -> str:
+    """What the command prints, run in this process."""
+    _, module, *arguments = command
+    assert module == "tuner.search"
+    done = in_this_process(*arguments, cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "rpc.TensorPipeRpcBackendOptions(" in done.stdout
+    return done.stdout
+
+
+@pytest.mark.world
+@pytest.mark.reads_traces
+def test_the_first_command_of_the_page_answers(folder: Path) -> None:
+    assert "rpc.TensorPipeRpcBackendOptions(" in answer(folder, commands()[0])
     assert (folder / "studies" / "sampler" / "recommended.json").exists()
 
 
 @pytest.mark.world
-@pytest.mark.usefixtures("signal_handlers")
 def test_the_other_commands_of_the_page_answer(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The workload is really described; its worlds are fakes."""
     fake = FakeLauncher()
     monkeypatch.setattr(LocalLauncher, "run", lambda self, order: fake.run(order))
-    monkeypatch.chdir(folder)
-    for _, module, *arguments in commands()[1:]:
-        assert module == "tuner.search"
-        assert search.main(arguments) == 0
-        assert "rpc.TensorPipeRpcBackendOptions(" in capsys.readouterr().out
+    for command in commands()[1:]:
+        assert "rpc.TensorPipeRpcBackendOptions(" in answer(folder, command)
     options = [order.workload.options for order in fake.orders]
     assert {"stores": 1, "requests": 8, "width": 16} in options
     assert {"stores": 2, "requests": 4, "width": 64} in options

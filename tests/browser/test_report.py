@@ -40,7 +40,7 @@ def searched(folder: Path, interrupt_after: int | None = None) -> Path:
         interrupt_after=interrupt_after,
     )
     tune(
-        "udf", launcher=launcher, clock=launcher.clock, out=str(folder), budget="60s",
+        "udf", launcher=launcher, clock=launcher.clock, out=str(folder), budget="60s", max_blocks=6,
         space={"num_worker_threads": [2, 4, 8]}, baseline={"num_worker_threads": 1},
     )  # fmt: skip
     return folder / "report.html"

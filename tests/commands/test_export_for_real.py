@@ -1,7 +1,6 @@
 """From a search to agents that have the threads it recommends, in programs of their own."""
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -9,54 +8,34 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands.running import Done, environment
 from tuner import export
 
 pytestmark = pytest.mark.world
 
-ROOT = Path(__file__).parents[2]
-SEARCH = (
-    "--workload", "udf", "--space", "num_worker_threads=2,3", "--baseline", "num_worker_threads=5",
-    "--min-time", "0.05s", "--max-blocks", "5",
-)  # fmt: skip
-
 # What a person writes with the exports to JSON and TOML.
 PROGRAM = """
-import sys, warnings
+import os, sys, warnings
 import torch
 import torch.distributed.rpc as rpc
 import tuner
 
-path, name, role, rank = sys.argv[1:]
+name, role, rank, *exports = sys.argv[1:]
 warnings.simplefilter("error", tuner.EnvironmentWarning)
 torch.set_num_threads(1)
-options = tuner.load_rpc_options(path, role=role)
-rpc.init_rpc(name, rank=int(rank), world_size=2, rpc_backend_options=options)
-threads = rpc.api._get_current_rpc_agent().get_debug_info()["agent.thread_pool_size"]
-print(f"{name}: num_worker_threads={threads}")
-rpc.shutdown()
+for path, os.environ["MASTER_PORT"] in zip(exports[::2], exports[1::2]):
+    options = tuner.load_rpc_options(path, role=role)
+    rpc.init_rpc(name, rank=int(rank), world_size=2, rpc_backend_options=options)
+    threads = rpc.api._get_current_rpc_agent().get_debug_info()["agent.thread_pool_size"]
+    print(f"{name}: num_worker_threads={threads}")
+    rpc.shutdown()
 """
 
 
-def environment(**more: str) -> dict[str, str]:
-    """With the agents on loopback alone."""
-    names = {"TP_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(ROOT)}
-    return {**os.environ, **names, **more}
-
-
-@pytest.fixture(scope="module")
-def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def searched(real_search: tuple[Done, Path]) -> Path:
     """The folder of a study that was searched."""
-    folder = tmp_path_factory.mktemp("exporting")
-    done = subprocess.run(
-        [sys.executable, "-m", "tuner.search", *SEARCH],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=environment(),
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return folder / "studies" / "udf"
+    return real_search[1]
 
 
 def free_port() -> str:
@@ -65,19 +44,23 @@ def free_port() -> str:
         return str(one.getsockname()[1])
 
 
-def started(path: Path) -> list[subprocess.Popen[str]]:
-    """A caller and a server, two fresh processes that start RPC with an export."""
-    port = free_port()
+def started(*paths: Path) -> list[subprocess.Popen[str]]:
+    """A caller and a server, two fresh processes that start RPC with each export in turn.
+
+    An exported module is a program by itself, and runs alone.
+    """
+    ports = [free_port() for _ in paths]
+    loaded = [text for path, port in zip(paths, ports, strict=True) for text in (str(path), port)]
     running = []
     for rank, role in enumerate(("caller", "server")):
-        loads = ["-c", PROGRAM, str(path), f"worker{rank}", role, str(rank)]
+        loads = ["-c", PROGRAM, f"worker{rank}", role, str(rank), *loaded]
         running.append(
             subprocess.Popen(
-                [sys.executable, *([str(path)] if path.suffix == ".py" else loads)],
+                [sys.executable, *([str(paths[0])] if paths[0].suffix == ".py" else loads)],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
-                env=environment(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, RANK=str(rank)),
+                env=environment(MASTER_ADDR="127.0.0.1", MASTER_PORT=ports[0], RANK=str(rank)),
             )
         )
     return running
@@ -100,12 +83,18 @@ def test_the_agents_have_as_many_threads_as_every_export_says(searched: Path) ->
             exports[path] = expected
     assert threads_of(searched / "0.json") == best
     assert (searched / "0.json").read_text() == (searched / "recommended.json").read_text()
-    # Two worlds at a time: all at once would wait for each other's import of torch.
-    paths = list(exports)
-    for some in (paths[:2], paths[2:4], paths[4:]):
-        for path, running in [(path, started(path)) for path in some]:
-            printed = [process.communicate(timeout=60) for process in running]
-            assert [process.returncode for process in running] == [0, 0], printed
-            assert [out for out, _ in printed] == [
-                f"worker{rank}: num_worker_threads={exports[path]}\n" for rank in (0, 1)
-            ]
+    *loadable, module, another_module = exports
+    check_threads(loadable, exports)
+    check_threads([module], exports)
+    check_threads([another_module], exports)
+
+
+def check_threads(paths: list[Path], exports: dict[Path, int]) -> None:
+    """The agents that are started with these exports have the threads that are expected."""
+    running = started(*paths)
+    printed = [process.communicate(timeout=60) for process in running]
+    assert [process.returncode for process in running] == [0, 0], printed
+    assert [out for out, _ in printed] == [
+        "".join(f"worker{rank}: num_worker_threads={exports[path]}\n" for path in paths)
+        for rank in (0, 1)
+    ]

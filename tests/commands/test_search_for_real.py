@@ -2,11 +2,8 @@
 
 import csv
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -14,13 +11,14 @@ from typing import Any
 import optuna
 import pytest
 
+from tests.commands.running import ROOT, Done, in_new_process, in_this_process, started
+from tests.world.local.launching import impatient_launcher
 from tuner.study.folder import StudyFolder
 from tuner.trace.files.reader import read_trace
 from workloads.registry import SHIPPED
 
 pytestmark = pytest.mark.world
 
-ROOT = Path(__file__).parents[2]
 QUICK = ("--workload", "udf", "--space", "num_worker_threads=1,2", "--min-time", "0.05s")
 TROUBLES = "tests/world/local/troubles.py"
 WRONG_SPACE = (
@@ -32,22 +30,17 @@ WRONG_SPACE = (
 )
 
 
-def command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tuner.search", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        timeout=120,
-    )
+@pytest.fixture
+def no_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For searches whose report no test looks at: to draw it takes seconds."""
+    monkeypatch.setattr("tuner.api.write_study_report", lambda answer: None)
 
 
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     """The JSON document of a search, and the study's folder."""
     here = tmp_path_factory.mktemp("answered")
-    done = command(*QUICK, "--max-blocks", "10", "--json", cwd=here)
+    done = in_this_process(*QUICK, "--max-blocks", "5", "--json", cwd=here)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), here / "studies" / "udf"
 
@@ -69,7 +62,7 @@ def test_a_search_answers_with_the_document_of_the_contract(
     assert document["baseline"] == {"*": {"num_worker_threads": 16}}
     assert document["verdict"] in ("better", "tie", "keep-baseline", "undecided")
     assert set(document["speedup"]) == {"estimate", "ci_low", "ci_high"}
-    assert document["blocks"] == 10
+    assert document["blocks"] == 5
     trials = trials_of(document)
     assert set(trials) == {1, 2, 16}
     for trial in trials.values():
@@ -85,7 +78,7 @@ def test_a_search_answers_with_the_document_of_the_contract(
         assert trial["tracing_overhead"] > 0.5
         assert "worker1" in trial["diagnosis"]
     assert trials[1]["parallelism_max"] == 1
-    assert trials[16]["samples"] == 10
+    assert trials[16]["samples"] == 5
     assert document["why"]["baseline"] == trials[16]["diagnosis"]
 
 
@@ -138,7 +131,7 @@ def test_a_search_leaves_its_figures_and_nothing_that_is_not_listed(
 
 
 def test_the_shipped_workloads_are_listed(tmp_path: Path) -> None:
-    done = command("--list-workloads", "--json", cwd=tmp_path)
+    done = in_this_process("--list-workloads", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     entries = {entry["name"]: entry for entry in json.loads(done.stdout)["workloads"]}
     assert list(entries) == list(SHIPPED)
@@ -149,23 +142,28 @@ def test_the_shipped_workloads_are_listed(tmp_path: Path) -> None:
         for option in entry["options"]:
             assert option["summary"].endswith("."), option
     assert entries["udf"]["roles"] == {"caller": 1, "server": 1}
-    assert command("--list-workloads", cwd=tmp_path).stdout.startswith(next(iter(entries)))
+    printed = in_this_process("--list-workloads", cwd=tmp_path)
+    assert printed.stdout.startswith(next(iter(entries)))
 
 
+@pytest.mark.usefixtures("no_report")
 def test_a_search_by_what_only_a_trace_tells(tmp_path: Path) -> None:
-    done = command(*QUICK, "--objective", "rpc_p99_ms", "--max-blocks", "8", "--json", cwd=tmp_path)
+    done = in_this_process(
+        *("--workload", "udf", "--space", "num_worker_threads=2", "--min-time", "0.05s"),
+        *("--objective", "rpc_p99_ms", "--max-blocks", "2", "--json"),
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["objective"], document["unit"]) == ("rpc_p99_ms", "ms")
     assert all(trial["value"] > 0 for trial in document["trials"])
 
 
-def test_a_search_tells_a_person_what_to_do(tmp_path: Path) -> None:
-    done = command(*QUICK, "--max-blocks", "5", "--out", "here", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+def test_a_search_tells_a_person_what_to_do(real_search: tuple[Done, Path]) -> None:
+    done, _ = real_search
     assert "rpc.TensorPipeRpcBackendOptions(num_worker_threads=" in done.stdout
     assert "rpc.init_rpc(name, rank=rank" in done.stdout
-    assert "num_worker_threads=16" in done.stdout
+    assert "num_worker_threads=5" in done.stdout
     assert "Report: here/report.html\nIn here: recommended.json, trials.csv, figures" in done.stdout
     assert "calibrating" in done.stderr
     assert "racing · block 1 · 3 of 3 configurations left" in done.stderr
@@ -173,11 +171,13 @@ def test_a_search_tells_a_person_what_to_do(tmp_path: Path) -> None:
     assert "[W" not in done.stderr  # torch's own log lines stay with the ranks
 
 
+@pytest.mark.usefixtures("no_report")
 def test_configs_that_deadlock_do_not_end_the_search(tmp_path: Path) -> None:
-    done = command(
-        "--workload", f"{ROOT}/{TROUBLES}:Nested", "--space", "num_worker_threads=1,2",
-        "--min-time", "0.05s", "--max-blocks", "5", "--json", cwd=tmp_path,
-    )  # fmt: skip
+    with impatient_launcher():
+        done = in_this_process(
+            "--workload", f"{ROOT}/{TROUBLES}:Nested", "--space", "num_worker_threads=1,2",
+            "--min-time", "0.05s", "--max-blocks", "2", "--json", cwd=tmp_path,
+        )  # fmt: skip
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     outcomes = {t["config"]["*"]["num_worker_threads"]: t["outcome"] for t in document["trials"]}
@@ -188,8 +188,9 @@ def test_configs_that_deadlock_do_not_end_the_search(tmp_path: Path) -> None:
     assert (failures / "num_worker_threads=1-block0000" / "failure.json").exists()
 
 
+@pytest.mark.usefixtures("no_report")
 def test_nothing_that_runs_is_exit_code_3(tmp_path: Path) -> None:
-    done = command(
+    done = in_this_process(
         "--workload", f"{ROOT}/{TROUBLES}:WrongAnswer", "--space", "num_worker_threads=1",
         cwd=tmp_path,
     )  # fmt: skip
@@ -199,14 +200,7 @@ def test_nothing_that_runs_is_exit_code_3(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_keeps_what_was_measured_and_resume_goes_on(tmp_path: Path) -> None:
-    running = subprocess.Popen(
-        [sys.executable, "-m", "tuner.search", *QUICK, "--max-blocks", "12"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
-    )
+    running = started(*QUICK, "--max-blocks", "6", cwd=tmp_path)
     assert running.stderr is not None
     for line in running.stderr:
         if "block 3" in line:
@@ -220,13 +214,13 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_goes_on(tmp_path: Path) -> No
     assert not (folder / "recommended.json").exists()
     before = _blocks_measured(folder)
 
-    refused = command(*QUICK, "--max-blocks", "12", cwd=tmp_path)
+    refused = in_this_process(*QUICK, "--max-blocks", "6", cwd=tmp_path)
     assert refused.returncode == 2
     assert "there is a study udf in studies/udf already" in refused.stderr
 
-    resumed = command(*QUICK, "--max-blocks", "12", "--resume", "--json", cwd=tmp_path)
+    resumed = in_new_process(*QUICK, "--max-blocks", "6", "--resume", "--json", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
-    assert json.loads(resumed.stdout)["blocks"] == 12
+    assert json.loads(resumed.stdout)["blocks"] == 6
     after = _blocks_measured(folder)
     assert all(after[trial].items() >= blocks.items() for trial, blocks in before.items())
 
@@ -273,10 +267,18 @@ def _blocks_measured(folder: Path) -> dict[int, dict[int, float]]:
 def test_bad_input_is_exit_code_2_and_writes_nothing(
     tmp_path: Path, arguments: tuple[str, ...], messages: list[str]
 ) -> None:
-    done = command(*arguments, cwd=tmp_path)
+    check_bad_input(in_this_process(*arguments, cwd=tmp_path), messages, tmp_path)
+
+
+def test_bad_input_is_told_without_a_traceback_of_any_process(tmp_path: Path) -> None:
+    done = in_new_process("--workload", "udf", "--set", "sise=3", cwd=tmp_path)
+    check_bad_input(done, ["unknown option 'sise'; did you mean size?"], tmp_path)
+
+
+def check_bad_input(done: Done, messages: list[str], folder: Path) -> None:
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
     for message in messages:
         assert message in done.stderr
-    assert list(tmp_path.iterdir()) == []
+    assert list(folder.iterdir()) == []

@@ -1,0 +1,21 @@
+from pathlib import Path
+
+import pytest
+
+from tests.commands.running import Done, in_new_process
+
+
+@pytest.fixture(scope="session")
+def real_search(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Path]:
+    """A search in a new process, and the study's folder; one for all tests that only read them.
+
+    Its baseline has 5 threads, the trials 1 and 2 have 2 and 3 threads.
+    """
+    here = tmp_path_factory.mktemp("searched")
+    done = in_new_process(
+        "--workload", "udf", "--space", "num_worker_threads=2,3",
+        "--baseline", "num_worker_threads=5", "--min-time", "0.05s", "--max-blocks", "3",
+        "--out", "here", cwd=here,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done, here / "here"

@@ -1,0 +1,74 @@
+"""The search command, in a process of its own as a person runs it, or in this one."""
+
+import contextlib
+import io
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tuner import search
+
+ROOT = Path(__file__).parents[2]
+
+Done = subprocess.CompletedProcess[str]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """With this tree's packages, and with the agents on loopback alone."""
+    names = {"TP_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(ROOT)}
+    return {**os.environ, **names, **more}
+
+
+def started(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+    """A search in a new process, whose output is piped line by line."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tuner.search", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env=environment(PYTHONUNBUFFERED="1"),
+    )
+
+
+def in_new_process(*arguments: str, cwd: Path) -> Done:
+    running = started(*arguments, cwd=cwd)
+    try:
+        out, err = running.communicate(timeout=120)
+    finally:
+        running.kill()
+    return Done(arguments, running.returncode, out, err)
+
+
+def in_this_process(*arguments: str, cwd: Path) -> Done:
+    """Faster: nothing is imported again, and all searches share one forkserver.
+
+    What the processes of the worlds print themselves is not in the result.
+    """
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    with (
+        contextlib.chdir(cwd),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        signal_handlers_restored(),
+    ):
+        code = search.main(list(arguments))
+    texts = []
+    for stream in (out, err):
+        stream.seek(0)
+        texts.append(stream.read())
+    return Done(arguments, code, *texts)
+
+
+@contextlib.contextmanager
+def signal_handlers_restored() -> Iterator[None]:
+    """Afterwards: a command handles Ctrl-C in its own way."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
