@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from tuner import analyze, dashboard, export, report, search
-from tuner.command_line import run
+from tuner import analyze, dashboard, export, report, run, search
+from tuner.command_line import run as run_command
 
 app = typer.Typer(
     add_completion=False,
@@ -15,12 +15,14 @@ app = typer.Typer(
 )
 for module, command, summary in (
     (search, search.search, "Find the best configuration for a workload."),
+    (run, run.run_program, "Run a program with a configuration."),
     (analyze, analyze.analyze, "Show what existing traces hold."),
     (report, report.report, "Write the page of a study, or of several."),
     (export, export.export, "Write a configuration as JSON, TOML, Python."),
     (dashboard, dashboard.dashboard, "Show studies in optuna-dashboard."),
 ):
-    app.command(epilog=module.EPILOG, short_help=summary)(command)
+    name = module.__name__.rpartition(".")[2]
+    app.command(name, epilog=module.EPILOG, short_help=summary)(command)
 
 
 def _print_version(is_asked_for: bool) -> None:
@@ -46,7 +48,8 @@ def _options(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command that the arguments name first; returns the exit code."""
-    return run(app, (sys.argv[1:] if arguments is None else arguments) or ["--help"], "rpc-tuner")
+    given = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    return run_command(app, given, "rpc-tuner", takes_program=given[0] == "run")
 
 
 if __name__ == "__main__":

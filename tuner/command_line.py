@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from tuner.errors import TunerError
+from tuner.errors import TunerError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,19 +30,44 @@ FolderOption = Annotated[
 """Where a study's files are, for the same commands."""
 
 
-def run(app: typer.Typer, arguments: list[str] | None, program: str) -> int:
+def run(
+    app: typer.Typer, arguments: list[str] | None, program: str, *, takes_program: bool = False
+) -> int:
     """Run a command; returns the exit code and prints errors to stderr.
 
-    `arguments` are those of this process if None; `program` is what `--help` calls it.
+    `arguments` are those of this process if None; `program` is what `--help` calls it. Where it
+    `takes_program`, what stands behind `--` is for `program_after_dashes`.
     """
+    given = sys.argv[1:] if arguments is None else arguments
+    dashes = given.index("--") if takes_program and "--" in given else len(given)
+    command = _ProgramCommand(given[dashes + 1 :])
     try:
-        app(args=arguments, prog_name=program, standalone_mode=True)
+        app(args=given[:dashes], prog_name=program, standalone_mode=True, obj=command)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     except TunerError as error:
         print(f"rpc-tuner: {error}", file=sys.stderr)  # noqa: T201 - this is the terminal
         return error.exit_code
     return 0
+
+
+class _ProgramCommand(list[str]):
+    """A program and its arguments, as they stand behind `--`."""
+
+
+def program_after_dashes(context: typer.Context) -> list[str]:
+    """The program that a person names behind `--`. UsageError if there is none."""
+    command = context.obj
+    if not isinstance(command, _ProgramCommand) or not command:
+        raise UsageError("name a program behind --, such as: -- python main.py --world-size 3")
+    return list(command)
+
+
+def pairs_of(flag: str, entries: list[str]) -> list[tuple[str, str]]:
+    """`NAME=VALUE` entries; UsageError for those that are not."""
+    if wrong := [entry for entry in entries if "=" not in entry or entry.startswith("=")]:
+        raise UsageError(f"{flag} takes NAME=VALUE, got {', '.join(map(repr, wrong))}")
+    return [(name.strip(), value) for name, _, value in (e.partition("=") for e in entries)]
 
 
 def stdout_console(*, piped_width: int) -> "Console":

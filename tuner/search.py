@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.command_line import Interruption, print_json, run, stdout_console
+from tuner.command_line import Interruption, pairs_of, print_json, run, stdout_console
 from tuner.errors import InterruptedSearchError, NothingRanError, UsageError
 
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ def search(
         workload=workload,
         plan=plan,
         options=_option_values(options) if options else None,
-        space=_pairs("--space", space) if space else None,
-        baseline=_pairs("--baseline", baseline) if baseline else None,
+        space=pairs_of("--space", space) if space else None,
+        baseline=pairs_of("--baseline", baseline) if baseline else None,
         objective=objective,
         budget=budget,
         max_blocks=max_blocks,
@@ -177,15 +177,8 @@ class _Interruptible:
         self._observer.on_event(message)
 
 
-def _pairs(flag: str, entries: list[str]) -> list[tuple[str, str]]:
-    """The names and values of `NAME=VALUE` entries; UsageError for other entries."""
-    if wrong := [entry for entry in entries if "=" not in entry or entry.startswith("=")]:
-        raise UsageError(f"{flag} takes NAME=VALUE, got {', '.join(map(repr, wrong))}")
-    return [(name.strip(), value) for name, _, value in (e.partition("=") for e in entries)]
-
-
 def _option_values(entries: list[str]) -> dict[str, str]:
-    pairs = _pairs("--set", entries)
+    pairs = pairs_of("--set", entries)
     names = [name for name, _ in pairs]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"--set gives {', '.join(twice)} twice")

@@ -255,6 +255,14 @@ def _sentence(detail: Any) -> str:
     return f"{key}: {message[0].lower()}{message[1:]}, got {detail['input']!r}"
 
 
+def read_config(pairs: list[tuple[str, str]]) -> Config:
+    """The configuration in `KNOB=VALUE` pairs; UsageError with every mistake."""
+    config, problems = _read_baseline(pairs)
+    if problems:
+        raise UsageError.about("the configuration", problems)
+    return config
+
+
 def _read_baseline(table: object) -> tuple[Config, list[str]]:
     values: dict[Dimension, Value] = {}
     entries, problems = _flat_entries(table)

@@ -10,15 +10,9 @@ from torch.distributed.rpc import api, internal, rref_proxy
 from torch.distributed.rpc.constants import UNSET_RPC_TIMEOUT
 from torch.futures import Future
 
+from tuner.torch_private.senders import SENDERS
+
 # The C++ functions that calls end in, with what then runs on the server.
-SENDERS = {
-    "_invoke_rpc_python_udf": "python",
-    "_invoke_remote_python_udf": "python",
-    "_invoke_rpc_builtin": "builtin",
-    "_invoke_remote_builtin": "builtin",
-    "_invoke_rpc_torchscript": "script",
-    "_invoke_remote_torchscript": "script",
-}
 # Looked up once, for speed; `support` reports what is missing.
 PY_RREF: Any = getattr(api, "PyRRef", None)
 _local_invoke: Any = getattr(rref_proxy, "_local_invoke", None)

@@ -7,7 +7,8 @@ import torch.distributed as dist
 import torch.distributed.rpc as rpc
 from torch.distributed.rpc import api, internal, rref_proxy
 
-from tuner.torch_private.calls import PY_RREF, SENDERS
+from tuner.torch_private.calls import PY_RREF
+from tuner.torch_private.senders import SENDERS
 
 
 def missing_support() -> list[str]:

@@ -1,0 +1,161 @@
+"""Programs that nobody edited, run with a configuration: each rank gets it, and nothing more."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tuner import run
+from tuner.plan.config import Config
+from tuner.world.command.running import ProgramEnd, run_program
+
+ROOT = Path(__file__).parents[3]
+PROGRAMS = ROOT / "tests" / "programs"
+PYTHON = [sys.executable, "-W", "ignore"]
+
+pytestmark = pytest.mark.world
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+def with_config(config: dict[str, dict[str, object]], *command: str) -> ProgramEnd:
+    return run_program([*PYTHON, *command], Config.from_json(config))
+
+
+def told(capfd: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str]]:
+    """How many calls the program says it made, and what each rank says it got."""
+    out, err = capfd.readouterr()
+    found = re.findall(r"^rpc-tuner: (\S+) has (.*)$", err, re.MULTILINE)
+    return int(out.partition("calls: ")[2].split()[0]), dict(found)
+
+
+def test_each_role_gets_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+    config: dict[str, dict[str, object]] = {
+        "*": {"num_worker_threads": 4, "transports": ["uv"]}, "agent": {"num_worker_threads": 2},
+    }  # fmt: skip
+    end = with_config(config, str(PROGRAMS / "spawn_env.py"), "3", "2")
+    calls, ranks = told(capfd)
+    assert end.exit_code == 0
+    assert ranks == {
+        "agent": "num_worker_threads=2 transports=uv",
+        "observer1": "num_worker_threads=4 transports=uv",
+        "observer2": "num_worker_threads=4 transports=uv",
+    }
+    report = end.report
+    assert [(rank.name, rank.role, rank.num_worker_threads) for rank in report.ranks] == [
+        ("agent", "agent", 2), ("observer1", "observer", 4), ("observer2", "observer", 4),
+    ]  # fmt: skip
+    assert [rank.calls for rank in report.ranks] == [calls, 0, 0]
+    assert report.missing_ranks == []
+    assert report.rpc_active_s is not None
+    # Two steps of 16 calls of 10 ms on two servers of 4 threads each: 20 ms a step at least.
+    assert 0.04 <= report.rpc_active_s < 5
+
+
+def test_options_changed_after_they_were_made_are_set_again(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    config: dict[str, dict[str, object]] = {"*": {"num_worker_threads": 3}}
+    end = with_config(config, str(PROGRAMS / "own_options.py"), str(free_port()))
+    calls, ranks = told(capfd)
+    assert ranks == {"trainer0": "num_worker_threads=3", "trainer1": "num_worker_threads=3"}
+    # What the configuration does not name stays as the program has it.
+    assert [rank.rpc_timeout_s for rank in end.report.ranks] == [20.0, 20.0]
+    assert sum(rank.calls for rank in end.report.ranks) == calls
+
+
+def test_forked_children_and_a_program_that_starts_itself_again(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MASTER_PORT", str(free_port()))
+    config: dict[str, dict[str, object]] = {"*": {"num_worker_threads": 5}}
+    end = with_config(config, str(PROGRAMS / "forked.py"))
+    calls, ranks = told(capfd)
+    assert ranks == {"worker0": "num_worker_threads=5", "worker1": "num_worker_threads=5"}
+    assert sum(rank.calls for rank in end.report.ranks) == calls
+    end = with_config(config, str(PROGRAMS / "with_process_group.py"), str(free_port()))
+    calls, ranks = told(capfd)
+    assert ranks == {"collector0": "num_worker_threads=5", "collector1": "num_worker_threads=5"}
+    assert sum(rank.calls for rank in end.report.ranks) == calls
+
+
+def test_torchrun_passes_it_on(capfd: pytest.CaptureFixture[str]) -> None:
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    config: dict[str, dict[str, object]] = {"*": {"num_worker_threads": 2}}
+    end = with_config(config, *torchrun, str(PROGRAMS / "with_torchrun.py"))
+    calls, ranks = told(capfd)
+    assert ranks == {"worker0": "num_worker_threads=2", "worker1": "num_worker_threads=2"}
+    assert sum(rank.calls for rank in end.report.ranks) == calls
+
+
+def test_a_sitecustomize_of_the_person_is_imported_too(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import builtins\nbuiltins.theirs = 7\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    look = "import sys; print(theirs, [p for p in sys.path if p.endswith('hook')])"
+    end = run_program([*PYTHON, "-c", look], Config.of({}))
+    assert capfd.readouterr().out == "7 []\n"
+    assert end.report.processes == 1
+
+
+def test_the_exit_code_is_the_programs() -> None:
+    assert with_config({}, "-c", "import sys; sys.exit(7)").exit_code == 7
+    killed = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    assert with_config({}, "-c", killed).exit_code == 128 + signal.SIGKILL
+
+
+def test_a_signal_is_passed_on(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    program = f"import pathlib, time; pathlib.Path({str(ready)!r}).touch(); time.sleep(60)"
+    command = [sys.executable, "-m", "tuner.run", "--config", "num_worker_threads=2", "--",
+               *PYTHON, "-c", program]  # fmt: skip
+    process = subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True
+    )
+    while not ready.exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.terminate()
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "no process of the program called init_rpc" in err
+
+
+def test_a_rank_that_the_hook_did_not_reach_is_told(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = str(free_port())
+    program = str(PROGRAMS / "by_rank.py")
+    shell = " & ".join(
+        f"{sys.executable} -W ignore {flag} {program} --rank {rank} --master-port {port}"
+        for rank, flag in ((0, ""), (1, "-E"))
+    )
+    arguments = ["--config", "num_worker_threads=2", "--", "sh", "-c", f"{shell} & wait"]
+    assert run.main(arguments) == 0
+    err = capfd.readouterr().err
+    assert "rpc-tuner: ps has num_worker_threads=2" in err
+    assert "rpc-tuner: of rank 1 nothing was heard: it runs without the configuration" in err
+
+
+def test_a_recommendation_is_applied(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from tests.recommended.documents import document
+
+    path = tmp_path / "recommended.json"
+    path.write_text(json.dumps({**document(), "config": {"*": {"num_worker_threads": 6}}}))
+    program = [*PYTHON, str(PROGRAMS / "own_options.py"), str(free_port())]
+    assert run.main([str(path), "--", *program]) == 0
+    assert told(capfd)[1] == {
+        "trainer0": "num_worker_threads=6", "trainer1": "num_worker_threads=6",
+    }  # fmt: skip

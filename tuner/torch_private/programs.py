@@ -1,0 +1,156 @@
+"""Hooks `torch.distributed.rpc` of a program that knows nothing of it: options, and what happens.
+
+Runs in the program's own processes, with torch and the standard library alone.
+"""
+
+import functools
+import resource
+import sys
+import time
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, Protocol
+
+from tuner.roles import role_of
+
+# Not from `calls`, which imports torch: this module is loaded in the middle of `import torch`.
+from tuner.torch_private.senders import SENDERS
+
+_PRIVATE_KEYWORDS = {"transports": "_transports", "channels": "_channels"}
+"""Options that only the constructor takes, and under another name."""
+
+
+class Reports(Protocol):
+    """Where the hook tells what happens."""
+
+    def send(self, event: str, **facts: object) -> None:
+        """Tell of an event, with facts that JSON can hold."""
+
+
+def hook_rpc(rpc: ModuleType, order: Mapping[str, Any], reports: Reports) -> None:
+    """Give every agent of this process the order's options, and report what it does.
+
+    Args:
+        rpc: The module `torch.distributed.rpc`.
+        order: What `tuner.world.command.order` writes: `options` by role, `intra_op_threads` by
+            role, `roles` as pairs of a role and a pattern, `say`.
+        reports: Told of `init_rpc`, `ready`, `shutdown`, each once for every agent.
+    """
+    _Hooks(rpc, order, reports).install()
+
+
+class _Hooks:
+    def __init__(self, rpc: Any, order: Mapping[str, Any], reports: Reports) -> None:
+        self._rpc = rpc
+        self._order = order
+        self._reports = reports
+        self._name = ""
+        self._calls = 0
+
+    def install(self) -> None:
+        """Replace what every way of importing the API ends in."""
+        rpc = self._rpc
+        self._hook_options(rpc.TensorPipeRpcBackendOptions)
+        # `init_rpc` looks it up each time, however the program imported `init_rpc`.
+        rpc._init_rpc_backend = self._initialising(rpc._init_rpc_backend)
+        rpc.shutdown = rpc.api.shutdown = self._shutting_down(rpc.api.shutdown)
+        for name in SENDERS:
+            setattr(rpc.api, name, self._counting(getattr(rpc.api, name)))
+
+    def _hook_options(self, options_class: Any) -> None:
+        """In place: programs import the class by name."""
+        plain = options_class.__init__
+        fixed = {
+            keyword: values[name]
+            for values in self._order["options"].values()
+            for name, keyword in _PRIVATE_KEYWORDS.items()
+            if name in values
+        }
+
+        @functools.wraps(plain)
+        def init(options: Any, *args: Any, **given: Any) -> None:
+            plain(options, *args, **{**given, **fixed})
+
+        options_class.__init__ = init
+
+    def _initialising(self, init_backend: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(init_backend)
+        def init(
+            backend: Any, store: Any, name: str, rank: int, world_size: int | None, options: Any
+        ) -> None:
+            role = role_of(name, self._order["roles"])
+            backend_name = getattr(backend, "name", str(backend))
+            applied = self._apply(role, options) if backend_name == "TENSORPIPE" else {}
+            facts = {"name": name, "rank": rank, "world_size": world_size, "role": role}
+            self._reports.send(
+                "init_rpc",
+                **facts,
+                backend=backend_name,
+                applied=applied,
+                num_worker_threads=getattr(options, "num_worker_threads", None),
+                rpc_timeout=options.rpc_timeout,
+            )
+            init_backend(backend, store, name, rank, world_size, options)
+            self._name, self._calls = name, 0
+            self._reports.send("ready", **facts, **_usage())
+            if self._order["say"]:
+                self._say(name, options)
+
+        return init
+
+    def _apply(self, role: str, options: Any) -> dict[str, object]:
+        """Set what the role gets; the program may have set it otherwise after the constructor."""
+        values = {
+            **self._order["options"].get("*", {}),
+            **self._order["options"].get(role, {}),
+        }
+        for name in ("num_worker_threads", "rpc_timeout"):
+            if name in values:
+                setattr(options, name, values[name])
+        for callee, devices in (values.get("device_maps") or {}).items():
+            options.set_device_map(callee, devices)
+        if values.get("devices"):
+            options.set_devices(values["devices"])
+        threads = self._order["intra_op_threads"]
+        if (count := threads.get(role, threads.get("*"))) is not None:
+            import torch
+
+            torch.set_num_threads(count)
+            values["intra_op_threads"] = count
+        return values
+
+    def _say(self, name: str, options: Any) -> None:
+        parts = [f"num_worker_threads={options.num_worker_threads}"]
+        shared = self._order["options"]
+        for option in _PRIVATE_KEYWORDS:
+            given = next((values[option] for values in shared.values() if option in values), None)
+            if given is not None:
+                parts.append(f"{option}={'+'.join(given)}")
+        # One write: lines of several ranks must not mix.
+        sys.stderr.write(f"rpc-tuner: {name} has {' '.join(parts)}\n")
+        sys.stderr.flush()
+
+    def _shutting_down(self, shutdown: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(shutdown)
+        def shut_down(*args: Any, **kwargs: Any) -> None:
+            facts = {"name": self._name, "calls": self._calls}
+            self._reports.send("shutdown", **facts, **_usage())
+            shutdown(*args, **kwargs)
+            self._reports.send("ended", **facts, **_usage())
+
+        return shut_down
+
+    def _counting(self, send: Callable[..., Any]) -> Callable[..., Any]:
+        def send_and_count(*args: Any, **kwargs: Any) -> Any:
+            self._calls += 1
+            return send(*args, **kwargs)
+
+        return send_and_count
+
+
+def _usage() -> dict[str, float]:
+    """CPU seconds and peak resident memory of this process so far."""
+    return {
+        "cpu_s": time.process_time(),
+        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }

@@ -1,0 +1,108 @@
+"""Waits in a Python process until `torch.distributed.rpc` is imported, and hooks it then.
+
+Standard library only: it runs in the program's own interpreter, before the program.
+"""
+
+import importlib.util
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+RPC_MODULE = "torch.distributed.rpc"
+
+
+class Reports:
+    """Appends what happens in this process to a file of its own, a line of JSON for each."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def send(self, event: str, **facts: object) -> None:
+        """Add a line; a process whose folder is gone has nobody to report to."""
+        line = {"event": event, "pid": os.getpid(), "time_ns": time.time_ns(), **facts}
+        path = os.path.join(self._folder, f"{os.getpid()}.jsonl")  # noqa: PTH118
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return
+        try:
+            os.write(descriptor, json.dumps(line, default=repr).encode() + b"\n")
+        finally:
+            os.close(descriptor)
+
+
+def install(text: str) -> None:
+    """Hook `torch.distributed.rpc` as it is imported, or now if it is there.
+
+    `text` is the order in JSON, as `tuner.world.command.order` writes it.
+    """
+    order = json.loads(text)
+    reports = Reports(order["reports"])
+    reports.send("started", parent=os.getppid(), arguments=sys.orig_argv)
+    if RPC_MODULE in sys.modules:
+        _hook(sys.modules[RPC_MODULE], order, reports)
+    else:
+        sys.meta_path.insert(0, _Finder(order, reports))
+
+
+def _hook(rpc: ModuleType, order: dict[str, Any], reports: Reports) -> None:
+    # At the end: what the program can import goes before what we bring.
+    sys.path.append(order["package"])
+    try:
+        from tuner.torch_private.programs import hook_rpc
+
+        hook_rpc(rpc, order, reports)
+    except Exception as error:  # the program comes first
+        reports.send("hook-failed", error=repr(error))
+
+
+class _Finder(MetaPathFinder):
+    """Finds the RPC module as Python would, and hooks it once it is loaded."""
+
+    def __init__(self, order: dict[str, Any], reports: Reports) -> None:
+        self._order = order
+        self._reports = reports
+        self._is_asking = False
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec of the RPC module with a loader that hooks it; None for every other name."""
+        if name != RPC_MODULE or self._is_asking:
+            return None
+        self._is_asking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._is_asking = False
+        if spec is not None and spec.loader is not None:
+            spec.loader = _HookingLoader(spec.loader, self._order, self._reports)
+        return spec
+
+
+class _HookingLoader(Loader):
+    """Loads a module by its own loader, then hooks it."""
+
+    def __init__(self, loader: Loader, order: dict[str, Any], reports: Reports) -> None:
+        self._loader = loader
+        self._order = order
+        self._reports = reports
+
+    def __getattr__(self, name: str) -> Any:
+        # What asks the loader for the source, or for data, gets it.
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """See `importlib.abc.Loader`."""
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """See `importlib.abc.Loader`."""
+        self._loader.exec_module(module)
+        _hook(module, self._order, self._reports)

@@ -1,0 +1,58 @@
+"""What the hook in a program is told, by the environment, which every child process inherits."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.plan.config import Config
+from tuner.plan.knobs import INTRA_OP_THREADS, KNOBS
+from tuner.world.agent_options import agent_options
+
+FORMAT = 1
+HOOK = Path(__file__).with_name("hook")
+ORDER_VARIABLE = "RPC_TUNER_ORDER"
+_PACKAGE = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookOrder:
+    """What the processes of one run of a program are to do."""
+
+    config: Config
+    """The knobs to set; what it does not name stays as the program has it."""
+    reports: Path
+    """The folder that each process writes a file to; it is there."""
+    roles: Sequence[tuple[str, str]] = ()
+    """Pairs of a role and a pattern of its RPC names; see `tuner.roles.role_of`."""
+    say: bool = False
+    """Whether each rank prints one line on stderr about what it got."""
+
+    def environment(self, given: Mapping[str, str]) -> dict[str, str]:
+        """The environment of the program: what is given, with the hook in it."""
+        path = os.pathsep.join([str(HOOK), *filter(None, [given.get("PYTHONPATH")])])
+        return {**given, "PYTHONPATH": path, ORDER_VARIABLE: self.to_json()}
+
+    def to_json(self) -> str:
+        """The order as the hook reads it."""
+        by_role: dict[str, dict[str, object]] = {}
+        threads: dict[str, object] = {}
+        for dimension, value in self.config.items:
+            if dimension.knob == INTRA_OP_THREADS.name:
+                threads[dimension.role] = value
+            else:
+                # Also where the value is None: that is PyTorch's own choice, not the program's.
+                option = agent_options({dimension.knob: value}).get(dimension.knob)
+                by_role.setdefault(dimension.role, {})[KNOBS[dimension.knob].name] = option
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "package": str(_PACKAGE),
+                "reports": str(self.reports.resolve()),
+                "options": by_role,
+                "intra_op_threads": threads,
+                "roles": [list(pair) for pair in self.roles],
+                "say": self.say,
+            }
+        )

@@ -1,0 +1,119 @@
+"""What the processes of a program have reported, rank by rank."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankReport:
+    """One rank of a program, from its `init_rpc` on. Times are Unix nanoseconds."""
+
+    pid: int
+    name: str
+    """Its RPC name."""
+    rank: int
+    world_size: int | None
+    role: str
+    num_worker_threads: int | None
+    """What its agent was started with."""
+    rpc_timeout_s: float
+    init_ns: int
+    """When the agent's start began."""
+    ready_ns: int | None
+    """When `init_rpc` was done; None if it never was."""
+    shutdown_ns: int | None
+    """When `shutdown` was called; None if it never was."""
+    calls: int
+    """Calls issued before `shutdown`."""
+    cpu_s: float | None
+    """CPU seconds from `ready_ns` to `shutdown_ns`."""
+    peak_rss_mb: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramReport:
+    """What is known of one run of a program."""
+
+    ranks: tuple[RankReport, ...]
+    """In order of rank."""
+    processes: int
+    """Python processes that the hook reached."""
+    problems: tuple[str, ...]
+    """Why the hook did not work in a process, each as a sentence."""
+
+    @property
+    def missing_ranks(self) -> list[int]:
+        """Ranks that the others wait for, and that no process acknowledged."""
+        sizes = [rank.world_size for rank in self.ranks if rank.world_size is not None]
+        return sorted({*range(max(sizes, default=0))} - {rank.rank for rank in self.ranks})
+
+    @property
+    def rpc_active_s(self) -> float | None:
+        """Seconds from the last rank's `init_rpc` to the last call of `shutdown`.
+
+        A rank that only serves calls `shutdown` at once and waits there: the last one to call it
+        is the driver. None if a rank never came so far.
+        """
+        ready = [rank.ready_ns for rank in self.ranks if rank.ready_ns is not None]
+        shutdown = [rank.shutdown_ns for rank in self.ranks if rank.shutdown_ns is not None]
+        if not self.ranks or len(ready) < len(self.ranks) or len(shutdown) < len(self.ranks):
+            return None
+        return (max(shutdown) - max(ready)) / 1e9
+
+
+def read_reports(folder: Path) -> ProgramReport:
+    """Everything that the processes have written to the folder; a torn last line is left out."""
+    found: list[RankReport] = []
+    problems: list[str] = []
+    files = sorted(folder.glob("*.jsonl"))
+    for file in files:
+        events = list(_events(file))
+        found += _ranks(events)
+        problems += [
+            f"the hook failed in process {event['pid']}: {event['error']}"
+            for event in events
+            if event["event"] == "hook-failed"
+        ]
+    return ProgramReport(
+        ranks=tuple(sorted(found, key=lambda rank: (rank.rank, rank.init_ns))),
+        processes=len(files),
+        problems=tuple(problems),
+    )
+
+
+def _events(file: Path) -> Iterator[dict[str, Any]]:
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict) and "event" in event:
+            yield event
+
+
+def _ranks(events: Sequence[Mapping[str, Any]]) -> Iterator[RankReport]:
+    """An agent from each `init_rpc` to the one after it: a process may start RPC again."""
+    starts = [place for place, event in enumerate(events) if event["event"] == "init_rpc"]
+    for start, end in pairwise([*starts, len(events)]):
+        first = events[start]
+        later = {event["event"]: event for event in events[start + 1 : end]}
+        ready, shutdown = later.get("ready"), later.get("shutdown")
+        yield RankReport(
+            pid=first["pid"],
+            name=first["name"],
+            rank=first["rank"],
+            world_size=first["world_size"],
+            role=first["role"],
+            num_worker_threads=first["num_worker_threads"],
+            rpc_timeout_s=first["rpc_timeout"],
+            init_ns=first["time_ns"],
+            ready_ns=ready["time_ns"] if ready else None,
+            shutdown_ns=shutdown["time_ns"] if shutdown else None,
+            calls=shutdown["calls"] if shutdown else 0,
+            cpu_s=shutdown["cpu_s"] - ready["cpu_s"] if shutdown and ready else None,
+            peak_rss_mb=shutdown["peak_rss_mb"] if shutdown else None,
+        )
