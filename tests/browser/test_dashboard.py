@@ -122,7 +122,9 @@ def test_why_trials_failed_or_were_eliminated(page: Page, monday: str) -> None:
 
     page.get_by_role("button", name="Trial 1 Pruned").click()
     expect(page.get_by_role("heading", name="num_worker_threads=1")).to_be_visible()
-    expect(page.get_by_text(re.compile("^eliminated at least .* times as slow as the best"))).to_be_visible()
+    expect(
+        page.get_by_text(re.compile("^eliminated at least .* times as slow as the best"))
+    ).to_be_visible()
     # Blocks, and what was measured in each.
     expect(page.get_by_text(re.compile(r"^0 1[56]\.\d+$"))).to_be_visible()
 
