@@ -1,4 +1,4 @@
-"""The program of PyTorch's RPC profiling recipe: two processes, four calls at once, profiled.
+"""The program of PyTorch's RPC profiling recipe: two processes, four calls in flight, profiled.
 
 `python recipe.py --threads 8 --repeat 10 --trace eight.json`
 """
@@ -22,7 +22,7 @@ ROUNDS = 10
 
 
 def call_all() -> None:
-    """Four calls of the CPU-heavy function, all in flight at once."""
+    """Four calls of the CPU-heavy function, all in flight."""
     futures = [
         rpc.rpc_async("worker1", num_workers_udf_with_ops, args=(SIZE, ROUNDS, seed))
         for seed in range(CALLS)
