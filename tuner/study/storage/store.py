@@ -115,7 +115,8 @@ class StudyStore:
         """Put an outcome where Optuna's own tools look for it."""
         trial = self._trial(record.trial)
         if record.phase == "trace" or isinstance(record.outcome, Failure):
-            self._attachments.attach_world(trial, plan.candidates()[record.trial], record)
+            config = Config.from_json(trial.user_attrs["config"])
+            self._attachments.attach_world(trial, config, record)
         if record.phase == "trace":
             if isinstance(record.outcome, Failure):
                 trial.set_user_attr("trace_failure", record.outcome.message)
