@@ -40,9 +40,8 @@ def run(
     """
     given = sys.argv[1:] if arguments is None else arguments
     dashes = given.index("--") if takes_program and "--" in given else len(given)
-    command = _ProgramCommand(given[dashes + 1 :])
     try:
-        app(args=given[:dashes], prog_name=program, standalone_mode=True, obj=command)
+        app(args=given[:dashes], prog_name=program, standalone_mode=True, obj=given[dashes + 1 :])
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     except TunerError as error:
@@ -51,16 +50,12 @@ def run(
     return 0
 
 
-class _ProgramCommand(list[str]):
-    """A program and its arguments, as they stand behind `--`."""
-
-
 def program_after_dashes(context: typer.Context) -> list[str]:
     """The program that a person names behind `--`. UsageError if there is none."""
-    command = context.obj
-    if not isinstance(command, _ProgramCommand) or not command:
+    command: list[str] = context.obj
+    if not command:
         raise UsageError("name a program behind --, such as: -- python main.py --world-size 3")
-    return list(command)
+    return command
 
 
 def pairs_of(flag: str, entries: list[str]) -> list[tuple[str, str]]:

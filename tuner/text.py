@@ -33,6 +33,11 @@ def percent(fraction: float) -> str:
     return f"{text if len(text) <= 5 and 'e' not in text else three_digits(fraction * 100)} %"
 
 
+def whole_percent(fraction: float) -> str:
+    """`59 %` for 0.5921."""
+    return percent(round(fraction, 2))
+
+
 def share(fraction: float) -> str:
     """`12.3 %` for 0.12345: a measured share, to the tenth; nothing where it is unknown."""
     return "" if math.isnan(fraction) else percent(round(fraction, 3))

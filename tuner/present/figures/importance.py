@@ -16,7 +16,7 @@ from tuner.present.figures.kit.rows import Rows
 from tuner.present.figures.kit.theme import INK, OFF_CPU, SERIES
 from tuner.present.figures.kit.varying_knobs import varying_dimensions
 from tuner.study.answer import StudyAnswer
-from tuner.text import percent
+from tuner.text import whole_percent
 
 REST = "interactions and noise"
 
@@ -74,7 +74,7 @@ def draw_importance(shown: Importance, axes: Axes) -> None:
             facecolor=(OFF_CPU if rest else SERIES[0]).light, hatch="////" if rest else None,
         )  # fmt: skip
         axes.annotate(
-            _percent(share), (100 * share, at), xytext=(4, 0),
+            whole_percent(share), (100 * share, at), xytext=(4, 0),
             textcoords="offset points", va="center", fontsize=SMALL,
         )  # fmt: skip
     rows.draw(axes, None)
@@ -83,16 +83,12 @@ def draw_importance(shown: Importance, axes: Axes) -> None:
     axes.set_xlabel("share of the differences explained (%)")
 
 
-def _percent(share: float) -> str:
-    return percent(round(share, 2))
-
-
 def importance_figure(answer: StudyAnswer) -> DrawnFigure | None:
     """The shares with words; None where there is nothing to show."""
     shown = importance(answer)
     if shown is None:
         return None
-    texts = [f"{name} {_percent(share)}" for name, share in shown.shares.items()]
+    texts = [f"{name} {whole_percent(share)}" for name, share in shown.shares.items()]
     words = Words(
         name="importance",
         title="Which knobs matter",
@@ -101,7 +97,7 @@ def importance_figure(answer: StudyAnswer) -> DrawnFigure | None:
             f"{shown.configs} measured configurations that each knob explains alone; the rest is "
             "how knobs act together, and noise."
         ),
-        alt=f"{', '.join(texts)}, {REST} {_percent(shown.rest)}",
+        alt=f"{', '.join(texts)}, {REST} {whole_percent(shown.rest)}",
     )
     height = 0.65 + Rows((*shown.shares, REST)).height_in
     return drawn(words, height, lambda figure: draw_importance(shown, figure.add_subplot()))

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from tuner.text import plural
+from tuner.text import plural, whole_percent
 from tuner.trace.analyze.evidence import Evidence, gather
 from tuner.trace.analyze.rules.blocked_threads import blocked_threads
 from tuner.trace.analyze.rules.caller_or_wire import caller_or_wire
 from tuner.trace.analyze.rules.cpus_full import cpus_full
 from tuner.trace.analyze.rules.gil_or_lock import gil_or_lock
 from tuner.trace.analyze.rules.queueing import queueing
-from tuner.trace.analyze.rules.wording import number, short_time, subject, whole_percent
+from tuner.trace.analyze.rules.wording import number, short_time, subject
 from tuner.trace.model.trace import Trace
 
 Rule = Literal[

@@ -1,8 +1,9 @@
 """The server's threads are at work, but do little but wait: they sleep, or call others."""
 
+from tuner.text import whole_percent
 from tuner.trace.analyze.evidence import Evidence
 from tuner.trace.analyze.rules.thresholds import IDLE, MOST, QUEUED, SEVERAL, short_of_threads
-from tuner.trace.analyze.rules.wording import serving, waiting, whole_percent
+from tuner.trace.analyze.rules.wording import serving, waiting
 
 BLOCKED = 0.8
 """A thread that is off the CPU for this share of its time does little but wait."""

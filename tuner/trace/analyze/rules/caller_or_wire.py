@@ -1,8 +1,9 @@
 """The server is not the limit: the caller is, or the way to the server and back."""
 
+from tuner.text import whole_percent
 from tuner.trace.analyze.evidence import Evidence
 from tuner.trace.analyze.rules.thresholds import IDLE, MOST, QUEUED
-from tuner.trace.analyze.rules.wording import short_time, subject, whole_percent
+from tuner.trace.analyze.rules.wording import short_time, subject
 
 SERVED_LITTLE = 0.3
 """Calls that are served for less of their latency than this spend it elsewhere."""

@@ -1,8 +1,9 @@
 """The logical CPUs are full: threads that could run wait for one."""
 
+from tuner.text import whole_percent
 from tuner.trace.analyze.evidence import Evidence
 from tuner.trace.analyze.rules.thresholds import BUSY, FULL_HOST
-from tuner.trace.analyze.rules.wording import logical_cpus, number, subject, whole_percent
+from tuner.trace.analyze.rules.wording import logical_cpus, number, subject
 
 RUN_QUEUE = 0.2
 """Waiting for a CPU for this share of the served time is more than a scheduler's usual delays."""

@@ -1,5 +1,6 @@
 """Calls wait for the GIL, or for a lock, that another call holds."""
 
+from tuner.text import whole_percent
 from tuner.trace.analyze.evidence import Cpu, Evidence
 from tuner.trace.analyze.rules.thresholds import (
     BUSY,
@@ -17,7 +18,6 @@ from tuner.trace.analyze.rules.wording import (
     short_time,
     subject,
     waiting,
-    whole_percent,
 )
 
 WAITED_FREE = 0.25

@@ -1,6 +1,6 @@
 """Calls wait for a thread, and more of them could run in parallel."""
 
-from tuner.text import plural, three_digits
+from tuner.text import plural, three_digits, whole_percent
 from tuner.trace.analyze.evidence import Cpu, Evidence
 from tuner.trace.analyze.rules.thresholds import (
     FULL_HOST,
@@ -9,7 +9,7 @@ from tuner.trace.analyze.rules.thresholds import (
     SEVERAL,
     short_of_threads,
 )
-from tuner.trace.analyze.rules.wording import logical_cpus, waiting, whole_percent
+from tuner.trace.analyze.rules.wording import logical_cpus, waiting
 
 GAIN = 1.5
 """More threads are worth naming if they could raise the parallelism this many times."""

@@ -1,6 +1,6 @@
 """Words and numbers of the diagnosis."""
 
-from tuner.text import percent, plural, three_digits
+from tuner.text import plural, three_digits, whole_percent
 from tuner.trace.analyze.evidence import Evidence
 from tuner.trace.analyze.rules.thresholds import SEVERAL
 
@@ -39,11 +39,6 @@ def logical_cpus(used: float, of: int | None = None) -> str:
 def number(value: float) -> str:
     """A small number with two decimals at most."""
     return three_digits(round(value, 2))
-
-
-def whole_percent(share: float) -> str:
-    """`59 %` for 0.5921."""
-    return percent(round(share, 2))
 
 
 def short_time(us: float) -> str:
