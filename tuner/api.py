@@ -82,8 +82,8 @@ def tune(
             for one role `{"agent": {"num_worker_threads": "1..8"}}`. It replaces the plan's space.
             Default: `num_worker_threads` from 1 to 32, by powers of two.
         baseline: The configuration to compare with. Default: PyTorch's.
-        objective: The number to make small: `step_ms` (the default), `step_p99_ms` or
-            `cpu_ms_per_step`; from traces `rpc_cpu_total_ms` or `rpc_p99_ms`.
+        objective: The number to make small, by its name in `tuner.plan.objectives.OBJECTIVES`.
+            Default: `step_ms`.
         budget: Wall time of all sessions of the study. Default: 60 s.
         max_blocks: The most blocks to measure. Default: as many as the budget allows.
         epsilon: The smallest difference that matters, a fraction. Default: 3 %.

@@ -1,7 +1,8 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from tuner.plan.objectives import OBJECTIVES, ObjectiveName
+from tuner.plan.objectives import OBJECTIVES
+from tuner.plan.study_plan import ObjectiveName
 from tuner.world.measurement import Measurement, RankUsage, TraceNumbers
 
 TRACE = TraceNumbers(
@@ -46,7 +47,7 @@ def test_a_traced_objective_needs_a_trace_that_tells(name: str, trace: TraceNumb
 
 
 def test_every_objective_says_its_unit_and_what_it_is() -> None:
-    assert all(each.unit and each.label for each in OBJECTIVES.values())
+    assert all(each.unit and each.label and each.table_heading for each in OBJECTIVES.values())
 
 
 def test_an_unknown_objective_comes_with_the_nearest_one() -> None:

@@ -2,11 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Protocol
-
-from pydantic import AfterValidator, WithJsonSchema
-
-from tuner.text import did_you_mean
+from typing import Protocol
 
 
 class TracedWorld(Protocol):
@@ -48,6 +44,8 @@ class Objective:
     name: str
     unit: str
     label: str
+    table_heading: str
+    """The heading in the tables of trials, folded for a terminal."""
     read: Callable[[MeasuredWorld], float | None]
     """The number, in `unit`; None where the world does not have it."""
     traced: bool = False
@@ -68,23 +66,32 @@ class Objective:
 OBJECTIVES: dict[str, Objective] = {
     objective.name: objective
     for objective in (
-        Objective("step_ms", "ms", "median step time", lambda world: world.median_step_s * 1e3),
+        Objective(
+            "step_ms",
+            "ms",
+            "median step time",
+            "step\n(ms)",
+            lambda world: world.median_step_s * 1e3,
+        ),
         Objective(
             "step_p99_ms",
             "ms",
             "99th percentile of the step time",
+            "step_p99\n(ms)",
             lambda world: world.p99_step_s * 1e3,
         ),
         Objective(
             "cpu_ms_per_step",
             "ms",
             "CPU time of all ranks per step",
+            "CPU\nper step\n(ms)",
             lambda world: world.cpu_ms_per_step,
         ),
         Objective(
             "rpc_cpu_total_ms",
             "ms",
             "RPC CPU total per step",
+            "RPC CPU\ntotal\n(ms)",
             lambda world: None if world.trace is None else world.trace.rpc_cpu_total_ms,
             traced=True,
         ),
@@ -92,20 +99,9 @@ OBJECTIVES: dict[str, Objective] = {
             "rpc_p99_ms",
             "ms",
             "99th percentile of the latency of RPC calls",
+            "rpc_p99\n(ms)",
             lambda world: None if world.trace is None else world.trace.rpc_p99_ms,
             traced=True,
         ),
     )
 }
-
-
-def _known(name: str) -> str:
-    if name not in OBJECTIVES:
-        raise ValueError(f"unknown objective {name[:60]!r}{did_you_mean(name, tuple(OBJECTIVES))}")
-    return name
-
-
-ObjectiveName = Annotated[
-    str, AfterValidator(_known), WithJsonSchema({"enum": [*OBJECTIVES], "type": "string"})
-]
-"""The name of an objective, checked by pydantic."""

@@ -7,12 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+)
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config, Dimension
 from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, Value
-from tuner.plan.objectives import OBJECTIVES, Objective, ObjectiveName
+from tuner.plan.objectives import OBJECTIVES, Objective
 from tuner.plan.quantities import parse_duration_s, parse_fraction
 from tuner.plan.space import Space, baseline_config, check_against_workload
 from tuner.plan.workload_spec import WorkloadSpec
@@ -39,6 +47,17 @@ def _confidence(raw: object) -> float:
     return confidence
 
 
+def _objective_name(name: str) -> str:
+    if name not in OBJECTIVES:
+        raise ValueError(f"unknown objective {name[:60]!r}{did_you_mean(name, tuple(OBJECTIVES))}")
+    return name
+
+
+ObjectiveName = Annotated[
+    str,
+    AfterValidator(_objective_name),
+    WithJsonSchema({"enum": [*OBJECTIVES], "type": "string"}),
+]
 Duration = Annotated[float, BeforeValidator(parse_duration_s)]
 Fraction = Annotated[float, BeforeValidator(parse_fraction)]
 

@@ -30,7 +30,7 @@ from tuner.plan.knobs import (
     NamesKnob,
     Value,
 )
-from tuner.plan.objectives import ObjectiveName
+from tuner.plan.study_plan import ObjectiveName
 from tuner.plan.workload_spec import RankSpec
 from tuner.text import did_you_mean
 from tuner.world.environment import Environment
