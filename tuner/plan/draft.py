@@ -64,7 +64,7 @@ class PlanDraft:
         named = [(dimension, [value]) for dimension, value in self.named_baseline.items]
         measuring = self.measuring
         if self.chooses_objective and isinstance(subject, ProgramSpec):
-            measuring = measuring.model_copy(update={"objective_name": _objective_of(subject)})
+            measuring = measuring.model_copy(update={"objective_name": subject.objective_name})
         problems = [
             *self.problems,
             *_check_objective(measuring.objective_name, subject),
@@ -82,20 +82,14 @@ class PlanDraft:
         )
 
 
-def _objective_of(program: ProgramSpec) -> str:
-    """What to make small where nobody says: the time per call where only that can be compared."""
-    if program.metric is not None:
-        return METRIC.name
-    varies = program.calls_vary or program.window_s is not None
-    return "ms_per_call" if varies else "rpc_active_s"
-
-
 def _check_objective(name: str, subject: Subject) -> list[str]:
     if subject.kind not in OBJECTIVES[name].of:
         known = [each.name for each in OBJECTIVES.values() if subject.kind in each.of]
         return [f"the objective {name} is not one of a {subject.kind}; known: {', '.join(known)}"]
     if name == METRIC.name and isinstance(subject, ProgramSpec) and subject.metric is None:
-        return ["the objective metric needs --metric 'NAME=regex with one group'"]
+        return ["the objective metric needs a metric: NAME=REGEX with one group"]
+    if name == "rpc_active_s" and isinstance(subject, ProgramSpec) and not subject.shuts_down:
+        return ["the objective rpc_active_s needs a program whose ranks all call shutdown"]
     return []
 
 

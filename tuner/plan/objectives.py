@@ -33,6 +33,10 @@ class MeasuredProgram(Protocol):
         """Seconds from the start of the command to its end."""
 
     @property
+    def rpc_active_s(self) -> float | None:
+        """Seconds from the last rank's `init_rpc` to the driver's `shutdown`, if it has one."""
+
+    @property
     def metric(self) -> float | None:
         """The number that the program printed; None if nobody asked for one."""
 
@@ -200,7 +204,7 @@ OBJECTIVES: dict[str, Objective] = {
             unit="s",
             label="time from the last rank's init_rpc to the driver's shutdown",
             table_heading="RPC\nactive\n(s)",
-            read=lambda world: None if world.program is None else world.wall_s,
+            read=lambda world: None if world.program is None else world.program.rpc_active_s,
             of=_PROGRAMS,
         ),
         Objective(

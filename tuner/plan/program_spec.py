@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from tuner.plan.config import ALL_ROLES, Config
 from tuner.plan.knobs import KNOBS, Value
+from tuner.plan.objectives import METRIC
 from tuner.plan.workload_spec import RankSpec
 
 
@@ -94,8 +95,10 @@ class ProgramSpec(ProgramRequest):
     ranks: tuple[RankSpec, ...] = Field(min_length=1)
     own: dict[str, dict[str, Any]]
     """The values that the program itself gives each role, by knob, as JSON."""
-    calls_vary: bool
-    """Whether two runs of it made different numbers of calls."""
+    calls: tuple[int, ...]
+    """How many calls each of these runs made."""
+    shuts_down: bool
+    """Whether every rank calls `shutdown`."""
     own_network: bool
     """Whether it runs in a network namespace of its own."""
     cuda_devices: int = 0
@@ -124,3 +127,12 @@ class ProgramSpec(ProgramRequest):
         """What studies of it must have in common, apart from the ranks."""
         asked = self.model_dump(mode="json", include={*ProgramRequest.model_fields})
         return {**asked, "own": self.own}
+
+    @property
+    def objective_name(self) -> str:
+        """What to make small where nobody says: the time per call where only that compares."""
+        if self.metric is not None:
+            return METRIC.name
+        if self.window_s is not None or len(set(self.calls)) > 1:
+            return "ms_per_call"
+        return "rpc_active_s" if self.shuts_down else "wall_s"

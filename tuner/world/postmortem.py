@@ -87,7 +87,7 @@ def root_cause(
         world_s: How long the world lasted.
     """
     if (starved := starvation(records)) is not None:
-        return _deadlock(starved, records, world_s)
+        return deadlock(starved, records, world_s)
     # A rank that reports a failure stays alive: a rank that is gone died of something else.
     if dead := [r for r in records if r.died_ns is not None and not r.finished and not r.failure]:
         return _death(min(dead, key=lambda record: record.died_ns or 0), world_s)
@@ -102,7 +102,8 @@ def _reported_ns(record: RankRecord) -> int:
     return int(record.failure["time_ns"])
 
 
-def _deadlock(record: RankRecord, records: Sequence[RankRecord], world_s: float) -> Failure:
+def deadlock(record: RankRecord, records: Sequence[RankRecord], world_s: float) -> Failure:
+    """The failure of a world in which this rank is deadlocked."""
     pool_size = record.states[-1]["pool_size"]
     threads = "its only worker thread waits" if pool_size == 1 else (
         f"all {pool_size} worker threads wait"
@@ -113,7 +114,7 @@ def _deadlock(record: RankRecord, records: Sequence[RankRecord], world_s: float)
             f"{record.name} deadlocked: {threads} for the answer to a call made while serving "
             "one, and that answer needs a free thread there; give it more num_worker_threads"
         ),
-        detail=_gauges(records),
+        detail=gauges(records),
         world_s=world_s,
     )
 
@@ -161,12 +162,13 @@ def _too_late(records: Sequence[RankRecord], deadline_s: float, world_s: float) 
     return Failure(
         failure="timed-out",
         message=f"not done after {deadline_s:g} s ({steps} steps done; {phases}){busy}",
-        detail=_gauges(records),
+        detail=gauges(records),
         world_s=world_s,
     )
 
 
-def _gauges(records: Sequence[RankRecord]) -> str:
+def gauges(records: Sequence[RankRecord]) -> str:
+    """What each rank answered last, a line for each."""
     lines = []
     for record in records:
         if record.states:

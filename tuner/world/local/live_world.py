@@ -1,7 +1,6 @@
 """A world while it runs: its processes, what they report, and how they are ended."""
 
 import os
-import shutil
 import signal
 import time
 from contextlib import suppress
@@ -13,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from tuner.files import written_atomically
+from tuner.world.evidence import with_evidence
 from tuner.world.launcher import WorldOrder
 from tuner.world.local.processes import end_process
 from tuner.world.measurement import Failure, Measurement, RankUsage
@@ -175,28 +174,8 @@ class LiveWorld:
 
     def _with_evidence(self, failure: Failure) -> Failure:
         """Keep what the ranks printed and their stacks, where the order asks for it."""
-        folder = self._order.failure_folder
-        if folder is None:
+        if self._order.failure_folder is None:
             return failure
-        where = f"see {folder.parent.name}/{folder.name}"
-        kept = failure.model_copy(update={"message": f"{failure.message}; {where}"})
-        try:
-            self._keep_evidence(folder, kept)
-        except OSError as error:
-            # The disk may be full; the failure is known all the same.
-            lost = f"its evidence could not be kept: {error}"
-            return failure.model_copy(update={"message": f"{failure.message}; {lost}"})
-        return kept
-
-    def _keep_evidence(self, folder: Path, failure: Failure) -> None:
-        for captured in sorted(self._scratch.iterdir()):
-            if captured.suffix in (".stdout", ".stderr", ".stacks") and captured.stat().st_size:
-                with written_atomically(folder / captured.name) as partial:
-                    shutil.copyfile(captured, partial)
-        with written_atomically(folder / "failure.json") as partial:
-            document = {
-                "format": 2,
-                "config": self._order.config.to_json(),
-                **failure.model_dump(exclude={"kind"}),
-            }
-            partial.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2))
+        captured = [each for each in sorted(self._scratch.iterdir())
+                    if each.suffix in (".stdout", ".stderr", ".stacks")]  # fmt: skip
+        return with_evidence(failure, self._order.failure_folder, captured, self._order.config)

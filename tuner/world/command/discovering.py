@@ -1,0 +1,68 @@
+"""What the first runs of a program show: its ranks, its own options, whether its calls vary."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import UsageError
+from tuner.plan.program_spec import ProgramRequest, ProgramSpec
+from tuner.plan.workload_spec import RankSpec
+from tuner.world.command.program_world import ProgramEnd
+from tuner.world.command.reports import RankReport
+
+
+def check_commands(request: ProgramRequest) -> None:
+    """UsageError unless every command can be started."""
+    problems = [
+        _why_not(command[0]) for command in request.commands if shutil.which(command[0]) is None
+    ]
+    if problems:
+        raise UsageError.about("the program", problems)
+
+
+def _why_not(name: str) -> str:
+    if Path(name).is_file():
+        how = f"; did you mean python {name}?" if name.endswith(".py") else ""
+        return f"{name!r} is not executable{how}"
+    return f"{name!r} is no file, and no command on the PATH"
+
+
+def program_spec(
+    request: ProgramRequest, ends: Sequence[ProgramEnd], *, own_network: bool
+) -> ProgramSpec:
+    """The program as these runs of it showed it, none of which failed.
+
+    Raises:
+        UsageError: It cannot be tuned: it has another agent than TensorPipe's.
+    """
+    ranks = {rank.rank: rank for rank in ends[0].report.ranks}
+    others = [rank for rank in ranks.values() if rank.backend != "TENSORPIPE"]
+    if others:
+        raise UsageError(
+            f"the program's rank {others[0].name} uses the RPC backend {others[0].backend}: only "
+            "TensorPipe has options to tune"
+        )
+    return ProgramSpec(
+        **request.model_dump(),
+        ranks=tuple(RankSpec(name=rank.name, role=rank.role) for rank in ranks.values()),
+        own=_own_options(list(ranks.values())),
+        calls=tuple(_calls(end) for end in ends),
+        shuts_down=all(end.report.rpc_active_s is not None for end in ends),
+        own_network=own_network,
+        cuda_devices=max(rank.cuda_devices for rank in ranks.values()),
+    )
+
+
+def _own_options(ranks: Sequence[RankReport]) -> dict[str, dict[str, Any]]:
+    """By role: those of its first rank."""
+    found: dict[str, dict[str, Any]] = {}
+    for rank in ranks:
+        found.setdefault(rank.role, dict(rank.options))
+    return found
+
+
+def _calls(end: ProgramEnd) -> int:
+    if end.counted is not None:
+        return end.counted.calls
+    return sum(rank.calls for rank in end.report.ranks)

@@ -1,0 +1,121 @@
+"""A network namespace in which programs run: all ports are free there, and nobody else listens.
+
+It is run by its path, too, as what holds the namespace and what joins it: standard library only.
+"""
+
+import ctypes
+import fcntl
+import os
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_CLONE_NEWUSER = 0x10000000
+_CLONE_NEWNET = 0x40000000
+_GET_FLAGS, _SET_FLAGS = 0x8913, 0x8914
+_UP = 0x1
+_READY = b"ready\n"
+
+
+class OwnNetwork:
+    """A network namespace, loopback up; a context manager. It is None's where not allowed."""
+
+    def __init__(self) -> None:
+        self._holder: subprocess.Popen[bytes] | None = None
+
+    @property
+    def prefix(self) -> list[str]:
+        """What goes before a command to run it in there; empty where namespaces are not allowed.
+
+        The process that is started becomes the command: its id is the command's.
+        """
+        if self._holder is None:
+            return []
+        return [*_ourselves(), "join", str(self._holder.pid)]
+
+    def leave(self) -> None:
+        """Give it up: from now on the prefix is empty."""
+        if self._holder is not None:
+            _end(self._holder)
+            self._holder = None
+
+    def __enter__(self) -> Self:
+        holder = subprocess.Popen(
+            [*_ourselves(), "hold"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        assert holder.stdout is not None
+        if holder.stdout.readline() == _READY:
+            self._holder = holder
+        else:
+            _end(holder)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.leave()
+
+
+def _ourselves() -> list[str]:
+    return [sys.executable, "-I", "-S", __file__]
+
+
+def _end(holder: "subprocess.Popen[bytes]") -> None:
+    holder.kill()
+    holder.communicate()
+
+
+def _hold() -> None:
+    """Make the namespace and keep it until stdin is at its end. OSError if that is not allowed."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    user, group = os.getuid(), os.getgid()
+    if libc.unshare(_CLONE_NEWNET) != 0:
+        # Without privileges it takes a user namespace, too, in which we stay who we are.
+        _check(libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET))
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    with socket.socket() as any_socket:
+        loopback = struct.pack("16sH14x", b"lo", 0)
+        flags = struct.unpack("16xH14x", fcntl.ioctl(any_socket, _GET_FLAGS, loopback))[0]
+        fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sH14x", b"lo", flags | _UP))
+    os.write(1, _READY)
+    os.read(0, 1)
+
+
+def _join(holder: str, command: list[str]) -> None:
+    """Become the command, in the namespace of the holder."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for kind in ("user", "net"):
+        theirs = f"/proc/{holder}/ns/{kind}"
+        if os.readlink(theirs) != os.readlink(f"/proc/self/ns/{kind}"):  # noqa: PTH115
+            descriptor = os.open(theirs, os.O_RDONLY | os.O_CLOEXEC)
+            _check(libc.setns(descriptor, 0))
+    os.execvp(command[0], command)  # noqa: S606 - this is what it is for
+
+
+def _check(result: int) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+if __name__ == "__main__":
+    try:
+        if sys.argv[1] == "hold":
+            _hold()
+        else:
+            _join(sys.argv[2], sys.argv[3:])
+    except OSError as error:
+        sys.exit(f"{' '.join(sys.argv[1:])}: {error.strerror}")

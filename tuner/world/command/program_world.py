@@ -1,0 +1,207 @@
+"""One run of a program, from the start of its commands to the end of its last process."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.world.command.probing import Probes
+from tuner.world.command.process_tree import end_tree, stop_gently
+from tuner.world.command.reports import ProgramReport, read_reports
+from tuner.world.command.warm.starting import Started, Starter
+from tuner.world.postmortem import RankRecord, starvation
+
+PROBE_AFTER_S = 3.0
+PROBE_EVERY_S = 1.0
+ANSWERS_S = 2.0
+# After a first command has failed, the others get this long to say what happened to them.
+GRACE_S = 1.0
+_POLL_S = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """When to count the calls of a program that does not end by itself, in seconds."""
+
+    warm_up_s: float
+    """From the last rank's `init_rpc` on."""
+    lasts_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """What the ranks did in a window."""
+
+    calls: int
+    seconds: float
+    cpu_s: tuple[float, ...]
+    """By rank."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramEnd:
+    """How a run of a program ended, and what is known of it."""
+
+    exit_codes: tuple[int | None, ...]
+    """One for each command, negative for a signal; None for one that we ended."""
+    run_s: float
+    """Seconds from the start of the first command to the end of the last."""
+    output: str
+    """What the commands printed, on both streams."""
+    report: ProgramReport
+    is_late: bool
+    """Whether it was ended at its deadline."""
+    states: Sequence[RankRecord]
+    """The answers of the ranks to probes, in order of rank."""
+    counted: Counted | None
+    """For a run that reached the end of its window."""
+
+
+class ProgramWorld:
+    """A run that is under way.
+
+    Args:
+        starters: What starts each of the commands.
+        environment: What the commands are started with, the hook in it.
+        folder: An empty folder for what they print, in the file `output`.
+        reports: The folder of the hook's order.
+        deadline_s: When to end it, in seconds from its start.
+        window: None for a program that ends by itself.
+        show: Takes what the program prints, as it comes.
+    """
+
+    def __init__(
+        self,
+        starters: Sequence[Starter],
+        environment: Mapping[str, str],
+        folder: Path,
+        reports: Path,
+        *,
+        deadline_s: float,
+        window: Window | None = None,
+        show: Callable[[bytes], None] | None = None,
+    ) -> None:
+        self._starters = starters
+        self._environment = environment
+        self._output = folder / "output"
+        self._reports = reports
+        self._deadline_s = deadline_s
+        self._window = window
+        self._show = show
+        self._probes = Probes(reports)
+        self._processes: list[Started] = []
+        self._codes: tuple[int | None, ...] = ()
+        self._counted: Counted | None = None
+        self._is_late = False
+
+    def run(self) -> ProgramEnd:
+        """Start the commands, wait for their end, and leave no process behind.
+
+        Raises:
+            LauncherError: A command cannot be started.
+        """
+        started_s = time.monotonic()
+        with self._output.open("wb") as output, self._output.open("rb") as printed:
+            try:
+                for starter in self._starters:
+                    self._processes.append(
+                        starter.start(self._environment, output.fileno(), output.fileno())
+                    )
+                self._codes = (None,) * len(self._processes)
+                self._wait(started_s, lambda: self._pass_on(printed.read()))
+                run_s = time.monotonic() - started_s
+            finally:
+                end_tree([process.pid for process in self._processes], self._reports)
+                self._pass_on(printed.read())
+        report = read_reports(self._reports)
+        return ProgramEnd(
+            exit_codes=self._codes,
+            run_s=run_s,
+            output=self._output.read_text(encoding="utf-8", errors="replace"),
+            report=report,
+            is_late=self._is_late,
+            states=self._probes.records(report),
+            counted=self._counted,
+        )
+
+    def _wait(self, started_s: float, pass_on: Callable[[], None]) -> None:
+        """Until all commands have ended, or one of the reasons to end them has come."""
+        next_probe_s = started_s + PROBE_AFTER_S
+        window = None if self._window is None else _WindowWatch(self._window, self._probes)
+        while not self._has_ended():
+            pass_on()
+            now_s = time.monotonic()
+            if any(self._codes):
+                self._await_others()
+                return
+            if now_s >= started_s + self._deadline_s:
+                self._is_late = True
+                self._keep_stacks()
+                return
+            if window is not None and (counted := window.look(self._reports, now_s)):
+                self._counted = counted
+                stop_gently([process.pid for process in self._processes], self._has_ended)
+                return
+            if now_s >= next_probe_s:
+                next_probe_s = now_s + PROBE_EVERY_S
+                if starvation(self._probes.records(read_reports(self._reports))):
+                    self._keep_stacks()
+                    return
+                self._probes.ask()
+            time.sleep(_POLL_S)
+
+    def _has_ended(self) -> bool:
+        self._codes = tuple(process.poll() for process in self._processes)
+        return None not in self._codes
+
+    def _await_others(self) -> None:
+        until = time.monotonic() + GRACE_S
+        while not self._has_ended() and time.monotonic() < until:
+            time.sleep(_POLL_S)
+
+    def _keep_stacks(self) -> None:
+        ranks = len(read_reports(self._reports).ranks)
+        self._probes.awaited(self._probes.ask(stacks=True), ranks, ANSWERS_S)
+
+    def _pass_on(self, printed: bytes) -> None:
+        if printed and self._show is not None:
+            self._show(printed)
+
+
+class _WindowWatch:
+    """Waits for all ranks, then for the warm-up, and then counts for the length of the window."""
+
+    def __init__(self, window: Window, probes: Probes) -> None:
+        self._window = window
+        self._probes = probes
+        self._ready_s: float | None = None
+        self._first: tuple[float, int] | None = None
+        """When the window began, and the number of the question then."""
+
+    def look(self, reports: Path, now_s: float) -> Counted | None:
+        """What was counted, once the window is over."""
+        if self._ready_s is None:
+            report = read_reports(reports)
+            if report.is_ready:
+                self._ready_s = now_s
+            return None
+        if self._first is None:
+            if now_s >= self._ready_s + self._window.warm_up_s:
+                self._first = (now_s, self._probes.ask())
+            return None
+        if now_s < self._first[0] + self._window.lasts_s:
+            return None
+        return self._count(self._first[1], len(read_reports(reports).ranks))
+
+    def _count(self, first: int, ranks: int) -> Counted | None:
+        before = {state["rank"]: state for state in self._probes.answers(first)}
+        after = self._probes.awaited(self._probes.ask(), ranks, ANSWERS_S)
+        pairs = [(before[state["rank"]], state) for state in after if state["rank"] in before]
+        if len(pairs) < ranks:
+            return None  # a rank that is busy answers late; the deadline ends what never does
+        lasted = [now["monotonic_s"] - then["monotonic_s"] for then, now in pairs]
+        return Counted(
+            calls=sum(now["calls"] - then["calls"] for then, now in pairs),
+            seconds=sum(lasted) / len(lasted),
+            cpu_s=tuple(now["cpu_s"] - then["cpu_s"] for then, now in pairs),
+        )

@@ -1,0 +1,52 @@
+"""Keeps what a failed world leaves behind, beside the failure itself."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+
+from tuner.files import written_atomically
+from tuner.plan.config import Config
+from tuner.world.measurement import Failure
+
+FORMAT = 2
+
+
+def with_evidence(
+    failure: Failure, folder: Path, captured: Sequence[Path], config: Config
+) -> Failure:
+    """Keep evidence of a failure in a folder, and have its message name the folder.
+
+    Args:
+        failure: What went wrong.
+        folder: Where to keep it; made if need be.
+        captured: Files to copy; empty ones are left out.
+        config: The configuration that failed.
+
+    Returns:
+        The failure; its message says where to look, or why nothing could be kept.
+    """
+    where = f"see {folder.parent.name}/{folder.name}"
+    kept = failure.model_copy(update={"message": f"{failure.message}; {where}"})
+    try:
+        _keep(folder, captured, kept, config)
+    except OSError as error:
+        # The disk may be full; the failure is known all the same.
+        lost = f"its evidence could not be kept: {error}"
+        return failure.model_copy(update={"message": f"{failure.message}; {lost}"})
+    return kept
+
+
+def _keep(folder: Path, captured: Sequence[Path], failure: Failure, config: Config) -> None:
+    for file in captured:
+        if file.stat().st_size:
+            with written_atomically(folder / file.name) as partial:
+                shutil.copyfile(file, partial)
+    with written_atomically(folder / "failure.json") as partial:
+        document = {
+            "format": FORMAT,
+            "config": config.to_json(),
+            **failure.model_dump(exclude={"kind"}),
+        }
+        partial.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2))
