@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-
 from dataclasses import replace
 
 from tuner.text import plural

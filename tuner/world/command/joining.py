@@ -52,7 +52,7 @@ def join_recorded(folder: Path) -> bytes:
 def is_recorded(folder: Path) -> bool:
     """Whether every agent that was being recorded has handed over, or its process is gone."""
     return all(
-        "record-end" in agent or not Path(f"/proc/{agent['init_rpc']['pid']}").exists()
+        "record-end" in agent or not _is_running(agent["init_rpc"]["pid"])
         for agent in _recorded_agents(folder)
     )
 
@@ -145,13 +145,14 @@ def _losses(agent: _Agent) -> Iterator[str]:
     if "ready" not in agent:
         yield f"{name} did not get through init_rpc"
     elif ended is None:
-        is_alive = Path(f"/proc/{agent['init_rpc']['pid']}").exists()
         yield (
             f"{name} was still running: what follows is not in the trace"
-            if is_alive
+            if _is_running(agent["init_rpc"]["pid"])
             else f"{name} ended from one moment to the next, by a signal or os._exit: the trace "
             "has its calls up to then, and not its CPU time"
         )
+    elif "record-start" not in agent:
+        yield f"{name} ended before its recording was to start"
     elif ended["is_cut"]:
         yield (
             f"{name} made {plural(sum(by for *_, by in ended['issued']), 'call')}, and no more are "
@@ -159,13 +160,18 @@ def _losses(agent: _Agent) -> Iterator[str]:
         )
 
 
+def _is_running(pid: int) -> bool:
+    try:
+        # A process that has ended, and that nobody has asked about, has no command line any more.
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except OSError:
+        return False
+
+
 def _unrecorded(folder: Path, recordings: Sequence[RankRecording]) -> Iterator[str]:
     known = {each.name for each in recordings}
     missed = Counter(
-        span.server
-        for each in recordings
-        for span in each.client_spans
-        if span.server not in known
+        span.server for each in recordings for span in each.client_spans if span.server not in known
     )
     if missed:
         some = first_of([*missed], 3)
@@ -189,9 +195,7 @@ def _threads(content: JournalContent, pid: int, ended: Mapping[str, Any] | None)
     }
 
 
-def _issued(
-    content: JournalContent, ended: Mapping[str, Any] | None
-) -> dict[tuple[str, str], int]:
+def _issued(content: JournalContent, ended: Mapping[str, Any] | None) -> dict[tuple[str, str], int]:
     """The process's own counts; of one that was killed, those of its journal."""
     if ended is None:
         return dict(Counter((span.server, span.body) for span in content.client_spans))

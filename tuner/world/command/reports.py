@@ -67,7 +67,7 @@ class ProgramReport:
         return (max(shutdown) - max(ready)) / 1e9
 
     def notes(self, without: str) -> list[str]:
-        """What a person has to know of ranks that were not reached, which are `without` something."""
+        """What a person has to know of ranks that were not reached, and run `without` something."""
         notes = list(self.problems)
         if missing := self.missing_ranks:
             some = ", ".join(map(str, missing))
