@@ -37,4 +37,5 @@ def worker_threads() -> int | None:
 
 def default_timeout_s() -> float:
     """The running agent's `rpc_timeout`: what calls get that name none of their own."""
-    return float(api.get_rpc_timeout())  # type: ignore[no-untyped-call]
+    private: Any = api
+    return float(private.get_rpc_timeout())

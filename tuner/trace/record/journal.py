@@ -183,5 +183,6 @@ def _client_span(
 
 
 def _server_span(served: tuple[int, ...]) -> ServerSpan:
-    *known, run_queue_ns = served
-    return ServerSpan(*known, run_queue_ns=None if run_queue_ns == NOTHING else run_queue_ns)
+    call_id, thread, start_ns, end_ns, cpu_ns, waited_ns = served
+    run_queue_ns = None if waited_ns == NOTHING else waited_ns
+    return ServerSpan(call_id, thread, start_ns, end_ns, cpu_ns, run_queue_ns)
