@@ -19,7 +19,8 @@ from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.trace.files.native_writer import trace_document
 from tuner.trace.model.call_names import call_name
 from tuner.trace.model.facts import Facts, TraceRank
-from tuner.trace.model.spans import ClientSpan, MergedCall, MergedTrace, ServerSpan
+from tuner.trace.model.merged import MergedCall, MergedTrace
+from tuner.trace.model.spans import ClientSpan, ServerSpan
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, FailureKind, Measurement, RankUsage
 

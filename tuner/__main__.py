@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tuner import analyze, dashboard, export, report, run, search
+from tuner import analyze, dashboard, export, record, report, run, search
 from tuner.command_line import run as run_command
 
 app = typer.Typer(
@@ -15,6 +15,7 @@ app = typer.Typer(
 )
 for module, command, summary in (
     (search, search.search, "Find the best configuration for a workload."),
+    (record, record.record, "Record the calls of a program."),
     (run, run.run_program, "Run a program with a configuration."),
     (analyze, analyze.analyze, "Show what existing traces hold."),
     (report, report.report, "Write the page of a study, or of several."),
@@ -49,7 +50,7 @@ def _options(
 def main(arguments: list[str] | None = None) -> int:
     """Run the command that the arguments name first; returns the exit code."""
     given = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    return run_command(app, given, "rpc-tuner", takes_program=given[0] == "run")
+    return run_command(app, given, "rpc-tuner", takes_program=given[0] in ("record", "run"))
 
 
 if __name__ == "__main__":

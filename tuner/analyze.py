@@ -1,6 +1,7 @@
 """`python -m tuner.analyze`: tables, a diagnosis and a timeline of existing traces."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,23 @@ from tuner.command_line import print_json, run, stdout_console
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
+    from tuner.present.analysis import Analysis
     from tuner.trace.model.trace import Trace
+
+TimelineOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The picture, .png or .svg. Default: TRACE.timeline.png in the current folder.",
+    ),
+]
+NoTimelineOption = Annotated[bool, typer.Option("--no-timeline", help="Draw no picture.")]
+RowLimitOption = Annotated[
+    int, typer.Option(min=0, metavar="N", help="The most rows of a table; 0 for all.")
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="One JSON document on stdout, with every row.")
+]
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -31,68 +48,95 @@ def analyze(
             help="A trace; for torch.profiler one per rank of a run.",
         ),
     ],
-    timeline: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The picture, .png or .svg. Default: TRACE.timeline.png in the current folder.",
-        ),
-    ] = None,
-    no_timeline: Annotated[bool, typer.Option("--no-timeline", help="Draw no picture.")] = False,
-    row_limit: Annotated[
-        int, typer.Option(min=0, metavar="N", help="The most rows of a table; 0 for all.")
-    ] = 30,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON document on stdout, with every row.")
-    ] = False,
+    timeline: TimelineOption = None,
+    no_timeline: NoTimelineOption = False,
+    row_limit: RowLimitOption = 30,
+    as_json: JsonOption = False,
 ) -> None:
     """Show what happened in the calls of a trace: tables, a diagnosis, and a timeline."""
+    check_timeline(timeline, no_timeline)
+    # Late: --help and a mistyped flag must not wait for pandas.
+    from tuner.present.analysis import Analysis
+    from tuner.trace.files.reader import read_traces
+
+    analysis = Analysis.of(read_traces(traces))
+    more = f" and {len(traces) - 1} more" if len(traces) > 1 else ""
+    show(
+        analysis,
+        title=f"{traces[0].name}{more}",
+        picture=None if no_timeline else timeline or Path(timeline_name(traces[0])),
+        must_draw=timeline is not None,
+        row_limit=row_limit,
+        as_json=as_json,
+    )
+
+
+def check_timeline(timeline: Path | None, no_timeline: bool) -> None:
+    """UsageError if these two flags, or the file's suffix, make no sense."""
     if timeline is not None and no_timeline:
         raise UsageError("--timeline and --no-timeline exclude each other")
     if timeline is not None and timeline.suffix not in (".png", ".svg"):
         raise UsageError(f"--timeline takes a file that ends in .png or .svg, got {timeline}")
-    _analyze(traces, timeline, no_timeline, row_limit, as_json)
 
 
-def _analyze(
-    traces: list[Path], timeline: Path | None, no_timeline: bool, row_limit: int, as_json: bool
+def timeline_name(trace: Path) -> str:
+    """The file's name of the picture of a trace."""
+    return trace.name.removesuffix(".gz").removesuffix(".json") + ".timeline.png"
+
+
+def show(
+    analysis: "Analysis",
+    *,
+    title: str,
+    picture: Path | None,
+    must_draw: bool,
+    row_limit: int,
+    as_json: bool,
+    more: Mapping[str, object] | None = None,
 ) -> None:
-    # Late: --help and a mistyped flag must not wait for pandas.
-    from tuner.present.analysis import Analysis, print_analysis
-    from tuner.trace.files.reader import read_traces
+    """Draw the timeline of a trace, and print its tables, or a JSON document.
 
-    analysis = Analysis.of(read_traces(traces))
-    picture, problem = None, None
-    if not no_timeline:
+    Args:
+        analysis: The trace and its tables.
+        title: What the trace is called above the picture.
+        picture: The picture's file; None for none.
+        must_draw: Whether it is an error that there is nothing to draw.
+        row_limit: The most rows of a table; 0 for all.
+        as_json: Whether to print JSON.
+        more: What else goes into the JSON document.
+
+    Raises:
+        UsageError: The picture, which must be drawn, was not; all else was printed.
+    """
+    from tuner.present.analysis import print_analysis
+
+    problem = None
+    if picture is not None:
         try:
-            picture = _draw(analysis.trace, traces, timeline)
+            _draw(analysis.trace, picture, title)
         except UsageError as error:
-            problem = error
+            picture, problem = None, error
     if as_json:
-        print_json({**analysis.to_json(), "timeline": None if picture is None else str(picture)})
+        path = None if picture is None else str(picture)
+        print_json({**analysis.to_json(), **(more or {}), "timeline": path})
     else:
-        console = stdout_console(piped_width=200)
-        print_analysis(analysis, console, row_limit or None, picture)
+        print_analysis(analysis, stdout_console(piped_width=200), row_limit or None, picture)
     if problem is not None:
         # The tables were printed; a picture that nobody asked for is no reason to fail.
-        if timeline is not None:
+        if must_draw:
             raise problem
         print(f"note: {problem}", file=sys.stderr)  # noqa: T201 - this is the terminal
 
 
-def _draw(trace: "Trace", traces: list[Path], timeline: Path | None) -> Path:
-    """Draw the timeline; returns its path. UsageError if there is none, or it cannot be written."""
+def _draw(trace: "Trace", path: Path, title: str) -> None:
+    """Draw the timeline. UsageError if there is none, or it cannot be written."""
     # Late: without a picture nobody need wait for matplotlib.
     from tuner.present.figures import write_timeline_figure
 
-    name = traces[0].name.removesuffix(".gz").removesuffix(".json")
-    path = Path(f"{name}.timeline.png") if timeline is None else timeline
-    more = f" and {len(traces) - 1} more" if len(traces) > 1 else ""
     try:
-        write_timeline_figure(trace, path, title=f"{traces[0].name}{more}")
+        write_timeline_figure(trace, path, title=title)
     except OSError as error:
         raise UsageError(f"cannot write the timeline {path}: {error.strerror}") from None
-    return path
 
 
 def main(arguments: list[str] | None = None, program: str = "python -m tuner.analyze") -> int:

@@ -1,5 +1,6 @@
 """What all commands share: how they end, how they are interrupted, how they write JSON."""
 
+import re
 import signal
 import sys
 from pathlib import Path
@@ -28,6 +29,17 @@ FolderOption = Annotated[
     typer.Option("--out", metavar="DIR", help="The study's folder, where it is not studies/STUDY."),
 ]
 """Where a study's files are, for the same commands."""
+
+RoleOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--role",
+        metavar="ROLE=PATTERN",
+        help="The RPC names of a role, as a regular expression. Default: the name without its "
+        "digits.",
+    ),
+]
+"""Which ranks have which role, for the commands that start a program; see `roles_of`."""
 
 
 def run(
@@ -63,6 +75,19 @@ def pairs_of(flag: str, entries: list[str]) -> list[tuple[str, str]]:
     if wrong := [entry for entry in entries if "=" not in entry or entry.startswith("=")]:
         raise UsageError(f"{flag} takes NAME=VALUE, got {', '.join(map(repr, wrong))}")
     return [(name.strip(), value) for name, _, value in (e.partition("=") for e in entries)]
+
+
+def roles_of(entries: list[str] | None) -> list[tuple[str, str]]:
+    """The roles and patterns of `RoleOption`; UsageError for what is no regular expression."""
+    pairs = pairs_of("--role", entries or [])
+    for role, pattern in pairs:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UsageError(
+                f"--role {role}: {pattern!r} is not a regular expression: {error}"
+            ) from None
+    return pairs
 
 
 def stdout_console(*, piped_width: int) -> "Console":

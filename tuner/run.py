@@ -1,18 +1,16 @@
 """`python -m tuner.run`: run a program with a configuration, without editing it."""
 
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.command_line import pairs_of, program_after_dashes, run
+from tuner.command_line import RoleOption, pairs_of, program_after_dashes, roles_of, run
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
     from tuner.plan.config import Config
-    from tuner.world.command.reports import ProgramReport
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -37,14 +35,7 @@ def run_program(
         list[str] | None,
         typer.Option(metavar="[ROLE.]KNOB=VALUE", help="A knob to set, instead of a file."),
     ] = None,
-    role: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ROLE=PATTERN",
-            help="The RPC names of a role, as a regular expression. Default: the name without its "
-            "digits.",
-        ),
-    ] = None,
+    role: RoleOption = None,
 ) -> None:
     """Run a program with an RPC configuration put under it; nothing of the program is changed."""
     command = program_after_dashes(context)
@@ -53,9 +44,12 @@ def run_program(
     # Late: --help and a mistyped flag must not wait for pydantic.
     from tuner.world.command import running
 
-    chosen, roles = _chosen(recommended, config or []), _roles(role or [])
-    end = running.run_program(command, chosen, roles=roles)
-    for note in _notes(end.report):
+    chosen = _chosen(recommended, config or [])
+    end = running.run_program(command, chosen, roles=roles_of(role))
+    notes = end.report.notes("the configuration")
+    if not end.report.ranks:
+        notes.append("no process of the program called init_rpc, so nothing was configured")
+    for note in notes:
         print(f"rpc-tuner: {note}", file=sys.stderr)  # noqa: T201 - this is the terminal
     raise typer.Exit(end.exit_code)
 
@@ -67,32 +61,6 @@ def _chosen(recommended: Path | None, entries: list[str]) -> "Config":
     if recommended is not None:
         return read_recommendation(recommended).config
     return read_config(pairs_of("--config", entries))
-
-
-def _roles(entries: list[str]) -> list[tuple[str, str]]:
-    pairs = pairs_of("--role", entries)
-    for role, pattern in pairs:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise UsageError(
-                f"--role {role}: {pattern!r} is not a regular expression: {error}"
-            ) from None
-    return pairs
-
-
-def _notes(report: "ProgramReport") -> list[str]:
-    """What the person has to know: a rank that the configuration did not reach."""
-    notes = list(report.problems)
-    if not report.ranks:
-        return [*notes, "no process of the program called init_rpc, so nothing was configured"]
-    if missing := report.missing_ranks:
-        some = ", ".join(map(str, missing))
-        notes.append(
-            f"of rank {some} nothing was heard: it runs without the configuration if its Python is "
-            "started with -S, -I or -E, or with an environment of its own"
-        )
-    return notes
 
 
 def main(arguments: list[str] | None = None, program: str = "python -m tuner.run") -> int:

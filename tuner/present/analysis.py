@@ -1,7 +1,7 @@
 """What `analyze` shows of a trace: all of it as one value, as text and as JSON."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from tuner.present.named_rows import Column, named_rows, time_columns
 from tuner.text import decimal, first_of, plural, share, three_digits
 from tuner.trace.analyze.call_times import breakdown, latency
 from tuner.trace.analyze.diagnosis import Diagnosis, diagnose
+from tuner.trace.analyze.headroom import LeastThreads, SlowestCall, least_threads, slowest_call
 from tuner.trace.analyze.parallelism import Source, levels, parallelism, thread_use
 from tuner.trace.analyze.recipe_table import recipe_table
 from tuner.trace.model.trace import RECORDERS, Trace
@@ -36,10 +37,12 @@ class Analysis:
     levels: pd.DataFrame
     thread_use: pd.DataFrame
     diagnosis: Diagnosis
+    least_threads: list[LeastThreads]
+    slowest_call: SlowestCall | None
 
     @classmethod
-    def of(cls, trace: Trace) -> "Analysis":
-        """All tables of a trace, and its diagnosis."""
+    def of(cls, trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> "Analysis":
+        """All tables of a trace, and its diagnosis; for `roles` see `tuner.roles.role_of`."""
         return cls(
             trace=trace,
             recipe_table=recipe_table(trace),
@@ -49,6 +52,8 @@ class Analysis:
             levels=_of_both_sources(trace, levels),
             thread_use=_of_both_sources(trace, thread_use),
             diagnosis=diagnose(trace),
+            least_threads=least_threads(trace, roles),
+            slowest_call=slowest_call(trace),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -76,6 +81,8 @@ class Analysis:
                 "rule": self.diagnosis.rule,
                 "sentences": self.diagnosis.sentences,
             },
+            "least_threads": [{**asdict(role), "least": role.least} for role in self.least_threads],
+            "slowest_call": None if self.slowest_call is None else asdict(self.slowest_call),
         }
 
 
@@ -104,6 +111,12 @@ def print_analysis(
             _print_prose(Text(f"{section.title}: none, because {section.missing}.", "dim"), console)
     console.print()
     _print_prose(Text(analysis.diagnosis.text, style="bold"), console)
+    sentences = [role.text for role in analysis.least_threads]
+    if analysis.slowest_call is not None:
+        sentences.append(analysis.slowest_call.text)
+    if sentences:
+        console.print()
+        _print_prose(Text("\n".join(sentences)), console)
     if picture is not None:
         console.print()
         _print_prose(Text(f"Timeline: {picture}"), console)

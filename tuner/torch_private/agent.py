@@ -28,3 +28,15 @@ def all_workers() -> list[tuple[int, str]]:
     """Rank and RPC name of every process of the running agent. RuntimeError before init_rpc."""
     agent = api._get_current_rpc_agent()  # type: ignore[attr-defined]
     return sorted((info.id, info.name) for info in agent.get_worker_infos())
+
+
+def worker_threads() -> int | None:
+    """The size of the running agent's thread pool; None if it does not tell."""
+    size = agent_gauges().get("agent.thread_pool_size", "")
+    return int(size) if size.isdecimal() else None
+
+
+def default_timeout_s() -> float:
+    """The running agent's `rpc_timeout`: what calls get that name none of their own."""
+    private: Any = api
+    return float(private.get_rpc_timeout())

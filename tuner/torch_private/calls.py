@@ -1,6 +1,6 @@
 """The client's end of calls: hooks into `rpc.api`, and requests that bypass them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from types import FunctionType
 from typing import Any, NamedTuple, Protocol
@@ -20,6 +20,11 @@ _local_invoke_async_execution: Any = getattr(rref_proxy, "_local_invoke_async_ex
 _find_builtin: Any = getattr(torch.jit._builtins, "_find_builtin", None)
 _profiler_enabled: Any = getattr(torch.autograd, "_profiler_enabled", None)
 _send_udf: Any = getattr(api, "_invoke_rpc_python_udf", None)
+# What `init_rpc` and `shutdown` call on other ranks.
+_OWN_CALLS = {
+    getattr(api, name, None)
+    for name in ("_gather_to_leader", "_broadcast_to_followers", "_update_group_membership")
+}
 _KINDS = {mode: f"rpc_{mode.value}" for mode in internal.RPCExecMode}
 
 
@@ -151,7 +156,7 @@ def _hooked_profiling(hooks: ClientHooks) -> Callable[..., Any]:
         should_profile: bool, qualified_name: str | None, func: Any, mode: Any, worker: Any
     ) -> AbstractContextManager[Any]:
         inner = profiling(should_profile, qualified_name, func, mode, worker)
-        if not hooks.is_issuing:
+        if not hooks.is_issuing or _is_of_rpc_itself(func):
             return inner  # type: ignore[no-any-return]
         name = qualified_name or _function_name(func)
         return hooks.opened(CallTarget(_KINDS[mode], name, worker.name, worker.id), inner)
@@ -215,9 +220,11 @@ def send_python(target: CallTarget, request: object) -> Any:
     return _send_udf(target.worker, pickled, tensors, target.timeout_s, False)
 
 
-def python_request(func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def python_request(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None
+) -> Any:
     """The object that a server runs, with this function in it."""
-    return internal.PythonUDF(func, args, {})
+    return internal.PythonUDF(func, args, kwargs or {})
 
 
 def _python_target(to: Any, func: Any, mode: Any, args: Any, timeout: float) -> CallTarget:
@@ -251,10 +258,16 @@ def _is_plain_python(func: Any) -> bool:
     """Whether this runs as Python on the server, and its return value is the answer."""
     return (
         callable(func)
+        and not _is_of_rpc_itself(func)
         and not hasattr(func, "_wrapped_async_rpc_function")
         and not isinstance(func, torch.jit.ScriptFunction)
         and _find_builtin(func) is None
     )
+
+
+def _is_of_rpc_itself(func: Any) -> bool:
+    """Whether `init_rpc` or `shutdown` makes this call: it is none of the program's."""
+    return type(func) is FunctionType and func in _OWN_CALLS
 
 
 def _is_proxy(func: Any) -> bool:

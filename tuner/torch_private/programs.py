@@ -8,6 +8,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Mapping
+from threading import get_ident
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -25,25 +26,54 @@ class Reports(Protocol):
         """Tell of an event, with facts that JSON can hold."""
 
 
-def hook_rpc(rpc: ModuleType, order: Mapping[str, Any], reports: Reports) -> None:
+class Recorder(Protocol):
+    """Records the calls of one agent."""
+
+    def prepare(self, name: str, rank: int) -> None:
+        """The agent is about to start; RuntimeError if it cannot be recorded."""
+
+    def start(self) -> None:
+        """The agent has started."""
+
+    def end(self, reason: str) -> None:
+        """The agent was shut down."""
+
+
+def hook_rpc(
+    rpc: ModuleType,
+    order: Mapping[str, Any],
+    reports: Reports,
+    new_recorder: Callable[[], Recorder] | None = None,
+) -> None:
     """Give every agent of this process the order's options, and report what it does.
 
     Args:
         rpc: The module `torch.distributed.rpc`.
         order: What `tuner.world.command.order` writes: `options` by role, `intra_op_threads` by
             role, `roles` as pairs of a role and a pattern, `say`.
-        reports: Told of `init_rpc`, `ready`, `shutdown`, each once for every agent.
+        reports: Told of `init_rpc`, `ready`, `shutdown`, `ended`, each once for every agent.
+        new_recorder: Makes what records an agent; None to record nothing. It is called in
+            `init_rpc`, since only by then is torch imported.
     """
-    _Hooks(rpc, order, reports).install()
+    _Hooks(rpc, order, reports, new_recorder).install()
 
 
 class _Hooks:
-    def __init__(self, rpc: Any, order: Mapping[str, Any], reports: Reports) -> None:
+    def __init__(
+        self,
+        rpc: Any,
+        order: Mapping[str, Any],
+        reports: Reports,
+        new_recorder: Callable[[], Recorder] | None,
+    ) -> None:
         self._rpc = rpc
         self._order = order
         self._reports = reports
+        self._new_recorder = new_recorder
+        self._recorder: Recorder | None = None
         self._name = ""
         self._calls = 0
+        self._shutting_down_in: int | None = None
 
     def install(self) -> None:
         """Replace what every way of importing the API ends in."""
@@ -88,13 +118,33 @@ class _Hooks:
                 num_worker_threads=getattr(options, "num_worker_threads", None),
                 rpc_timeout=options.rpc_timeout,
             )
+            if backend_name == "TENSORPIPE":
+                self._prepare_recorder(name, rank)
             init_backend(backend, store, name, rank, world_size, options)
-            self._name, self._calls = name, 0
+            self._name, self._calls, self._shutting_down_in = name, 0, None
             self._reports.send("ready", **facts, **_usage())
+            self._recording(lambda recorder: recorder.start())
             if self._order["say"]:
                 self._say(name, options)
 
         return init
+
+    def _prepare_recorder(self, name: str, rank: int) -> None:
+        self._recorder = None
+        if self._new_recorder is not None:
+            try:
+                recorder = self._new_recorder()
+                recorder.prepare(name, rank)
+                self._recorder = recorder
+            except Exception as error:  # the program comes first
+                self._reports.send("hook-failed", error=repr(error))
+
+    def _recording(self, action: Callable[[Recorder], None]) -> None:
+        if self._recorder is not None:
+            try:
+                action(self._recorder)
+            except Exception as error:  # the program comes first
+                self._reports.send("hook-failed", error=repr(error))
 
     def _apply(self, role: str, options: Any) -> dict[str, object]:
         """Set what the role gets; the program may have set it otherwise after the constructor."""
@@ -131,16 +181,20 @@ class _Hooks:
     def _shutting_down(self, shutdown: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(shutdown)
         def shut_down(*args: Any, **kwargs: Any) -> None:
-            facts = {"name": self._name, "calls": self._calls}
-            self._reports.send("shutdown", **facts, **_usage())
+            self._reports.send("shutdown", name=self._name, calls=self._calls, **_usage())
+            self._shutting_down_in = get_ident()
             shutdown(*args, **kwargs)
-            self._reports.send("ended", **facts, **_usage())
+            # Until its peers shut down too, a rank serves, and what it serves may call others.
+            self._reports.send("ended", name=self._name, calls=self._calls, **_usage())
+            self._recording(lambda recorder: recorder.end("shutdown"))
+            self._recorder = None
 
         return shut_down
 
     def _counting(self, send: Callable[..., Any]) -> Callable[..., Any]:
         def send_and_count(*args: Any, **kwargs: Any) -> Any:
-            self._calls += 1
+            if get_ident() != self._shutting_down_in:  # else RPC calls others for itself
+                self._calls += 1
             return send(*args, **kwargs)
 
         return send_and_count

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.trace.record.recordings import MAIN, client_span, operator, pair, recording, server_span
 from tuner.errors import TraceError
-from tuner.trace.model.spans import MergedTrace
+from tuner.trace.model.merged import MergedTrace
 from tuner.trace.record.clock import SAME_CLOCK, ClockOffset
 from tuner.trace.record.merge import merge
 from tuner.trace.record.recording import RankRecording

@@ -7,7 +7,7 @@ import msgspec
 import orjson
 
 from tuner.trace.files.native_format import CALL, FORMAT, ISSUE, OPERATOR, SERVED
-from tuner.trace.model.spans import MergedCall, MergedOperator, MergedTrace
+from tuner.trace.model.merged import MergedCall, MergedOperator, MergedTrace
 
 
 def trace_document(trace: MergedTrace) -> bytes:

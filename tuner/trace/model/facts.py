@@ -22,6 +22,8 @@ class TraceRank:
     """Logical CPUs that the process may use."""
     cpu_s: float | None = None
     """CPU seconds of the process over the window."""
+    rpc_timeout_s: float | None = None
+    """What its calls get that name no timeout of their own; 0 is none at all."""
     threads: tuple[tuple[int, str], ...] = ()
     """Thread ids and what each is: `main`, `RPC worker 1`, or the kernel's name for it."""
 

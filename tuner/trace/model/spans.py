@@ -1,12 +1,10 @@
-"""The spans of a trace as plain values: as each process saw them, then joined on one clock.
+"""The spans of a trace as plain values, as each process saw them.
 
-They travel by RPC from every rank to the one that gathers them: no pandas here.
+Ranks record them, also in programs whose environment has none of our dependencies: standard library
+only.
 """
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
-
-from tuner.trace.model.facts import Facts
 
 CallKind = Literal["rpc_sync", "rpc_async", "rpc_remote", "to_here"]
 """What the client called. A proxy's call is the `rpc_*` that it makes."""
@@ -67,35 +65,3 @@ class OperatorSpan(NamedTuple):
     start_ns: int
     end_ns: int
     is_operator: bool
-
-
-@dataclass(frozen=True)
-class MergedCall:
-    """Both ends of a call; times are nanoseconds since the trace's base."""
-
-    name: str
-    client: str
-    client_rank: int
-    span: ClientSpan
-    served: ServerSpan | None
-    done_ns: int | None
-    link: Link
-
-
-@dataclass(frozen=True)
-class MergedOperator:
-    """An operator and the call that ran it; times are nanoseconds since the trace's base."""
-
-    rank: int
-    span: OperatorSpan
-    call_id: int | None
-    link: Link
-
-
-@dataclass(frozen=True)
-class MergedTrace:
-    """A complete trace as plain values."""
-
-    facts: Facts
-    calls: list[MergedCall]
-    operators: list[MergedOperator]

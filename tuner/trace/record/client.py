@@ -23,7 +23,7 @@ WATCH_S = 0.05
 _numbers = itertools.count()
 
 
-class _OpenCall:
+class OpenCall:
     """A call that may still be under way."""
 
     __slots__ = (
@@ -87,9 +87,9 @@ class Client:
         """No call of this client has a smaller id."""
         self.is_issuing = False
         """See `ClientHooks.is_issuing`."""
-        self._open: dict[int, _OpenCall] = {}
+        self._open: dict[int, OpenCall] = {}
         # Lists, since they can be added to from any thread without a lock.
-        self._sent: list[_OpenCall] = []
+        self._sent: list[OpenCall] = []
         self._counts: list[tuple[str, str, int]] = []
         self._hooks = ExitStack()
         self._is_over = threading.Event()
@@ -121,7 +121,7 @@ class Client:
 
     def spans(self) -> list[ClientSpan]:
         """All calls issued; calls under way have no end."""
-        self._end_silent_calls()
+        self.end_silent_calls()
         return [call.span for call in list(self._sent)]
 
     @property
@@ -144,21 +144,24 @@ class Client:
         kwargs: dict[str, Any],
     ) -> Future[Any]:
         """See `ClientHooks.call_python`. The answer notes the call's end: see `wire.Request`."""
-        call_id = self._new_call_id()
-        call = _OpenCall(call_id, target, "python")
+        call = OpenCall(self._new_call_id(), target, "python")
+        return self._send(call, Request(call.call_id, func, args, kwargs))
+
+    def _send(self, call: OpenCall, request: object) -> Future[Any]:
+        """Send the request of a call of a plain Python function."""
         # The answer may arrive before `send_python` returns.
-        self._open[call_id] = call
-        self._sent.append(call)
+        self._open[call.call_id] = call
+        self._note_sent(call)
         try:
-            future: Future[Any] = send_python(target, Request(call_id, func, args, kwargs))
+            future: Future[Any] = send_python(call.target, request)
         except BaseException:
             # It was never a call: it could not be pickled, for example.
-            del self._open[call_id]
-            self._sent.remove(call)
+            del self._open[call.call_id]
+            self._forget(call)
             raise
         call.issued_ns = time_ns()
         call.future = future
-        if call_id not in self._open:
+        if call.call_id not in self._open:
             call.future = None  # it was answered: do not keep the program's value alive
         return future
 
@@ -166,7 +169,7 @@ class Client:
         self, target: CallTarget, inner: AbstractContextManager[Any]
     ) -> AbstractContextManager[Any]:
         """See `ClientHooks.opened`."""
-        call = _OpenCall(self._new_call_id(), target, "")
+        call = OpenCall(self._new_call_id(), target, "")
         self._open[call.call_id] = call
         return _Issuing(call, inner, self._open)
 
@@ -191,9 +194,9 @@ class Client:
         return None if call is None else call.target.server
 
     @staticmethod
-    def _issuing() -> "_OpenCall | None":
+    def _issuing() -> "OpenCall | None":
         call = this_thread().issuing_to
-        return call if isinstance(call, _OpenCall) else None
+        return call if isinstance(call, OpenCall) else None
 
     def sent(self, body: str, future: Future[Any]) -> None:
         """See `ClientHooks.sent`."""
@@ -202,19 +205,19 @@ class Client:
         call.body = body
         call.issued_ns = time_ns()
         call.future = future
-        self._sent.append(call)
+        self._note_sent(call)
 
         def ended(future: Future[Any]) -> None:
-            self.ended(call.call_id, time_ns(), *_outcome(future))
+            self.ended(call.call_id, time_ns(), *outcome(future))
 
         future.add_done_callback(ended)
 
     def fetching(self, target: CallTarget, fetch: Callable[[], Any]) -> Any:
         """See `ClientHooks.fetching`."""
-        call = _OpenCall(self._new_call_id(), target, "fetch")
+        call = OpenCall(self._new_call_id(), target, "fetch")
         call.issued_ns = call.start_ns
         self._open[call.call_id] = call
-        self._sent.append(call)
+        self._note_sent(call)
         status, problem = "ok", ""
         try:
             return fetch()
@@ -236,11 +239,19 @@ class Client:
             call.end = (end_ns, status, error)
             call.future = None  # do not keep the value alive
 
+    def _note_sent(self, call: OpenCall) -> None:
+        """A call is being sent."""
+        self._sent.append(call)
+
+    def _forget(self, call: OpenCall) -> None:
+        """A call that was noted was never sent."""
+        self._sent.remove(call)
+
     def _watch(self) -> None:
         while not self._is_over.wait(WATCH_S):
-            self._end_silent_calls()
+            self.end_silent_calls()
 
-    def _end_silent_calls(self) -> None:
+    def end_silent_calls(self) -> None:
         """Note the end of calls whose answer did not: they failed, or returned a script.
 
         A call that timed out ended at its time limit; the end of others is known to within WATCH_S.
@@ -248,11 +259,11 @@ class Client:
         for call in list(self._open.values()):
             if call.target.worker is not None and (future := call.future) and future.done():
                 end_ns = time_ns()
-                status, problem = _outcome(future)
-                limit_ns = call.issued_ns + round(time_limit_s(call.target) * 1e9)
-                # A client whose threads are all blocked notices the timeout later.
-                if status == "timed-out" and end_ns - limit_ns < 2e9 * WATCH_S:
-                    end_ns = limit_ns
+                status, problem = outcome(future)
+                if status == "timed-out":
+                    limit_ns = call.issued_ns + round(time_limit_s(call.target) * 1e9)
+                    # A client whose threads are all blocked notices the timeout later.
+                    end_ns = limit_ns if end_ns - limit_ns < 2e9 * WATCH_S else end_ns
                 self.ended(call.call_id, end_ns, status, problem)
 
     def _new_call_id(self) -> int:
@@ -263,7 +274,7 @@ class _Issuing:
     """The context in which a call is issued: PyTorch's own, and this thread knows the call."""
 
     def __init__(
-        self, call: _OpenCall, inner: AbstractContextManager[Any], open_calls: dict[int, _OpenCall]
+        self, call: OpenCall, inner: AbstractContextManager[Any], open_calls: dict[int, OpenCall]
     ) -> None:
         self._call = call
         self._inner = inner
@@ -287,7 +298,7 @@ class _Issuing:
         return self._inner.__exit__(kind, error, trace)
 
 
-def _outcome(future: Future[Any]) -> tuple[str, str]:
+def outcome(future: Future[Any]) -> tuple[str, str]:
     """The status of a call whose future is complete, and its error in one line."""
     try:
         future.value()

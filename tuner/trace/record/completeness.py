@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tuner.text import plural
 from tuner.trace.model.spans import CALLS_PER_RANK
@@ -16,7 +17,7 @@ def missing_spans(recordings: Sequence[RankRecording]) -> list[str]:
     """
     problems = []
     served = {span.call_id for each in recordings for span in each.server_spans}
-    issued = {span.call_id for each in recordings for span in each.client_spans}
+    issued = _issued(recordings)
     for each in recordings:
         problems += _against_own_counts(each)
         if stray := sum(span.call_id not in issued for span in each.server_spans):
@@ -24,13 +25,30 @@ def missing_spans(recordings: Sequence[RankRecording]) -> list[str]:
         lost = Counter(
             span.server
             for span in each.client_spans
-            if span.status == "ok" and span.has_server_span and span.call_id not in served
+            if span.status == "ok"
+            and span.has_server_span
+            and span.call_id not in served
+            # Of a server that recorded nothing, no spans are missing.
+            and any(span.server == other.name for other in recordings)
         )
         problems += [
             f"{server} answered {plural(count, 'call')} from {each.name} without a server's span"
             for server, count in lost.items()
         ]
     return problems
+
+
+def without_strays(recordings: Sequence[RankRecording]) -> list[RankRecording]:
+    """The recordings without what servers recorded of calls that no client recorded."""
+    issued = _issued(recordings)
+    return [
+        replace(each, server_spans=[span for span in each.server_spans if span.call_id in issued])
+        for each in recordings
+    ]
+
+
+def _issued(recordings: Sequence[RankRecording]) -> set[int]:
+    return {span.call_id for each in recordings for span in each.client_spans}
 
 
 def _against_own_counts(each: RankRecording) -> list[str]:

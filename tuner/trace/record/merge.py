@@ -6,17 +6,10 @@ from dataclasses import dataclass, field
 from tuner.errors import TraceError
 from tuner.trace.model.call_names import call_name
 from tuner.trace.model.facts import Facts, TraceRank
-from tuner.trace.model.spans import (
-    ClientSpan,
-    Link,
-    MergedCall,
-    MergedOperator,
-    MergedTrace,
-    OperatorSpan,
-    ServerSpan,
-)
+from tuner.trace.model.merged import MergedCall, MergedOperator, MergedTrace
+from tuner.trace.model.spans import ClientSpan, Link, OperatorSpan, ServerSpan
 from tuner.trace.record.clock import ClockOffset
-from tuner.trace.record.completeness import losses, missing_spans
+from tuner.trace.record.completeness import losses, missing_spans, without_strays
 from tuner.trace.record.linking import link
 from tuner.trace.record.recording import RankRecording
 
@@ -41,10 +34,16 @@ def merge(
     *,
     steps: int | None = None,
     tracing_overhead: float | None = None,
+    may_lack_spans: bool = False,
 ) -> MergedTrace:
-    """The recordings as one trace. TraceError lists what is missing if spans are."""
-    if problems := missing_spans(recordings):
-        raise TraceError("the trace is incomplete: " + "; ".join(problems))
+    """The recordings as one trace.
+
+    What is missing if spans are, TraceError lists, or the trace itself where it `may_lack_spans`.
+    """
+    missing = missing_spans(recordings)
+    if missing and not may_lack_spans:
+        raise TraceError("the trace is incomplete: " + "; ".join(missing))
+    recordings = without_strays(recordings)
     base_ns = min([window_ns[0], *_first_times(recordings, clocks)])
     client_spans = {
         each.name: [_client_span(span, _zero(each, clocks, base_ns)) for span in each.client_spans]
@@ -62,7 +61,7 @@ def merge(
         steps=steps,
         clock_error_ns=_clock_error_ns(clocks),
         tracing_overhead=tracing_overhead,
-        losses=tuple(losses(recordings)),
+        losses=(*missing, *losses(recordings)),
     )
     calls = [
         _merged_call(span, each, sides) for each in recordings for span in client_spans[each.name]
@@ -158,5 +157,6 @@ def _rank_facts(each: RankRecording) -> TraceRank:
         pid=each.pid,
         cpu_count=each.cpu_count,
         cpu_s=each.cpu_s,
+        rpc_timeout_s=each.rpc_timeout_s,
         threads=tuple(each.threads.items()),
     )

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch.distributed.rpc as rpc
 
 from tuner.cpus import usable_cpus
-from tuner.torch_private.agent import agent_gauges
+from tuner.torch_private.agent import default_timeout_s, worker_threads
 from tuner.torch_private.operators import OperatorProfiler
 from tuner.torch_private.support import missing_tracing_support
 from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan
@@ -75,7 +75,7 @@ def listen(trace: str, operators: bool) -> Listening:
         raise RuntimeError("; ".join(missing))
     client, server = Client(rpc.get_worker_info().id), Server()
     with _listening:
-        if _tracing is not None:
+        if _tracing is not None or Ends.server is not None:
             raise RuntimeError("this process is already being traced")
         profiler = OperatorProfiler() if operators else None
         _tracing = _Tracing(trace, client, server, operators, profiler)
@@ -136,10 +136,9 @@ def collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
 
     client_spans = client.spans()
     server_spans = [span for span in server.spans() if is_ours(span.call_id)]
-    arrived = Counter(each // CALLS_PER_RANK for each in server.arrived if is_ours(each))
+    arrived = Counter(each // CALLS_PER_RANK for each in server.arrivals if is_ours(each))
     forget_threads()
     worker = rpc.get_worker_info()
-    pool_size = agent_gauges().get("agent.thread_pool_size", "")
     return RankRecording(
         rank=worker.id,
         name=worker.name,
@@ -147,9 +146,10 @@ def collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         boot_id=boot_id(),
         pid=os.getpid(),
         cpu_count=usable_cpus(),
-        num_worker_threads=int(pool_size) if pool_size.isdecimal() else None,
+        num_worker_threads=worker_threads(),
+        rpc_timeout_s=default_timeout_s(),
         cpu_s=tracing.cpu_s,
-        threads=_thread_names(
+        threads=thread_names(
             serving={span.thread for span in server_spans},
             others={span.thread for span in (*client_spans, *(operators or ()))},
         ),
@@ -191,7 +191,7 @@ def _here(trace: str) -> _Tracing:
     return _tracing
 
 
-def _thread_names(serving: Iterable[int], others: Iterable[int]) -> dict[int, str]:
+def thread_names(serving: Iterable[int], others: Iterable[int]) -> dict[int, str]:
     """A name for each thread: its role, or the program's name for it, or the kernel's."""
     names = {thread: f"thread {thread}" for thread in others}
     for thread in names:

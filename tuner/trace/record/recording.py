@@ -1,4 +1,4 @@
-"""What one process recorded. It travels by RPC to the driver."""
+"""What one process recorded. It travels by RPC to the driver, or by a file to the command."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,8 @@ class RankRecording:
     pid: int
     cpu_count: int
     num_worker_threads: int | None
-    cpu_s: float
+    cpu_s: float | None
+    """None for a process that was killed."""
     threads: dict[int, str]
     client_spans: list[ClientSpan]
     server_spans: list[ServerSpan]
@@ -31,3 +32,5 @@ class RankRecording:
     """Calls issued, by server and body, counted when Python hands them to C++."""
     arrived: dict[int, int]
     """Requests that arrived, by the client's rank, counted before anything runs."""
+    rpc_timeout_s: float | None = None
+    """What calls get that name no timeout of their own."""

@@ -15,8 +15,8 @@ from tuner.torch_private.calls import python_request
 class ServerEnd(Protocol):
     """Records what this process serves."""
 
-    arrived: list[int]
-    """The ids of the calls that arrived here, kept apart from their spans."""
+    arrived: Callable[[int], None]
+    """Told the id of each call that arrives here, apart from its span."""
 
     def serve(
         self, call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -67,7 +67,7 @@ def _requested(*contents: Any) -> Any:
     server = Ends.server
     if server is None:
         return python_request(_unrecorded, contents)
-    server.arrived.append(contents[0])
+    server.arrived(contents[0])
     return python_request(server.answer, contents)
 
 
@@ -89,7 +89,7 @@ def served(
     server = Ends.server
     if server is None:
         return func(*args, **kwargs)
-    server.arrived.append(call_id)
+    server.arrived(call_id)
     result = server.serve(call_id, func, args, kwargs)
     if is_future(result):
         result.add_done_callback(lambda _: server.done(call_id))

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tuner.plan.config import Config
@@ -14,6 +14,18 @@ FORMAT = 1
 HOOK = Path(__file__).with_name("hook")
 ORDER_VARIABLE = "RPC_TUNER_ORDER"
 _PACKAGE = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordingOrder:
+    """What every rank records of its calls, and when."""
+
+    operators: bool = False
+    """Whether to record operators too, which costs more."""
+    start_after_s: float = 0.0
+    """From `init_rpc` on."""
+    for_s: float | None = None
+    """None: to the rank's end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +40,8 @@ class HookOrder:
     """Pairs of a role and a pattern of its RPC names; see `tuner.roles.role_of`."""
     say: bool = False
     """Whether each rank prints one line on stderr about what it got."""
+    recording: RecordingOrder | None = None
+    """None records nothing; see `tuner.world.command.joining` for what was recorded."""
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
         """The environment of the program: what is given, with the hook in it."""
@@ -54,5 +68,6 @@ class HookOrder:
                 "intra_op_threads": threads,
                 "roles": [list(pair) for pair in self.roles],
                 "say": self.say,
+                "recording": None if self.recording is None else asdict(self.recording),
             }
         )

@@ -18,6 +18,8 @@ class RankReport:
     rank: int
     world_size: int | None
     role: str
+    backend: str
+    """`TENSORPIPE`, or the agent of another one."""
     num_worker_threads: int | None
     """What its agent was started with."""
     rpc_timeout_s: float
@@ -28,7 +30,7 @@ class RankReport:
     shutdown_ns: int | None
     """When `shutdown` was called; None if it never was."""
     calls: int
-    """Calls issued before `shutdown`."""
+    """Calls issued until it was shut down; 0 if it never was."""
     cpu_s: float | None
     """CPU seconds from `ready_ns` to `shutdown_ns`."""
     peak_rss_mb: float | None
@@ -64,6 +66,17 @@ class ProgramReport:
             return None
         return (max(shutdown) - max(ready)) / 1e9
 
+    def notes(self, without: str) -> list[str]:
+        """What a person has to know of ranks that were not reached, and run `without` something."""
+        notes = list(self.problems)
+        if missing := self.missing_ranks:
+            some = ", ".join(map(str, missing))
+            notes.append(
+                f"of rank {some} nothing was heard: it runs without {without} if its Python is "
+                "started with -S, -I or -E, or with an environment of its own"
+            )
+        return notes
+
 
 def read_reports(folder: Path) -> ProgramReport:
     """Everything that the processes have written to the folder; a torn last line is left out."""
@@ -71,8 +84,8 @@ def read_reports(folder: Path) -> ProgramReport:
     problems: list[str] = []
     files = sorted(folder.glob("*.jsonl"))
     for file in files:
-        events = list(_events(file))
-        found += _ranks(events)
+        events = read_events(file)
+        found += map(_rank, agents(events))
         problems += [
             f"the hook failed in process {event['pid']}: {event['error']}"
             for event in events
@@ -85,35 +98,41 @@ def read_reports(folder: Path) -> ProgramReport:
     )
 
 
-def _events(file: Path) -> Iterator[dict[str, Any]]:
+def read_events(file: Path) -> list[dict[str, Any]]:
+    """What one process has reported so far, in order."""
+    events = []
     for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             event = json.loads(line)
         except ValueError:
             continue
         if isinstance(event, dict) and "event" in event:
-            yield event
+            events.append(event)
+    return events
 
 
-def _ranks(events: Sequence[Mapping[str, Any]]) -> Iterator[RankReport]:
-    """An agent from each `init_rpc` to the one after it: a process may start RPC again."""
+def agents(events: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Mapping[str, Any]]]:
+    """The events of each agent of a process, by name: a process may start RPC again."""
     starts = [place for place, event in enumerate(events) if event["event"] == "init_rpc"]
     for start, end in pairwise([*starts, len(events)]):
-        first = events[start]
-        later = {event["event"]: event for event in events[start + 1 : end]}
-        ready, shutdown = later.get("ready"), later.get("shutdown")
-        yield RankReport(
-            pid=first["pid"],
-            name=first["name"],
-            rank=first["rank"],
-            world_size=first["world_size"],
-            role=first["role"],
-            num_worker_threads=first["num_worker_threads"],
-            rpc_timeout_s=first["rpc_timeout"],
-            init_ns=first["time_ns"],
-            ready_ns=ready["time_ns"] if ready else None,
-            shutdown_ns=shutdown["time_ns"] if shutdown else None,
-            calls=shutdown["calls"] if shutdown else 0,
-            cpu_s=shutdown["cpu_s"] - ready["cpu_s"] if shutdown and ready else None,
-            peak_rss_mb=shutdown["peak_rss_mb"] if shutdown else None,
-        )
+        yield {event["event"]: event for event in events[start:end]}
+
+
+def _rank(agent: Mapping[str, Mapping[str, Any]]) -> RankReport:
+    first, ready, shutdown = agent["init_rpc"], agent.get("ready"), agent.get("shutdown")
+    return RankReport(
+        pid=first["pid"],
+        name=first["name"],
+        rank=first["rank"],
+        world_size=first["world_size"],
+        role=first["role"],
+        backend=first["backend"],
+        num_worker_threads=first["num_worker_threads"],
+        rpc_timeout_s=first["rpc_timeout"],
+        init_ns=first["time_ns"],
+        ready_ns=ready["time_ns"] if ready else None,
+        shutdown_ns=shutdown["time_ns"] if shutdown else None,
+        calls=agent.get("ended", shutdown)["calls"] if shutdown else 0,
+        cpu_s=shutdown["cpu_s"] - ready["cpu_s"] if shutdown and ready else None,
+        peak_rss_mb=shutdown["peak_rss_mb"] if shutdown else None,
+    )

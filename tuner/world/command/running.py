@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import IO, Any
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config
@@ -43,13 +44,36 @@ def run_program(
     """
     with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
         order = HookOrder(config=config, reports=Path(scratch), roles=roles, say=True)
-        try:
-            process = subprocess.Popen(command, env=order.environment(os.environ))
-        except OSError as error:
-            raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from None
-        with _signals_passed_to(process):
-            code = process.wait()
-        return ProgramEnd(128 - code if code < 0 else code, read_reports(Path(scratch)))
+        with started(command, order) as process:
+            code = exit_code(process.wait())
+        return ProgramEnd(code, read_reports(Path(scratch)))
+
+
+@contextmanager
+def started(
+    command: Sequence[str], order: HookOrder, stdout: IO[Any] | None = None
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Start a command with the hook in it; until the end of the block, signals go to the command.
+
+    Args:
+        command: The program and its arguments.
+        order: What its processes are to do.
+        stdout: Where its output goes; None: where ours goes.
+
+    Raises:
+        UsageError: The command cannot be started.
+    """
+    try:
+        process = subprocess.Popen(command, env=order.environment(os.environ), stdout=stdout)
+    except OSError as error:
+        raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from None
+    with _signals_passed_to(process):
+        yield process
+
+
+def exit_code(returned: int) -> int:
+    """What a shell says of a process that ended in this way."""
+    return 128 - returned if returned < 0 else returned
 
 
 @contextmanager

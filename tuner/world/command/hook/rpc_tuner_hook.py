@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -57,9 +57,25 @@ def _hook(rpc: ModuleType, order: dict[str, Any], reports: Reports) -> None:
     try:
         from tuner.torch_private.programs import hook_rpc
 
-        hook_rpc(rpc, order, reports)
+        hook_rpc(rpc, order, reports, _new_recorder(order, reports))
     except Exception as error:  # the program comes first
         reports.send("hook-failed", error=repr(error))
+
+
+def _new_recorder(order: dict[str, Any], reports: Reports) -> Callable[[], Any] | None:
+    recording = order.get("recording")
+    if recording is None:
+        return None
+
+    def new() -> Any:
+        # Late: it imports torch, of which we are in the middle.
+        from pathlib import Path
+
+        from tuner.trace.record.program import ProgramRecorder
+
+        return ProgramRecorder(Path(order["reports"]), recording, reports.send)
+
+    return new
 
 
 class _Finder(MetaPathFinder):

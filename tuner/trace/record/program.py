@@ -1,0 +1,148 @@
+"""Records one process of a program for itself: from `init_rpc` to its end, into a journal.
+
+Nobody coordinates the ranks. Each one says that it can read marked requests before its agent
+starts, and none can send it a request before that. A rank that does not say so gets plain requests.
+"""
+
+import atexit
+import json
+import multiprocessing.util
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tuner.cpus import usable_cpus
+from tuner.torch_private.agent import default_timeout_s, worker_threads
+from tuner.torch_private.operators import OperatorProfiler
+from tuner.torch_private.support import missing_tracing_support
+from tuner.trace.record.journal import Journal
+from tuner.trace.record.journaled import JournaledClient, JournaledServer
+from tuner.trace.record.process import boot_id, thread_names
+from tuner.trace.record.wire import Ends
+
+# What calls under way get to end once the window is over.
+DRAIN_S = 5.0
+_POLL_S = 0.02
+
+Tell = Callable[..., None]
+"""Reports an event, by name, with facts that JSON can hold."""
+
+
+class ProgramRecorder:
+    """The recording of one agent of this process: `tuner.torch_private.programs.Recorder`.
+
+    Tells `recording` before the agent starts, `record-start`, and `record-end` with what only the
+    process itself knows. The calls are in the journal at all times.
+    """
+
+    def __init__(self, folder: Path, order: Mapping[str, Any], tell: Tell) -> None:
+        """`order` has `operators`, `start_after_s`, and `for_s`, which is None for no end."""
+        self._folder = folder
+        self._order = order
+        self._tell = tell
+        self._pid = os.getpid()
+        self._readers: dict[str, bool] = {}
+        self._profiler: OperatorProfiler | None = None
+        self._cpu_started_s = 0.0
+        self._ending = threading.Lock()
+        self._has_ended = False
+
+    def prepare(self, name: str, rank: int) -> None:
+        """Record what this rank serves from its first request on. RuntimeError if it cannot."""
+        if missing := missing_tracing_support():
+            raise RuntimeError("; ".join(missing))
+        path = self._folder / f"{self._pid}-{time.time_ns()}.journal"
+        journal = Journal(path)
+        self._client = JournaledClient(rank, journal, self._can_read)
+        self._server = JournaledServer(journal)
+        Ends.client, Ends.server = self._client, self._server
+        self._readable(name).touch()
+        self._tell(
+            "recording",
+            journal=path.name,
+            host=platform.node(),
+            boot_id=boot_id(),
+            cpu_count=usable_cpus(),
+        )
+
+    def start(self) -> None:
+        """The agent has started: record what this rank calls, now or when the window begins."""
+        # A child by fork ends by os._exit, without atexit but with the finalizers.
+        atexit.register(self.end, "exit")
+        multiprocessing.util.Finalize(None, self.end, args=("exit",), exitpriority=0)
+        if self._order["start_after_s"] or self._order["for_s"] is not None:
+            threading.Thread(target=self._keep_window, name="rpc-tuner window", daemon=True).start()
+        else:
+            self._start_issuing()
+
+    def end(self, reason: str) -> None:
+        """Record nothing further; `reason` is `shutdown`, `window` or `exit`."""
+        if os.getpid() != self._pid:  # a child that was forked from this process
+            return
+        with self._ending:
+            if not self._has_ended:
+                self._has_ended = True
+                self._hand_over(reason)
+        if reason == "shutdown":
+            Ends.client = Ends.server = None
+
+    def _start_issuing(self) -> None:
+        with self._ending:
+            if self._has_ended:  # the program was quicker than its window
+                return
+            self._profiler = OperatorProfiler() if self._order["operators"] else None
+            self._cpu_started_s = time.process_time()
+            self._client.start()
+        self._tell(
+            "record-start",
+            num_worker_threads=worker_threads(),
+            rpc_timeout_s=default_timeout_s(),
+        )
+
+    def _keep_window(self) -> None:
+        time.sleep(self._order["start_after_s"])
+        self._start_issuing()
+        if self._order["for_s"] is None:
+            return
+        time.sleep(self._order["for_s"])
+        self._client.pause()
+        self._tell("window-end")
+        until = time.monotonic() + DRAIN_S
+        while self._client.pending and time.monotonic() < until:
+            time.sleep(_POLL_S)
+        self.end("window")
+
+    def _hand_over(self, reason: str) -> None:
+        cpu_s = time.process_time() - self._cpu_started_s
+        self._client.pause()
+        self._client.end_silent_calls()
+        self._client.stop()
+        operators, disturbed = (None, False) if self._profiler is None else self._profiler.stop()
+        facts: dict[str, object] = {}
+        if operators is not None:
+            facts["operators"] = f"{self._pid}-{time.time_ns()}.operators"
+            (self._folder / str(facts["operators"])).write_text(json.dumps(operators))
+        threads = [int(task.name) for task in Path("/proc/self/task").iterdir()]
+        self._tell(
+            "record-end",
+            reason=reason,
+            cpu_s=cpu_s,
+            threads=[*thread_names(serving=(), others=threads).items()],
+            issued=[[server, body, by] for (server, body), by in self._client.issued.items()],
+            is_cut=self._client.is_cut,
+            disturbed=disturbed,
+            **facts,
+        )
+
+    def _can_read(self, server: str) -> bool:
+        known = self._readers.get(server)
+        if known is None:
+            known = self._readers[server] = self._readable(server).exists()
+        return known
+
+    def _readable(self, name: str) -> Path:
+        return self._folder / f"{name}.reads"

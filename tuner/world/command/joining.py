@@ -1,0 +1,208 @@
+"""Joins what the ranks of a program recorded, each for itself, into one trace."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import TraceError
+from tuner.text import first_of, plural
+from tuner.trace.files.native_writer import trace_document
+from tuner.trace.model.merged import MergedTrace
+from tuner.trace.model.spans import OperatorSpan
+from tuner.trace.record.clock import SAME_CLOCK
+from tuner.trace.record.journal import JournalContent, read_journal
+from tuner.trace.record.merge import merge
+from tuner.trace.record.recording import RankRecording
+from tuner.world.command.reports import agents, read_events, read_reports
+
+_Agent = Mapping[str, Mapping[str, Any]]
+"""The events of one agent, by name."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one agent of a process recorded."""
+
+    recording: RankRecording
+    prepared_ns: int
+    start_ns: int
+    end_ns: int
+    losses: tuple[str, ...]
+
+
+def join_recorded(folder: Path) -> bytes:
+    """The content of a trace file with all that was recorded, also while programs still run.
+
+    Args:
+        folder: What `HookOrder.reports` named.
+
+    Returns:
+        A file in our own format, for `tuner.trace.files.native_reader`. What it lacks is among its
+        `losses`.
+
+    Raises:
+        TraceError: Nothing was recorded; the message says why.
+    """
+    return trace_document(_joined(folder))
+
+
+def is_recorded(folder: Path) -> bool:
+    """Whether every agent that was being recorded has handed over, or its process is gone."""
+    return all(
+        "record-end" in agent or not _is_running(agent["init_rpc"]["pid"])
+        for agent in _recorded_agents(folder)
+    )
+
+
+def has_window_ended(folder: Path) -> bool:
+    """Whether a rank has recorded for its whole window, and every other one has handed over."""
+    found = list(_recorded_agents(folder))
+    ends = [agent["record-end"]["reason"] for agent in found if "record-end" in agent]
+    return len(ends) == len(found) and "window" in ends
+
+
+def _joined(folder: Path) -> MergedTrace:
+    worlds = _worlds([_part(folder, agent) for agent in _recorded_agents(folder)])
+    if not worlds:
+        raise TraceError("no rank of the program was recorded")
+    parts = max(worlds, key=lambda parts: sum(len(p.recording.client_spans) for p in parts))
+    parts.sort(key=lambda part: part.recording.rank)
+    recordings = [part.recording for part in parts]
+    losses = [loss for part in parts for loss in part.losses]
+    if len(worlds) > 1:
+        losses.append(
+            f"the program started RPC {len(worlds)} times: this is the world with the most calls"
+        )
+    losses += _unrecorded(folder, recordings)
+    merged = merge(
+        recordings,
+        {each.name: SAME_CLOCK for each in recordings},
+        (min(part.start_ns for part in parts), max(part.end_ns for part in parts)),
+        may_lack_spans=True,
+    )
+    merged.facts.losses = (*losses, *merged.facts.losses)
+    return merged
+
+
+def _recorded_agents(folder: Path) -> Iterator[_Agent]:
+    for file in sorted(folder.glob("*.jsonl")):
+        for agent in agents(read_events(file)):
+            if "recording" in agent:
+                yield agent
+
+
+def _worlds(parts: Sequence[_Part]) -> list[list[_Part]]:
+    """The parts by world: a program may start several, one after the other, with the same ranks."""
+    worlds: list[list[_Part]] = []
+    for part in sorted(parts, key=lambda part: part.prepared_ns):
+        rank = part.recording.rank
+        if not worlds or any(rank == other.recording.rank for other in worlds[-1]):
+            worlds.append([])
+        worlds[-1].append(part)
+    return worlds
+
+
+def _part(folder: Path, agent: _Agent) -> _Part:
+    first, recording = agent["init_rpc"], agent["recording"]
+    started, ended = agent.get("record-start"), agent.get("record-end")
+    content = read_journal(folder / recording["journal"])
+    start_ns = (started or recording)["time_ns"]
+    ends = [agent[name]["time_ns"] for name in ("window-end", "shutdown") if name in agent]
+    if not ends:
+        ends = [ended["time_ns"] if ended else max(content.last_ns, start_ns)]
+    return _Part(
+        recording=RankRecording(
+            rank=first["rank"],
+            name=first["name"],
+            host=recording["host"],
+            boot_id=recording["boot_id"],
+            pid=first["pid"],
+            cpu_count=recording["cpu_count"],
+            num_worker_threads=(started or first)["num_worker_threads"],
+            cpu_s=ended["cpu_s"] if ended else None,
+            threads=_threads(content, first["pid"], ended),
+            client_spans=content.client_spans,
+            server_spans=content.server_spans,
+            done_ns=content.done_ns,
+            operators=_operators(folder, ended),
+            disturbed=bool(ended and ended["disturbed"]),
+            issued=_issued(content, ended),
+            arrived=content.arrived,
+            rpc_timeout_s=first["rpc_timeout"],
+        ),
+        prepared_ns=recording["time_ns"],
+        start_ns=start_ns,
+        end_ns=min(ends),
+        losses=tuple(_losses(agent)),
+    )
+
+
+def _losses(agent: _Agent) -> Iterator[str]:
+    name, ended = agent["init_rpc"]["name"], agent.get("record-end")
+    if "ready" not in agent:
+        yield f"{name} did not get through init_rpc"
+    elif ended is None:
+        yield (
+            f"{name} was still running: what follows is not in the trace"
+            if _is_running(agent["init_rpc"]["pid"])
+            else f"{name} ended from one moment to the next, by a signal or os._exit: the trace "
+            "has its calls up to then, and not its CPU time"
+        )
+    elif "record-start" not in agent:
+        yield f"{name} ended before its recording was to start"
+    elif ended["is_cut"]:
+        yield (
+            f"{name} made {plural(sum(by for *_, by in ended['issued']), 'call')}, and no more are "
+            "recorded: --start-after and --for choose a part of the run"
+        )
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        # A process that has ended, and that nobody has asked about, has no command line any more.
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except OSError:
+        return False
+
+
+def _unrecorded(folder: Path, recordings: Sequence[RankRecording]) -> Iterator[str]:
+    known = {each.name for each in recordings}
+    missed = Counter(
+        span.server for each in recordings for span in each.client_spans if span.server not in known
+    )
+    if missed:
+        some = first_of([*missed], 3)
+        calls = plural(sum(missed.values()), "call")
+        yield f"{some} recorded nothing: {calls} to it have no server's side"
+    size = max((rank.world_size or 0 for rank in read_reports(folder).ranks), default=0)
+    if missing := sorted({*range(size)} - {each.rank for each in recordings}):
+        some = first_of([str(rank) for rank in missing], 8)
+        yield f"of rank {some} nothing was recorded"
+
+
+def _threads(content: JournalContent, pid: int, ended: Mapping[str, Any] | None) -> dict[int, str]:
+    """A name for each thread that called or served."""
+    told = dict(map(tuple, ended["threads"])) if ended else {}
+    serving = sorted({span.thread for span in content.server_spans})
+    calling = {span.thread for span in content.client_spans}
+    return {
+        **{thread: told.get(thread, f"thread {thread}") for thread in calling},
+        **{thread: f"RPC worker {number}" for number, thread in enumerate(serving, start=1)},
+        pid: "main",
+    }
+
+
+def _issued(content: JournalContent, ended: Mapping[str, Any] | None) -> dict[tuple[str, str], int]:
+    """The process's own counts; of one that was killed, those of its journal."""
+    if ended is None:
+        return dict(Counter((span.server, span.body) for span in content.client_spans))
+    return {(server, body): by for server, body, by in ended["issued"]}
+
+
+def _operators(folder: Path, ended: Mapping[str, Any] | None) -> list[OperatorSpan] | None:
+    if ended is None or "operators" not in ended:
+        return None
+    return [OperatorSpan(*each) for each in json.loads((folder / ended["operators"]).read_text())]

@@ -1,0 +1,111 @@
+"""Runs a program while every rank of it records its calls."""
+
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from tuner.errors import TraceError
+from tuner.plan.config import Config
+from tuner.text import first_of
+from tuner.world.command.joining import has_window_ended, is_recorded, join_recorded
+from tuner.world.command.order import HookOrder, RecordingOrder
+from tuner.world.command.reports import ProgramReport, read_reports
+from tuner.world.command.running import exit_code, started
+
+GRACE_S = 3.0
+"""What ranks get to hand over that outlive the command which started them."""
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedEnd:
+    """How a program ended that was recorded."""
+
+    exit_code: int
+    """As a shell tells it."""
+    report: ProgramReport
+    why_not: str
+    """Why nothing was recorded; empty if something was."""
+
+
+def record_program(
+    command: Sequence[str],
+    recording: RecordingOrder,
+    show: Callable[[bytes, int | None], None],
+    *,
+    roles: Sequence[tuple[str, str]] = (),
+    stdout: IO[Any] | None = None,
+) -> RecordedEnd:
+    """Run a command to its end, and show the trace of its ranks as soon as it is whole.
+
+    Args:
+        command: The program and its arguments.
+        recording: What to record, and when.
+        show: Called once, if anything was recorded: with the content of the trace's file, and with
+            the exit code, which is None while the program goes on after its window.
+        roles: Pairs of a role and a pattern of its RPC names; the first that matches decides.
+        stdout: Where the program's output goes; None: where ours goes.
+
+    Returns:
+        The exit code, the reports, and why nothing was recorded.
+
+    Raises:
+        UsageError: The command cannot be started.
+    """
+    with tempfile.TemporaryDirectory(prefix="rpc-tuner-", ignore_cleanup_errors=True) as scratch:
+        folder = Path(scratch)
+        order = HookOrder(config=Config.of({}), reports=folder, roles=roles, recording=recording)
+        started_s = time.monotonic()
+        with started(command, order, stdout) as process:
+            is_shown = recording.for_s is not None and _window_ended(folder, process)
+            if is_shown:
+                show(join_recorded(folder), None)
+            code = exit_code(process.wait())
+        ran_s = time.monotonic() - started_s
+        why_not = ""
+        if not is_shown:
+            _await_handing_over(folder)
+            try:
+                document = join_recorded(folder)
+            except TraceError:
+                why_not = _why_not(read_reports(folder), ran_s, code)
+            else:
+                show(document, code)
+        return RecordedEnd(exit_code=code, report=read_reports(folder), why_not=why_not)
+
+
+def _window_ended(folder: Path, process: "subprocess.Popen[bytes]") -> bool:
+    """Wait until all ranks have recorded for their window, or the program has ended."""
+    while process.poll() is None:
+        if has_window_ended(folder):
+            return True
+        time.sleep(_POLL_S)
+    return False
+
+
+def _await_handing_over(folder: Path) -> None:
+    until = time.monotonic() + GRACE_S
+    while not is_recorded(folder) and time.monotonic() < until:
+        time.sleep(_POLL_S)
+
+
+def _why_not(report: ProgramReport, ran_s: float, code: int) -> str:
+    ended = f"the program ended after {ran_s:.1f} s with exit code {code}"
+    if not report.processes:
+        return (
+            f"{ended}, and the hook reached none of its processes: they are no Python, or one that "
+            "is started with -S, -I or -E"
+        )
+    if not report.ranks:
+        return f"{ended} and never called init_rpc"
+    others = [rank for rank in report.ranks if rank.backend != "TENSORPIPE"]
+    if others:
+        return (
+            f"{first_of([rank.name for rank in others], 3)} uses the agent {others[0].backend}: "
+            "only TensorPipe's calls can be recorded"
+        )
+    return "no rank could be recorded"
