@@ -29,6 +29,9 @@ class HookOrder:
     say: bool = False
     """Whether each rank prints one line on stderr about what it got."""
 
+    learn: bool = False
+    """Whether each rank reports what it has imported by `init_rpc`, for a warm start."""
+
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
         """The environment of the program: what is given, with the hook in it."""
         path = os.pathsep.join([str(HOOK), *filter(None, [given.get("PYTHONPATH")])])
@@ -54,5 +57,6 @@ class HookOrder:
                 "intra_op_threads": threads,
                 "roles": [list(pair) for pair in self.roles],
                 "say": self.say,
+                "learn": self.learn,
             }
         )
