@@ -51,6 +51,7 @@ class _Server:
         except EOFError:
             return None
         found = preload(order["modules"], self._imports.is_installed, one_by_one=order["one_by_one"])
+        linux.skip_destructors()
         self._changed = _changed_environment()
         messages.send(self._control, {**found, "changed": self._changed})
         self._woken, wake = socket.socketpair()
