@@ -1,7 +1,7 @@
 """The public functions: what they take, what they return, and what they raise."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from tuner.searching.search import Notes, SearchRequest, SearchStopped, search
 from tuner.study.answer import StudyAnswer
 from tuner.study.finding import find_study
 from tuner.world.launcher import Launcher
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.launchers import launcher_for, workload_launcher
 
 Table = Mapping[str, Any] | list[tuple[str, Any]]
 """Knobs with their values: a mapping, or pairs as the command line gives them."""
@@ -46,6 +46,15 @@ class _Files:
 def tune(
     workload: str | None = None,
     *,
+    program: Sequence[str] | None = None,
+    beside: Sequence[Sequence[str]] = (),
+    roles: Mapping[str, str] | None = None,
+    expect: str | None = None,
+    metric: str | None = None,
+    maximize: bool = False,
+    window: str | float | None = None,
+    warm_up: str | float | None = None,
+    cold: bool = False,
     plan: str | Path | None = None,
     options: Mapping[str, object] | None = None,
     space: Table | None = None,
@@ -64,10 +73,13 @@ def tune(
     resume: bool = False,
     overwrite: bool = False,
     observer: Observer | None = None,
+    show: Callable[[bytes], None] | None = None,
     launcher: Launcher | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> StudyResult:
-    """Find the best RPC configuration for a workload; leave the study and its files in a folder.
+    """Find the best RPC configuration for a workload, or for a program that nobody edits.
+
+    The study and its files are left in a folder.
 
     What is not given comes from the plan file; without one, from the plan that is shipped for the
     workload; without one too, the defaults below hold. Durations are seconds, or text such as
@@ -75,21 +87,36 @@ def tune(
 
     Args:
         workload: A shipped workload's name, `package.module:Class` or `file.py:Class`.
+        program: Instead of a workload a command, such as `["python", "main.py"]`. Each world is
+            one run of it.
+        beside: Further commands that together with `program` are one world.
+        roles: A regular expression of the RPC names of each role. Default: the name of a rank
+            without its digits is its role.
+        expect: A regular expression that the program's output must match, or its answer is wrong.
+        metric: What to measure instead of time: `"NAME=REGEX"`, whose only group is a number in the
+            output.
+        maximize: Whether more of `metric` is better.
+        window: How long to count the program's calls before it is ended, for one that does not end
+            by itself.
+        warm_up: From the start of the last rank to the window. Default: 5 s.
+        cold: Start the program's interpreters for each run, even where they could be forked.
         plan: A plan file (TOML).
         options: Workload options by name, such as `{"size": 400}`; those of the plan that are not
             named here stay.
         space: The knobs to tune and their values, such as `{"num_worker_threads": [1, 2, 4]}`, or
             for one role `{"agent": {"num_worker_threads": "1..8"}}`. It replaces the plan's space.
             Default: `num_worker_threads` from 1 to 32, by powers of two.
-        baseline: The configuration to compare with. Default: PyTorch's.
+        baseline: The configuration to compare with. Default: PyTorch's, or the program's own.
         objective: The number to make small, by its name in `tuner.plan.objectives.OBJECTIVES`.
-            Default: `step_ms`.
-        budget: Wall time of all sessions of the study. Default: 60 s.
+            Default: `step_ms`; for a program `rpc_active_s`, or `ms_per_call` where its number of
+            calls varies.
+        budget: Wall time of all sessions of the study. Default: 60 s; for a program 5 min.
         max_blocks: The most blocks to measure. Default: as many as the budget allows.
         epsilon: The smallest difference that matters, a fraction. Default: 3 %.
         confidence: How sure every claim must be, a fraction. Default: 95 %.
         min_time: How long the timed steps of a world last at least. Default: 0.3 s.
-        deadline: A world that takes longer is ended, as a failure. Default: 30 s.
+        deadline: A world that takes longer is ended, as a failure. Default: 30 s; for a
+            program 10 min.
         seed: Seeds the inputs, and the order of the configurations in blocks. Default: 0.
         name: The study's name. Default: the plan's, or the workload's.
         storage: An Optuna storage URL. Default: SQLite in the study's folder.
@@ -98,6 +125,7 @@ def tune(
         resume: Go on with a study that was interrupted; nothing is measured twice.
         overwrite: Delete a study of this name first, with the files that it made.
         observer: Hears how far the search is. Default: nobody.
+        show: Takes what the program prints, as it comes. Default: nobody.
         launcher: Runs the worlds. Default: processes on this machine.
         clock: Tells the time in seconds; for tests, whose worlds take none.
 
@@ -110,9 +138,21 @@ def tune(
         SearchInterrupted: a KeyboardInterrupt came; its `result` is the answer so far, and
             everything measured is kept.
     """
-    if workload is None and plan is None:
-        raise UsageError("name a workload or a plan: --workload udf, or --plan FILE")
+    if workload is None and plan is None and program is None:
+        raise UsageError(
+            "name a workload, a plan or a program: --workload udf, --plan FILE, -- python main.py"
+        )
+    if workload is not None and program is not None:
+        raise UsageError("name a workload or a program, not both")
     changes = {
+        "programs": None if program is None else [program, *beside],
+        "roles": roles,
+        "expect": expect,
+        "metric": metric,
+        "maximize": maximize or None,
+        "window": window,
+        "warm_up": warm_up,
+        "cold": cold or None,
         "options": options,
         "space": space,
         "baseline": baseline,
@@ -131,9 +171,11 @@ def tune(
     request = SearchRequest(
         draft=draft_plan(plan_mapping(plan, workload, changes)), resume=resume, overwrite=overwrite
     )
-    with launcher or LocalLauncher() as running:
+    hearing = observer or Silent()
+    chosen = launcher or launcher_for(request.draft, tell=hearing.on_event, show=show)
+    with chosen as running:
         try:
-            answer = search(request, running, observer or Silent(), _Files(), clock)
+            answer = search(request, running, hearing, _Files(), clock)
         except SearchStopped as ending:
             raise SearchInterrupted(str(ending), StudyResult(ending.answer)) from None
     return StudyResult(answer)
@@ -168,7 +210,7 @@ def shipped_workloads() -> list[CatalogueEntry]:
     Raises:
         LauncherError: no process can be started to import them.
     """
-    with LocalLauncher() as launcher:
+    with workload_launcher() as launcher:
         return launcher.catalogue()
 
 
@@ -184,6 +226,8 @@ def plan_mapping(
     mapping = read_plan_file(path) if path else {}
     if workload is not None:
         mapping["workload"] = workload
+    if changes.get("programs") is not None:
+        mapping.pop("program", None)
     given = {key: value for key, value in changes.items() if value is not None}
     if "options" in given and isinstance(mapping.get("options", {}), Mapping):
         given["options"] = {**mapping.get("options", {}), **given["options"]}

@@ -1,12 +1,21 @@
-"""`python -m tuner.search`: find the best RPC configuration for a workload."""
+"""`python -m tuner.search`: find the best RPC configuration for a workload or a program."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.command_line import Interruption, pairs_of, print_json, run, stdout_console
+from tuner.command_line import (
+    Interruption,
+    RoleOption,
+    pairs_of,
+    print_json,
+    roles_of,
+    run,
+    stdout_console,
+)
 from tuner.errors import InterruptedSearchError, NothingRanError, UsageError
 from tuner.plan.objectives import OBJECTIVES
 
@@ -22,8 +31,13 @@ EPILOG = (
 )
 
 
+def _objectives_of(kind: str) -> str:
+    return ", ".join(name for name, each in OBJECTIVES.items() if kind in each.of)
+
+
 @app.command(epilog=EPILOG)
 def search(
+    context: typer.Context,
     workload: Annotated[
         str | None, typer.Option(help="A shipped workload, package.module:Class or file.py:Class.")
     ] = None,
@@ -47,8 +61,48 @@ def search(
     ] = None,
     objective: Annotated[
         str | None,
-        typer.Option(help=f"The number to make small: {', '.join(OBJECTIVES)}. Default: step_ms."),
+        typer.Option(
+            help=f"Of a workload: {_objectives_of('workload')}. Of a program: "
+            f"{_objectives_of('program')}. Default: step_ms; rpc_active_s."
+        ),
     ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=REGEX",
+            help="Make a number small that the program prints: the regular expression's only group.",
+        ),
+    ] = None,
+    maximize: Annotated[
+        bool, typer.Option("--maximize", help="Make the number of --metric large.")
+    ] = False,
+    expect: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="What the program's output must match, or it is wrong."),
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Count the program's calls for this long, then end it: for one that does not end.",
+        ),
+    ] = None,
+    warm_up: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="From the last rank's init_rpc to the window."),
+    ] = None,
+    role: RoleOption = None,
+    beside: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COMMAND", help="A command to run beside the program, as one world."),
+    ] = None,
+    cold: Annotated[
+        bool,
+        typer.Option("--cold", help="Start the program's interpreters anew for each run."),
+    ] = False,
+    show_output: Annotated[
+        bool, typer.Option("--show-output", help="Show what the program prints, on stderr.")
+    ] = False,
     budget: Annotated[str | None, typer.Option(help="Wall time, such as 60s or 5m.")] = None,
     max_blocks: Annotated[int | None, typer.Option(help="The most blocks to measure.")] = None,
     epsilon: Annotated[
@@ -97,13 +151,26 @@ def search(
         bool, typer.Option("--json", help="One JSON document on stdout, progress on stderr.")
     ] = False,
 ) -> None:
-    """Find the best torch.distributed.rpc configuration for a workload, on this machine."""
+    """Find the best torch.distributed.rpc configuration, on this machine.
+
+    For a workload, or for a program that nobody edits: python -m tuner.search -- python main.py
+    """
     if list_workloads:
         _list_workloads(as_json)
         return
     _answer(
         as_json,
         workload=workload,
+        program=context.obj or None,
+        beside=_commands(beside or []),
+        roles=dict(roles_of(role)) or None,
+        expect=expect,
+        metric=metric,
+        maximize=maximize,
+        window=window,
+        warm_up=warm_up,
+        cold=cold,
+        show=_show if show_output else None,
         plan=plan,
         options=_option_values(options) if options else None,
         space=pairs_of("--space", space) if space else None,
@@ -147,7 +214,9 @@ def _answer(as_json: bool, **asked: Any) -> None:
     else:
         print_summary(result.answer, stdout_console(piped_width=140))
     if result.best is None and result.verdict is None:
-        raise NothingRanError("no configuration of the search space could run the workload")
+        raise NothingRanError(
+            f"no configuration of the search space could run the {result.plan.subject.kind}"
+        )
 
 
 def _list_workloads(as_json: bool) -> None:
@@ -176,6 +245,22 @@ class _Interruptible:
         self._observer.on_event(message)
 
 
+def _commands(entries: list[str]) -> list[list[str]]:
+    """The commands of `--beside`, each as a shell would split it."""
+    commands = []
+    for entry in entries:
+        try:
+            commands.append(shlex.split(entry))
+        except ValueError as error:
+            raise UsageError(f"--beside {entry!r}: {error}") from None
+    return commands
+
+
+def _show(printed: bytes) -> None:
+    sys.stderr.buffer.write(printed)
+    sys.stderr.flush()
+
+
 def _option_values(entries: list[str]) -> dict[str, str]:
     pairs = pairs_of("--set", entries)
     names = [name for name, _ in pairs]
@@ -186,7 +271,7 @@ def _option_values(entries: list[str]) -> dict[str, str]:
 
 def main(arguments: list[str] | None = None, program: str = "python -m tuner.search") -> int:
     """Run the command; returns the exit code and prints errors to stderr."""
-    return run(app, arguments, program)
+    return run(app, arguments, program, takes_program=True)
 
 
 if __name__ == "__main__":

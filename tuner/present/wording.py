@@ -13,7 +13,7 @@ def verdict_sentence(answer: StudyAnswer) -> str:
     if answer.interrupted:
         return _interrupted(answer)
     if answer.verdict is None:
-        return "No configuration of the search space could run the workload."
+        return f"No configuration of the search space could run the {answer.plan.subject.kind}."
     if answer.baseline_failed:
         return _without_baseline(answer)
     match answer.verdict:

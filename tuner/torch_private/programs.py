@@ -4,10 +4,11 @@ Runs in the program's own processes, with torch and the standard library alone.
 """
 
 import functools
+import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from threading import get_ident
 from types import ModuleType
 from typing import Any, Protocol
@@ -26,11 +27,11 @@ class Reports(Protocol):
         """Tell of an event, with facts that JSON can hold."""
 
 
-class Recorder(Protocol):
-    """Records the calls of one agent."""
+class Attendant(Protocol):
+    """Sees to one agent: records its calls, say, or answers what it is doing."""
 
     def prepare(self, name: str, rank: int) -> None:
-        """The agent is about to start; RuntimeError if it cannot be recorded."""
+        """The agent is about to start; RuntimeError if it cannot be attended."""
 
     def start(self) -> None:
         """The agent has started."""
@@ -39,11 +40,16 @@ class Recorder(Protocol):
         """The agent was shut down."""
 
 
+Standing = Callable[[], Mapping[str, object]]
+"""How many calls a process has issued so far, and what it has used."""
+NewAttendant = Callable[[Standing], Attendant]
+
+
 def hook_rpc(
     rpc: ModuleType,
     order: Mapping[str, Any],
     reports: Reports,
-    new_recorder: Callable[[], Recorder] | None = None,
+    attendants: Sequence[NewAttendant] = (),
 ) -> None:
     """Give every agent of this process the order's options, and report what it does.
 
@@ -52,10 +58,10 @@ def hook_rpc(
         order: What `tuner.world.command.order` writes: `options` by role, `intra_op_threads` by
             role, `roles` as pairs of a role and a pattern, `say`.
         reports: Told of `init_rpc`, `ready`, `shutdown`, `ended`, each once for every agent.
-        new_recorder: Makes what records an agent; None to record nothing. It is called in
-            `init_rpc`, since only by then is torch imported.
+        attendants: Each makes what sees to an agent, from a function that tells how the process
+            stands. They are called in `init_rpc`, since only by then is torch imported.
     """
-    _Hooks(rpc, order, reports, new_recorder).install()
+    _Hooks(rpc, order, reports, attendants).install()
 
 
 class _Hooks:
@@ -64,13 +70,13 @@ class _Hooks:
         rpc: Any,
         order: Mapping[str, Any],
         reports: Reports,
-        new_recorder: Callable[[], Recorder] | None,
+        new_attendants: Sequence[NewAttendant],
     ) -> None:
         self._rpc = rpc
         self._order = order
         self._reports = reports
-        self._new_recorder = new_recorder
-        self._recorder: Recorder | None = None
+        self._new_attendants = new_attendants
+        self._attendants: list[Attendant] = []
         self._name = ""
         self._calls = 0
         self._shutting_down_in: int | None = None
@@ -80,6 +86,7 @@ class _Hooks:
         rpc = self._rpc
         self._hook_options(rpc.TensorPipeRpcBackendOptions)
         # `init_rpc` looks it up each time, however the program imported `init_rpc`.
+        rpc.dist = _Distributed(rpc.dist, self._reports)
         rpc._init_rpc_backend = self._initialising(rpc._init_rpc_backend)
         rpc.shutdown = rpc.api.shutdown = self._shutting_down(rpc.api.shutdown)
         for name in SENDERS:
@@ -97,7 +104,9 @@ class _Hooks:
 
         @functools.wraps(plain)
         def init(options: Any, *args: Any, **given: Any) -> None:
-            plain(options, *args, **{**given, **fixed})
+            values = {**given, **fixed}
+            plain(options, *args, **values)
+            options.rpc_tuner_given = {key: values.get(key) for key in PRIVATE_KEYWORDS.values()}
 
         options_class.__init__ = init
 
@@ -115,36 +124,39 @@ class _Hooks:
                 **facts,
                 backend=backend_name,
                 applied=applied,
-                num_worker_threads=getattr(options, "num_worker_threads", None),
-                rpc_timeout=options.rpc_timeout,
+                **_options(options),
+                cuda_devices=_torch().cuda.device_count(),
             )
             if backend_name == "TENSORPIPE":
-                self._prepare_recorder(name, rank)
+                self._prepare_attendants(name, rank)
             init_backend(backend, store, name, rank, world_size, options)
             self._name, self._calls, self._shutting_down_in = name, 0, None
             self._reports.send("ready", **facts, **_usage())
-            self._recording(lambda recorder: recorder.start())
+            self._have_all(lambda attendant: attendant.start())
             if self._order["say"]:
                 self._say(name, options)
 
         return init
 
-    def _prepare_recorder(self, name: str, rank: int) -> None:
-        self._recorder = None
-        if self._new_recorder is not None:
+    def _prepare_attendants(self, name: str, rank: int) -> None:
+        self._attendants = []
+        for new in self._new_attendants:
             try:
-                recorder = self._new_recorder()
-                recorder.prepare(name, rank)
-                self._recorder = recorder
+                attendant = new(self._standing)
+                attendant.prepare(name, rank)
+                self._attendants.append(attendant)
             except Exception as error:  # the program comes first
                 self._reports.send("hook-failed", error=repr(error))
 
-    def _recording(self, action: Callable[[Recorder], None]) -> None:
-        if self._recorder is not None:
+    def _have_all(self, action: Callable[[Attendant], None]) -> None:
+        for attendant in self._attendants:
             try:
-                action(self._recorder)
+                action(attendant)
             except Exception as error:  # the program comes first
                 self._reports.send("hook-failed", error=repr(error))
+
+    def _standing(self) -> dict[str, object]:
+        return {"calls": self._calls, **_usage()}
 
     def _apply(self, role: str, options: Any) -> dict[str, object]:
         """Set what the role gets; the program may have set it otherwise after the constructor."""
@@ -161,9 +173,7 @@ class _Hooks:
             options.set_devices(values["devices"])
         threads = self._order["intra_op_threads"]
         if (count := threads.get(role, threads.get("*"))) is not None:
-            import torch
-
-            torch.set_num_threads(count)
+            _torch().set_num_threads(count)
             values["intra_op_threads"] = count
         return values
 
@@ -186,8 +196,8 @@ class _Hooks:
             shutdown(*args, **kwargs)
             # Until its peers shut down too, a rank serves, and what it serves may call others.
             self._reports.send("ended", name=self._name, calls=self._calls, **_usage())
-            self._recording(lambda recorder: recorder.end("shutdown"))
-            self._recorder = None
+            self._have_all(lambda attendant: attendant.end("shutdown"))
+            self._attendants = []
 
         return shut_down
 
@@ -200,9 +210,45 @@ class _Hooks:
         return send_and_count
 
 
+class _Distributed:
+    """`torch.distributed` as RPC sees it: a rendezvous is reported before it may hang."""
+
+    def __init__(self, distributed: ModuleType, reports: Reports) -> None:
+        self._distributed = distributed
+        self._reports = reports
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._distributed, name)
+
+    def rendezvous(self, url: str, *args: Any, **kwargs: Any) -> Any:
+        """See `torch.distributed.rendezvous`."""
+        agent_store = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        self._reports.send("rendezvous", url=url, agent_store=agent_store)
+        return self._distributed.rendezvous(url, *args, **kwargs)
+
+
+def _options(options: Any) -> dict[str, object]:
+    """What an agent is started with, by knob, as JSON."""
+    given = getattr(options, "rpc_tuner_given", {})
+    return {
+        "num_worker_threads": getattr(options, "num_worker_threads", None),
+        "rpc_timeout": options.rpc_timeout,
+        **{name: given.get(keyword) for name, keyword in PRIVATE_KEYWORDS.items()},
+        "intra_op_threads": _torch().get_num_threads(),
+    }
+
+
+def _torch() -> Any:
+    # Late: this module is loaded in the middle of `import torch`.
+    import torch
+
+    return torch
+
+
 def _usage() -> dict[str, float]:
-    """CPU seconds and peak resident memory of this process so far."""
+    """CPU seconds, peak resident memory in MB, and threads of this process so far."""
     return {
         "cpu_s": time.process_time(),
+        "threads": len(os.listdir("/proc/self/task")),  # noqa: PTH208 - pathlib takes a while
         "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }

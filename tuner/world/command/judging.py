@@ -14,7 +14,9 @@ _TAIL_LINES = 40
 _ANOTHER_PORT = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 
 
-def outcome_of(end: ProgramEnd, request: ProgramRequest, deadline_s: float) -> Measurement | Failure:
+def outcome_of(
+    end: ProgramEnd, request: ProgramRequest, deadline_s: float
+) -> Measurement | Failure:
     """The measurement of a run, or why it is none.
 
     Args:
@@ -116,8 +118,7 @@ def _how_it_ended(end: ProgramEnd, request: ProgramRequest) -> str:
 def _phases(end: ProgramEnd) -> str:
     ranks = end.report.ranks
     if not ranks:
-        waiting = end.report.rendezvous
-        return waiting or "no process has called init_rpc"
+        return end.report.waiting or "no process has called init_rpc"
     calls = sum(int(record.states[-1]["calls"]) for record in end.states if record.states)
     phases = ", ".join(f"{rank.name} {_phase(rank)}" for rank in ranks)
     return f"{plural(calls, 'call')} made; {phases}"

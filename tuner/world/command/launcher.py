@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -101,9 +101,7 @@ class CommandLauncher:
                 time.sleep(PORT_WAIT_S)
         return outcome
 
-    def _first_run(
-        self, request: ProgramRequest, deadline_s: float
-    ) -> tuple[ProgramEnd, Learnt]:
+    def _first_run(self, request: ProgramRequest, deadline_s: float) -> tuple[ProgramEnd, Learnt]:
         """Run it cold, in a network of its own if it can; UsageError if it does not run at all."""
         learnt: list[Learnt] = []
         self._start_cold(request)

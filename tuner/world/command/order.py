@@ -13,6 +13,8 @@ from tuner.world.agent_options import agent_options
 FORMAT = 1
 HOOK = Path(__file__).with_name("hook")
 ORDER_VARIABLE = "RPC_TUNER_ORDER"
+REQUEST = "request"
+"""The file in the folder of reports that asks every rank what it is doing."""
 _PACKAGE = Path(__file__).resolve().parents[3]
 
 
@@ -42,6 +44,10 @@ class HookOrder:
     """Whether each rank prints one line on stderr about what it got."""
     recording: RecordingOrder | None = None
     """None records nothing; see `tuner.world.command.joining` for what was recorded."""
+    learn: bool = False
+    """Whether each rank reports what it has imported by `init_rpc`, for a warm start."""
+    probe: bool = False
+    """Whether each rank answers to `tuner.world.command.probing`."""
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
         """The environment of the program: what is given, with the hook in it."""
@@ -69,5 +75,7 @@ class HookOrder:
                 "roles": [list(pair) for pair in self.roles],
                 "say": self.say,
                 "recording": None if self.recording is None else asdict(self.recording),
+                "learn": self.learn,
+                "request": str(self.reports.resolve() / REQUEST) if self.probe else None,
             }
         )

@@ -102,7 +102,7 @@ def _join(holder: str, command: list[str]) -> None:
         if os.readlink(theirs) != os.readlink(f"/proc/self/ns/{kind}"):  # noqa: PTH115
             descriptor = os.open(theirs, os.O_RDONLY | os.O_CLOEXEC)
             _check(libc.setns(descriptor, 0))
-    os.execvp(command[0], command)  # noqa: S606 - this is what it is for
+    os.execvp(command[0], command)
 
 
 def _check(result: int) -> None:

@@ -45,9 +45,7 @@ class Probes:
 
     def records(self, report: ProgramReport) -> Sequence[RankRecord]:
         """All answers by rank, as a post-mortem takes them."""
-        by_rank: dict[int, RankRecord] = {
-            rank.rank: RankRecord(rank.name) for rank in report.ranks
-        }
+        by_rank: dict[int, RankRecord] = {rank.rank: RankRecord(rank.name) for rank in report.ranks}
         for state in sorted(read_states(self._reports), key=lambda state: int(state["number"])):
             record = by_rank.get(state["rank"])
             if record is not None:

@@ -7,6 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+_KNOBS = ("num_worker_threads", "rpc_timeout", "transports", "channels", "intra_op_threads")
+
 
 @dataclass(frozen=True, kw_only=True)
 class RankReport:
@@ -23,6 +25,10 @@ class RankReport:
     num_worker_threads: int | None
     """What its agent was started with."""
     rpc_timeout_s: float
+    options: Mapping[str, Any]
+    """The same and all other knobs of the agent, as JSON."""
+    cuda_devices: int
+    """How many torch sees."""
     init_ns: int
     """When the agent's start began."""
     ready_ns: int | None
@@ -34,6 +40,8 @@ class RankReport:
     cpu_s: float | None
     """CPU seconds from `ready_ns` to `shutdown_ns`."""
     peak_rss_mb: float | None
+    threads: int | None
+    """At `shutdown`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +54,14 @@ class ProgramReport:
     """Python processes that the hook reached."""
     problems: tuple[str, ...]
     """Why the hook did not work in a process, each as a sentence."""
+    waiting: str = ""
+    """Where processes wait that never came to start an agent, as a sentence; empty if none does."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the agents of all ranks have started."""
+        ready = all(rank.ready_ns is not None for rank in self.ranks)
+        return bool(self.ranks) and ready and not self.missing_ranks
 
     @property
     def missing_ranks(self) -> list[int]:
@@ -82,20 +98,47 @@ def read_reports(folder: Path) -> ProgramReport:
     """Everything that the processes have written to the folder; a torn last line is left out."""
     found: list[RankReport] = []
     problems: list[str] = []
+    rendezvous: list[dict[str, Any]] = []
     files = sorted(folder.glob("*.jsonl"))
     for file in files:
         events = read_events(file)
         found += map(_rank, agents(events))
+        rendezvous += [event for event in events if event["event"] == "rendezvous"]
         problems += [
             f"the hook failed in process {event['pid']}: {event['error']}"
             for event in events
             if event["event"] == "hook-failed"
         ]
+    began = {rank.pid for rank in found}
     return ProgramReport(
         ranks=tuple(sorted(found, key=lambda rank: (rank.rank, rank.init_ns))),
         processes=len(files),
         problems=tuple(problems),
+        waiting=_waiting(rendezvous, began),
     )
+
+
+def _waiting(rendezvous: Sequence[Mapping[str, Any]], began: set[int]) -> str:
+    """What is known of the processes that met no others."""
+    met_nobody = [event for event in rendezvous if event["pid"] not in began]
+    if not met_nobody:
+        return ""
+    url, how_many = met_nobody[0]["url"], len({event["pid"] for event in met_nobody})
+    who = "1 process waits" if how_many == 1 else f"{how_many} processes wait"
+    said = f"{who} for the others at {url}"
+    if met_nobody[0]["agent_store"] and str(url).startswith("tcp://"):
+        # Every rank takes torchrun's agent to be the one that listens.
+        return (
+            f"{said}: under torchrun nobody listens at a tcp:// address of the program's own; "
+            "use init_method='env://', or unset TORCHELASTIC_USE_AGENT_STORE"
+        )
+    return said
+
+
+def read_states(folder: Path) -> list[dict[str, Any]]:
+    """All answers to probes so far."""
+    events = [event for file in folder.glob("*.jsonl") for event in read_events(file)]
+    return [event for event in events if event["event"] == "state"]
 
 
 def read_events(file: Path) -> list[dict[str, Any]]:
@@ -129,10 +172,13 @@ def _rank(agent: Mapping[str, Mapping[str, Any]]) -> RankReport:
         backend=first["backend"],
         num_worker_threads=first["num_worker_threads"],
         rpc_timeout_s=first["rpc_timeout"],
+        options={knob: first[knob] for knob in _KNOBS},
+        cuda_devices=first["cuda_devices"],
         init_ns=first["time_ns"],
         ready_ns=ready["time_ns"] if ready else None,
         shutdown_ns=shutdown["time_ns"] if shutdown else None,
         calls=agent.get("ended", shutdown)["calls"] if shutdown else 0,
         cpu_s=shutdown["cpu_s"] - ready["cpu_s"] if shutdown and ready else None,
         peak_rss_mb=shutdown["peak_rss_mb"] if shutdown else None,
+        threads=shutdown["threads"] if shutdown else None,
     )

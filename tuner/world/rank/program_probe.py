@@ -15,16 +15,16 @@ from tuner.world.rank.probe import rpc_state
 
 _POLL_S = 0.1
 
-Facts = Callable[[], Mapping[str, object]]
-
 
 class Prober:
     """Answers for one agent: `tuner.torch_private.programs.Attendant`."""
 
-    def __init__(self, request: Path, facts: Facts, tell: Callable[..., None]) -> None:
-        """`facts` are those of the process, told with each answer."""
+    def __init__(
+        self, request: Path, standing: Callable[[], Mapping[str, object]], tell: Callable[..., None]
+    ) -> None:
+        """`standing` is told with each answer."""
         self._request = request
-        self._facts = facts
+        self._standing = standing
         self._tell = tell
         self._ended = threading.Event()
 
@@ -60,7 +60,7 @@ class Prober:
                 rank=self._rank,
                 monotonic_s=time.monotonic(),
                 **rpc_state(),
-                **self._facts(),
+                **self._standing(),
             )
 
     def _asked(self) -> str | None:

@@ -20,11 +20,24 @@ RPC_MODULE = "torch.distributed.rpc"
 class Reports:
     """Appends what happens in this process to a file of its own, a line of JSON for each."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, imports: ModuleType | None = None) -> None:
         self._folder = folder
+        self._imports = imports
+
+    def send_imported(self) -> None:
+        """Tell once what is imported now, if that is asked for."""
+        if (imports := self._imports) is not None:
+            self._imports = None
+            self.send(
+                "imported",
+                modules=imports.installed_modules(),
+                environment=imports.read_at_import(os.environ),
+            )
 
     def send(self, event: str, **facts: object) -> None:
         """Add a line; a process whose folder is gone has nobody to report to."""
+        if event == "init_rpc":
+            self.send_imported()
         line = {"event": event, "pid": os.getpid(), "time_ns": time.time_ns(), **facts}
         path = os.path.join(self._folder, f"{os.getpid()}.jsonl")  # noqa: PTH118
         try:
@@ -43,7 +56,9 @@ def install(text: str) -> None:
     `text` is the order in JSON, as `tuner.world.command.order` writes it.
     """
     order = json.loads(text)
-    reports = Reports(order["reports"])
+    # This folder is on the path now, and not later.
+    imports = importlib.import_module("rpc_tuner_imports") if order["learn"] else None
+    reports = Reports(order["reports"], imports)
     reports.send("started", parent=os.getppid(), arguments=sys.orig_argv)
     if RPC_MODULE in sys.modules:
         _hook(sys.modules[RPC_MODULE], order, reports)
@@ -57,25 +72,31 @@ def _hook(rpc: ModuleType, order: dict[str, Any], reports: Reports) -> None:
     try:
         from tuner.torch_private.programs import hook_rpc
 
-        hook_rpc(rpc, order, reports, _new_recorder(order, reports))
+        hook_rpc(rpc, order, reports, _attendants(order, reports))
     except Exception as error:  # the program comes first
         reports.send("hook-failed", error=repr(error))
 
 
-def _new_recorder(order: dict[str, Any], reports: Reports) -> Callable[[], Any] | None:
-    recording = order.get("recording")
-    if recording is None:
-        return None
+def _attendants(order: dict[str, Any], reports: Reports) -> list[Callable[[Any], Any]]:
+    """What makes them; each imports torch, in the middle of whose import we are now."""
 
-    def new() -> Any:
-        # Late: it imports torch, of which we are in the middle.
+    def new_recorder(standing: Any) -> Any:
+        del standing
         from pathlib import Path
 
         from tuner.trace.record.program import ProgramRecorder
 
-        return ProgramRecorder(Path(order["reports"]), recording, reports.send)
+        return ProgramRecorder(Path(order["reports"]), order["recording"], reports.send)
 
-    return new
+    def new_prober(standing: Any) -> Any:
+        from pathlib import Path
+
+        from tuner.world.rank.program_probe import Prober
+
+        return Prober(Path(order["request"]), standing, reports.send)
+
+    wanted = {"recording": new_recorder, "request": new_prober}
+    return [new for key, new in wanted.items() if order[key] is not None]
 
 
 class _Finder(MetaPathFinder):

@@ -1,0 +1,1 @@
+"""Programs started warm: from a server that has imported what they import."""

@@ -1,0 +1,129 @@
+"""Imports modules, then forks a process for each run of the program, and tells how it ends."""
+
+import contextlib
+import importlib
+import multiprocessing.popen_spawn_posix
+import multiprocessing.resource_tracker  # noqa: F401
+import os
+import selectors
+import signal
+import socket
+import sys
+from typing import Any
+
+from . import linux, messages, program, template
+from .preloading import preload
+
+
+def main(descriptor: int) -> None:
+    """Serve the socket until the other side closes it; then end all that was started.
+
+    Args:
+        descriptor: The socket. Its first message says what to import (`modules`, `one_by_one`),
+            and is answered with what came of it; each later one is a run.
+    """
+    importlib.import_module("rpc_tuner_hook")
+    imports = importlib.import_module("rpc_tuner_imports")
+    del sys.path[:2]
+    if not getattr(sys.flags, "safe_path", False):
+        del sys.path[0]
+    task = _Server(socket.socket(fileno=descriptor), imports).serve()
+    if task is not None:
+        program.run(task)
+        return
+    linux.end_descendants()
+    os._exit(0)
+
+
+class _Server:
+    def __init__(self, control: socket.socket, imports: Any) -> None:
+        os.set_inheritable(control.fileno(), False)
+        self._control = control
+        self._imports = imports
+        self._runs: dict[int, int] = {}
+        """Where to tell how each process has ended, by its id."""
+
+    def serve(self) -> template.Task | None:
+        """What to run, in the process that is to run it; None in the server, at its end."""
+        linux.set_subreaper(True)  # nothing that a program leaves may get out of reach
+        try:
+            order, _ = messages.receive(self._control)
+        except EOFError:
+            return None
+        found = preload(
+            order["modules"], self._imports.is_installed, one_by_one=order["one_by_one"]
+        )
+        linux.skip_destructors()
+        self._changed = _changed_environment()
+        messages.send(self._control, {**found, "changed": self._changed})
+        self._woken, wake = socket.socketpair()
+        self._woken.setblocking(False)
+        wake.setblocking(False)
+        self._wake = wake
+        signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._control, selectors.EVENT_READ)
+            selector.register(self._woken, selectors.EVENT_READ)
+            while True:
+                ready = {key.fileobj for key, _ in selector.select()}
+                if self._woken in ready:
+                    self._reap()
+                if self._control in ready:
+                    try:
+                        order, descriptors = messages.receive(self._control)
+                    except (EOFError, OSError):
+                        return None
+                    if (pid := os.fork()) == 0:
+                        break
+                    self._started(pid, descriptors)
+        return self._in_child(order, descriptors)
+
+    def _started(self, pid: int, descriptors: list[int]) -> None:
+        out, err, tell = descriptors
+        os.close(out)
+        os.close(err)
+        self._runs[pid] = tell
+        self._tell(tell, pid)
+
+    def _reap(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self._woken.recv(4096):
+                pass
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if (tell := self._runs.pop(ended[0], None)) is not None:
+                    self._tell(tell, os.waitstatus_to_exitcode(ended[1]))
+                    os.close(tell)
+
+    def _tell(self, where: int, number: int) -> None:
+        with contextlib.suppress(OSError):  # nobody wants to know any more
+            os.write(where, b"%d\n" % number)
+
+    def _in_child(self, order: dict[str, Any], descriptors: list[int]) -> template.Task:
+        linux.die_with_parent()
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for connection in (self._control, self._woken, self._wake):
+            connection.close()
+        out, err, tell = descriptors
+        for descriptor in (tell, *self._runs.values()):
+            os.close(descriptor)
+        standard = {0: os.open(os.devnull, os.O_RDONLY), 1: out, 2: err}
+        environment = {**order["inherited"]["environment"], **self._changed}
+        inherited = {**order["inherited"], "environment": environment, "ignored": []}
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+        program.become({**inherited, "blocked": blocked}, standard)
+        return template.keep_template(order["task"], self._imports.read_at_import)
+
+
+def _changed_environment() -> dict[str, str]:
+    """What Python, a sitecustomize or a library has set in this process since its start."""
+    with open("/proc/self/environ", "rb") as file:
+        start = dict(line.partition(b"=")[::2] for line in file.read().split(b"\0") if line)
+    return {
+        os.fsdecode(name): os.fsdecode(value)
+        for name, value in os.environb.items()
+        if start.get(name) != value
+    }

@@ -1,0 +1,51 @@
+"""Messages over a Unix socket: JSON, and file descriptors beside it."""
+
+import json
+import os
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+_HEADER = 8
+_MOST_DESCRIPTORS = 253
+"""What Linux passes in one message."""
+
+
+def send(connection: socket.socket, message: object, descriptors: Sequence[int] = ()) -> None:
+    """Send a message; the descriptors stay open here.
+
+    Raises:
+        OSError: Nobody is there, or a descriptor is not open.
+        ValueError: There are more descriptors than one message takes.
+    """
+    if len(descriptors) > _MOST_DESCRIPTORS:
+        raise ValueError(f"{len(descriptors)} descriptors are more than {_MOST_DESCRIPTORS}")
+    # Names of files are bytes in the end: json writes what is no UTF-8 as lone surrogates.
+    content = json.dumps(message).encode()
+    socket.send_fds(connection, [len(content).to_bytes(_HEADER, "big")], list(descriptors))
+    connection.sendall(content)
+
+
+def receive(connection: socket.socket) -> tuple[Any, list[int]]:
+    """The next message, and its descriptors, which are not inheritable.
+
+    Raises:
+        EOFError: The other side is gone.
+    """
+    header, descriptors, _, _ = socket.recv_fds(
+        connection, _HEADER, _MOST_DESCRIPTORS, socket.MSG_WAITALL
+    )
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    length = int.from_bytes(header, "big")
+    content = bytearray()
+    while len(header) == _HEADER and len(content) < length:
+        part = connection.recv(min(length - len(content), 1 << 20))
+        if not part:
+            break
+        content += part
+    if len(header) < _HEADER or len(content) < length:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise EOFError("the other side is gone")
+    return json.loads(content), descriptors

@@ -1,0 +1,163 @@
+"""Imports modules beforehand, and finds out whether a process with them can be forked.
+
+Threads, sockets and devices do not survive a fork; a program's own files may change between two
+runs. A module that leaves such a thing is left out.
+"""
+
+import contextlib
+import gc
+import importlib
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from .linux import end_descendants
+
+_SECONDS_TO_LEAVE = 0.5
+_CUDA_IS_LOST = 3
+_SHARED = ("socket:", "pipe:", "anon_inode:", "/dev/nvidia", "/dev/dri", "/dev/kfd")
+"""What a descriptor may point at that two processes cannot both use."""
+
+
+def preload(
+    modules: Sequence[str], is_installed: Callable[[str], bool], *, one_by_one: bool
+) -> dict[str, object]:
+    """Import modules in this order; those that are not there are passed over.
+
+    Args:
+        modules: Their full names.
+        is_installed: Whether a file belongs to Python or to an installed package.
+        one_by_one: Whether each is tried in a process of its own first, and left out if it leaves
+            something that does not survive a fork. That takes twice the time.
+
+    Returns:
+        `unfit`: why this process cannot be forked now, or None; `left_out`: why each module that
+        was tried is not imported.
+    """
+    state = _State(is_installed)
+    left_out: dict[str, str] = {}
+    gc.disable()
+    for name in modules:
+        if name in sys.modules:
+            continue
+        reason = _tried(name, state) if one_by_one else None
+        if reason is None:
+            _import(name)
+        else:
+            left_out[name] = reason
+    unfit = state.why_unfit()
+    gc.enable()
+    gc.collect()
+    # A garbage collection in a child would write to every object's header, and so copy every page.
+    gc.freeze()
+    return {"unfit": unfit, "left_out": left_out}
+
+
+class _State:
+    """What is there before the first import, to tell what the imports have left."""
+
+    def __init__(self, is_installed: Callable[[str], bool]) -> None:
+        self._is_installed = is_installed
+        self._modules = set(sys.modules)
+        self._descriptors = set(_descriptors())
+
+    def why_unfit(self) -> str | None:
+        """Why a fork of this process would not be what it is; None if it would."""
+        if (module := self._own_file()) is not None:
+            return f"it imports {module}, a file of the program"
+        if _has_children():
+            return "it starts a process"
+        # A library may end its threads before a fork, and start them again when they are needed.
+        if _lost_in_a_fork():
+            return "it uses CUDA"
+        if names := _threads():
+            return f"it leaves a thread ({', '.join(names)})"
+        for number, target in _descriptors().items():
+            if number not in self._descriptors and target.startswith(_SHARED):
+                return f"it leaves an open {target.partition(':')[0]}"
+        return None
+
+    def _own_file(self) -> str | None:
+        for name, module in list(sys.modules.items()):
+            file = getattr(module, "__file__", None)
+            if name in self._modules or not isinstance(file, str) or not os.path.isabs(file):
+                continue
+            if not self._is_installed(file):
+                return name
+        return None
+
+
+def _import(name: str) -> None:
+    """Import a module; what is wrong with it is for the program to find."""
+    with contextlib.suppress(Exception, SystemExit):
+        importlib.import_module(name)
+
+
+def _tried(name: str, state: _State) -> str | None:
+    """Why a process is unfit that imports this module; None if it is fit."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        # It leaves no trace, whatever the module does.
+        try:
+            _import(name)
+            os.write(writer, (state.why_unfit() or "").encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader, "rb") as answer:
+        reason = answer.read().decode()
+    status = os.waitpid(pid, 0)[1]
+    end_descendants()
+    return reason or ("its import ends the process" if status else None)
+
+
+def _has_children() -> bool:
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _lost_in_a_fork() -> bool:
+    """Fork once: whether CUDA is in use, and so lost in the child."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # from Python 3.12 on, of threads
+        pid = os.fork()
+    if pid == 0:
+        code = _CUDA_IS_LOST
+        try:
+            cuda = sys.modules.get("torch.cuda")
+            lost = cuda is not None and (cuda._is_in_bad_fork() or cuda.is_initialized())
+            code = _CUDA_IS_LOST if lost else 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0
+
+
+def _threads() -> list[str]:
+    """The names of all threads but the main one, once those that are ending have ended."""
+    deadline = time.monotonic() + _SECONDS_TO_LEAVE
+    while True:
+        names = []
+        for task in Path("/proc/self/task").iterdir():
+            with contextlib.suppress(OSError):
+                if int(task.name) != os.getpid():
+                    names.append((task / "comm").read_text().strip())
+        if not names or time.monotonic() > deadline:
+            return names
+        time.sleep(0.01)
+
+
+def _descriptors() -> Mapping[int, str]:
+    """What each open descriptor points at."""
+    found = {}
+    for entry in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            found[int(entry)] = os.readlink(f"/proc/self/fd/{entry}")
+    return found

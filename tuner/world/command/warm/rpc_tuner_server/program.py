@@ -1,0 +1,159 @@
+"""Runs a program in a process that was forked for it, as Python would in a new process.
+
+What differs: `sys.modules` holds more from the start, warnings of imports were given before, hash
+seeds are those of the server, and whoever looks at the stack sees a few frames below the program's.
+"""
+
+import importlib
+import importlib.machinery
+import io
+import os
+import runpy
+import signal
+import sys
+import types
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+ORDER_VARIABLE = "RPC_TUNER_ORDER"
+
+
+def become(inherited: Mapping[str, Any], descriptors: Mapping[int, int]) -> None:
+    """Take over what a new process inherits: folder, environment, signals, open files.
+
+    Args:
+        inherited: `cwd`, `environment`, `blocked` and `ignored` signals.
+        descriptors: What is to be open, by its number, and the descriptor that it is now. Nothing
+            of the server's may be open any more.
+    """
+    _place(descriptors)
+    os.chdir(inherited["cwd"])
+    os.environ.clear()
+    os.environ.update(inherited["environment"])
+    for number in inherited["ignored"]:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, inherited["blocked"])
+    _reseed()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and stream.isatty():
+            stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+
+
+def run(task: Mapping[str, Any]) -> None:
+    """Run a script, a module or code as `__main__`; raises what it raises.
+
+    Args:
+        task: `kind` (`script`, `module` or `code`), `name` (the path, the module or the code),
+            `argv` (all that comes after it), `orig_argv`; and `path_of_hook`, the `sys.path` that
+            it will have, where that is another one than now.
+    """
+    kind, name = task["kind"], task["name"]
+    sys.orig_argv[:] = task["orig_argv"]
+    sys.argv[:] = [{"script": name, "module": "-m", "code": "-c"}[kind], *task["argv"]]
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path.insert(0, _first_on_path(kind, name))
+    sys.modules["__main__"] = main = _new_main()
+    _hook(task.get("path_of_hook", sys.path))
+    try:
+        if kind == "module":
+            # What `python -m` calls.
+            runpy._run_module_as_main(name)  # type: ignore[attr-defined]
+        elif kind == "script":
+            _run_script(name, main)
+        else:
+            exec(compile(name, "<string>", "exec", dont_inherit=True), main.__dict__)
+    except SystemExit:
+        raise
+    except BaseException:
+        sys.excepthook = _without_own_frames(sys.excepthook)
+        raise
+
+
+def _place(wanted: Mapping[int, int]) -> None:
+    """Give each descriptor its number; those in the way are moved first."""
+    import fcntl
+
+    above = max([2, *wanted, *wanted.values()]) + 1
+    moved = {
+        number: fcntl.fcntl(now, fcntl.F_DUPFD_CLOEXEC, above) for number, now in wanted.items()
+    }
+    for now in set(wanted.values()):
+        os.close(now)
+    for number, now in moved.items():
+        os.dup2(now, number)
+        os.close(now)
+
+
+def _reseed() -> None:
+    """Draw anew what a process draws as it starts; `random` does it by itself."""
+    if (numpy_random := sys.modules.get("numpy.random")) is not None:
+        numpy_random.seed()
+    if (process := sys.modules.get("multiprocessing.process")) is not None:
+        process.current_process().authkey = os.urandom(32)
+        process.ORIGINAL_DIR = os.getcwd()
+
+
+def _first_on_path(kind: str, name: str) -> str:
+    if kind == "script":
+        return os.path.dirname(os.path.realpath(name))
+    return os.getcwd() if kind == "module" else ""
+
+
+def _new_main() -> types.ModuleType:
+    """`__main__` as it is when Python has started."""
+    main = types.ModuleType("__main__")
+    main.__loader__ = importlib.machinery.BuiltinImporter  # type: ignore[assignment]
+    main.__dict__.update(__annotations__={}, __builtins__=sys.modules["builtins"])
+    return main
+
+
+def _hook(path: list[str]) -> None:
+    """What our sitecustomize did in a new process, with the environment of this one.
+
+    What it imports may be hidden by the program's own modules, as it may be there: `path`.
+    """
+    if ORDER_VARIABLE in os.environ:
+        before = sys.path
+        sys.path = path
+        try:
+            importlib.import_module("rpc_tuner_hook").install(os.environ[ORDER_VARIABLE])
+        except Exception as error:  # the program comes first
+            print(f"rpc-tuner: the hook does not work here: {error!r}", file=sys.stderr)  # noqa: T201
+        finally:
+            sys.path = before
+
+
+def _run_script(path: str, main: types.ModuleType) -> None:
+    absolute = path if os.path.isabs(path) else os.path.join(os.getcwd(), path.removeprefix("./"))
+    loader = importlib.machinery.SourceFileLoader("__main__", absolute)
+    main.__dict__.update(__file__=absolute, __cached__=None, __loader__=loader)
+    with io.open_code(absolute) as file:
+        code = compile(file.read(), absolute, "exec", dont_inherit=True)
+    exec(code, main.__dict__)
+
+
+def _without_own_frames(hook: Any) -> Any:
+    """An excepthook that shows what is in the program only, by the program's own excepthook."""
+    frame = sys._getframe(1)
+    own = set()
+    while frame is not None:
+        own.add(frame)
+        frame = frame.f_back  # type: ignore[assignment]
+
+    def show(kind: type, error: BaseException, trace: types.TracebackType | None) -> None:
+        sys.excepthook = hook
+        while trace is not None and trace.tb_frame in own:
+            trace = trace.tb_next
+        hook(kind, error.with_traceback(trace), trace)
+
+    return show
+
+
+def signals_ignored() -> Iterable[int]:
+    """The signals that this process ignores, as each process does that it starts."""
+    return [
+        int(number)
+        for number in signal.valid_signals()
+        if number not in (signal.SIGKILL, signal.SIGSTOP)
+        and signal.getsignal(number) is signal.SIG_IGN
+    ]

@@ -1,0 +1,205 @@
+"""A copy of a process as it was before its program ran; new children are forked from it.
+
+`multiprocessing` starts Python again for a child by `spawn`, for its resource tracker and for its
+forkserver. Here the copy is forked instead, and the new process becomes a child of the one that
+asked: it waits for it, signals it, and is its parent in every other respect, as it was before.
+"""
+
+import atexit
+import contextlib
+import multiprocessing.util
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from . import linux, messages, program
+
+Task = Mapping[str, Any]
+_STDIO = (0, 1, 2)
+_HIGH = 200
+"""The first number for a descriptor of ours: a program that counts its own does not meet it."""
+
+
+def keep_template(task: Task, read_at_import: Callable[[Mapping[str, str]], object]) -> Task:
+    """Fork the copy, and have children started from it.
+
+    Args:
+        task: What this process is going to run.
+        read_at_import: Which part of an environment has its effect as modules are imported.
+
+    Returns:
+        The task, in this process; in every child that is started later, its own.
+    """
+    import fcntl
+
+    ours, theirs = socket.socketpair()
+    try:
+        pid = linux.fork_unseen()
+    except OSError:
+        ours.close()
+        theirs.close()
+        return task
+    if pid == 0:
+        ours.close()
+        return _serve(theirs)
+    theirs.close()
+    high = socket.socket(fileno=fcntl.fcntl(ours.fileno(), fcntl.F_DUPFD_CLOEXEC, _HIGH))
+    ours.close()
+    atexit.register(high.close)
+    spawner = _Spawner(high, read_at_import)
+    multiprocessing.util.spawnv_passfds = spawner.spawn  # type: ignore[attr-defined]
+    return task
+
+
+class _Spawner:
+    """Starts processes from the copy, where they would be the same as new ones."""
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        read_at_import: Callable[[Mapping[str, str]], object],
+    ) -> None:
+        self._connection = connection
+        self._plain = multiprocessing.util.spawnv_passfds  # type: ignore[attr-defined]
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+        self._read_at_import = read_at_import
+        self._start = self._what_a_child_gets()
+        self._options = [os.fsencode(option) for option in _interpreter_options()]
+        self._executable = os.fsencode(sys.executable)
+
+    def spawn(self, path: Any, args: Sequence[Any], passfds: Sequence[int]) -> int:
+        """As `multiprocessing.util.spawnv_passfds`."""
+        arguments = [os.fsencode(each) for each in args]
+        code = len(self._options) + 2
+        if (
+            os.fsencode(path) != self._executable
+            or arguments[1:code] != [*self._options, b"-c"]
+            or os.getpid() != self._owner
+            or self._what_a_child_gets() != self._start
+        ):
+            return self._plain(path, args, passfds)  # type: ignore[no-any-return]
+        name, *argv = [os.fsdecode(each) for each in arguments[code:]]
+        orig_argv = [os.fsdecode(each) for each in arguments]
+        task = {"kind": "code", "name": name, "argv": argv, "orig_argv": orig_argv,
+                "path_of_hook": [entry for entry in sys.path if isinstance(entry, str)]}  # fmt: skip
+        numbers = sorted({*_STDIO, *map(int, passfds)})
+        try:
+            with self._lock, _adopting():
+                message = {"task": task, "numbers": numbers, "inherited": _inherited()}
+                messages.send(self._connection, message, numbers)
+                pid: int | None = messages.receive(self._connection)[0]["pid"]
+        except (OSError, EOFError, ValueError):
+            pid = None  # a closed stdin, a copy that somebody has killed
+        return self._plain(path, args, passfds) if pid is None else pid
+
+    def _what_a_child_gets(self) -> object:
+        """What the copy has of its own, which the program may have changed for itself since."""
+        kept = ("Umask", "Uid", "Gid", "Groups", "Cap", "NSsid", "NSpgid", "NoNewPrivs",
+                "Seccomp", "Cpus_allowed", "Mems_allowed")  # fmt: skip
+        lines = _text("/proc/self/status").splitlines()
+        return (
+            [line for line in lines if line.startswith(kept)],
+            _text("/proc/self/limits"),
+            _text("/proc/self/cgroup"),
+            [_link(f"/proc/self/ns/{name}") for name in sorted(os.listdir("/proc/self/ns"))],
+            _link("/proc/self/root"),
+            os.getpriority(os.PRIO_PROCESS, 0),
+            self._read_at_import(os.environ),
+        )
+
+
+def _serve(connection: socket.socket) -> Task:
+    """Fork a process for each request; returns in those. Ends with the one that asks."""
+    linux.die_with_parent()
+    signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in _STDIO:
+        os.dup2(nothing, number)
+    os.close(nothing)
+    while True:
+        try:
+            request, descriptors = messages.receive(connection)
+        except (EOFError, OSError):
+            os._exit(0)
+        pid = _fork_orphan(connection)
+        if pid == 0:
+            placed = dict(zip(request["numbers"], descriptors, strict=True))
+            program.become(request["inherited"], placed)
+            return request["task"]  # type: ignore[no-any-return]
+        for descriptor in descriptors:
+            os.close(descriptor)
+        with contextlib.suppress(OSError):
+            messages.send(connection, {"pid": pid})
+
+
+def _fork_orphan(connection: socket.socket) -> int | None:
+    """Fork a process whose parent is gone: it becomes a child of the nearest subreaper.
+
+    As `os.fork()`, except that the process returns here only when it has its new parent; None if
+    no process can be forked.
+    """
+    reader, writer = os.pipe()
+    wait, go = os.pipe()
+    pid = 0
+    if (between := os.fork()) == 0:
+        try:
+            pid = os.fork()
+            if pid != 0:
+                os.write(writer, str(pid).encode())
+        except OSError:
+            pid = -1
+        if pid != 0:
+            os._exit(0)
+        connection.close()
+        for descriptor in (reader, writer, go):
+            os.close(descriptor)
+        os.read(wait, 1)
+        os.close(wait)
+        return 0
+    os.close(writer)
+    os.close(wait)
+    with open(reader, "rb") as answer:
+        written = answer.read()
+    os.waitpid(between, 0)
+    os.close(go)
+    return int(written) if written else None
+
+
+@contextlib.contextmanager
+def _adopting() -> Any:
+    """Take the orphans among the descendants as children, for a moment."""
+    before = linux.is_subreaper()
+    linux.set_subreaper(True)
+    try:
+        yield
+    finally:
+        linux.set_subreaper(before)
+
+
+def _inherited() -> dict[str, object]:
+    return {
+        "cwd": os.getcwd(),
+        "environment": dict(os.environ),
+        "blocked": [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, [])],
+        "ignored": list(program.signals_ignored()),
+    }
+
+
+def _interpreter_options() -> list[str]:
+    return list(multiprocessing.util._args_from_interpreter_flags())  # type: ignore[attr-defined]
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def _link(path: str) -> str:
+    with contextlib.suppress(OSError):
+        return os.readlink(path)
+    return ""

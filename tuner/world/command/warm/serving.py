@@ -1,0 +1,161 @@
+"""A server of warm starts, and the processes that it starts, as the tuner holds them."""
+
+import os
+import select
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import LauncherError
+from tuner.world.command.order import HOOK
+from tuner.world.command.warm.rpc_tuner_server import messages
+
+_START_S = 300.0
+"""The longest that a server may take to import all: a slow disk is no failure."""
+_END_S = 20.0
+
+
+class WarmProcess:
+    """A process of a server; see `tuner.world.command.warm.starting.Started`."""
+
+    def __init__(self, pid: int, told: int, command: Sequence[str]) -> None:
+        """Take over the descriptor on which the server tells the exit code."""
+        self.pid = pid
+        self._told = told
+        self._command = command
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """Its exit code if it has ended: negative for a signal, as `subprocess` has it."""
+        try:
+            return self.wait(0.0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end.
+
+        Args:
+            timeout: Seconds to wait at most.
+
+        Returns:
+            The exit code, as `poll` gives it.
+
+        Raises:
+            subprocess.TimeoutExpired: It has not ended.
+        """
+        if self._code is None:
+            poll = select.poll()
+            poll.register(self._told, select.POLLIN)
+            if not poll.poll(None if timeout is None else timeout * 1000):
+                raise subprocess.TimeoutExpired(list(self._command), timeout or 0.0)
+            # Without an answer the server is gone, and has taken the process with it.
+            self._code = int(_line(self._told) or -9)
+            os.close(self._told)
+        return self._code
+
+
+class Server:
+    """A process that imports modules once, and forks itself for each run."""
+
+    def __init__(
+        self,
+        interpreter: Sequence[str],
+        environment: Mapping[str, str],
+        cwd: Path,
+        order: Mapping[str, object],
+    ) -> None:
+        """Start it and have it import.
+
+        Args:
+            interpreter: Python and its options, and what goes before it.
+            environment: Its variables.
+            cwd: Its folder.
+            order: `modules` and `one_by_one`; see `rpc_tuner_server.preloading.preload`.
+
+        Raises:
+            LauncherError: It does not come up.
+        """
+        self._control, theirs = socket.socketpair()
+        self._errors = tempfile.TemporaryFile()
+        folders = [str(Path(__file__).parent), str(HOOK)]
+        code = (
+            f"import sys; sys.path[:0] = {folders!r}; from rpc_tuner_server.main import main; "
+            f"main({theirs.fileno()})"
+        )
+        try:
+            self._process = subprocess.Popen(
+                [*interpreter, "-c", code],
+                env=environment,
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._errors,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._control.close()
+            self._errors.close()
+            raise LauncherError(f"cannot start {interpreter[0]!r}: {error.strerror}") from None
+        finally:
+            theirs.close()
+        self._control.settimeout(_START_S)
+        try:
+            messages.send(self._control, order)
+            self.found: dict[str, Any] = messages.receive(self._control)[0]
+            """What came of the imports."""
+        except (OSError, EOFError) as error:
+            why = self._last_words() or str(error)
+            self.close()
+            raise LauncherError(f"the server of warm starts ended: {why}") from None
+        self._control.settimeout(None)
+
+    def start(
+        self, order: Mapping[str, object], stdout: int, stderr: int, command: Sequence[str]
+    ) -> WarmProcess:
+        """Have it start a process; see `rpc_tuner_server.main`.
+
+        Raises:
+            LauncherError: It cannot.
+        """
+        told, tell = os.pipe()
+        try:
+            messages.send(self._control, order, [stdout, stderr, tell])
+        except OSError:
+            os.close(told)
+            raise LauncherError(
+                f"the server of warm starts is gone: {self._last_words()}"
+            ) from None
+        finally:
+            os.close(tell)
+        if not (pid := _line(told)):
+            os.close(told)
+            raise LauncherError(f"the server of warm starts ended: {self._last_words()}")
+        return WarmProcess(int(pid), told, command)
+
+    def close(self) -> None:
+        """End it, and with it all that it has started."""
+        self._control.close()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._errors.close()
+
+    def _last_words(self) -> str:
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+
+def _line(descriptor: int) -> bytes:
+    """The next line, without its end; empty if there is none."""
+    line = b""
+    while (byte := os.read(descriptor, 1)) not in (b"", b"\n"):
+        line += byte
+    return line
