@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from tuner.present.environment_and_method import Facts, environment_facts, method_facts
+from tuner.present.how_to_use import snippet_of
 from tuner.present.tables import (
     TrialLine,
     knob_headings,
@@ -14,7 +15,6 @@ from tuner.present.tables import (
     why_facts,
 )
 from tuner.present.wording import tied_sentence, verdict_sentence
-from tuner.recommended.snippet import init_rpc_lines
 from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import metric_cells
 from tuner.study.trial_row import TrialDetail, TrialRow
@@ -38,8 +38,8 @@ def study_note(answer: StudyAnswer) -> str:
     parts = [f"**{_plain(verdict_sentence(answer))}**"]
     if tied := tied_sentence(answer):
         parts.append(_plain(tied))
-    if answer.best is not None:
-        parts.append(f"```python\n{init_rpc_lines(answer.best, answer.plan.subject)}\n```")
+    if snippet := snippet_of(answer):
+        parts.append(f"```{snippet.language}\n{snippet.text}\n```")
     if mark := _misleading_mark(answer):
         parts.append(mark)
     parts += ["## All configurations", _configs_table(answer)]
@@ -98,7 +98,7 @@ def _facts(answer: StudyAnswer, row: TrialRow) -> Iterator[tuple[str, str]]:
                 f", {percent(answer.plan.measuring.confidence)} interval "
                 f"{three_digits(row.ci_low)} to {three_digits(row.ci_high)}"
             )
-        yield f"{objective.label} ({objective.unit})", text
+        yield objective.heading, text
     if row.samples:
         yield "worlds", str(row.samples)
     for cell in metric_cells():

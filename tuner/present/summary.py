@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
+from tuner.present.how_to_use import snippet_of
 from tuner.present.tables import failure_lines, trials_table, why_table
 from tuner.present.wording import tied_sentence, verdict_sentence
-from tuner.recommended.snippet import init_rpc_lines
 from tuner.study.answer import StudyAnswer
 from tuner.text import duration, plural
 
@@ -26,9 +26,9 @@ def print_summary(answer: StudyAnswer, console: Console) -> None:
     if why := why_table(answer):
         console.print()
         console.print(why)
-    if answer.best is not None:
-        code = textwrap.indent(init_rpc_lines(answer.best, answer.plan.subject), "    ")
-        syntax = Syntax("", "python", theme="ansi_light", background_color="default")
+    if snippet := snippet_of(answer):
+        code = textwrap.indent(snippet.text, "    ")
+        syntax = Syntax("", snippet.language, theme="ansi_light", background_color="default")
         console.print()
         # Never cut at the edge of a narrow terminal: these lines are for pasting.
         console.print(syntax.highlight(code), soft_wrap=True)

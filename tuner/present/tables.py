@@ -68,7 +68,7 @@ def _number_columns(answer: StudyAnswer) -> list[Column]:
     objective, confidence = answer.objective, percent(answer.plan.measuring.confidence)
     return [
         Column(
-            f"{objective.label} ({objective.unit})",
+            objective.heading,
             objective.table_heading,
             lambda row: three_digits(row.value),
         ),
@@ -127,9 +127,9 @@ def why_facts(answer: StudyAnswer) -> tuple[list[str], list[tuple[str, ...]]]:
     if not (rows := answer.why):
         return [], []
     facts: list[tuple[str, ...]] = [
-        (cell.heading, *(cell.text(row.metrics) for row in rows.values()))
+        (cell.heading, *texts)
         for cell in metric_cells()
-        if cell.traced
+        if cell.traced and any(texts := [cell.text(row.metrics) for row in rows.values()])
     ]
     facts.append(("limit", *(row.diagnosis or "" for row in rows.values())))
     return [f"{contender}: {row.label}" for contender, row in rows.items()], facts

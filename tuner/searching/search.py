@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from tuner.errors import InterruptedSearchError, UsageError
 from tuner.plan.draft import PlanDraft
+from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import Budget
 from tuner.searching.progress import Observer
@@ -103,8 +104,10 @@ def search(
     def since_start() -> float:
         return clock() - started_s
 
-    plan = _plan(request.draft, launcher)
     draft = request.draft
+    plan = _plan(draft, launcher)
+    if draft.chooses_objective and draft.program is not None:
+        observer.on_event(f"the {plan.objective.label} is compared{_why_this(plan)}")
     place = StudyPlace.named(plan.name, storage=draft.storage, out=draft.out)
     with claimed(place, resume=request.resume, overwrite=request.overwrite) as claim:
         if claim.resumes:
@@ -123,6 +126,15 @@ def search(
         except KeyboardInterrupt:
             raise SearchStopped(_told(store, session, observer, presenter)) from None
         return _told(store, session, observer, presenter)
+
+
+def _why_this(plan: StudyPlan) -> str:
+    """Why a program has another objective than most, as a clause."""
+    subject = plan.subject
+    if not isinstance(subject, ProgramSpec) or len(set(subject.calls)) == 1:
+        return ""
+    counts = " and ".join(map(str, subject.calls))
+    return f", since the number of calls varies from run to run: {counts}"
 
 
 def _plan(draft: PlanDraft, launcher: Launcher) -> StudyPlan:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import get_ident
 from types import ModuleType
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from tuner.roles import role_of
 
@@ -222,9 +223,19 @@ class _Distributed:
 
     def rendezvous(self, url: str, *args: Any, **kwargs: Any) -> Any:
         """See `torch.distributed.rendezvous`."""
-        agent_store = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-        self._reports.send("rendezvous", url=url, agent_store=agent_store)
+        self._reports.send("rendezvous", url=url, nobody_listens=_nobody_listens(url))
         return self._distributed.rendezvous(url, *args, **kwargs)
+
+
+def _nobody_listens(url: str) -> bool:
+    """Whether every rank takes torchrun's agent to listen there, and it listens elsewhere."""
+    has_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    return has_agent and url.startswith("tcp://") and urlsplit(url).port != _port_of_agent()
+
+
+def _port_of_agent() -> int:
+    port = os.environ.get("MASTER_PORT", "")
+    return int(port) if port.isdecimal() else 0
 
 
 def _options(options: Any) -> dict[str, object]:

@@ -99,7 +99,7 @@ def side_by_side(
     order = sorted(kept, key=lambda config: threads[config]) if threads else kept
     objective = answers[0][1].objective
     return SideBySide(
-        value_label=f"{objective.label} ({objective.unit})",
+        value_label=objective.heading,
         knob=knob,
         names={config: names[config] for config in order},
         threads=threads,
@@ -200,7 +200,7 @@ def comparison_figures(
     objective = studies[0][1].objective
     caption = (
         f"The {objective.label} of each configuration in each study, with its {confidence} "
-        "interval; lower is better."
+        "interval; {objective.better}."
     )
     if shown.left_out:
         caption += f" Left out: {plural(shown.left_out, 'configuration')} that took longer."

@@ -71,18 +71,19 @@ def cpu(answer: StudyAnswer) -> Cpu | None:
     known = [row for row in answer.rows if row.is_measured and CPUS_USED.name in row.metrics]
     if len(known) < 2:
         return None
-    pairs = [(row.value, row.metric(CPUS_USED)) for row in known]
+    cost = answer.objective.cost
+    pairs = [(cost(row.value), row.metric(CPUS_USED)) for row in known]
 
     def beaten(pair: tuple[float, float]) -> bool:
         return any(other != pair and other[0] <= pair[0] and other[1] <= pair[1] for other in pairs)
 
     points = [
-        CpuPoint(row.trial, contenders.get(row.trial), *pair, not beaten(pair))
+        CpuPoint(row.trial, contenders.get(row.trial), row.value, pair[1], not beaten(pair))
         for row, pair in zip(known, pairs, strict=True)
     ]
     return Cpu(
-        x_label=f"{answer.objective.label} ({answer.objective.unit})",
-        points=tuple(sorted(points, key=lambda point: (point.value, point.cpus))),
+        x_label=answer.objective.heading,
+        points=tuple(sorted(points, key=lambda point: (cost(point.value), point.cpus))),
     )
 
 
@@ -178,8 +179,8 @@ def cpu_figure(answer: StudyAnswer) -> DrawnFigure | None:
         title="What speed costs",
         caption=(
             f"CPUs used: CPU seconds of all ranks per wall second, against the "
-            f"{answer.objective.label}; less is better in both. The line joins the configurations "
-            "that no other beats in both."
+            f"{answer.objective.label} ({answer.objective.better}); fewer CPUs are better. The line "
+            "joins the configurations that no other beats in both."
         ),
         alt=f"CPUs used {names.by}: {'; '.join(texts)}",
     )

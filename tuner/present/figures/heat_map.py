@@ -223,7 +223,7 @@ def heat_map_figure(answer: StudyAnswer) -> DrawnFigure | None:
         for (column, row), cell in shown.cells.items()
     ]
     caption = (
-        f"The {answer.objective.label} ({unit}) for each pair of values: the darker a cell, the "
+        f"The {answer.objective.heading} for each pair of values: the darker a cell, the "
         "larger its number, on a log scale."
     )
     if any(cell.failure for cell in shown.cells.values()):

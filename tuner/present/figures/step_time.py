@@ -8,6 +8,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 
 from tuner.plan.config import Config
+from tuner.plan.objectives import Objective
 from tuner.present.figures.kit.axis import plain_axis, threads_axis
 from tuner.present.figures.kit.config_names import ConfigNames, names_of
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
@@ -114,7 +115,7 @@ def scaling_curve(answer: StudyAnswer) -> ScalingCurve:
     objective = answer.objective
     return ScalingCurve(
         x_label=names.knob or "configuration" if threads is None else str(threads),
-        y_label=f"{objective.label} ({objective.unit})",
+        y_label=objective.heading,
         series=series,
         ticks=dict(sorted(ticks.items())),
         numeric=threads is not None,
@@ -222,7 +223,7 @@ def _words(answer: StudyAnswer, curve: ScalingCurve) -> Words:
     confidence = percent(answer.plan.measuring.confidence)
     caption = (
         f"Each mark is the {answer.objective.label} of one configuration over its worlds, its bar "
-        f"the {confidence} interval; lower is better."
+        f"the {confidence} interval; {answer.objective.better}."
     )
     if curve.left_out:
         shown = len(curve.points)
@@ -234,15 +235,15 @@ def _words(answer: StudyAnswer, curve: ScalingCurve) -> Words:
         title=f"{_capital(answer.objective.label)} by configuration",
         caption=caption,
         alt=f"{_capital(answer.objective.label)} {curve.names.by}: "
-        + values_text(curve.points, curve.names, answer.objective.unit),
+        + values_text(curve.points, curve.names, answer.objective),
     )
 
 
-def values_text(points: Iterable[CurvePoint], names: ConfigNames, unit: str) -> str:
-    """`4 (best) 2 ms (1.9 to 2.1), ...`: the fastest points in words."""
+def values_text(points: Iterable[CurvePoint], names: ConfigNames, objective: Objective) -> str:
+    """`4 (best) 2 ms (1.9 to 2.1), ...`: the best points in words."""
     texts = []
-    for point in sorted(points, key=lambda point: point.value):
-        text = f"{names.row_name(point.trial)} {three_digits(point.value)} {unit}"
+    for point in sorted(points, key=lambda point: objective.cost(point.value)):
+        text = f"{names.row_name(point.trial)} {three_digits(point.value)} {objective.unit}"
         if math.isfinite(point.low) and math.isfinite(point.high):
             text += f" ({three_digits(point.low)} to {three_digits(point.high)})"
         texts.append(text)

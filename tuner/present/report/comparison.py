@@ -140,7 +140,7 @@ def comparison_html(comparison: Comparison, figures: Sequence[DrawnFigure]) -> s
     return render(
         "comparison",
         names=[name for name, _ in comparison.studies],
-        objective=f"{objective.label} ({objective.unit})",
+        objective=objective.heading,
         verdicts=[(name, verdict_sentence(answer)) for name, answer in comparison.studies],
         differences=comparison.differences(),
         reference=str(comparison.reference),

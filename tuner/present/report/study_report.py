@@ -7,6 +7,7 @@ from typing import NamedTuple
 from tuner.files import written_atomically
 from tuner.present.environment_and_method import Facts, environment_facts, method_facts
 from tuner.present.figures import DrawnFigure
+from tuner.present.how_to_use import snippet_of
 from tuner.present.report.pages import render
 from tuner.present.tables import (
     TrialLine,
@@ -16,7 +17,6 @@ from tuner.present.tables import (
     why_facts,
 )
 from tuner.present.wording import tied_sentence, verdict_sentence
-from tuner.recommended.snippet import init_rpc_lines
 from tuner.study.answer import StudyAnswer
 from tuner.text import plural
 
@@ -42,7 +42,7 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         verdict=verdict_sentence(answer),
         verdict_class=_verdict_class(answer),
         tied=tied_sentence(answer),
-        lines_to_paste=_lines_to_paste(answer),
+        snippet=snippet_of(answer),
         why=_why(answer),
         figures=figures,
         trials=trials_of(answer),
@@ -71,7 +71,7 @@ def notebook_html(answer: StudyAnswer) -> str:
         "notebook",
         verdict=verdict_sentence(answer),
         trials=trials_of(answer),
-        lines_to_paste=_lines_to_paste(answer),
+        snippet=snippet_of(answer),
     )
 
 
@@ -88,10 +88,6 @@ def _why(answer: StudyAnswer) -> list[tuple[str, Facts]]:
         (heading, [(fact[0], fact[place]) for fact in facts])
         for place, heading in enumerate(headings, start=1)
     ]
-
-
-def _lines_to_paste(answer: StudyAnswer) -> str | None:
-    return None if answer.best is None else init_rpc_lines(answer.best, answer.plan.subject)
 
 
 def _verdict_class(answer: StudyAnswer) -> str:

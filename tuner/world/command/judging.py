@@ -36,11 +36,10 @@ def _failure(end: ProgramEnd, request: ProgramRequest, deadline_s: float) -> Fai
     if (starved := starvation(end.states)) is not None:
         return deadlock(starved, end.states, end.run_s)
     if end.is_late:
-        return failed(
-            "timed-out", f"not done after {deadline_s:g} s ({_phases(end)})", gauges(end.states)
-        )
+        kind: FailureKind = "timed-out" if end.report.ranks else "init-failed"
+        return failed(kind, f"not done after {end.run_s:.3g} s ({_phases(end)})", gauges(end.states))
     if end.counted is None and any(end.exit_codes):
-        kind: FailureKind = "crashed" if end.report.is_ready else "init-failed"
+        kind = "crashed" if end.report.is_ready else "init-failed"
         return failed(kind, _how_it_ended(end, request))
     if not end.report.ranks:
         return failed("init-failed", never_called_init_rpc(end))
@@ -49,9 +48,9 @@ def _failure(end: ProgramEnd, request: ProgramRequest, deadline_s: float) -> Fai
     if request.window_s is not None and end.counted is None:
         return failed("crashed", f"it ended after {end.run_s:.1f} s, before its window was over")
     if request.expect is not None and not re.search(request.expect, end.output, re.MULTILINE):
-        return failed("wrong-answer", f"the output does not match {request.expect!r}")
+        return failed("wrong-answer", f"its output does not match {request.expect!r}")
     if request.metric is not None and request.metric.read(end.output) is None:
-        return failed("wrong-answer", f"no number in the output matches {request.metric.pattern!r}")
+        return failed("wrong-answer", f"no number in its output matches {request.metric.pattern!r}")
     return None
 
 
@@ -82,7 +81,7 @@ def _measurement(end: ProgramEnd, request: ProgramRequest) -> Measurement:
 def never_called_init_rpc(end: ProgramEnd) -> str:
     """The sentence for a program of which nothing was heard."""
     codes = ", ".join("ended by us" if code is None else str(code) for code in end.exit_codes)
-    said = f"ended after {end.run_s:.1f} s with exit code {codes}"
+    said = f"it ended after {end.run_s:.1f} s with exit code {codes}"
     if not end.report.processes:
         return (
             f"{said}, and none of its processes is a Python that the hook reached: one started "
@@ -106,9 +105,8 @@ def is_port_taken(end: ProgramEnd) -> bool:
 
 
 def _how_it_ended(end: ProgramEnd, request: ProgramRequest) -> str:
-    failed = [(command, code) for command, code in zip(request.commands, end.exit_codes, strict=True)
-              if code]  # fmt: skip
-    command, code = failed[0]
+    pairs = zip(request.commands, end.exit_codes, strict=True)
+    command, code = next((command, code) for command, code in pairs if code)
     how = f"exit code {code}" if code > 0 else f"signal {-code}"
     which = "" if len(request.commands) == 1 else f" of {command[0]!r}"
     lines = [line.strip() for line in end.output.splitlines() if line.strip()]

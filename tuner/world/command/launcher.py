@@ -106,7 +106,7 @@ class CommandLauncher:
         learnt: list[Learnt] = []
         self._start_cold(request)
         end, outcome = self._run(request, Config.of({}), deadline_s, learnt=learnt)
-        if isinstance(outcome, Failure) and self._network.prefix:
+        if self._network.prefix and _failed_by_itself(outcome):
             self._network.leave()
             learnt.clear()
             self._start_cold(request)
@@ -115,7 +115,9 @@ class CommandLauncher:
                 self._tell("the program does not run in a network of its own; it has the machine's")
             outcome = again
         if isinstance(outcome, Failure):
-            raise UsageError(f"the program {outcome.message}{_indented(outcome.detail)}")
+            raise UsageError(
+                f"the program cannot be tuned: {outcome.message}{_indented(outcome.detail)}"
+            )
         return end, learnt[0]
 
     def _start_cold(self, request: ProgramRequest) -> None:
@@ -130,9 +132,10 @@ class CommandLauncher:
         """Start servers for what can be started warm, and see that it does the same."""
         if request.cold:
             return
-        starters = [self._starter(command, learnt, cold)
-                    for command, cold in zip(request.commands, self._starters, strict=True)]  # fmt: skip
-        cold_starters, self._starters = self._starters, starters
+        cold_starters = self._starters
+        pairs = zip(request.commands, cold_starters, strict=True)
+        starters = [self._starter(command, learnt, cold) for command, cold in pairs]
+        self._starters = starters
         if starters == cold_starters:
             return
         end, outcome = self._run(request, Config.of({}), deadline_s)
@@ -187,7 +190,7 @@ class CommandLauncher:
             end = world.run()
             if learnt is not None:
                 learnt.append(learn(reports))
-            outcome = outcome_of(end, request, deadline_s)
+            outcome = outcome_of(end, request)
             if trace is not None and isinstance(outcome, Measurement):
                 outcome = _traced(outcome, reports, trace)
             if isinstance(outcome, Failure) and keep is not None:
@@ -196,6 +199,10 @@ class CommandLauncher:
             return end, outcome
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _failed_by_itself(outcome: Outcome) -> bool:
+    return isinstance(outcome, Failure) and outcome.failure in ("crashed", "init-failed")
 
 
 def _window(request: ProgramRequest) -> Window | None:

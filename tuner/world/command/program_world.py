@@ -14,6 +14,8 @@ from tuner.world.postmortem import RankRecord, starvation
 PROBE_AFTER_S = 3.0
 PROBE_EVERY_S = 1.0
 ANSWERS_S = 2.0
+# A rank that waits where nobody will listen is given up after this time.
+UNMET_S = 5.0
 # After a first command has failed, the others get this long to say what happened to them.
 GRACE_S = 1.0
 _POLL_S = 0.01
@@ -50,7 +52,7 @@ class ProgramEnd:
     """What the commands printed, on both streams."""
     report: ProgramReport
     is_late: bool
-    """Whether it was ended at its deadline."""
+    """Whether it was ended at its deadline, or since it waited for what cannot come."""
     states: Sequence[RankRecord]
     """The answers of the ranks to probes, in order of rank."""
     counted: Counted | None
@@ -144,7 +146,12 @@ class ProgramWorld:
                 return
             if now_s >= next_probe_s:
                 next_probe_s = now_s + PROBE_EVERY_S
-                if starvation(self._probes.records(read_reports(self._reports))):
+                report = read_reports(self._reports)
+                since_ns = report.nobody_listens_since_ns
+                if since_ns is not None and time.time_ns() - since_ns > UNMET_S * 1e9:
+                    self._is_late = True
+                    return
+                if starvation(self._probes.records(report)):
                     self._keep_stacks()
                     return
                 self._probes.ask()

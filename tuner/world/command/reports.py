@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 _KNOBS = ("num_worker_threads", "rpc_timeout", "transports", "channels", "intra_op_threads")
 
@@ -44,6 +44,14 @@ class RankReport:
     """At `shutdown`."""
 
 
+class Meeting(NamedTuple):
+    """Where a process looks for the other ranks, and since when, in Unix nanoseconds."""
+
+    url: str
+    nobody_listens: bool
+    time_ns: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProgramReport:
     """What is known of one run of a program."""
@@ -54,8 +62,27 @@ class ProgramReport:
     """Python processes that the hook reached."""
     problems: tuple[str, ...]
     """Why the hook did not work in a process, each as a sentence."""
-    waiting: str = ""
-    """Where processes wait that never came to start an agent, as a sentence; empty if none does."""
+    unmet: tuple[Meeting, ...] = ()
+    """Of processes that never came to start an agent, where they wait for the others."""
+
+    @property
+    def waiting(self) -> str:
+        """The same as a sentence; empty if none waits."""
+        if not self.unmet:
+            return ""
+        who = "1 process waits" if len(self.unmet) == 1 else f"{len(self.unmet)} processes wait"
+        said = f"{who} for the others at {self.unmet[0].url}"
+        if self.nobody_listens_since_ns is None:
+            return said
+        return (
+            f"{said}: under torchrun nobody listens at a tcp:// address of the program's own; "
+            "use init_method='env://', or unset TORCHELASTIC_USE_AGENT_STORE"
+        )
+
+    @property
+    def nobody_listens_since_ns(self) -> int | None:
+        """Since when a process waits at an address that no process will ever listen at."""
+        return min((each.time_ns for each in self.unmet if each.nobody_listens), default=None)
 
     @property
     def is_ready(self) -> bool:
@@ -114,25 +141,12 @@ def read_reports(folder: Path) -> ProgramReport:
         ranks=tuple(sorted(found, key=lambda rank: (rank.rank, rank.init_ns))),
         processes=len(files),
         problems=tuple(problems),
-        waiting=_waiting(rendezvous, began),
+        unmet=tuple(
+            Meeting(event["url"], event["nobody_listens"], event["time_ns"])
+            for event in rendezvous
+            if event["pid"] not in began
+        ),
     )
-
-
-def _waiting(rendezvous: Sequence[Mapping[str, Any]], began: set[int]) -> str:
-    """What is known of the processes that met no others."""
-    met_nobody = [event for event in rendezvous if event["pid"] not in began]
-    if not met_nobody:
-        return ""
-    url, how_many = met_nobody[0]["url"], len({event["pid"] for event in met_nobody})
-    who = "1 process waits" if how_many == 1 else f"{how_many} processes wait"
-    said = f"{who} for the others at {url}"
-    if met_nobody[0]["agent_store"] and str(url).startswith("tcp://"):
-        # Every rank takes torchrun's agent to be the one that listens.
-        return (
-            f"{said}: under torchrun nobody listens at a tcp:// address of the program's own; "
-            "use init_method='env://', or unset TORCHELASTIC_USE_AGENT_STORE"
-        )
-    return said
 
 
 def read_states(folder: Path) -> list[dict[str, Any]]:

@@ -1,0 +1,194 @@
+"""Programs that nobody edited as worlds: what is found out of them, and what comes of a run."""
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.world.launcher_contract import survives
+from tuner.errors import LauncherError, UsageError
+from tuner.plan.config import Config
+from tuner.plan.draft import draft_plan
+from tuner.plan.program_spec import ProgramSpec
+from tuner.plan.subject import intra_op_threads
+from tuner.trace.files.reader import read_trace
+from tuner.world.command.launcher import CommandLauncher
+from tuner.world.launcher import TraceOrder, WorldOrder
+from tuner.world.measurement import Failure, Measurement
+
+pytestmark = pytest.mark.world
+
+PROGRAMS = Path(__file__).parents[2] / "programs"
+PYTHON = sys.executable
+
+
+class Launched:
+    """A launcher with a program, and what it told."""
+
+    def __init__(self, launcher: CommandLauncher, told: list[str], **keys: Any) -> None:
+        self.launcher = launcher
+        self.told = told
+        self.draft = draft_plan(keys)
+        assert self.draft.problems == ()
+        self.spec = launcher.subject_of(self.draft)
+
+    def run(self, **order: Any) -> Measurement | Failure:
+        values = order.pop("config", {})
+        wanted = {"deadline_s": 60.0, "trace": None, "failure_folder": None, **order}
+        return self.launcher.run(
+            WorldOrder(subject=self.spec, config=Config.from_json(values), seed=0, steps=None,
+                       min_time_s=0.1, **wanted)
+        )  # fmt: skip
+
+    def measured(self, **order: Any) -> Measurement:
+        outcome = self.run(**order)
+        assert isinstance(outcome, Measurement), outcome
+        return outcome
+
+
+@contextmanager
+def launched(*commands: list[str], **keys: Any) -> Iterator[Launched]:
+    told: list[str] = []
+    with CommandLauncher(told.append) as launcher:
+        yield Launched(launcher, told, programs=[*commands], **keys)
+
+
+def refused(*commands: list[str], **keys: Any) -> str:
+    """What a person is told who wants to tune this."""
+    with pytest.raises(UsageError) as error, launched(*commands, **keys):
+        pass
+    return str(error.value)
+
+
+@pytest.fixture(scope="module")
+def spawning() -> Iterator[Launched]:
+    command = [PYTHON, str(PROGRAMS / "spawn_env.py"), "3", "2"]
+    with launched(command, metric="calls made=^calls: ([0-9]+)") as running:
+        yield running
+
+
+def test_the_first_runs_show_ranks_roles_and_options(spawning: Launched) -> None:
+    spec = spawning.spec
+    assert [(rank.name, rank.role) for rank in spec.ranks] == [
+        ("agent", "agent"), ("observer1", "observer"), ("observer2", "observer"),
+    ]  # fmt: skip
+    assert spec.default_of("observer", "num_worker_threads") == 16
+    assert spec.default_of("agent", "transports") is None
+    assert set(intra_op_threads(spec)) == {"agent", "observer"}
+    assert spec.calls == (32, 32)
+    assert spec.shuts_down
+    assert ProgramSpec.model_validate(spec.model_dump(mode="json")) == spec
+
+
+def test_it_starts_warm_and_does_the_same(spawning: Launched) -> None:
+    assert not any("cold" in sentence for sentence in spawning.told)
+    assert spawning.measured().program.calls == 32  # type: ignore[union-attr]
+
+
+def test_fewer_threads_take_longer_and_call_as_often(spawning: Launched) -> None:
+    one = spawning.measured(config={"observer": {"num_worker_threads": 1}})
+    eight = spawning.measured(config={"observer": {"num_worker_threads": 8}})
+    assert survives(one)
+    for outcome in (one, eight):
+        assert outcome.program is not None
+        assert outcome.program.calls == outcome.program.metric == 32
+        assert outcome.wall_s == outcome.program.rpc_active_s
+        assert outcome.wall_s < outcome.program.run_s == outcome.world_s
+        assert [rank.name for rank in outcome.ranks] == ["agent", "observer1", "observer2"]
+        assert all(rank.peak_rss_mb > 50 and rank.threads > 8 for rank in outcome.ranks)
+    # Two steps of 8 naps of 10 ms on each server, one after another or at once.
+    assert one.wall_s > 0.16
+    assert one.wall_s > 2 * eight.wall_s
+
+
+def test_a_traced_run_leaves_its_trace(spawning: Launched, tmp_path: Path) -> None:
+    order = TraceOrder(path=tmp_path / "trace.json", operators=False)
+    spawning.measured(trace=order)
+    trace = read_trace(order.path)
+    assert len(trace.calls) == 32
+    assert trace.losses == ()
+
+
+def test_a_deadline_ends_all_of_it(spawning: Launched, tmp_path: Path) -> None:
+    failure = spawning.run(deadline_s=0.3, failure_folder=tmp_path / "failures" / "late")
+    assert isinstance(failure, Failure)
+    assert failure.failure == "timed-out"
+    assert failure.message.startswith("not done after 0.3 s (")
+    assert (tmp_path / "failures" / "late" / "failure.json").is_file()
+
+
+@pytest.fixture(scope="module")
+def endless() -> Iterator[Launched]:
+    command = [PYTHON, str(PROGRAMS / "never_ends.py")]
+    with launched(command, window="0.5s", warm_up="0.2s") as running:
+        yield running
+
+
+def test_a_program_that_never_ends_is_counted_in_a_window(endless: Launched) -> None:
+    assert not endless.spec.shuts_down
+    assert endless.draft.finish(endless.spec).objective.name == "ms_per_call"
+    outcome = endless.measured()
+    assert outcome.program is not None
+    assert outcome.wall_s == pytest.approx(0.5, abs=0.4)
+    # A call, and a nap of 1 ms after it.
+    assert 10 < outcome.program.calls < 1000 * outcome.wall_s
+    assert outcome.program.rpc_active_s is None
+
+
+def test_several_commands_are_one_world_at_the_port_that_they_name() -> None:
+    program = [PYTHON, str(PROGRAMS / "by_rank.py"), "--rank"]
+    with launched([*program, "0"], [*program, "1"], cold=True) as running:
+        assert [rank.name for rank in running.spec.ranks] == ["ps", "trainer1"]
+        assert running.spec.calls == (20, 20)
+        assert running.spec.reference.count(" & ") == 1
+
+
+def test_a_tcp_address_under_torchrun_is_recognised() -> None:
+    torchrun = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    told = refused([*torchrun, str(PROGRAMS / "own_address.py")], cold=True)
+    assert "the program cannot be tuned: not done after" in told
+    assert "under torchrun nobody listens at a tcp:// address of the program's own" in told
+
+
+@pytest.mark.parametrize(
+    ("code", "keys", "told"),
+    [
+        ("print('hello')", {}, "it ended after .* with exit code 0 and never called init_rpc"),
+        ("raise ValueError('no data')", {}, "exit code 1 after .*: ValueError: no data"),
+        ("import os; os.kill(os.getpid(), 11)", {}, "signal 11 after"),
+    ],
+)
+def test_a_program_that_cannot_be_tuned(code: str, keys: dict[str, Any], told: str) -> None:
+    message = refused([PYTHON, "-c", code], **keys)
+    assert re.match(f"the program cannot be tuned: {told}", message)
+
+
+def test_a_command_that_is_not_there() -> None:
+    assert refused(["no-such-command"]) == (
+        "the program: 'no-such-command' is no file, and no command on the PATH"
+    )
+    script = str(PROGRAMS / "forked.py")
+    assert refused([script]) == (
+        f"the program: {script!r} is not executable; did you mean python {script}?"
+    )
+
+
+def test_what_the_output_must_hold_and_a_rank_that_is_not_reached() -> None:
+    program = str(PROGRAMS / "by_rank.py")
+    whole, hidden = [PYTHON, program, "--rank", "0"], [PYTHON, "-E", program, "--rank", "1"]
+    assert "of rank 1 nothing was heard: the hook does not reach a Python" in refused(
+        whole, hidden, cold=True
+    )
+    seen = [PYTHON, program, "--rank", "1"]
+    assert "its output does not match 'accuracy: 9[0-9]'" in refused(
+        whole, seen, cold=True, expect="accuracy: 9[0-9]"
+    )
+
+
+def test_a_workload_is_not_for_this_launcher() -> None:
+    with CommandLauncher() as launcher, pytest.raises(LauncherError, match="runs programs"):
+        launcher.subject_of(draft_plan({"workload": "udf"}))
