@@ -19,17 +19,6 @@ def die_with_parent() -> None:
     _libc.prctl(_SET_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
 
 
-def skip_destructors() -> None:
-    """End this process, and its forks, without the static destructors of what is loaded now.
-
-    Those of PyTorch take a quarter of a second of CPU. What is loaded, or registered, later is
-    destroyed as ever, and open C streams are flushed.
-    """
-    # Handlers run in reverse order; each is called with the exit status.
-    _libc.on_exit(_libc._exit, None)
-    _libc.on_exit(_libc.fcloseall, None)
-
-
 def is_subreaper() -> bool:
     """Whether orphans among the descendants become children of this process."""
     answer = ctypes.c_int()

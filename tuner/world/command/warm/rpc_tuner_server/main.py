@@ -11,7 +11,7 @@ import socket
 import sys
 from typing import Any
 
-from . import linux, messages, program, template
+from . import ending, linux, messages, program, template
 from .preloading import preload
 
 
@@ -50,8 +50,9 @@ class _Server:
             order, _ = messages.receive(self._control)
         except EOFError:
             return None
+        before = set(sys.modules)
         found = preload(order["modules"], self._imports.is_installed, one_by_one=order["one_by_one"])
-        linux.skip_destructors()
+        ending.keep_to_the_end(sys.modules.keys() - before)
         self._changed = _changed_environment()
         messages.send(self._control, {**found, "changed": self._changed})
         self._woken, wake = socket.socketpair()
