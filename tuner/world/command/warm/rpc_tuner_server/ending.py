@@ -3,7 +3,8 @@
 That would take longer than many a program: each object of it is freed, in pages that this process
 shares with the server up to then. A process that `multiprocessing` has forked does not do it
 either. All that is the program's own ends as ever: threads are waited for, what was registered
-with `atexit` is called, streams are flushed, modules and objects of the program are freed.
+with `atexit` is called, streams are flushed, modules and objects of the program are freed, except
+those that a library still holds then, for which Python promises nothing either.
 """
 
 import ctypes

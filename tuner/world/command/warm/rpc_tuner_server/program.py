@@ -124,7 +124,7 @@ def _hook(path: list[str]) -> None:
 
 
 def _run_script(path: str, main: types.ModuleType) -> None:
-    absolute = path if os.path.isabs(path) else os.path.join(os.getcwd(), path.removeprefix("./"))
+    absolute = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
     loader = importlib.machinery.SourceFileLoader("__main__", absolute)
     main.__dict__.update(__file__=absolute, __cached__=None, __loader__=loader)
     with io.open_code(absolute) as file:
@@ -141,9 +141,11 @@ def _without_own_frames(hook: Any) -> Any:
         frame = frame.f_back  # type: ignore[assignment]
 
     def show(kind: type, error: BaseException, trace: types.TracebackType | None) -> None:
-        sys.excepthook = hook
-        while trace is not None and trace.tb_frame in own:
+        while trace is not None and (
+            trace.tb_frame in own or trace.tb_frame.f_code.co_filename == __file__
+        ):
             trace = trace.tb_next
+        sys.excepthook = hook
         hook(kind, error.with_traceback(trace), trace)
 
     return show
