@@ -49,14 +49,6 @@ def own_excepthook() -> None:
     raise ValueError("for the hook")
 
 
-def failing_excepthook() -> None:
-    def fail(*_: object) -> None:
-        raise LookupError
-
-    sys.excepthook = fail
-    raise ValueError("for the hook")
-
-
 def exits_in_a_child() -> None:
     if os.fork() == 0:
         sys.exit(9)

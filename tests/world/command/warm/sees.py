@@ -45,7 +45,10 @@ def view() -> dict[str, Any]:
 
 def child(queue: Any, lock: Any, event: Any, parent: int, block: str) -> None:
     with lock:
-        here = {"child_of_parent": os.getppid() == parent, "group": os.getpgid(0) == os.getpgid(parent)}
+        here = {
+            "child_of_parent": os.getppid() == parent,
+            "group": os.getpgid(0) == os.getpgid(parent),
+        }
         shared = shared_memory.SharedMemory(name=block)
         shared.buf[1] = 7
         shared.close()

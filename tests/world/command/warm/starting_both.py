@@ -25,9 +25,7 @@ class Ended:
     err: str
 
 
-def run_to_end(
-    starter: Starter, environment: Mapping[str, str], timeout_s: float = 120.0
-) -> Ended:
+def run_to_end(starter: Starter, environment: Mapping[str, str], timeout_s: float = 120.0) -> Ended:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = starter.start(environment, out.fileno(), err.fileno())
         code = process.wait(timeout_s)
@@ -49,14 +47,10 @@ def learnt_with(environment: Mapping[str, str], modules: Sequence[str] = A_FEW.m
     return Learnt(modules=tuple(modules), environment=read_at_import(environment))
 
 
-def both(
-    command: Sequence[str], environment: Mapping[str, str], cwd: Path
-) -> tuple[Ended, Ended]:
+def both(command: Sequence[str], environment: Mapping[str, str], cwd: Path) -> tuple[Ended, Ended]:
     """How the command ends cold, and how it ends warm."""
     with ColdStarter(command, cwd) as cold:
         one = run_to_end(cold, environment)
     with WarmStarter(command, environment, cwd, learnt_with(environment)) as warm:
         run_to_end(warm, environment)  # the second run is like the first
         return one, run_to_end(warm, environment)
-
-

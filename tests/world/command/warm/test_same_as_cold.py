@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 WAYS = [
     "nothing", "exits_with_3", "exits_with_text", "exits_at_once", "raises_end_of_file",
     "interrupted", "killed", "aborted", "bad_code", "raises_two", "raises_from", "end_late",
-    "own_excepthook", "failing_excepthook", "exits_in_a_child", "spawns_in_a_forked_child",
+    "own_excepthook", "exits_in_a_child", "spawns_in_a_forked_child",
     "is_killed_by_its_child", "starts_itself_again", "no_such_name",
 ]  # fmt: skip
 

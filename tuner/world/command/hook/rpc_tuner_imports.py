@@ -37,6 +37,4 @@ def installed_modules() -> list[str]:
 
 def read_at_import(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that have their effect as a library is imported, and none later."""
-    return {
-        name: value for name, value in environment.items() if name.startswith(_READ_AT_IMPORT)
-    }
+    return {name: value for name, value in environment.items() if name.startswith(_READ_AT_IMPORT)}

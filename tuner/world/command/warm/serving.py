@@ -2,11 +2,12 @@
 
 import os
 import select
+import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,12 @@ class WarmProcess:
             poll.register(self._told, select.POLLIN)
             if not poll.poll(None if timeout is None else timeout * 1000):
                 raise subprocess.TimeoutExpired(list(self._command), timeout or 0.0)
-            # Without an answer the server is gone, and has taken the process with it.
-            self._code = int(_line(self._told) or -9)
+            answer = _line(self._told)
             os.close(self._told)
+            if not answer:
+                # The server is gone, and the process with it; not so the children of that.
+                _kill_group(self.pid)
+            self._code = int(answer or -signal.SIGKILL)
         return self._code
 
 
@@ -128,7 +132,9 @@ class Server:
             messages.send(self._control, order, [stdout, stderr, tell])
         except OSError:
             os.close(told)
-            raise LauncherError(f"the server of warm starts is gone: {self._last_words()}") from None
+            raise LauncherError(
+                f"the server of warm starts is gone: {self._last_words()}"
+            ) from None
         finally:
             os.close(tell)
         if not (pid := _line(told)):
@@ -144,12 +150,20 @@ class Server:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        if self._process.returncode != 0:
+            # It has not ended what a module may have started as it was imported.
+            _kill_group(self._process.pid)
         self._errors.close()
 
     def _last_words(self) -> str:
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else ""
+
+
+def _kill_group(leader: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
 
 
 def _line(descriptor: int) -> bytes:

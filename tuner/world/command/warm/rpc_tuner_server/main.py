@@ -51,7 +51,9 @@ class _Server:
         except EOFError:
             return None
         before = set(sys.modules)
-        found = preload(order["modules"], self._imports.is_installed, one_by_one=order["one_by_one"])
+        found = preload(
+            order["modules"], self._imports.is_installed, one_by_one=order["one_by_one"]
+        )
         ending.keep_to_the_end(sys.modules.keys() - before)
         self._changed = _changed_environment()
         messages.send(self._control, {**found, "changed": self._changed})

@@ -64,6 +64,10 @@ class _State:
         self._modules = set(sys.modules)
         self._descriptors = set(_descriptors())
 
+    def overlook(self, descriptor: int) -> None:
+        """A descriptor that no module has left."""
+        self._descriptors.add(descriptor)
+
     def why_unfit(self) -> str | None:
         """Why a fork of this process would not be what it is; None if it would."""
         if (module := self._own_file()) is not None:
@@ -101,9 +105,10 @@ def _tried(name: str, state: _State) -> str | None:
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.close(reader)
         # It leaves no trace, whatever the module does.
         try:
+            os.close(reader)
+            state.overlook(writer)
             _import(name)
             os.write(writer, (state.why_unfit() or "").encode())
         finally:
