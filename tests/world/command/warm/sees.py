@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from multiprocessing import shared_memory
+from pathlib import Path
 from typing import Any
 
 LOADED = [__name__]
@@ -27,14 +28,14 @@ def view() -> dict[str, Any]:
                  for key in ("__name__", "__file__", "__package__", "__doc__", "__cached__")},
         "spec": main.__spec__ and main.__spec__.name,
         "loader": type(main.__loader__).__name__,
-        "cwd": os.getcwd(),
-        "environment": {key: value for key, value in os.environ.items() if key != "RPC_TUNER_ORDER"},
+        "cwd": str(Path.cwd()),
+        "environment": {key: os.environ[key] for key in os.environ if key != "RPC_TUNER_ORDER"},
         "c_environment": subprocess.check_output("echo $SEEN_BY_C", shell=True, text=True),
         "stdin": os.read(0, 1).decode(),
         "buffered": [sys.stdout.line_buffering, sys.stdout.encoding, sys.stderr.errors],
         "first_descriptor": os.dup(0),
         "umask": os.umask(0o22),
-        "ignored": sorted(n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN),
+        "ignored": [n for n in range(1, 65) if signal.getsignal(n) is signal.SIG_IGN],
         "sigint": signal.getsignal(signal.SIGINT) is signal.default_int_handler,
         "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
         "threads": [thread.name for thread in threading.enumerate()],
@@ -49,7 +50,7 @@ def child(queue: Any, lock: Any, event: Any, parent: int, block: str) -> None:
             "child_of_parent": os.getppid() == parent,
             "group": os.getpgid(0) == os.getpgid(parent),
         }
-        shared = shared_memory.SharedMemory(name=block)
+        shared: Any = shared_memory.SharedMemory(name=block)
         shared.buf[1] = 7
         shared.close()
         queue.put({**view(), **here, "is_daemon": mp.current_process().daemon})
@@ -68,7 +69,7 @@ def waits() -> None:
 
 def with_children(context: Any) -> dict[str, Any]:
     queue, lock, event = context.Queue(), context.Lock(), context.Event()
-    block = shared_memory.SharedMemory(create=True, size=8)
+    block: Any = shared_memory.SharedMemory(create=True, size=8)
     os.environ["SEEN_BY_C"] = "changed by the program"
     one = context.Process(
         target=child, args=(queue, lock, event, os.getpid(), block.name), name="one", daemon=True
@@ -95,7 +96,9 @@ def with_children(context: Any) -> dict[str, Any]:
 
 def no_children_are_left() -> bool:
     # The resource tracker is one; it ends when its pipe is closed.
-    from multiprocessing.resource_tracker import _resource_tracker as tracker
+    from multiprocessing import resource_tracker
+
+    tracker: Any = resource_tracker._resource_tracker
 
     os.close(tracker._fd)
     os.waitpid(tracker._pid, 0)

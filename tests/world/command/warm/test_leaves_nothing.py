@@ -42,8 +42,11 @@ with WarmStarter([PYTHON, "tree.py"], environment, folder, learnt_with(environme
 
 
 def first_line(descriptor: int, timeout_s: float = 60.0) -> list[str]:
-    assert select.select([descriptor], [], [], timeout_s)[0]
-    return os.read(descriptor, 1000).decode().split()
+    line = b""
+    while not line.endswith(b"\n"):
+        assert select.select([descriptor], [], [], timeout_s)[0]
+        line += os.read(descriptor, 1000)
+    return line.decode().split()
 
 
 def gone(pid: int, timeout_s: float = 20.0) -> bool:
@@ -134,7 +137,7 @@ def test_when_the_server_is_killed(folder: Path) -> None:
         with pytest.raises(LauncherError, match="the server of warm starts"):
             run_to_end(warm, environment)
     os.kill(int(away), signal.SIGKILL)  # in a session of its own, that nobody knows
-    assert gone(process.pid) and gone(int(child)) and gone(int(away))
+    assert all(gone(pid) for pid in (process.pid, int(child), int(away)))
     assert os.read(reader, 1) == b""
     os.close(reader)
 

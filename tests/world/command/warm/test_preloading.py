@@ -91,9 +91,9 @@ def test_variables_that_are_read_at_import_are_the_same(folder: Path) -> None:
     ):
         pass
     with WarmStarter(command, environment, folder, learnt_with(environment)) as warm:
-        for change in ({"OMP_NUM_THREADS": "3"}, {"PYTHONHASHSEED": "0"}):
-            with pytest.raises(LauncherError, match=f"started with another {[*change][0]}"):
-                run_to_end(warm, {**environment, **change})
+        for name in ("OMP_NUM_THREADS", "PYTHONHASHSEED"):
+            with pytest.raises(LauncherError, match=f"started with another {name}"):
+                run_to_end(warm, {**environment, name: "3"})
         assert run_to_end(warm, {**environment, "MASTER_PORT": "1"}).code == 0
 
 

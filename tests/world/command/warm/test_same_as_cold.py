@@ -31,13 +31,17 @@ WAYS = [
 def difference(cold: Ended, warm: Ended) -> str:
     lines = [re.sub(r"0x[0-9a-f]+", "0x", f"{end.code}\n{end.out}\n{end.err}").splitlines()
              for end in (cold, warm)]  # fmt: skip
-    return "\n".join(difflib.unified_diff(*lines, "cold", "warm", lineterm="", n=0))
+    return "\n".join(difflib.unified_diff(lines[0], lines[1], "cold", "warm", lineterm="", n=0))
 
 
 @pytest.mark.parametrize(
     "how",
-    [("-W", "error", "sees.py", "one", "two words"), ("-u", "-m", "sees", "-m"), ("-OP", "./sees.py")],
-)  # fmt: skip
+    [
+        ("-W", "error", "sees.py", "one", "two words"),
+        ("-u", "-m", "sees", "-m"),
+        ("-OP", "./sees.py"),
+    ],
+)
 def test_a_program_and_its_children_see_the_same(how: tuple[str, ...], tmp_path: Path) -> None:
     environment = hooked(tmp_path, SEEN_BY_C="given", PYTHONPATH=str(HERE))
     cold, warm = both([PYTHON, *how], environment, HERE)

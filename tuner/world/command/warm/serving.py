@@ -85,7 +85,7 @@ class Server:
             LauncherError: It does not come up.
         """
         self._control, theirs = socket.socketpair()
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the server
         folders = [str(Path(__file__).parent), str(HOOK)]
         code = (
             f"import sys; sys.path[:0] = {folders!r}; from rpc_tuner_server.main import main; "

@@ -25,7 +25,7 @@ def keep_to_the_end(names: Iterable[str]) -> None:
     # after those of later ones. Each is called with the exit status.
     _libc.on_exit(_libc._exit, None)
     _libc.on_exit(_libc.fcloseall, None)
-    sys.__interactivehook__ = _Keeper(  # type: ignore[attr-defined]
+    sys.__interactivehook__ = _Keeper(
         getattr(sys, "__interactivehook__", None), {name: sys.modules[name] for name in names}
     )
 

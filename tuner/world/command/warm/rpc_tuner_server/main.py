@@ -9,6 +9,7 @@ import selectors
 import signal
 import socket
 import sys
+from pathlib import Path
 from typing import Any
 
 from . import ending, linux, messages, program, template
@@ -121,8 +122,8 @@ class _Server:
 
 def _changed_environment() -> dict[str, str]:
     """What Python, a sitecustomize or a library has set in this process since its start."""
-    with open("/proc/self/environ", "rb") as file:
-        start = dict(line.partition(b"=")[::2] for line in file.read().split(b"\0") if line)
+    lines = Path("/proc/self/environ").read_bytes().split(b"\0")
+    start = dict(line.partition(b"=")[::2] for line in lines if line)
     return {
         os.fsdecode(name): os.fsdecode(value)
         for name, value in os.environb.items()

@@ -87,7 +87,7 @@ class _State:
     def _own_file(self) -> str | None:
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None)
-            if name in self._modules or not isinstance(file, str) or not os.path.isabs(file):
+            if name in self._modules or not isinstance(file, str) or not Path(file).is_absolute():
                 continue
             if not self._is_installed(file):
                 return name
@@ -114,7 +114,7 @@ def _tried(name: str, state: _State) -> str | None:
         finally:
             os._exit(0)
     os.close(writer)
-    with open(reader, "rb") as answer:
+    with os.fdopen(reader, "rb") as answer:
         reason = answer.read().decode()
     status = os.waitpid(pid, 0)[1]
     end_descendants()
@@ -162,7 +162,7 @@ def _threads() -> list[str]:
 def _descriptors() -> Mapping[int, str]:
     """What each open descriptor points at."""
     found = {}
-    for entry in os.listdir("/proc/self/fd"):
+    for entry in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
-            found[int(entry)] = os.readlink(f"/proc/self/fd/{entry}")
+            found[int(entry.name)] = str(entry.readlink())
     return found
