@@ -7,6 +7,7 @@ from tests.benchmarks import (
     trace_analysis,
     tracing_overhead,
     tuned_workloads,
+    warm_start,
     world_cost,
 )
 from tests.benchmarks.report import print_comparisons
@@ -16,6 +17,7 @@ def main() -> int:
     """Run all; 1 if a bar is missed."""
     comparisons = [
         *world_cost.run(),
+        *warm_start.run(),
         *tracing_overhead.run(),
         *trace_analysis.run(),
         *report_page.run(),

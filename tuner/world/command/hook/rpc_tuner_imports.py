@@ -4,6 +4,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Mapping
+from pathlib import Path
 
 _READ_AT_IMPORT = (
     "BLIS_", "GLIBC_", "GOMP_", "KMP_", "LANG", "LC_", "LD_", "MALLOC_", "MKL_", "NUMEXPR_", "OMP_",
@@ -17,7 +18,7 @@ def is_installed(file: str) -> bool:
 
     One that was installed in editable mode is a file of whoever edits it.
     """
-    if {"site-packages", "dist-packages"} & set(file.split(os.sep)):
+    if {"site-packages", "dist-packages"} & set(Path(file).parts):
         return True
     folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
     return any(file.startswith(folder + os.sep) for folder in folders)

@@ -2,10 +2,12 @@
 
 import os
 import select
+import signal
 import socket
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +54,12 @@ class WarmProcess:
             poll.register(self._told, select.POLLIN)
             if not poll.poll(None if timeout is None else timeout * 1000):
                 raise subprocess.TimeoutExpired(list(self._command), timeout or 0.0)
-            # Without an answer the server is gone, and has taken the process with it.
-            self._code = int(_line(self._told) or -9)
+            answer = _line(self._told)
             os.close(self._told)
+            if not answer:
+                # The server is gone, and the process with it; not so the children of that.
+                _kill_group(self.pid)
+            self._code = int(answer or -signal.SIGKILL)
         return self._code
 
 
@@ -80,7 +85,7 @@ class Server:
             LauncherError: It does not come up.
         """
         self._control, theirs = socket.socketpair()
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the server
         folders = [str(Path(__file__).parent), str(HOOK)]
         code = (
             f"import sys; sys.path[:0] = {folders!r}; from rpc_tuner_server.main import main; "
@@ -145,12 +150,20 @@ class Server:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        if self._process.returncode != 0:
+            # It has not ended what a module may have started as it was imported.
+            _kill_group(self._process.pid)
         self._errors.close()
 
     def _last_words(self) -> str:
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else ""
+
+
+def _kill_group(leader: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
 
 
 def _line(descriptor: int) -> bytes:

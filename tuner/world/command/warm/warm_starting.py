@@ -1,9 +1,6 @@
 """The warm way: from a server that has imported what the program imports."""
 
-import os
-import signal
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -105,7 +102,11 @@ class WarmStarter:
         Raises:
             LauncherError: Nothing can be started warm here; the message says why.
         """
-        server = self._start_server(one_by_one=False)
+        try:
+            server = self._start_server(one_by_one=False)
+        except LauncherError:
+            # Perhaps a module ends the process that imports it.
+            server = self._start_server(one_by_one=True)
         if server.found["unfit"] is not None:
             # Some module leaves what does not survive a fork: find out which one.
             server.close()
@@ -131,13 +132,11 @@ class WarmStarter:
         trace: TracebackType | None,
     ) -> None:
         """End the server, and all that is left of what it has started."""
-        for process in self._running:
-            if process.poll() is None:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
         if self._server is not None:
             self._server.close()
             self._server = None
+        for process in self._running:
+            process.wait()
 
     def _start_server(self, *, one_by_one: bool) -> Server:
         return Server(

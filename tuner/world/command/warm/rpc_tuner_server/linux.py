@@ -5,6 +5,7 @@ import ctypes
 import os
 import platform
 import signal
+from pathlib import Path
 
 _SET_DEATH_SIGNAL = 1
 _SET_SUBREAPER = 36
@@ -17,17 +18,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def die_with_parent() -> None:
     """Have this process killed when its parent ends."""
     _libc.prctl(_SET_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
-
-
-def skip_destructors() -> None:
-    """End this process, and its forks, without the static destructors of what is loaded now.
-
-    Those of PyTorch take a quarter of a second of CPU. What is loaded, or registered, later is
-    destroyed as ever, and open C streams are flushed.
-    """
-    # Handlers run in reverse order; each is called with the exit status.
-    _libc.on_exit(_libc._exit, None)
-    _libc.on_exit(_libc.fcloseall, None)
 
 
 def is_subreaper() -> bool:
@@ -82,14 +72,11 @@ def _children() -> list[int]:
     """The process ids of this process's children, zombies among them."""
     found = []
     own = os.getpid()
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat", "rb") as file:
-                    # After the name, which may hold anything: the state, then the parent.
-                    fields = file.read().rpartition(b")")[2].split()
-            except OSError:
-                continue
-            if int(fields[1]) == own:
-                found.append(int(entry))
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                # After the name, which may hold anything: the state, then the parent.
+                fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
+                if int(fields[1]) == own:
+                    found.append(int(entry.name))
     return found

@@ -9,9 +9,10 @@ import selectors
 import signal
 import socket
 import sys
+from pathlib import Path
 from typing import Any
 
-from . import linux, messages, program, template
+from . import ending, linux, messages, program, template
 from .preloading import preload
 
 
@@ -50,10 +51,11 @@ class _Server:
             order, _ = messages.receive(self._control)
         except EOFError:
             return None
+        before = set(sys.modules)
         found = preload(
             order["modules"], self._imports.is_installed, one_by_one=order["one_by_one"]
         )
-        linux.skip_destructors()
+        ending.keep_to_the_end(sys.modules.keys() - before)
         self._changed = _changed_environment()
         messages.send(self._control, {**found, "changed": self._changed})
         self._woken, wake = socket.socketpair()
@@ -120,8 +122,8 @@ class _Server:
 
 def _changed_environment() -> dict[str, str]:
     """What Python, a sitecustomize or a library has set in this process since its start."""
-    with open("/proc/self/environ", "rb") as file:
-        start = dict(line.partition(b"=")[::2] for line in file.read().split(b"\0") if line)
+    lines = Path("/proc/self/environ").read_bytes().split(b"\0")
+    start = dict(line.partition(b"=")[::2] for line in lines if line)
     return {
         os.fsdecode(name): os.fsdecode(value)
         for name, value in os.environb.items()

@@ -64,6 +64,10 @@ class _State:
         self._modules = set(sys.modules)
         self._descriptors = set(_descriptors())
 
+    def overlook(self, descriptor: int) -> None:
+        """A descriptor that no module has left."""
+        self._descriptors.add(descriptor)
+
     def why_unfit(self) -> str | None:
         """Why a fork of this process would not be what it is; None if it would."""
         if (module := self._own_file()) is not None:
@@ -83,7 +87,7 @@ class _State:
     def _own_file(self) -> str | None:
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None)
-            if name in self._modules or not isinstance(file, str) or not os.path.isabs(file):
+            if name in self._modules or not isinstance(file, str) or not Path(file).is_absolute():
                 continue
             if not self._is_installed(file):
                 return name
@@ -101,15 +105,16 @@ def _tried(name: str, state: _State) -> str | None:
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.close(reader)
         # It leaves no trace, whatever the module does.
         try:
+            os.close(reader)
+            state.overlook(writer)
             _import(name)
             os.write(writer, (state.why_unfit() or "").encode())
         finally:
             os._exit(0)
     os.close(writer)
-    with open(reader, "rb") as answer:
+    with os.fdopen(reader, "rb") as answer:
         reason = answer.read().decode()
     status = os.waitpid(pid, 0)[1]
     end_descendants()
@@ -157,7 +162,7 @@ def _threads() -> list[str]:
 def _descriptors() -> Mapping[int, str]:
     """What each open descriptor points at."""
     found = {}
-    for entry in os.listdir("/proc/self/fd"):
+    for entry in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
-            found[int(entry)] = os.readlink(f"/proc/self/fd/{entry}")
+            found[int(entry.name)] = str(entry.readlink())
     return found

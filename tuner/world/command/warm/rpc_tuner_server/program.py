@@ -13,6 +13,7 @@ import signal
 import sys
 import types
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 ORDER_VARIABLE = "RPC_TUNER_ORDER"
@@ -61,7 +62,7 @@ def run(task: Mapping[str, Any]) -> None:
         elif kind == "script":
             _run_script(name, main)
         else:
-            exec(compile(name, "<string>", "exec", dont_inherit=True), main.__dict__)
+            exec(compile(name, "<string>", "exec", dont_inherit=True), main.__dict__)  # noqa: S102
     except SystemExit:
         raise
     except BaseException:
@@ -90,19 +91,19 @@ def _reseed() -> None:
         numpy_random.seed()
     if (process := sys.modules.get("multiprocessing.process")) is not None:
         process.current_process().authkey = os.urandom(32)
-        process.ORIGINAL_DIR = os.getcwd()
+        process.ORIGINAL_DIR = str(Path.cwd())  # type: ignore[attr-defined]
 
 
 def _first_on_path(kind: str, name: str) -> str:
     if kind == "script":
-        return os.path.dirname(os.path.realpath(name))
-    return os.getcwd() if kind == "module" else ""
+        return str(Path(name).resolve().parent)
+    return str(Path.cwd()) if kind == "module" else ""
 
 
 def _new_main() -> types.ModuleType:
     """`__main__` as it is when Python has started."""
     main = types.ModuleType("__main__")
-    main.__loader__ = importlib.machinery.BuiltinImporter  # type: ignore[assignment]
+    main.__loader__ = importlib.machinery.BuiltinImporter
     main.__dict__.update(__annotations__={}, __builtins__=sys.modules["builtins"])
     return main
 
@@ -124,12 +125,13 @@ def _hook(path: list[str]) -> None:
 
 
 def _run_script(path: str, main: types.ModuleType) -> None:
-    absolute = path if os.path.isabs(path) else os.path.join(os.getcwd(), path.removeprefix("./"))
+    # Not by pathlib, which would take out the ./ that Python leaves there.
+    absolute = path if path.startswith("/") else f"{Path.cwd()}/{path}"
     loader = importlib.machinery.SourceFileLoader("__main__", absolute)
     main.__dict__.update(__file__=absolute, __cached__=None, __loader__=loader)
     with io.open_code(absolute) as file:
         code = compile(file.read(), absolute, "exec", dont_inherit=True)
-    exec(code, main.__dict__)
+    exec(code, main.__dict__)  # noqa: S102
 
 
 def _without_own_frames(hook: Any) -> Any:
@@ -141,9 +143,11 @@ def _without_own_frames(hook: Any) -> Any:
         frame = frame.f_back  # type: ignore[assignment]
 
     def show(kind: type, error: BaseException, trace: types.TracebackType | None) -> None:
-        sys.excepthook = hook
-        while trace is not None and trace.tb_frame in own:
+        while trace is not None and (
+            trace.tb_frame in own or trace.tb_frame.f_code.co_filename == __file__
+        ):
             trace = trace.tb_next
+        sys.excepthook = hook
         hook(kind, error.with_traceback(trace), trace)
 
     return show

@@ -14,6 +14,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from . import linux, messages, program
@@ -51,7 +52,7 @@ def keep_template(task: Task, read_at_import: Callable[[Mapping[str, str]], obje
     ours.close()
     atexit.register(high.close)
     spawner = _Spawner(high, read_at_import)
-    multiprocessing.util.spawnv_passfds = spawner.spawn  # type: ignore[attr-defined]
+    multiprocessing.util.spawnv_passfds = spawner.spawn
     return task
 
 
@@ -64,7 +65,7 @@ class _Spawner:
         read_at_import: Callable[[Mapping[str, str]], object],
     ) -> None:
         self._connection = connection
-        self._plain = multiprocessing.util.spawnv_passfds  # type: ignore[attr-defined]
+        self._plain = multiprocessing.util.spawnv_passfds
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._read_at_import = read_at_import
@@ -82,11 +83,12 @@ class _Spawner:
             or os.getpid() != self._owner
             or self._what_a_child_gets() != self._start
         ):
-            return self._plain(path, args, passfds)  # type: ignore[no-any-return]
+            return self._plain(path, args, passfds)
         name, *argv = [os.fsdecode(each) for each in arguments[code:]]
         orig_argv = [os.fsdecode(each) for each in arguments]
+        path = [entry for entry in sys.path if isinstance(entry, str)]
         task = {"kind": "code", "name": name, "argv": argv, "orig_argv": orig_argv,
-                "path_of_hook": [entry for entry in sys.path if isinstance(entry, str)]}  # fmt: skip
+                "path_of_hook": path}  # fmt: skip
         numbers = sorted({*_STDIO, *map(int, passfds)})
         try:
             with self._lock, _adopting():
@@ -106,8 +108,8 @@ class _Spawner:
             [line for line in lines if line.startswith(kept)],
             _text("/proc/self/limits"),
             _text("/proc/self/cgroup"),
-            [_link(f"/proc/self/ns/{name}") for name in sorted(os.listdir("/proc/self/ns"))],
-            _link("/proc/self/root"),
+            [_link(path) for path in sorted(Path("/proc/self/ns").iterdir())],
+            _link(Path("/proc/self/root")),
             os.getpriority(os.PRIO_PROCESS, 0),
             self._read_at_import(os.environ),
         )
@@ -163,7 +165,7 @@ def _fork_orphan(connection: socket.socket) -> int | None:
         return 0
     os.close(writer)
     os.close(wait)
-    with open(reader, "rb") as answer:
+    with os.fdopen(reader, "rb") as answer:
         written = answer.read()
     os.waitpid(between, 0)
     os.close(go)
@@ -183,7 +185,7 @@ def _adopting() -> Any:
 
 def _inherited() -> dict[str, object]:
     return {
-        "cwd": os.getcwd(),
+        "cwd": str(Path.cwd()),
         "environment": dict(os.environ),
         "blocked": [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, [])],
         "ignored": list(program.signals_ignored()),
@@ -195,11 +197,10 @@ def _interpreter_options() -> list[str]:
 
 
 def _text(path: str) -> str:
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return file.read()
+    return Path(path).read_text(encoding="utf-8", errors="replace")
 
 
-def _link(path: str) -> str:
+def _link(path: Path) -> str:
     with contextlib.suppress(OSError):
-        return os.readlink(path)
+        return str(path.readlink())
     return ""

@@ -1,0 +1,154 @@
+"""However it ends, nothing is left of what a warm starter has started."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.world.command.warm.starting_both import PYTHON, hooked, learnt_with, run_to_end
+from tuner.errors import LauncherError
+from tuner.world.command.warm.warm_starting import WarmStarter
+
+ROOT = Path(__file__).parents[4]
+TREE = """
+import multiprocessing as mp, os, subprocess, sys, time
+def wait():
+    away = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    print("child", os.getpid(), away.pid, flush=True)
+    time.sleep(600)
+if __name__ == "__main__":
+    child = mp.get_context("spawn").Process(target=wait)
+    child.start()
+    time.sleep(600)
+"""
+STARTER = """
+import os, sys, time
+from pathlib import Path
+from tests.world.command.warm.starting_both import PYTHON, hooked, learnt_with
+from tuner.world.command.warm.warm_starting import WarmStarter
+folder = Path(sys.argv[1])
+environment = hooked(folder)
+with WarmStarter([PYTHON, "tree.py"], environment, folder, learnt_with(environment)) as warm:
+    warm.start(environment, 1, 2)
+    time.sleep(600)
+"""
+
+
+def first_line(descriptor: int, timeout_s: float = 60.0) -> list[str]:
+    line = b""
+    while not line.endswith(b"\n"):
+        assert select.select([descriptor], [], [], timeout_s)[0]
+        line += os.read(descriptor, 1000)
+    return line.decode().split()
+
+
+def gone(pid: int, timeout_s: float = 20.0) -> bool:
+    """Whether a process has ended, and its parent has taken note, unless that is pid 1."""
+    deadline = time.monotonic() + timeout_s
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        while not (process.status() == psutil.STATUS_ZOMBIE and process.ppid() == 1):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+    return True
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tree.py").write_text(TREE)
+    return tmp_path
+
+
+def test_at_the_end_of_the_starter(folder: Path) -> None:
+    environment = hooked(folder)
+    reader, writer = os.pipe()
+    command = [PYTHON, "tree.py"]
+    with WarmStarter(command, environment, folder, learnt_with(environment)) as warm:
+        process = warm.start(environment, writer, writer)
+        os.close(writer)
+        _, child, away = first_line(reader)
+        assert process.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.05)
+        started = psutil.Process(process.pid)
+        assert os.getsid(process.pid) == os.getpgid(process.pid) == process.pid
+        pids = [process.pid, int(child), int(away), started.ppid()]
+        pids += [each.pid for each in started.children(recursive=True)]
+    assert all(gone(pid) for pid in pids)
+    assert process.wait(1.0) == -signal.SIGKILL
+    # Nobody holds the other end.
+    assert os.read(reader, 1) == b""
+    os.close(reader)
+
+
+def test_the_group_can_be_killed_and_the_next_run_is_none_the_worse(folder: Path) -> None:
+    environment = hooked(folder)
+    command = [PYTHON, "tree.py"]
+    with WarmStarter(command, environment, folder, learnt_with(environment)) as warm:
+        for _ in range(2):
+            reader, writer = os.pipe()
+            process = warm.start(environment, writer, writer)
+            os.close(writer)
+            _, child, away = first_line(reader)
+            os.killpg(process.pid, signal.SIGTERM)
+            assert process.wait(20.0) == -signal.SIGTERM
+            assert gone(int(child))
+            os.kill(int(away), signal.SIGKILL)
+            assert gone(int(away))
+            os.close(reader)
+
+
+def test_when_the_tuner_is_killed(folder: Path) -> None:
+    tuner = subprocess.Popen(
+        [sys.executable, "-c", STARTER, str(folder)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+    )
+    assert tuner.stdout is not None
+    _, child, away = first_line(tuner.stdout.fileno())
+    below = [each.pid for each in psutil.Process(tuner.pid).children(recursive=True)]
+    assert {int(child), int(away)} < set(below)
+    tuner.kill()
+    tuner.wait()
+    tuner.stdout.close()
+    assert all(gone(pid) for pid in below)
+
+
+def test_when_the_server_is_killed(folder: Path) -> None:
+    environment = hooked(folder)
+    reader, writer = os.pipe()
+    command = [PYTHON, "tree.py"]
+    with WarmStarter(command, environment, folder, learnt_with(environment)) as warm:
+        process = warm.start(environment, writer, writer)
+        os.close(writer)
+        _, child, away = first_line(reader)
+        server = psutil.Process(process.pid).parent()
+        assert server is not None
+        server.kill()
+        assert process.wait(20.0) == -signal.SIGKILL
+        with pytest.raises(LauncherError, match="the server of warm starts"):
+            run_to_end(warm, environment)
+    os.kill(int(away), signal.SIGKILL)  # in a session of its own, that nobody knows
+    assert all(gone(pid) for pid in (process.pid, int(child), int(away)))
+    assert os.read(reader, 1) == b""
+    os.close(reader)
+
+
+def test_an_interpreter_that_is_none_is_told(tmp_path: Path) -> None:
+    (tmp_path / "python").write_text("#!/bin/sh\necho no such thing >&2\nexit 3\n")
+    (tmp_path / "python").chmod(0o700)
+    (tmp_path / "main.py").touch()
+    environment = hooked(tmp_path)
+    with (
+        pytest.raises(LauncherError, match="the server of warm starts ended: no such thing"),
+        WarmStarter(["./python", "main.py"], environment, tmp_path, learnt_with(environment)),
+    ):
+        pass

@@ -1,0 +1,148 @@
+"""What is imported beforehand: installed modules that leave nothing that a fork would lose."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.world.command.warm.starting_both import PYTHON, hooked, learnt_with, run_to_end
+from tuner.errors import LauncherError
+from tuner.plan.config import Config
+from tuner.world.command.order import HookOrder
+from tuner.world.command.reports import read_reports
+from tuner.world.command.warm.learning import Learnt, learn
+from tuner.world.command.warm.starting import ColdStarter
+from tuner.world.command.warm.warm_starting import WarmStarter, why_cold
+
+MODULES = {
+    "is_fine": "import os; os.environ['SET_BY_LIBRARY'] = '1'",
+    "leaves_a_thread": "import threading, time\n"
+    "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()",
+    "needs_it": "import leaves_a_thread",
+    "leaves_a_socket": "import socket\nheld = socket.socket()",
+    "starts_a_process": "import subprocess\nheld = subprocess.Popen(['sleep', '600'])",
+    "takes_the_programs": "import beside_main",
+    "fails": "raise RuntimeError('not here')",
+    "ends": "raise SystemExit(3)",
+    "kills": "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
+    "is_fine_too": "",
+}
+PROGRAM = (
+    "import sys, os, json\n"
+    f"print(json.dumps([[n for n in {list(MODULES)} if n in sys.modules],\n"
+    "                  os.environ.get('SET_BY_LIBRARY')]))\n"
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    installed = tmp_path / "lib" / "site-packages"
+    installed.mkdir(parents=True)
+    for name, code in MODULES.items():
+        (installed / f"{name}.py").write_text(code)
+    (tmp_path / "lib" / "beside_main.py").touch()
+    (tmp_path / "main.py").write_text(PROGRAM)
+    return tmp_path
+
+
+def environment_of(folder: Path, **changes: str) -> dict[str, str]:
+    lib = folder / "lib"
+    return hooked(folder, PYTHONPATH=f"{lib}{os.pathsep}{lib / 'site-packages'}", **changes)
+
+
+def test_a_module_that_a_fork_would_break_is_left_out_and_told(folder: Path) -> None:
+    environment = environment_of(folder)
+    learnt = learnt_with(environment, ["not_there", *MODULES])
+    with WarmStarter([PYTHON, "main.py"], environment, folder, learnt) as warm:
+        ended = run_to_end(warm, environment)
+    assert json.loads(ended.out) == [["is_fine", "is_fine_too"], "1"]
+    # The name of a thread is the process's, until Python 3.14.
+    thread = "it leaves a thread"
+    left_out = {name: why.partition(" (")[0] for name, why in warm.left_out.items()}
+    assert left_out == {
+        "leaves_a_thread": thread,
+        "needs_it": thread,
+        "leaves_a_socket": "it leaves an open socket",
+        "starts_a_process": "it starts a process",
+        "takes_the_programs": "it imports beside_main, a file of the program",
+        "kills": "its import ends the process",
+    }
+
+
+def test_without_such_modules_nothing_is_left_out(folder: Path) -> None:
+    environment = environment_of(folder)
+    learnt = learnt_with(environment, ["is_fine", "fails", "ends"])
+    with WarmStarter([PYTHON, "main.py"], environment, folder, learnt) as warm:
+        assert json.loads(run_to_end(warm, environment).out) == [["is_fine"], "1"]
+    assert warm.left_out == {}
+
+
+def test_variables_that_are_read_at_import_are_the_same(folder: Path) -> None:
+    environment = environment_of(folder)
+    command = [PYTHON, "main.py"]
+    assert why_cold(command, environment, folder) is None
+    own = Learnt(
+        modules=(), environment={**learnt_with(environment).environment, "OMP_NUM_THREADS": "3"}
+    )
+    with (
+        pytest.raises(LauncherError, match="it sets OMP_NUM_THREADS, which libraries read as"),
+        WarmStarter(command, environment, folder, own),
+    ):
+        pass
+    with WarmStarter(command, environment, folder, learnt_with(environment)) as warm:
+        for name in ("OMP_NUM_THREADS", "PYTHONHASHSEED"):
+            with pytest.raises(LauncherError, match=f"started with another {name}"):
+                run_to_end(warm, {**environment, name: "3"})
+        assert run_to_end(warm, {**environment, "MASTER_PORT": "1"}).code == 0
+
+
+def test_a_child_with_other_variables_starts_cold(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(
+        "import os, multiprocessing as mp\n"
+        "def look(): print(b'rpc_tuner_server' in open('/proc/self/cmdline', 'rb').read(),\n"
+        "                  os.environ.get('OMP_NUM_THREADS'), flush=True)\n"
+        "def start():\n"
+        "    child = mp.get_context('spawn').Process(target=look)\n"
+        "    child.start(); child.join()\n"
+        "if __name__ == '__main__':\n"
+        "    start(); os.environ['OMP_NUM_THREADS'] = '2'; start()\n"
+        "    del os.environ['OMP_NUM_THREADS']; start(); os.sched_setaffinity(0, [0]); start()\n"
+        "    os.umask(0o77); os.dup2(1, 90); os.close(0); start()\n"
+    )
+    environment = hooked(tmp_path)
+    environment.pop("OMP_NUM_THREADS", None)
+    with WarmStarter([PYTHON, "main.py"], environment, tmp_path, learnt_with(environment)) as warm:
+        ended = run_to_end(warm, environment)
+    cpus = len(os.sched_getaffinity(0))
+    assert ended.err == ""
+    assert ended.out.splitlines() == [
+        "True None", "False 2", "True None", f"{cpus == 1} None", "False None",
+    ]  # fmt: skip
+
+
+@pytest.mark.world
+def test_what_is_learnt_is_what_was_installed(folder: Path) -> None:
+    (folder / "main.py").write_text(
+        "import decimal, is_fine, beside_main, torch.distributed.rpc as rpc\n"
+        "at = rpc.TensorPipeRpcBackendOptions(init_method='file://' + __file__ + '.store')\n"
+        "rpc.init_rpc('a', rank=0, world_size=1, rpc_backend_options=at)\n"
+        "import is_fine_too\n"
+        "rpc.shutdown()\n"
+    )
+    order = HookOrder(config=Config(()), reports=folder, learn=True)
+    environment = order.environment({**environment_of(folder), "OMP_PLACES": "cores"})
+    command = [PYTHON, "-W", "ignore", "main.py"]
+    with ColdStarter(command, folder) as cold:
+        ended = run_to_end(cold, environment)
+    assert (ended.code, ended.err) == (0, "")
+    learnt = learn(folder)
+    assert {"decimal", "is_fine", "torch.distributed.rpc"} <= set(learnt.modules)
+    assert not {"is_fine_too", "beside_main", "__main__", "rpc_tuner_hook"} & set(learnt.modules)
+    assert learnt.environment["OMP_PLACES"] == "cores"
+    with WarmStarter(command, environment, folder, learnt) as warm:
+        assert run_to_end(warm, environment) == ended
+        assert warm.left_out == {}
+    first, second = read_reports(folder).ranks
+    assert (first.name, first.rank, first.calls) == (second.name, second.rank, second.calls)
+    assert first.pid != second.pid

@@ -1,0 +1,86 @@
+"""Programs that use RPC: warm, their ranks report what they report cold, and cost far less."""
+
+import os
+import re
+import resource
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.world.command.test_running import free_port
+from tests.world.command.warm.starting_both import PYTHON, Ended, run_to_end
+from tuner.plan.config import Config
+from tuner.world.command.order import HookOrder
+from tuner.world.command.reports import ProgramReport, read_reports
+from tuner.world.command.warm.learning import Learnt, learn
+from tuner.world.command.warm.starting import ColdStarter, Starter
+from tuner.world.command.warm.warm_starting import WarmStarter, why_cold
+
+ROOT = Path(__file__).parents[4]
+PROGRAMS = ROOT / "tests" / "programs"
+CONFIG = Config.from_json({"*": {"num_worker_threads": 4}, "agent": {"num_worker_threads": 2}})
+
+pytestmark = pytest.mark.world
+
+
+def run(starter: Starter, *, is_first: bool = False) -> tuple[Ended, ProgramReport, Learnt]:
+    with tempfile.TemporaryDirectory() as folder:
+        reports = Path(folder)
+        order = HookOrder(config=CONFIG, reports=reports, say=True, learn=is_first)
+        ended = run_to_end(starter, order.environment(environment()))
+        return ended, read_reports(reports), learn(reports)
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "MASTER_PORT": str(free_port())}
+
+
+def told(ended: Ended, report: ProgramReport) -> object:
+    """What may not differ from one run to the next."""
+    ranks = [
+        (rank.name, rank.rank, rank.world_size, rank.role, rank.num_worker_threads, rank.calls,
+         rank.rpc_timeout_s)
+        for rank in report.ranks
+    ]  # fmt: skip
+    lines = sorted(re.sub(r"\[[^]]*\]|\d{4,}", "", ended.err).splitlines())
+    assert report.rpc_active_s is not None
+    return ended.code, ended.out, lines, ranks, report.processes, report.problems
+
+
+def cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@pytest.mark.parametrize("program", ["spawn_env.py 3 2", "own_options.py PORT", "forked.py"])
+def test_ranks_report_the_same(program: str) -> None:
+    arguments = program.replace("PORT", str(free_port())).split()
+    command = [PYTHON, "-W", "ignore", *arguments]
+    assert why_cold(command, os.environ, PROGRAMS) is None
+    before_s = cpu_s()
+    with ColdStarter(command, PROGRAMS) as starter:
+        ended, report, learnt = run(starter, is_first=True)
+    cold_s = cpu_s() - before_s
+    first = told(ended, report)
+    order = HookOrder(config=CONFIG, reports=Path.cwd())
+    before_s = cpu_s()
+    with WarmStarter(command, order.environment(environment()), PROGRAMS, learnt) as starter:
+        assert starter.left_out == {}
+        for _ in range(4):
+            assert told(*run(starter)[:2]) == first
+    # The server, with its one import of everything, and all four runs.
+    assert cpu_s() - before_s < 2 * cold_s
+
+
+def test_a_module_is_run_warm_too(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").touch()
+    source = (PROGRAMS / "own_options.py").read_text()
+    (tmp_path / "package" / "main.py").write_text(source)
+    command = [PYTHON, "-W", "ignore", "-m", "package.main", str(free_port())]
+    with ColdStarter(command, tmp_path) as starter:
+        ended, report, learnt = run(starter, is_first=True)
+    order = HookOrder(config=CONFIG, reports=tmp_path)
+    with WarmStarter(command, order.environment(os.environ), tmp_path, learnt) as starter:
+        assert told(*run(starter)[:2]) == told(ended, report)
