@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 EPILOG = (
-    "The exit code is the program's, or 2 if that is 0 and nothing was recorded. Ctrl-C ends the "
-    "program, and what was recorded is shown."
+    "The exit code is the program's, or 2 if that is 0 and nothing was recorded. Ctrl-C goes to "
+    "the program, a second one kills it; what was recorded is shown."
 )
 
 
