@@ -1,10 +1,9 @@
-"""`python -m tuner.record`: what it refuses, what it prints, and programs that do not end by themselves."""
+"""`python -m tuner.record`: what it refuses, what it prints, and programs that do not end well."""
 
 import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,11 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.commands.running import environment
+from tests.programs.running import PROGRAMS, PYTHON, free_port
 from tuner import record
 from tuner.trace.files.reader import read_trace
-
-PROGRAMS = Path(__file__).parents[1] / "programs"
-PYTHON = [sys.executable, "-W", "ignore"]
 
 
 @pytest.mark.parametrize(
@@ -61,21 +58,20 @@ def test_why_nothing_was_recorded_is_told(
 OTHER_AGENT = """
 import os
 import torch.distributed.rpc as rpc
-from torch.distributed.rpc import backend_registry
 
 os.environ.update(MASTER_ADDR="localhost", MASTER_PORT="{port}")
+same = rpc.backend_registry.BackendType.TENSORPIPE.value
 rpc.backend_registry.register_backend(
-    "THEIRS", lambda **options: rpc.TensorPipeRpcBackendOptions(), lambda *args, **kwargs: None
+    "THEIRS", same.construct_rpc_backend_options_handler, same.init_backend_handler
 )
 rpc.init_rpc("alone", backend=rpc.backend_registry.BackendType.THEIRS, rank=0, world_size=1)
+rpc.shutdown()
 """
 
 
 @pytest.mark.world
 def test_another_agent_is_told(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        program = OTHER_AGENT.format(port=listening.getsockname()[1])
+    program = OTHER_AGENT.format(port=free_port())
     assert record.main(["--out", str(tmp_path / "t.json"), "--", *PYTHON, "-c", program]) == 2
     assert "alone uses the agent THEIRS: only TensorPipe's calls" in capfd.readouterr().err
 
@@ -95,12 +91,9 @@ def started(folder: Path, flags: Sequence[str], program: Sequence[str]) -> subpr
 
 @pytest.mark.world
 def test_a_program_is_shown_and_kept(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port = str(listening.getsockname()[1])
     out = tmp_path / "calls.json"
     flags = ["--json", "--role", "cache=store", "-o", str(out)]
-    program = [*PYTHON, str(PROGRAMS / "nested.py"), port, "16", "3"]
+    program = [*PYTHON, str(PROGRAMS / "nested.py"), free_port(), "4", "3"]
     assert record.main([*flags, "--", *program]) == 0
     printed = capfd.readouterr()
     document = json.loads(printed.out)
@@ -180,11 +173,8 @@ def test_what_a_killed_rank_recorded_is_joined(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "killed.py").write_text(KILLED)
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port = str(listening.getsockname()[1])
     out = tmp_path / "trace.json"
-    program = [*PYTHON, str(tmp_path / "killed.py"), port]
+    program = [*PYTHON, str(tmp_path / "killed.py"), free_port()]
     assert record.main(["--out", str(out), "--no-timeline", "--", *program]) == 1
     trace = read_trace(out)
     assert len(trace.calls) == 51

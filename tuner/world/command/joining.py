@@ -138,7 +138,7 @@ def _part(folder: Path, agent: _Agent, program_ended_ns: int) -> _Part:
             disturbed=bool(ended and ended["disturbed"]),
             issued=_issued(content, ended),
             arrived=content.arrived,
-            rpc_timeout_s=first["rpc_timeout"],
+            rpc_timeout_s=(started["rpc_timeout_s"] if started else first["rpc_timeout"]),
         ),
         prepared_ns=recording["time_ns"],
         start_ns=start_ns,
