@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 EPILOG = (
-    "The exit code is the program's, or 2 if that is 0 and nothing was recorded. Ctrl-C ends the "
-    "program, and what was recorded is shown."
+    "The exit code is the program's, or 2 if that is 0 and nothing was recorded. Ctrl-C goes to "
+    "the program, a second one kills it; what was recorded is shown."
 )
 
 
@@ -70,8 +70,8 @@ def record(
     # Late: --help and a mistyped flag must not wait for it.
     from tuner.world.command.recording import record_program
 
-    # With --json, stdout is for the document alone.
-    notes = sys.stderr if as_json else sys.stdout
+    # With --json, stdout is for the document alone; None leaves the program's where it is.
+    stdout = sys.stderr if as_json else None
     problems: list[UsageError] = []
 
     def show_trace(document: bytes, exit_code: int | None) -> None:
@@ -94,9 +94,9 @@ def record(
         except UsageError as problem:
             problems.append(problem)  # the program may be running: first wait for it
         else:
-            print(f"Trace: {out}, for ui.perfetto.dev", file=notes)
+            print(f"Trace: {out}, for ui.perfetto.dev", file=stdout)
 
-    end = record_program(command, order, show_trace, roles=roles, stdout=notes)
+    end = record_program(command, order, show_trace, roles=roles, stdout=stdout)
     for note in end.report.notes("being recorded"):
         print(f"rpc-tuner: {note}", file=sys.stderr)  # noqa: T201 - this is the terminal
     if end.why_not:

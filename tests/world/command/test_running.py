@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,21 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs.running import PROGRAMS, PYTHON, free_port
 from tuner import run
 from tuner.plan.config import Config
 from tuner.world.command.running import ProgramEnd, run_program
 
 ROOT = Path(__file__).parents[3]
-PROGRAMS = ROOT / "tests" / "programs"
-PYTHON = [sys.executable, "-W", "ignore"]
 
 pytestmark = pytest.mark.world
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 def with_config(config: dict[str, dict[str, object]], *command: str) -> ProgramEnd:
@@ -67,7 +59,7 @@ def test_options_changed_after_they_were_made_are_set_again(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     config: dict[str, dict[str, object]] = {"*": {"num_worker_threads": 3}}
-    end = with_config(config, str(PROGRAMS / "own_options.py"), str(free_port()))
+    end = with_config(config, str(PROGRAMS / "own_options.py"), free_port())
     calls, ranks = told(capfd)
     assert ranks == {"trainer0": "num_worker_threads=3", "trainer1": "num_worker_threads=3"}
     # What the configuration does not name stays as the program has it.
@@ -78,13 +70,13 @@ def test_options_changed_after_they_were_made_are_set_again(
 def test_forked_children_and_a_program_that_starts_itself_again(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MASTER_PORT", str(free_port()))
+    monkeypatch.setenv("MASTER_PORT", free_port())
     config: dict[str, dict[str, object]] = {"*": {"num_worker_threads": 5}}
     end = with_config(config, str(PROGRAMS / "forked.py"))
     calls, ranks = told(capfd)
     assert ranks == {"worker0": "num_worker_threads=5", "worker1": "num_worker_threads=5"}
     assert sum(rank.calls for rank in end.report.ranks) == calls
-    end = with_config(config, str(PROGRAMS / "with_process_group.py"), str(free_port()))
+    end = with_config(config, str(PROGRAMS / "with_process_group.py"), free_port())
     calls, ranks = told(capfd)
     assert ranks == {"collector0": "num_worker_threads=5", "collector1": "num_worker_threads=5"}
     assert sum(rank.calls for rank in end.report.ranks) == calls
@@ -136,7 +128,7 @@ def test_a_signal_is_passed_on(tmp_path: Path) -> None:
 def test_a_rank_that_the_hook_did_not_reach_is_told(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    port = str(free_port())
+    port = free_port()
     program = str(PROGRAMS / "by_rank.py")
     shell = " & ".join(
         f"{sys.executable} -W ignore {flag} {program} --rank {rank} --master-port {port}"
@@ -154,7 +146,7 @@ def test_a_recommendation_is_applied(tmp_path: Path, capfd: pytest.CaptureFixtur
 
     path = tmp_path / "recommended.json"
     path.write_text(json.dumps({**document(), "config": {"*": {"num_worker_threads": 6}}}))
-    program = [*PYTHON, str(PROGRAMS / "own_options.py"), str(free_port())]
+    program = [*PYTHON, str(PROGRAMS / "own_options.py"), free_port()]
     assert run.main([str(path), "--", *program]) == 0
     assert told(capfd)[1] == {
         "trainer0": "num_worker_threads=6", "trainer1": "num_worker_threads=6",

@@ -22,6 +22,9 @@ _RECORD = struct.Struct("<6q8xq")
 _CHUNK_RECORDS = 1 << 14
 _CHUNK_BYTES = _CHUNK_RECORDS * _RECORD.size
 
+MOST_CALLS = 250_000
+"""Calls of one process that are recorded: of many more, no reader of traces shows anything."""
+
 # Kinds of records, each with what it holds.
 CALLED = 1
 """Call, text of its target, thread, parent call or NOTHING, start. The client's side."""
@@ -102,8 +105,6 @@ class JournalContent:
     done_ns: dict[int, int]
     arrived: dict[int, int]
     """Requests that arrived, by the client's rank."""
-    last_ns: int
-    """The last time in the journal; 0 if it is empty."""
 
 
 def read_journal(path: Path) -> JournalContent:
@@ -136,15 +137,6 @@ def read_journal(path: Path) -> JournalContent:
         ],
         done_ns={call: record[1] for call, record in records[DONE].items()},
         arrived=dict(Counter(call // CALLS_PER_RANK for call in records[ARRIVED])),
-        last_ns=max(
-            (
-                *(record[4] for record in called),
-                *(record[2] for record in records[ENDED].values()),
-                *(record[3] for record in served.values()),
-                *(record[2] for record in open_calls),
-            ),
-            default=0,
-        ),
     )
 
 

@@ -16,6 +16,7 @@ from tuner.trace.record.journal import (
     CALLED,
     DONE,
     ENDED,
+    MOST_CALLS,
     NEVER_CALLED,
     NOTHING,
     SERVED,
@@ -25,8 +26,6 @@ from tuner.trace.record.journal import (
 from tuner.trace.record.server import Ended, Server, server_span
 from tuner.trace.record.threads import this_thread
 
-MOST_CALLS = 250_000
-"""Calls of one process that are recorded; more than these no reader of traces can show."""
 _STATUS_NUMBERS = {status: number for number, status in enumerate(STATUSES)}
 
 

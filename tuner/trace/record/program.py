@@ -68,16 +68,20 @@ class ProgramRecorder:
             boot_id=boot_id(),
             cpu_count=usable_cpus(),
         )
-
-    def start(self) -> None:
-        """The agent has started: record what this rank calls, now or when the window begins."""
         # A child by fork ends by os._exit, without atexit but with the finalizers.
         atexit.register(self.end, "exit")
         multiprocessing.util.Finalize(None, self.end, args=("exit",), exitpriority=0)
-        if self._order["start_after_s"] or self._order["for_s"] is not None:
+        if not self._has_window:
+            # Before `start`: as soon as the agent has started, a function that a quicker rank calls
+            # may make calls of its own.
+            self._start_issuing()
+
+    def start(self) -> None:
+        """The agent has started."""
+        if self._has_window:
             threading.Thread(target=self._keep_window, name="rpc-tuner window", daemon=True).start()
         else:
-            self._start_issuing()
+            self._note_start()
 
     def end(self, reason: str) -> None:
         """Record nothing further; `reason` is `shutdown`, `window` or `exit`."""
@@ -90,13 +94,18 @@ class ProgramRecorder:
         if reason == "shutdown":
             Ends.client = Ends.server = None
 
+    @property
+    def _has_window(self) -> bool:
+        return bool(self._order["start_after_s"]) or self._order["for_s"] is not None
+
     def _start_issuing(self) -> None:
         with self._ending:
-            if self._has_ended:  # the program was quicker than its window
-                return
-            self._profiler = OperatorProfiler() if self._order["operators"] else None
-            self._cpu_started_s = time.process_time()
-            self._client.start()
+            if not self._has_ended:  # else the program was quicker than its window
+                self._profiler = OperatorProfiler() if self._order["operators"] else None
+                self._client.start()
+
+    def _note_start(self) -> None:
+        self._cpu_started_s = time.process_time()
         self._tell(
             "record-start",
             num_worker_threads=worker_threads(),
@@ -106,6 +115,7 @@ class ProgramRecorder:
     def _keep_window(self) -> None:
         time.sleep(self._order["start_after_s"])
         self._start_issuing()
+        self._note_start()
         if self._order["for_s"] is None:
             return
         time.sleep(self._order["for_s"])

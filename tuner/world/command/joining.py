@@ -1,6 +1,7 @@
 """Joins what the ranks of a program recorded, each for itself, into one trace."""
 
 import json
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import TraceError
-from tuner.text import first_of, plural
+from tuner.text import first_of, listed, plural
 from tuner.trace.files.native_writer import trace_document
 from tuner.trace.model.merged import MergedTrace
 from tuner.trace.model.spans import OperatorSpan
 from tuner.trace.record.clock import SAME_CLOCK
-from tuner.trace.record.journal import JournalContent, read_journal
+from tuner.trace.record.journal import MOST_CALLS, JournalContent, read_journal
 from tuner.trace.record.merge import merge
 from tuner.trace.record.recording import RankRecording
 from tuner.world.command.reports import agents, read_events, read_reports
@@ -30,14 +31,17 @@ class _Part:
     prepared_ns: int
     start_ns: int
     end_ns: int
-    losses: tuple[str, ...]
+    loss: str
+    """See `_loss`."""
 
 
-def join_recorded(folder: Path) -> bytes:
+def join_recorded(folder: Path, *, ended_ns: int | None = None) -> bytes:
     """The content of a trace file with all that was recorded, also while programs still run.
 
     Args:
         folder: What `HookOrder.reports` named.
+        ended_ns: When the program ended, in Unix nanoseconds: how long a rank waited for an answer
+            that was killed, nobody else knows. None while it runs.
 
     Returns:
         A file in our own format, for `tuner.trace.files.native_reader`. What it lacks is among its
@@ -46,7 +50,7 @@ def join_recorded(folder: Path) -> bytes:
     Raises:
         TraceError: Nothing was recorded; the message says why.
     """
-    return trace_document(_joined(folder))
+    return trace_document(_joined(folder, ended_ns or time.time_ns()))
 
 
 def is_recorded(folder: Path) -> bool:
@@ -64,14 +68,17 @@ def has_window_ended(folder: Path) -> bool:
     return len(ends) == len(found) and "window" in ends
 
 
-def _joined(folder: Path) -> MergedTrace:
-    worlds = _worlds([_part(folder, agent) for agent in _recorded_agents(folder)])
+def _joined(folder: Path, ended_ns: int) -> MergedTrace:
+    worlds = _worlds([_part(folder, agent, ended_ns) for agent in _recorded_agents(folder)])
     if not worlds:
         raise TraceError("no rank of the program was recorded")
     parts = max(worlds, key=lambda parts: sum(len(p.recording.client_spans) for p in parts))
     parts.sort(key=lambda part: part.recording.rank)
     recordings = [part.recording for part in parts]
-    losses = [loss for part in parts for loss in part.losses]
+    losses = [
+        f"{listed(part.recording.name for part in parts if part.loss == loss)} {loss}"
+        for loss in dict.fromkeys(part.loss for part in parts if part.loss)
+    ]
     if len(worlds) > 1:
         losses.append(
             f"the program started RPC {len(worlds)} times: this is the world with the most calls"
@@ -105,14 +112,14 @@ def _worlds(parts: Sequence[_Part]) -> list[list[_Part]]:
     return worlds
 
 
-def _part(folder: Path, agent: _Agent) -> _Part:
+def _part(folder: Path, agent: _Agent, program_ended_ns: int) -> _Part:
     first, recording = agent["init_rpc"], agent["recording"]
     started, ended = agent.get("record-start"), agent.get("record-end")
     content = read_journal(folder / recording["journal"])
     start_ns = (started or recording)["time_ns"]
     ends = [agent[name]["time_ns"] for name in ("window-end", "shutdown") if name in agent]
     if not ends:
-        ends = [ended["time_ns"] if ended else max(content.last_ns, start_ns)]
+        ends = [ended["time_ns"] if ended else program_ended_ns]
     return _Part(
         recording=RankRecording(
             rank=first["rank"],
@@ -131,33 +138,35 @@ def _part(folder: Path, agent: _Agent) -> _Part:
             disturbed=bool(ended and ended["disturbed"]),
             issued=_issued(content, ended),
             arrived=content.arrived,
-            rpc_timeout_s=first["rpc_timeout"],
+            rpc_timeout_s=(started["rpc_timeout_s"] if started else first["rpc_timeout"]),
         ),
         prepared_ns=recording["time_ns"],
         start_ns=start_ns,
         end_ns=min(ends),
-        losses=tuple(_losses(agent)),
+        loss=_loss(agent),
     )
 
 
-def _losses(agent: _Agent) -> Iterator[str]:
-    name, ended = agent["init_rpc"]["name"], agent.get("record-end")
+def _loss(agent: _Agent) -> str:
+    """What this agent lacks, as the end of a sentence that its name begins; empty if nothing."""
+    ended = agent.get("record-end")
     if "ready" not in agent:
-        yield f"{name} did not get through init_rpc"
-    elif ended is None:
-        yield (
-            f"{name} was still running: what follows is not in the trace"
-            if _is_running(agent["init_rpc"]["pid"])
-            else f"{name} ended from one moment to the next, by a signal or os._exit: the trace "
-            "has its calls up to then, and not its CPU time"
+        return "did not get through init_rpc"
+    if ended is None:
+        if _is_running(agent["init_rpc"]["pid"]):
+            return "had not ended: the trace has what it recorded so far"
+        return (
+            "ended from one moment to the next, by a signal or os._exit: the trace has every call "
+            "up to then, and no CPU time"
         )
-    elif "record-start" not in agent:
-        yield f"{name} ended before its recording was to start"
-    elif ended["is_cut"]:
-        yield (
-            f"{name} made {plural(sum(by for *_, by in ended['issued']), 'call')}, and no more are "
-            "recorded: --start-after and --for choose a part of the run"
+    if "record-start" not in agent:
+        return "ended before the recording was to start"
+    if ended["is_cut"]:
+        return (
+            f"made more than {MOST_CALLS:,} calls, or more than the disk has room for, and no more "
+            "are recorded: --start-after and --for choose a part of the run"
         )
+    return ""
 
 
 def _is_running(pid: int) -> bool:

@@ -60,17 +60,19 @@ def record_program(
         folder = Path(scratch)
         order = HookOrder(config=Config.of({}), reports=folder, roles=roles, recording=recording)
         started_s = time.monotonic()
-        with started(command, order, stdout) as process:
+        program = started(command, order, stdout=stdout, ends_at_second_interrupt=True)
+        with program as process:
             is_shown = recording.for_s is not None and _window_ended(folder, process)
             if is_shown:
                 show(join_recorded(folder), None)
             code = exit_code(process.wait())
+            ended_ns = time.time_ns()
         ran_s = time.monotonic() - started_s
         why_not = ""
         if not is_shown:
             _await_handing_over(folder)
             try:
-                document = join_recorded(folder)
+                document = join_recorded(folder, ended_ns=ended_ns)
             except TraceError:
                 why_not = _why_not(read_reports(folder), ran_s, code)
             else:

@@ -1,15 +1,18 @@
 """Runs a program with a configuration, as if nobody stood between it and the terminal."""
 
+import itertools
 import os
 import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
+
+import psutil
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config
@@ -51,7 +54,11 @@ def run_program(
 
 @contextmanager
 def started(
-    command: Sequence[str], order: HookOrder, stdout: IO[Any] | None = None
+    command: Sequence[str],
+    order: HookOrder,
+    *,
+    stdout: IO[Any] | None = None,
+    ends_at_second_interrupt: bool = False,
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """Start a command with the hook in it; until the end of the block, signals go to the command.
 
@@ -59,6 +66,7 @@ def started(
         command: The program and its arguments.
         order: What its processes are to do.
         stdout: Where its output goes; None: where ours goes.
+        ends_at_second_interrupt: Whether a second Ctrl-C kills the command and all that it started.
 
     Raises:
         UsageError: The command cannot be started.
@@ -67,7 +75,7 @@ def started(
         process = subprocess.Popen(command, env=order.environment(os.environ), stdout=stdout)
     except OSError as error:
         raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from None
-    with _signals_passed_to(process):
+    with _signals_passed_to(process, ends_at_second_interrupt):
         yield process
 
 
@@ -77,14 +85,23 @@ def exit_code(returned: int) -> int:
 
 
 @contextmanager
-def _signals_passed_to(process: "subprocess.Popen[bytes]") -> Iterator[None]:
+def _signals_passed_to(
+    process: "subprocess.Popen[bytes]", ends_at_second_interrupt: bool
+) -> Iterator[None]:
     """Leave Ctrl-C to the program, which the terminal sends it to; pass SIGTERM and SIGHUP on."""
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         del frame
         process.send_signal(number)
 
-    before = {signal.SIGINT: signal.signal(signal.SIGINT, lambda number, frame: None)}
+    interrupts = itertools.count(1)
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if next(interrupts) > 1 and ends_at_second_interrupt:
+            _kill_tree(process.pid)
+
+    before = {signal.SIGINT: signal.signal(signal.SIGINT, interrupted)}
     for number in (signal.SIGTERM, signal.SIGHUP):
         before[number] = signal.signal(number, pass_on)
     try:
@@ -92,3 +109,11 @@ def _signals_passed_to(process: "subprocess.Popen[bytes]") -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _kill_tree(pid: int) -> None:
+    with suppress(psutil.Error):
+        top = psutil.Process(pid)
+        for each in (*top.children(recursive=True), top):
+            with suppress(psutil.Error):
+                each.kill()

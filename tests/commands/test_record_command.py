@@ -1,0 +1,185 @@
+"""`python -m tuner.record`: what it refuses, what it prints, and programs that do not end well."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.commands.running import environment
+from tests.programs.running import PROGRAMS, PYTHON, free_port
+from tuner import record
+from tuner.trace.files.reader import read_trace
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a program behind --, such as: -- python"),
+        (["--", "/no/such/program"], "cannot start '/no/such/program': No such file or directory"),
+        (["--out", ".", "--", "x"], "--out takes a file, and . is a folder"),
+        (["--for", "soon", "--", "x"], "--for: must be a duration such as 60s"),
+        (["--start-after", "-1s", "--", "x"], "--start-after: must be"),
+        (["--role", "ps=(", "--", "x"], "--role ps: '(' is not a regular expression"),
+        (["--timeline", "x.gif", "--", "x"], "--timeline takes a file that ends in .png or .svg"),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert record.main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "reason"),
+    [
+        ([sys.executable, "-c", "pass"], 2, "with exit code 0 and never called init_rpc"),
+        ([sys.executable, "-c", "import sys; sys.exit(7)"], 7, "with exit code 7 and never called"),
+        (["true"], 2, "the hook reached none of its processes"),
+    ],
+)
+def test_why_nothing_was_recorded_is_told(
+    command: list[str], code: int, reason: str, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "trace.json"
+    assert record.main(["--out", str(out), "--", *command]) == code
+    err = capfd.readouterr().err
+    assert re.search(r"nothing was recorded: the program ended after \d+\.\d s with exit code", err)
+    assert reason in err
+    assert not out.exists()
+
+
+OTHER_AGENT = """
+import os
+import torch.distributed.rpc as rpc
+
+os.environ.update(MASTER_ADDR="localhost", MASTER_PORT="{port}")
+same = rpc.backend_registry.BackendType.TENSORPIPE.value
+rpc.backend_registry.register_backend(
+    "THEIRS", same.construct_rpc_backend_options_handler, same.init_backend_handler
+)
+rpc.init_rpc("alone", backend=rpc.backend_registry.BackendType.THEIRS, rank=0, world_size=1)
+rpc.shutdown()
+"""
+
+
+@pytest.mark.world
+def test_another_agent_is_told(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    program = OTHER_AGENT.format(port=free_port())
+    assert record.main(["--out", str(tmp_path / "t.json"), "--", *PYTHON, "-c", program]) == 2
+    assert "alone uses the agent THEIRS: only TensorPipe's calls" in capfd.readouterr().err
+
+
+def started(folder: Path, flags: Sequence[str], program: Sequence[str]) -> subprocess.Popen[str]:
+    """The command in a session of its own, so that Ctrl-C reaches it and all of its program."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tuner.record", *flags, "--", *PYTHON, *program],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.world
+def test_a_program_is_shown_and_kept(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "calls.json"
+    flags = ["--json", "--role", "cache=store", "-o", str(out)]
+    program = [*PYTHON, str(PROGRAMS / "nested.py"), free_port(), "4", "3"]
+    assert record.main([*flags, "--", *program]) == 0
+    printed = capfd.readouterr()
+    document = json.loads(printed.out)
+    assert "calls: 6" in printed.err
+    assert document["call_count"] == len(read_trace(out).calls) == 6
+    assert document["program"] == program
+    assert document["exit_code"] == 0
+    assert document["timeline"] == str(tmp_path / "calls.timeline.png")
+    assert (tmp_path / "calls.timeline.png").stat().st_size > 1000
+    assert [(each["role"], each["least"]) for each in document["least_threads"]] == [
+        ("driver", 1), ("relay", 4), ("cache", 1),
+    ]  # fmt: skip
+    slowest = document["slowest_call"]
+    assert slowest["rpc_timeout_s"] == 20
+    assert 0.05 <= slowest["took_s"] < 20
+
+
+@pytest.mark.world
+def test_a_program_that_never_ends_is_recorded_until_it_is_interrupted(tmp_path: Path) -> None:
+    with started(tmp_path, ["--no-timeline"], [str(PROGRAMS / "never_ends.py")]) as process:
+        assert process.stdout is not None
+        while "calls: 200" not in process.stdout.readline():
+            assert process.poll() is None
+        os.killpg(process.pid, signal.SIGINT)
+        printed = process.stdout.read()
+    assert process.returncode == 128 + signal.SIGINT
+    counted = [200, *map(int, re.findall(r"^calls: (\d+)$", printed, re.MULTILINE))][-1]
+    trace = read_trace(tmp_path / "trace.json")
+    # It tells of every hundredth call.
+    assert counted <= len(trace.calls) <= counted + 100
+    assert "node never had a call waiting inside a served call: 1 thread is enough" in printed
+    assert re.search(r"The slowest call .* of rpc_timeout \(60 s\): rpc_sync#tick", printed)
+
+
+@pytest.mark.world
+def test_a_window_is_shown_while_the_program_goes_on(tmp_path: Path) -> None:
+    flags = ["--start-after", "0.3s", "--for", "0.4s", "--no-timeline"]
+    with started(tmp_path, flags, [str(PROGRAMS / "never_ends.py")]) as process:
+        assert process.stdout is not None
+        while not (line := process.stdout.readline()).startswith("Trace: trace.json"):
+            assert process.poll() is None, line
+        while not process.stdout.readline().startswith("calls: "):
+            assert process.poll() is None
+        os.killpg(process.pid, signal.SIGINT)
+        process.stdout.read()
+    trace = read_trace(tmp_path / "trace.json")
+    start_ns, end_ns = trace.window_ns
+    assert 0.4e9 <= end_ns - start_ns < 5e9
+    assert len(trace.calls) > 10
+    assert trace.losses == ()
+
+
+KILLED = """
+import os, signal, sys
+import torch.distributed.rpc as rpc
+import torch.multiprocessing as mp
+
+def tick(number):
+    if number == 50:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def run(rank, port):
+    options = rpc.TensorPipeRpcBackendOptions(init_method=f"tcp://127.0.0.1:{port}")
+    rpc.init_rpc(f"node{rank}", rank=rank, world_size=2, rpc_backend_options=options)
+    if rank == 0:
+        for number in range(51):
+            rpc.rpc_sync("node1", tick, args=(number,))
+    rpc.shutdown()
+
+if __name__ == "__main__":
+    mp.spawn(run, args=(sys.argv[1],), nprocs=2)
+"""
+
+
+@pytest.mark.world
+def test_what_a_killed_rank_recorded_is_joined(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "killed.py").write_text(KILLED)
+    out = tmp_path / "trace.json"
+    program = [*PYTHON, str(tmp_path / "killed.py"), free_port()]
+    assert record.main(["--out", str(out), "--no-timeline", "--", *program]) == 1
+    trace = read_trace(out)
+    assert len(trace.calls) == 51
+    assert (trace.calls["link"] == "exact").all()
+    assert trace.calls["server_end_ns"].notna().sum() == 50
+    printed = capfd.readouterr().out
+    assert "node1 ended from one moment to the next, by a signal or os._exit" in printed
+    assert "node1 was still serving 1 call when the trace ended" in printed

@@ -1,0 +1,220 @@
+"""Programs that nobody edited, recorded: the trace holds every call that the program counted."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.programs.running import PROGRAMS, PYTHON, free_port
+from tuner.trace.files.native_reader import trace_of
+from tuner.trace.model.trace import Trace
+from tuner.world.command.order import RecordingOrder
+from tuner.world.command.recording import RecordedEnd, record_program
+
+pytestmark = pytest.mark.world
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A program that was recorded: its trace, its end, and what it printed."""
+
+    trace: Trace
+    end: RecordedEnd
+    printed: str
+
+    @property
+    def counted(self) -> int:
+        """The calls that the program says it made."""
+        return int(re.findall(r"calls: (\d+)", self.printed)[-1])
+
+
+def recorded(*command: str, order: RecordingOrder | None = None) -> Recorded:
+    documents: list[bytes] = []
+    with tempfile.TemporaryFile("w+") as output:
+        end = record_program(
+            command,
+            order or RecordingOrder(),
+            lambda document, code: documents.append(document),
+            stdout=output,
+        )
+        output.seek(0)
+        printed = output.read()
+    assert end.why_not == ""
+    return Recorded(trace_of(documents[0], "the trace"), end, printed)
+
+
+def python(program: str, *arguments: str) -> list[str]:
+    return [*PYTHON, str(PROGRAMS / program), *arguments]
+
+
+def torchrun() -> list[str]:
+    arguments = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    return [*PYTHON, *arguments, str(PROGRAMS / "with_torchrun.py")]
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        (lambda: python("spawn_env.py", "3", "2"),
+         {"rpc_async#slow_add(agent -> observer1)": 16,
+          "rpc_async#slow_add(agent -> observer2)": 16}),
+        (lambda: python("own_options.py", free_port()),
+         {"rpc_sync#double(trainer1 -> trainer0)": 5}),
+        (torchrun, {"rpc_async#square(worker0 -> worker1)": 1}),
+        (lambda: python("with_process_group.py", free_port()),
+         {"rpc_sync#total(collector0 -> collector1)": 1}),
+    ],
+    ids=["spawn_env", "own_options", "with_torchrun", "with_process_group"],
+)  # fmt: skip
+def test_every_call_is_in_the_trace(
+    command: Callable[[], list[str]], names: dict[str, int]
+) -> None:
+    """The calls of the program, those of RPC itself left out, each known from end to end."""
+    run = recorded(*command())
+    trace = run.trace
+    assert run.end.exit_code == 0
+    assert Counter(trace.calls["name"].astype(str)) == names
+    assert sum(names.values()) == run.counted == sum(rank.calls for rank in run.end.report.ranks)
+    assert set(trace.calls["link"]) == {"exact"}
+    assert trace.losses == ()
+    assert [rank.name for rank in trace.ranks] == [rank.name for rank in run.end.report.ranks]
+    assert all((rank.cpu_s or 0) > 0 and rank.num_worker_threads for rank in trace.ranks)
+    start, end = trace.window_ns
+    assert start <= trace.calls["start_ns"].min()
+    assert trace.calls["end_ns"].max() <= end
+
+
+def test_forked_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MASTER_PORT", free_port())
+    run = recorded(*python("forked.py"))
+    assert len(run.trace.calls) == run.counted == 3
+    assert run.trace.losses == ()
+
+
+def shell_of_ranks(*flags: str) -> list[str]:
+    """A process per shell; each gets flags for Python."""
+    program, port = PROGRAMS / "by_rank.py", free_port()
+    ranks = (
+        f"{sys.executable} -W ignore {flag} {program} --rank {rank} --master-port {port}"
+        for rank, flag in enumerate(flags)
+    )
+    return ["sh", "-c", f"{' & '.join(ranks)} & wait"]
+
+
+def test_operators_are_recorded_where_they_are_asked_for() -> None:
+    """Builtin operators run without Python: their operators tell how they were served."""
+    run = recorded(*shell_of_ranks("", ""), order=RecordingOrder(operators=True))
+    trace = run.trace
+    assert len(trace.calls) == run.counted == 20
+    assert set(trace.calls["link"]) == {"inferred"}
+    assert trace.operators_recorded
+    adding = trace.operators[trace.operators["name"] == "aten::add"]
+    assert set(adding["call_id"].dropna()) == set(trace.calls["call_id"])
+    assert trace.losses == ()
+
+
+def test_a_rank_that_the_hook_did_not_reach_gets_what_it_can_read(tmp_path: Path) -> None:
+    program = tmp_path / "halves.py"
+    program.write_text(HALVES)
+    port = free_port()
+    ranks = [f"{sys.executable} -W ignore {flag} {program} {rank} {port}"
+             for rank, flag in enumerate(("", "-E"))]  # fmt: skip
+    run = recorded("sh", "-c", f"{ranks[0]} & {ranks[1]} & wait")
+    assert run.printed.count("done") == 2
+    trace = run.trace
+    assert [rank.name for rank in trace.ranks] == ["left"]
+    assert len(trace.calls) == run.counted
+    assert Counter(trace.calls["status"]) == {"ok": 9, "raised": 1}
+    there, here = (trace.calls[trace.calls["server"] == name] for name in ("right", "left"))
+    assert (len(there), set(there["link"])) == (9, {""})
+    assert (len(here), set(here["link"])) == (1, {"exact"})
+    assert any("right recorded nothing: 9 calls to it" in loss for loss in trace.losses)
+    assert "of rank 1 nothing was recorded" in trace.losses
+
+
+HALVES = """
+import sys
+import torch.distributed.rpc as rpc
+from torch.distributed.rpc.functions import async_execution
+
+def add(one, other=0):
+    return one + other
+
+def fail():
+    raise KeyError("no")
+
+@async_execution
+def later(to, number):
+    return rpc.rpc_async(to, add, args=(number, 1))
+
+class Counter:
+    def get(self, number):
+        return number
+
+rank, names = int(sys.argv[1]), ["left", "right"]
+other = names[1 - rank]
+options = rpc.TensorPipeRpcBackendOptions(init_method=f"tcp://127.0.0.1:{sys.argv[2]}")
+rpc.init_rpc(names[rank], rank=rank, world_size=2, rpc_backend_options=options)
+assert rpc.rpc_sync(other, add, args=(1,), kwargs={"other": 2}) == 3
+assert rpc.rpc_async(other, add, args=(1,)).wait() == 1
+assert rpc.rpc_sync(other, later, args=(other, 1)) == 2
+counter = rpc.remote(other, Counter)
+assert counter.rpc_sync().get(4) == 4
+assert counter.remote().get(5).to_here() == 5
+try:
+    rpc.rpc_sync(other, fail)
+except RuntimeError:
+    pass
+except KeyError:
+    pass
+# Eight as above, one that asks for the type of the counter, and one in the other's `later`.
+if rank == 0:
+    print("calls: 10", flush=True)
+print("done", flush=True)
+rpc.shutdown()
+"""
+
+
+def test_a_deadlock_is_recorded_until_it_is_ended() -> None:
+    """Three calls of a relay with three threads; with four, as another test finds, it goes well."""
+    stuck = subprocess.Popen(
+        [sys.executable, "-c", RECORD_AND_PRINT, *python("nested.py", free_port(), "3", "3")],
+        stdout=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    with stuck:
+        assert stuck.stdout is not None
+        while "calling" not in stuck.stdout.readline():
+            assert stuck.poll() is None
+        # Twenty times what the calls take with one thread more.
+        with pytest.raises(subprocess.TimeoutExpired):
+            stuck.wait(timeout=2)
+        os.killpg(stuck.pid, signal.SIGTERM)
+        printed = stuck.stdout.read()
+    assert "relay 3 3 None" in printed
+    assert "6 unfinished" in printed
+    assert "driver, relay1 and store ended from one moment to the next" in printed
+
+
+RECORD_AND_PRINT = """
+import sys
+from tuner.trace.analyze.headroom import least_threads
+from tuner.trace.files.native_reader import trace_of
+from tuner.world.command.order import RecordingOrder
+from tuner.world.command.recording import record_program
+
+def show(document, code):
+    trace = trace_of(document, "the trace")
+    for each in least_threads(trace):
+        print(each.role, each.waiting, each.threads, each.least)
+    print((trace.calls["status"] == "unfinished").sum(), "unfinished", *trace.losses)
+
+record_program(sys.argv[1:], RecordingOrder(), show)
+"""
