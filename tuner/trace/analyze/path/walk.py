@@ -1,0 +1,150 @@
+"""The walk along the critical path: backwards in time, from a step's end to its begin.
+
+At any time the path is in one frame. It goes back to the last child that ended, since the frame
+waited for it, and through what that child did: the way back, the served function (a frame of its
+own, with calls of its own), the wait for a thread, the way there. A frame waits for a call only
+since it was last seen at work: when it issued a call, or left an operator. What lies between is the
+frame's own time.
+
+A result that is complete only after its function returned (`async_execution`) waits for whoever
+completes it: a later call of the same function that is being served then, and so the client of that
+call; or the other threads of its process.
+"""
+
+from bisect import bisect_right
+from typing import Literal, NamedTuple
+
+from tuner.trace.analyze.path.frames import DRIVER_FRAME, Frames
+
+Part = Literal[
+    "caller", "issue", "to_server", "queue", "dispatch", "served", "pending", "to_client", "unseen"
+]
+DEEPEST = 100
+"""A longer chain of calls is not followed; what lies beyond is unseen."""
+CONCURRENT = 64
+"""At most so many calls are looked at to find the one that completed a result."""
+
+
+class Segments(NamedTuple):
+    """The path, latest first, without gaps: a part of a call each; -1 is the driver itself."""
+
+    start: list[int]
+    end: list[int]
+    part: list[Part]
+    call: list[int]
+
+
+class _Walk:
+    """One walk; `path` is what it has found."""
+
+    def __init__(self, frames: Frames) -> None:
+        self.frames = frames
+        self.path = Segments([], [], [], [])
+
+    def add(self, start: int, end: int, part: Part, call: int) -> None:
+        if end > start:
+            path = self.path
+            path.start.append(start)
+            path.end.append(end)
+            path.part.append(part)
+            path.call.append(call)
+
+    def through_frame(self, frame: int, since: int, until: int, owner: int, depth: int) -> None:
+        """From `until` back to `since` in a frame; `owner` is the call whose time is its own."""
+        own: Part = "caller" if owner < 0 else "served" if frame == owner else "pending"
+        f = self.frames
+        low, high = f.children.get(frame, (0, 0))
+        ended = bisect_right(f.end_times, until, low, high) - 1
+        issued = bisect_right(f.issue_times, until, low, high) - 1
+        while until > since:
+            while ended >= low and f.end_times[ended] > until:
+                ended -= 1
+            while issued >= low and f.issue_times[issued] > until:
+                issued -= 1
+            end_ns = f.end_times[ended] if ended >= low else since
+            issue_ns = f.issue_times[issued] if issued >= low else since
+            if max(end_ns, issue_ns) <= since:
+                break
+            self.add(max(end_ns, issue_ns), until, own, owner)
+            if issue_ns >= end_ns:
+                call = f.by_issue[issued]
+                until = max(f.start[call], since)
+                self.add(until, issue_ns, "issue", call)
+                issued -= 1
+            else:
+                until = self._waited_since(frame, max(issue_ns, since), end_ns)
+                self._wait(ended, low, until, end_ns, depth)
+                ended -= 1
+        self.add(since, until, own, owner)
+
+    def _waited_since(self, frame: int, since: int, end_ns: int) -> int:
+        """The end of the driver's last operator meanwhile, if there was one."""
+        if frame != DRIVER_FRAME:
+            return since
+        operators = self.frames.operator_ends
+        last = bisect_right(operators, end_ns) - 1
+        return max(since, operators[last]) if last >= 0 else since
+
+    def _wait(self, ended: int, low: int, since: int, until: int, depth: int) -> None:
+        """A wait for the child with this place in the order of ends."""
+        f = self.frames
+        call = f.by_end[ended]
+        if f.kind[call] == "to_here":
+            # It waits for the value to be made, if the call that makes it is still under way.
+            for place in range(ended - 1, low - 1, -1):
+                made_ns, making = f.end_times[place], f.by_end[place]
+                if made_ns <= since:
+                    break
+                if f.kind[making] == "rpc_remote" and f.server[making] == f.server[call]:
+                    self.add(made_ns, until, "unseen", call)
+                    call, until = making, made_ns
+                    break
+        self.through_call(call, since, until, depth)
+
+    def through_call(self, call: int, since: int, until: int, depth: int) -> None:
+        """From `until` back to `since`, which is no earlier than the call's start."""
+        f = self.frames
+        if not f.is_seen[call] or depth > DEEPEST:
+            self.add(since, until, "unseen", call)
+            return
+        done, left, served, arrived = f.done[call], f.left[call], f.served[call], f.arrived[call]
+        self.add(max(done, since), until, "to_client", call)
+        if min(done, until) > max(left, since):
+            self._pending(call, max(left, since), min(done, until), depth + 1)
+        if min(left, until) > max(served, since):
+            self.through_frame(call, max(served, since), min(left, until), call, depth + 1)
+        self.add(max(arrived, since), min(served, until), f.waited_for[call], call)
+        self.add(since, min(arrived, until), "to_server", call)
+
+    def _pending(self, call: int, since: int, until: int, depth: int) -> None:
+        """The time until the result of a function that has returned was complete."""
+        f = self.frames
+        completer = self._completer(call)
+        frame = completer if completer >= 0 else f.process_frame(f.server[call])
+        # Back through the completer, and the functions that it was called from in turn.
+        while 0 <= frame < len(f.start) and until > since:
+            began = max(f.start[frame], since)
+            if until > began:
+                self.through_call(frame, began, until, depth)
+                until = began
+            frame = f.frame[frame]
+        if until > since:
+            owner = DRIVER_FRAME if frame == DRIVER_FRAME else call
+            self.through_frame(frame, since, until, owner, depth)
+
+    def _completer(self, call: int) -> int:
+        """The call that was being served when the result was complete; -1 if there is none."""
+        f = self.frames
+        group = f.joins.get(f.join_of[call], [])
+        place = bisect_right(group, f.done[call], key=f.served.__getitem__) - 1
+        for other in reversed(group[max(place - CONCURRENT, 0) : place + 1]):
+            if other != call and f.left[other] >= f.done[call]:
+                return other
+        return -1
+
+
+def walk(frames: Frames, opened: int, closed: int) -> Segments:
+    """The driver's critical path from `opened` to `closed`, in nanoseconds."""
+    walking = _Walk(frames)
+    walking.through_frame(DRIVER_FRAME, opened, closed, DRIVER_FRAME, 0)
+    return walking.path
