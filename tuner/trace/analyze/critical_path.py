@@ -5,7 +5,7 @@ itself, on the path, the parts follow from its CPU and run queue times.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from tuner.trace.analyze.intervals import FloatArray, IntArray, group_codes, sum
 from tuner.trace.analyze.parallelism import server_name
 from tuner.trace.analyze.path.frames import Driver, find_driver, make_frames
 from tuner.trace.analyze.path.steps import Share, share_of, step_edges, time_by_step
-from tuner.trace.analyze.path.walk import Segments, walk
+from tuner.trace.analyze.path.walk import Part, walk
 from tuner.trace.model.trace import Trace
 
 PathPart = Literal[
@@ -124,7 +124,7 @@ def critical_path(trace: Trace) -> pd.DataFrame:
 
 
 def _with_cpu(
-    trace: Trace, path: Segments
+    trace: Trace, path: IntArray
 ) -> tuple[IntArray, IntArray, IntArray, IntArray, FloatArray]:
     """The path as arrays: start, end, part, call, weight; `served` split by what the CPU did.
 
@@ -132,17 +132,16 @@ def _with_cpu(
     are those of what the path does not put down to such calls.
     """
     names = list(PARTS)
-    part = np.array([names.index(each) for each in path.part], np.int64)
-    start, end = np.array(path.start, np.int64), np.array(path.end, np.int64)
-    call = np.array(path.call, np.int64)
-    is_served = part == names.index("served")
+    numbers = np.array([names.index(cast(PathPart, each.name.lower())) for each in Part])
+    start, end, part, call = path.T
+    is_served = part == Part.SERVED
     shares = _cpu_shares(trace, start, end, call, is_served)
     is_split = is_served & ~np.isnan(shares[0][call])
     plain, split = np.flatnonzero(~is_split), np.flatnonzero(is_split)
     order = np.concatenate([plain, *([split] * 3)])
     parts = [np.full(len(split), names.index(name)) for name in ("on_cpu", "run_queue", "off_cpu")]
     weight = np.concatenate([np.ones(len(plain)), *(each[call[split]] for each in shares)])
-    return start[order], end[order], np.concatenate([part[plain], *parts]), call[order], weight
+    return start[order], end[order], np.concatenate([numbers[part[plain]], *parts]), call[order], weight
 
 
 def _cpu_shares(

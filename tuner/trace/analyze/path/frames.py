@@ -6,7 +6,7 @@ serving, else the driver's, else that of its client's process.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,8 +15,6 @@ from tuner.trace.analyze.call_times import call_times
 from tuner.trace.analyze.intervals import IntArray, Spans, Steps, group_codes, summed, united
 from tuner.trace.analyze.parallelism import threads_at_work
 from tuner.trace.model.trace import Trace
-
-Wait = Literal["queue", "dispatch"]
 
 MOST = 0.5
 """A call that waited on the server waited for a thread if all threads were at work for this share
@@ -55,7 +53,8 @@ class Frames:
     end: list[int]
     is_seen: list[bool]
     """Whether the trace shows how it was served."""
-    waited_for: list[Wait]
+    waits_for_thread: list[bool]
+    """Whether it waited for a thread; else to be dispatched."""
     kind: list[str]
     server: list[int]
     frame: list[int]
@@ -129,7 +128,7 @@ def make_frames(trace: Trace, driver: Driver, closed: int) -> Frames:
         done=done.tolist(),
         end=end.tolist(),
         is_seen=is_seen.tolist(),
-        waited_for=["queue" if thread else "dispatch" for thread in waits_for_thread],
+        waits_for_thread=waits_for_thread.tolist(),
         kind=calls["kind"].tolist(),
         server=calls["server_rank"].tolist(),
         frame=frame.tolist(),

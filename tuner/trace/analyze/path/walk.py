@@ -11,47 +11,55 @@ completes it: a later call of the same function that is being served then, and s
 call; or the other threads of its process.
 """
 
+from array import array
 from bisect import bisect_right
-from typing import Literal, NamedTuple
+from enum import IntEnum
 
+import numpy as np
+
+from tuner.trace.analyze.intervals import IntArray
 from tuner.trace.analyze.path.frames import DRIVER_FRAME, Frames
 
-Part = Literal[
-    "caller", "issue", "to_server", "queue", "dispatch", "served", "pending", "to_client", "unseen"
-]
+
+class Part(IntEnum):
+    """What a call, or the driver, did."""
+
+    CALLER = 0
+    ISSUE = 1
+    TO_SERVER = 2
+    QUEUE = 3
+    DISPATCH = 4
+    SERVED = 5
+    PENDING = 6
+    TO_CLIENT = 7
+    UNSEEN = 8
+
+
 DEEPEST = 100
 """A longer chain of calls is not followed; what lies beyond is unseen."""
 CONCURRENT = 64
 """At most so many calls are looked at to find the one that completed a result."""
 
-
-class Segments(NamedTuple):
-    """The path, latest first, without gaps: a part of a call each; -1 is the driver itself."""
-
-    start: list[int]
-    end: list[int]
-    part: list[Part]
-    call: list[int]
+# The loop is faster without an attribute of a class for each.
+_CALLER, _ISSUE, _TO_SERVER, _QUEUE, _DISPATCH, _SERVED, _PENDING, _TO_CLIENT, _UNSEEN = map(
+    int, Part
+)
 
 
 class _Walk:
-    """One walk; `path` is what it has found."""
+    """One walk; `path` is what it has found: start, end, part and call of each piece in turn."""
 
     def __init__(self, frames: Frames) -> None:
         self.frames = frames
-        self.path = Segments([], [], [], [])
+        self.path = array("q")
 
-    def add(self, start: int, end: int, part: Part, call: int) -> None:
+    def add(self, start: int, end: int, part: int, call: int) -> None:
         if end > start:
-            path = self.path
-            path.start.append(start)
-            path.end.append(end)
-            path.part.append(part)
-            path.call.append(call)
+            self.path.extend((start, end, part, call))
 
     def through_frame(self, frame: int, since: int, until: int, owner: int, depth: int) -> None:
         """From `until` back to `since` in a frame; `owner` is the call whose time is its own."""
-        own: Part = "caller" if owner < 0 else "served" if frame == owner else "pending"
+        own = _CALLER if owner < 0 else _SERVED if frame == owner else _PENDING
         f = self.frames
         low, high = f.children.get(frame, (0, 0))
         ended = bisect_right(f.end_times, until, low, high) - 1
@@ -63,15 +71,16 @@ class _Walk:
                 issued -= 1
             end_ns = f.end_times[ended] if ended >= low else since
             issue_ns = f.issue_times[issued] if issued >= low else since
-            if max(end_ns, issue_ns) <= since:
+            if issue_ns <= since and end_ns <= since:
                 break
-            self.add(max(end_ns, issue_ns), until, own, owner)
             if issue_ns >= end_ns:
+                self.add(issue_ns, until, own, owner)
                 call = f.by_issue[issued]
                 until = max(f.start[call], since)
-                self.add(until, issue_ns, "issue", call)
+                self.add(until, issue_ns, _ISSUE, call)
                 issued -= 1
             else:
+                self.add(end_ns, until, own, owner)
                 until = self._waited_since(frame, max(issue_ns, since), end_ns)
                 self._wait(ended, low, until, end_ns, depth)
                 ended -= 1
@@ -79,9 +88,9 @@ class _Walk:
 
     def _waited_since(self, frame: int, since: int, end_ns: int) -> int:
         """The end of the driver's last operator meanwhile, if there was one."""
-        if frame != DRIVER_FRAME:
-            return since
         operators = self.frames.operator_ends
+        if frame != DRIVER_FRAME or not operators:
+            return since
         last = bisect_right(operators, end_ns) - 1
         return max(since, operators[last]) if last >= 0 else since
 
@@ -96,7 +105,7 @@ class _Walk:
                 if made_ns <= since:
                     break
                 if f.kind[making] == "rpc_remote" and f.server[making] == f.server[call]:
-                    self.add(made_ns, until, "unseen", call)
+                    self.add(made_ns, until, _UNSEEN, call)
                     call, until = making, made_ns
                     break
         self.through_call(call, since, until, depth)
@@ -105,16 +114,25 @@ class _Walk:
         """From `until` back to `since`, which is no earlier than the call's start."""
         f = self.frames
         if not f.is_seen[call] or depth > DEEPEST:
-            self.add(since, until, "unseen", call)
+            self.add(since, until, _UNSEEN, call)
             return
         done, left, served, arrived = f.done[call], f.left[call], f.served[call], f.arrived[call]
-        self.add(max(done, since), until, "to_client", call)
-        if min(done, until) > max(left, since):
-            self._pending(call, max(left, since), min(done, until), depth + 1)
-        if min(left, until) > max(served, since):
-            self.through_frame(call, max(served, since), min(left, until), call, depth + 1)
-        self.add(max(arrived, since), min(served, until), f.waited_for[call], call)
-        self.add(since, min(arrived, until), "to_server", call)
+        if until > done:
+            self.add(done if done > since else since, until, _TO_CLIENT, call)
+            until = done
+        if until > left and until > since:
+            self._pending(call, left if left > since else since, until, depth + 1)
+        if until > left:
+            until = left
+        if until > served and until > since:
+            self.through_frame(call, served if served > since else since, until, call, depth + 1)
+        if until > served:
+            until = served
+        if until > arrived:
+            wait = _QUEUE if f.waits_for_thread[call] else _DISPATCH
+            self.add(arrived if arrived > since else since, until, wait, call)
+            until = arrived
+        self.add(since, until, _TO_SERVER, call)
 
     def _pending(self, call: int, since: int, until: int, depth: int) -> None:
         """The time until the result of a function that has returned was complete."""
@@ -143,8 +161,13 @@ class _Walk:
         return -1
 
 
-def walk(frames: Frames, opened: int, closed: int) -> Segments:
-    """The driver's critical path from `opened` to `closed`, in nanoseconds."""
+def walk(frames: Frames, opened: int, closed: int) -> IntArray:
+    """The driver's critical path from `opened` to `closed`, in nanoseconds.
+
+    Returns:
+        One row per piece, the latest first, without gaps: its start, its end, its Part, and the
+        call, which is DRIVER_FRAME for the driver's own time.
+    """
     walking = _Walk(frames)
     walking.through_frame(DRIVER_FRAME, opened, closed, DRIVER_FRAME, 0)
-    return walking.path
+    return np.frombuffer(walking.path, np.int64).reshape(-1, 4)
