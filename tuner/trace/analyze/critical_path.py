@@ -141,7 +141,13 @@ def _with_cpu(
     order = np.concatenate([plain, *([split] * 3)])
     parts = [np.full(len(split), names.index(name)) for name in ("on_cpu", "run_queue", "off_cpu")]
     weight = np.concatenate([np.ones(len(plain)), *(each[call[split]] for each in shares)])
-    return start[order], end[order], np.concatenate([numbers[part[plain]], *parts]), call[order], weight
+    return (
+        start[order],
+        end[order],
+        np.concatenate([numbers[part[plain]], *parts]),
+        call[order],
+        weight,
+    )
 
 
 def _cpu_shares(

@@ -6,15 +6,27 @@ serving, else the driver's, else that of its client's process.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from tuner.trace.analyze.call_times import call_times
-from tuner.trace.analyze.intervals import IntArray, Spans, Steps, group_codes, summed, united
+from tuner.trace.analyze.intervals import (
+    FloatArray,
+    IntArray,
+    Spans,
+    Steps,
+    group_codes,
+    summed,
+    united,
+)
 from tuner.trace.analyze.parallelism import threads_at_work
 from tuner.trace.model.trace import Trace
+
+BoolArray = NDArray[np.bool_]
 
 MOST = 0.5
 """A call that waited on the server waited for a thread if all threads were at work for this share
@@ -97,7 +109,7 @@ def find_driver(trace: Trace) -> Driver | None:
     return Driver(rank, thread, is_alone, mine)
 
 
-def _covered(code: IntArray, calls: pd.DataFrame) -> Any:
+def _covered(code: IntArray, calls: pd.DataFrame) -> FloatArray:
     """By code, the time in which a call was under way."""
     start, end = calls["start_ns"].to_numpy(), calls["end_ns"].to_numpy(np.int64)
     spans = united(Spans(code, start, np.maximum(start, end)))
@@ -150,7 +162,7 @@ def _filled(calls: pd.DataFrame, column: str, instead: IntArray) -> IntArray:
     return np.where(values.isna(), instead, known)
 
 
-def _arrivals(trace: Trace, served: IntArray, start: IntArray) -> tuple[IntArray, Any]:
+def _arrivals(trace: Trace, served: IntArray, start: IntArray) -> tuple[IntArray, BoolArray]:
     """When each call began to wait on its server, and whether it was a thread that it waited for.
 
     `call_times` estimates the wait. Where the server was idle meanwhile, it is part of the way.
@@ -171,10 +183,11 @@ def _arrivals(trace: Trace, served: IntArray, start: IntArray) -> tuple[IntArray
     return np.where(is_full | is_serving, arrived, served), is_full
 
 
-def _share_at(steps: Steps, level: int, start: IntArray, end: IntArray) -> Any:
+def _share_at(steps: Steps, level: int, start: IntArray, end: IntArray) -> FloatArray:
     """Of each span, the share in which at least so many threads were at work."""
     reached = Steps(steps.time, (steps.level >= level).astype(np.int64))
-    return np.nan_to_num(reached.mean_level(start, end))
+    share: FloatArray = np.nan_to_num(reached.mean_level(start, end))
+    return share
 
 
 def _frames_of(calls: pd.DataFrame, driver: Driver) -> IntArray:
@@ -187,23 +200,21 @@ def _frames_of(calls: pd.DataFrame, driver: Driver) -> IntArray:
     return frame
 
 
-def _in_order(frame: IntArray, time: IntArray, calls: pd.DataFrame) -> Any:
+def _in_order(frame: IntArray, time: IntArray, calls: pd.DataFrame) -> NDArray[np.intp]:
     """The calls that ended, by frame and time."""
     ended = np.flatnonzero(calls["end_ns"].notna().to_numpy())
-    return ended[np.lexsort((time[ended], frame[ended]))]
+    order: NDArray[np.intp] = ended[np.lexsort((time[ended], frame[ended]))]
+    return order
 
 
 def _children(frame: IntArray) -> dict[int, tuple[int, int]]:
     """The range of each frame in the sorted frames of all calls."""
     bounds = np.flatnonzero(np.diff(frame, prepend=frame[:1] - 1, append=frame[-1:] + 1))
-    return {
-        int(frame[low]): (int(low), int(high))
-        for low, high in zip(bounds[:-1], bounds[1:], strict=True)
-    }
+    return {int(frame[low]): (int(low), int(high)) for low, high in pairwise(bounds)}
 
 
 def _joins(
-    calls: pd.DataFrame, served: IntArray, is_seen: Any
+    calls: pd.DataFrame, served: IntArray, is_seen: BoolArray
 ) -> tuple[dict[tuple[int, int], list[int]], list[tuple[int, int]]]:
     """The `async_execution` calls by server and function; and that key of each call."""
     keys = list(zip(calls["server_rank"].tolist(), calls["function"].cat.codes, strict=True))

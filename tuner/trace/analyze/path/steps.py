@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from tuner.trace.analyze.intervals import FloatArray, IntArray
+from tuner.trace.analyze.intervals import FloatArray, IntArray, summed
 from tuner.trace.analyze.parallelism import window
 from tuner.trace.analyze.path.frames import Driver
 from tuner.trace.model.trace import Trace
@@ -60,9 +60,7 @@ def time_by_step(
     span = np.repeat(np.arange(len(start)), count)
     step = np.arange(len(span)) - np.repeat(np.cumsum(count) - count, count) + first[span]
     inside = np.minimum(end[span], edges[step + 1]) - np.maximum(start[span], edges[step])
-    time = np.bincount(
-        step * rows + row[span], weights=inside * weight[span], minlength=steps * rows
-    )
+    time = summed(step * rows + row[span], inside * weight[span], steps * rows)
     return time.reshape(steps, rows)
 
 
