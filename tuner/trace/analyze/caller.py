@@ -26,11 +26,11 @@ def caller_meanwhile(trace: Trace, driver: Driver, own_share: float) -> str:
         Whether its thread computes, waits for a CPU, or neither; and its busiest operator.
     """
     operator = _busiest_operator(trace, driver)
-    process = trace.process(driver.rank)
+    process, name = trace.process(driver.rank), server_name(trace, driver.rank)
     opened, closed = window(trace)
     of_main = process is not None and driver.is_alone and driver.thread == process.pid
     if process is None or not of_main or process.main_cpu_s is None or closed <= opened:
-        unknown = "The trace does not tell whether it computes meanwhile"
+        unknown = f"The trace does not tell whether {name} computes meanwhile"
         return f"{unknown}; of its operators, {operator}." if operator else f"{unknown}."
     seconds = (closed - opened) / 1e9
     on_cpu, run_queue = process.main_cpu_s / seconds, (process.main_run_queue_s or 0.0) / seconds
@@ -42,8 +42,7 @@ def caller_meanwhile(trace: Trace, driver: Driver, own_share: float) -> str:
     used = [f"was on the CPU for {whole_percent(min(on_cpu, 1.0))} of the time"]
     if process.main_run_queue_s is not None:
         used.append(f"waited for a free one for {whole_percent(min(run_queue, 1.0))}")
-    name = server_name(trace, driver.rank)
-    return f"Meanwhile it {does}: the main thread of {name} {listed(used)}."
+    return f"Meanwhile {name} {does}: its main thread {listed(used)}."
 
 
 def _busiest_operator(trace: Trace, driver: Driver) -> str:

@@ -80,8 +80,9 @@ class Frames:
     joins: dict[tuple[int, int], list[int]]
     """The `async_execution` calls by server and function, in the order in which they began."""
     join_of: list[tuple[int, int]]
+    operator_starts: list[int]
+    """When the driver's thread entered an operator, and in the next when it left."""
     operator_ends: list[int]
-    """When the driver's thread left an operator."""
 
     def process_frame(self, rank: int) -> int:
         """The frame of a process, beside what it serves and drives."""
@@ -131,6 +132,7 @@ def make_frames(trace: Trace, driver: Driver, closed: int) -> Frames:
     issued = np.clip(_filled(calls, "issued_ns", start), start, end)
     by_end, by_issue = _in_order(frame, end, calls), _in_order(frame, issued, calls)
     joins, join_of = _joins(calls, served, is_seen)
+    in_operators = _in_operators(trace, driver)
     return Frames(
         start=start.tolist(),
         issued=issued.tolist(),
@@ -151,7 +153,8 @@ def make_frames(trace: Trace, driver: Driver, closed: int) -> Frames:
         issue_times=issued[by_issue].tolist(),
         joins=joins,
         join_of=join_of,
-        operator_ends=_operator_ends(trace, driver),
+        operator_starts=in_operators.start.tolist(),
+        operator_ends=in_operators.end.tolist(),
     )
 
 
@@ -193,7 +196,8 @@ def _share_at(steps: Steps, level: int, start: IntArray, end: IntArray) -> Float
 def _frames_of(calls: pd.DataFrame, driver: Driver) -> IntArray:
     """The frame of each call."""
     parent = calls["parent_call"].to_numpy(np.int64, na_value=-1)
-    frame = pd.Index(calls["call_id"]).get_indexer(pd.Index(parent)).astype(np.int64)
+    row_of = pd.Index(calls["call_id"])
+    frame: IntArray = row_of.get_indexer(pd.Index(parent)).astype(np.int64)
     alone = frame < 0
     frame[alone] = len(calls) + 1 + calls["client_rank"].to_numpy()[alone]
     frame[calls.index.get_indexer(driver.calls.index)] = DRIVER_FRAME
@@ -225,8 +229,10 @@ def _joins(
     return joins, keys
 
 
-def _operator_ends(trace: Trace, driver: Driver) -> list[int]:
+def _in_operators(trace: Trace, driver: Driver) -> Spans:
+    """When the driver's thread was inside operators; never for a driver of several threads."""
     operators = trace.operators
     here = (operators["rank"] == driver.rank) & (operators["thread"] == driver.thread)
-    ends = operators.loc[here, "end_ns"].to_numpy()
-    return np.sort(ends).tolist() if driver.is_alone else []
+    mine = operators[here & driver.is_alone]
+    start, end = mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy()
+    return united(Spans(np.zeros(len(mine), np.int64), start, end))

@@ -13,7 +13,7 @@ from tuner.trace.model.trace import Trace
 CONFIDENCE = 0.95
 MOST_STEPS = 100
 """More steps are taken together in turn: then neighbours, which resemble each other, count once."""
-LEAST_STEPS = 5
+LEAST_STEPS = 2
 SLICES = 20
 """Equal parts of the time, where there are fewer steps than LEAST_STEPS."""
 

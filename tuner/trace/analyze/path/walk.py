@@ -87,12 +87,12 @@ class _Walk:
         self.add(since, until, own, owner)
 
     def _waited_since(self, frame: int, since: int, end_ns: int) -> int:
-        """The end of the driver's last operator meanwhile, if there was one."""
-        operators = self.frames.operator_ends
-        if frame != DRIVER_FRAME or not operators:
+        """When a frame began to wait for what ended then: not while it was in an operator."""
+        starts = self.frames.operator_starts
+        if frame != DRIVER_FRAME or not starts:
             return since
-        last = bisect_right(operators, end_ns) - 1
-        return max(since, operators[last]) if last >= 0 else since
+        last = bisect_right(starts, end_ns) - 1
+        return max(since, min(self.frames.operator_ends[last], end_ns)) if last >= 0 else since
 
     def _wait(self, ended: int, low: int, since: int, until: int, depth: int) -> None:
         """A wait for the child with this place in the order of ends."""
