@@ -22,8 +22,10 @@ def repeated(
     """A trace of so many steps of 10 ms; `step` gets its begin and the first free id of a call."""
     rows = [row for i in range(steps) for row in step(STEP_MS * i, 100 * i)]
     ran = [row for i in range(steps) for row in operators(STEP_MS * i)] if operators else []
-    window = {"window_ms": (0, STEP_MS * steps), "steps": steps}
-    return trace(rows, ran, **({"processes": ranks(5)} | window | facts))
+    known: dict[str, Any] = {
+        "processes": ranks(5), "window_ms": (0, STEP_MS * steps), "steps": steps,
+    }  # fmt: skip
+    return trace(rows, ran, **(known | facts))
 
 
 def one_call(at: float, number: int, **columns: Any) -> dict[str, Any]:

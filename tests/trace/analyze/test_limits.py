@@ -96,7 +96,7 @@ def test_processes_of_a_role_are_one_limit_together() -> None:
 
     def step(at: float, number: int) -> Rows:
         env = 1 + number // 100 % 2
-        columns = {"client": "agent", "server": f"env{env}", "server_rank": env}
+        columns: dict[str, Any] = {"client": "agent", "server": f"env{env}", "server_rank": env}
         return [call(number, at, at + 10, served_ms=(at + 1, at + 9), function="act", **columns)]
 
     found = diagnose(repeated(step, processes=names))
@@ -131,7 +131,7 @@ def test_a_limit_needs_an_interval_that_holds() -> None:
 def drawn(seed: int, mean: list[float], steps: int = 30) -> list[Limit]:
     """Shares of steps of 10 ms, whose parts vary by a third from step to step."""
     rng = np.random.default_rng(seed)
-    time = mean * rng.lognormal(-0.054, 0.33, (steps, len(mean)))
+    time = np.array(mean) * rng.lognormal(-0.054, 0.33, (steps, len(mean)))
     total = np.maximum(time.sum(axis=1), 10.0)
     limits = [
         Limit(kind="served", processes=(f"worker{i}",), function="f", share=share_of(part, total))
@@ -158,7 +158,7 @@ def test_two_noisy_traces_of_one_configuration_say_the_same() -> None:
 
         def step(at: float, number: int) -> Rows:
             until = at + float(lasts[number // 100])
-            other = {"server_rank": 2, "function": "other"}
+            other: dict[str, Any] = {"server_rank": 2, "function": "other"}
             return [
                 call(number, at, until, served_ms=(at, until)),
                 call(number + 1, until, until + 2, served_ms=(until, until + 2), **other),

@@ -34,14 +34,16 @@ def traced(launcher: LocalLauncher, workload: str, path: Path) -> Trace:
     return read_trace(path)
 
 
-def test_the_end_of_a_chain_is_what_its_beginning_waits_for(
-    launcher: LocalLauncher, tmp_path: Path
-) -> None:
-    taken = traced(launcher, CHAIN, tmp_path / "chain.json")
-    first = critical_path(taken).iloc[0]
+@pytest.fixture(scope="module")
+def chain(launcher: LocalLauncher, tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    return traced(launcher, CHAIN, tmp_path_factory.mktemp("chain") / "chain.json")
+
+
+def test_the_end_of_a_chain_is_what_its_beginning_waits_for(chain: Trace) -> None:
+    first = critical_path(chain).iloc[0]
     assert (first["part"], first["process"], first["function"]) == ("off_cpu", "worker2", "nap")
     assert first["ci_low"] > 0.5
-    found = diagnose(taken)
+    found = diagnose(chain)
     assert (found.limits[0].kind, found.limits[0].processes) == ("off_cpu", ("worker2",))
     # worker1 serves calls for as long as worker2, but only waits.
     assert "worker1" not in found.text
@@ -60,14 +62,13 @@ def test_nested_calls_of_a_workload_are_followed_through_every_server(
     assert "unseen" not in set(found["part"])
 
 
-def test_the_callers_main_thread_is_measured(launcher: LocalLauncher, tmp_path: Path) -> None:
-    taken = traced(launcher, CHAIN, tmp_path / "chain.json")
-    driver = taken.process(0)
+def test_the_callers_main_thread_is_measured(chain: Trace) -> None:
+    driver = chain.process(0)
     assert driver is not None
     assert driver.cpu_s is not None
     assert driver.main_cpu_s is not None
     assert driver.main_run_queue_s is not None
     # It sleeps for 20 steps of 20 ms at least; the shm transport computes on another thread.
     assert 0 <= driver.main_cpu_s <= driver.cpu_s + 0.01
-    opened, closed = taken.window_ns
+    opened, closed = chain.window_ns
     assert driver.main_cpu_s < (closed - opened) / 1e9
