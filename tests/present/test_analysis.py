@@ -13,6 +13,7 @@ SECTIONS = [
     "Time by call and by operator",
     "Latency of calls",
     "Where the time of a call goes, on average",
+    "The critical path: what the driver waited for, and what that waited for in turn",
     "Parallelism of each server: its threads at work",
 ]
 
@@ -108,7 +109,7 @@ def test_parallelism_is_printed_by_server_with_its_levels_and_threads() -> None:
         call(1, 0, 5, served_ms=(0, 4), thread=11),
         call(2, 0, 5, served_ms=(2, 4), thread=12),
     ]
-    table = section(printed(trace(calls, window_ms=(0, 8))), SECTIONS[3])
+    table = section(printed(trace(calls, window_ms=(0, 8))), SECTIONS[4])
     assert table[-4].split() == [
         "worker1,", "serving", "calls", "4", "0.75", "50", "%", "1.5", "2", "37.5", "%", "2",
     ]  # fmt: skip
@@ -121,10 +122,22 @@ def test_parallelism_is_printed_by_server_with_its_levels_and_threads() -> None:
 
 def test_many_threads_are_cut_to_the_busiest() -> None:
     calls = [call(n, 0, 100, served_ms=(0, n), thread=n) for n in range(1, MOST_LISTED + 4)]
-    table = section(printed(trace(calls, window_ms=(0, 100))), SECTIONS[3])
+    table = section(printed(trace(calls, window_ms=(0, 100))), SECTIONS[4])
     shares = ", ".join(f"{n} %" for n in range(15, 15 - MOST_LISTED, -1))
     assert table[-1] == f"  time at work by thread: {shares}, 3 more"
     assert table[-2].endswith(", 4 more")
+
+
+def test_the_critical_path_has_shares_their_intervals_and_what_its_parts_mean() -> None:
+    table = section(printed(served_in_turn()), SECTIONS[3])
+    name = "queue: udf on worker1"
+    (row,) = [line for line in table if line.startswith(name)]
+    assert row.removeprefix(name).split() == ["71.4", "%"] * 3
+    assert table[-5:-3] == [
+        "caller: the driver's own time, between its calls",
+        "to_server: the way to the server",
+    ]
+    assert any(line.startswith("caller: worker0 ") for line in table)
 
 
 def test_tables_have_so_many_rows_at_most_and_say_so() -> None:
@@ -133,8 +146,8 @@ def test_tables_have_so_many_rows_at_most_and_say_so() -> None:
         table = section(printed(trace(calls), row_limit=4), title)
         assert table[-1] == "4 of 9 rows; --row-limit shows more"
         assert sum("rpc_async#" in line for line in table) == 4
-    assert sum("f8" in line for line in printed(trace(calls), row_limit=9)) == 3
-    assert not [line for line in printed(trace(calls), row_limit=9) if "--row-limit" in line]
+    assert sum("f8" in line for line in printed(trace(calls), row_limit=18)) == 5
+    assert not [line for line in printed(trace(calls), row_limit=18) if "--row-limit" in line]
 
 
 def test_what_kineto_cannot_tell_is_skipped_with_the_reason() -> None:
@@ -146,7 +159,7 @@ def test_what_kineto_cannot_tell_is_skipped_with_the_reason() -> None:
     assert "Latency of calls: none, because the trace holds no calls." in lines
     assert f"{SECTIONS[2]}: none, because the trace holds no calls." in lines
     assert "aten::mul" in "\n".join(section(lines, SECTIONS[0]))
-    assert section(lines, SECTIONS[3])[1].split() == ["server", "mean", "busy", "busy", "max"]
+    assert section(lines, SECTIONS[4])[1].split() == ["server", "mean", "busy", "busy", "max"]
 
 
 def test_a_legacy_trace_lacks_the_servers_side() -> None:

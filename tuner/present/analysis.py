@@ -12,6 +12,7 @@ from rich.text import Text
 from tuner.present.named_rows import Column, named_rows, time_columns
 from tuner.text import decimal, first_of, plural, share, three_digits
 from tuner.trace.analyze.call_times import breakdown, latency
+from tuner.trace.analyze.critical_path import PARTS, critical_path
 from tuner.trace.analyze.diagnosis import Diagnosis, diagnose
 from tuner.trace.analyze.headroom import LeastThreads, SlowestCall, least_threads, slowest_call
 from tuner.trace.analyze.parallelism import Source, levels, parallelism, thread_use
@@ -36,6 +37,7 @@ class Analysis:
     """The rows of both sources; the column `source` says which."""
     levels: pd.DataFrame
     thread_use: pd.DataFrame
+    critical_path: pd.DataFrame
     diagnosis: Diagnosis
     least_threads: list[LeastThreads]
     slowest_call: SlowestCall | None
@@ -51,6 +53,7 @@ class Analysis:
             parallelism=_of_both_sources(trace, parallelism),
             levels=_of_both_sources(trace, levels),
             thread_use=_of_both_sources(trace, thread_use),
+            critical_path=critical_path(trace),
             diagnosis=diagnose(trace),
             least_threads=least_threads(trace, roles),
             slowest_call=slowest_call(trace),
@@ -77,6 +80,7 @@ class Analysis:
             "parallelism": _records(self.parallelism),
             "levels": _records(self.levels),
             "thread_use": _records(self.thread_use),
+            "critical_path": _records(self.critical_path),
             "diagnosis": {
                 "rule": self.diagnosis.rule,
                 "sentences": self.diagnosis.sentences,
@@ -167,6 +171,12 @@ def _sections(analysis: Analysis, width: int, row_limit: int | None) -> Iterator
             _breakdown_lines,
             no_calls or "no call is known on its client's side and on its server's",
         ),
+        (
+            "The critical path: what the driver waited for, and what that waited for in turn",
+            analysis.critical_path,
+            _path_lines,
+            no_calls or "no call ended",
+        ),
     ):
         lines = [] if table.empty else lines_of(table.head(row_limit or len(table)), width)
         if row_limit and len(table) > row_limit:
@@ -247,6 +257,22 @@ def _parallelism_lines(analysis: Analysis, width: int) -> list[str]:
             f"  time at work by thread: {first_of([*map(share, busiest)], MOST_LISTED)}",
         ]
     return lines
+
+
+def _path_lines(table: pd.DataFrame, width: int) -> list[str]:
+    names = [
+        f"{part}: {function} on {process}" if function else f"{part}: {process}"
+        for part, process, function in zip(
+            table["part"], table["process"], table["function"], strict=True
+        )
+    ]
+    columns = [
+        _column("share of\nthe time", table["share"], share),
+        _column("95 % interval:\nfrom", table["ci_low"], share),
+        _column("\nto", table["ci_high"], share),
+    ]
+    meant = [f"{part}: {meaning}" for part, meaning in PARTS.items() if part in set(table["part"])]
+    return [*named_rows("part", names, columns, width), *meant]
 
 
 def _column(heading: str, values: pd.Series, form: Callable[[Any], str] = "{:,}".format) -> Column:

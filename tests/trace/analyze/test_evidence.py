@@ -1,7 +1,7 @@
 import pytest
 
 from tests.trace.synthetic import Part, call, simulate, trace
-from tuner.trace.analyze.diagnosis import diagnose
+from tuner.trace.analyze.evidence import gather
 from tuner.trace.model.facts import TraceRank
 
 
@@ -11,8 +11,7 @@ def test_time_spent_waiting_for_overlapping_calls_counts_once() -> None:
         call(100 + i, 2 + i, 5 + i, parent_call=0, client_rank=1, server_rank=2) for i in (0, 1)
     ]
     beyond = call(200, 98, 130, parent_call=9, client_rank=1, server_rank=2)
-    numbers = diagnose(trace([*calls, *inner, beyond])).numbers
-    assert numbers is not None
+    numbers = gather(trace([*calls, *inner, beyond]), 1)
     assert numbers.nested_share == pytest.approx((4 + 2) / 100)
 
 
@@ -23,9 +22,7 @@ def test_only_processes_of_the_servers_machine_use_its_cpus() -> None:
             for rank, (host, used) in enumerate(zip(hosts, cpu_s, strict=True))
         )
         served = [call(1, 0, 1000, served_ms=(0, 1000))]
-        numbers = diagnose(trace(served, processes=processes)).numbers
-        assert numbers is not None
-        return numbers.host_cpus_used
+        return gather(trace(served, processes=processes), 1).host_cpus_used
 
     assert cpus_used(["a", "a", "b"], [0.5, 1.0, 4.0]) == 1.5
     assert cpus_used(["b", "a", "b"], [0.5, 1.0, None]) == 1.0
@@ -33,10 +30,9 @@ def test_only_processes_of_the_servers_machine_use_its_cpus() -> None:
 
 
 def test_the_numbers_are_there_to_check() -> None:
-    numbers = diagnose(simulate([Part("sleep", 1000)], threads=4, at_once=8, steps=2)).numbers
-    assert numbers is not None
+    numbers = gather(simulate([Part("sleep", 1000)], threads=4, at_once=8, steps=2), 1)
     assert numbers.cpu is not None
-    assert (numbers.server, numbers.servers, numbers.threads) == ("worker1", 1, 4)
+    assert (numbers.server, numbers.threads) == ("worker1", 4)
     assert (numbers.calls, numbers.served_calls, numbers.means.calls) == (16, 16, 16)
     assert numbers.use.parallelism == pytest.approx(4, abs=0.001)
     assert numbers.use.full_share == pytest.approx(1, abs=0.001)

@@ -37,6 +37,7 @@ def every_kind_of_call() -> Facts:
                 "latency",
                 "breakdown",
                 "parallelism",
+                "critical_path",
                 "diagnosis",
             )
         },

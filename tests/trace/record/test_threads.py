@@ -1,8 +1,10 @@
-"""Time on the run queue, from two readings of the kernel's counter."""
+"""CPU and run queue times, from two readings of the kernel's counters."""
+
+import time
 
 import pytest
 
-from tuner.trace.record.threads import waited_ns
+from tuner.trace.record.threads import main_schedule, main_thread_s, waited_ns
 
 
 @pytest.mark.parametrize(
@@ -18,3 +20,27 @@ from tuner.trace.record.threads import waited_ns
 )
 def test_the_wait_for_a_cpu(before: bytes, after: bytes, waited: int | None) -> None:
     assert waited_ns(before, after, at_most_ns=800) == waited
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "seconds"),
+    [
+        (b"1000000000 500000000 1", b"3500000000 750000000 9", (2.5, 0.25)),
+        (b"1000000000 500000000 1", b"3500000000 499999999 9", (2.5, 0.0)),
+        (b"", b"20 1500 2", None),
+    ],
+)
+def test_the_times_of_the_main_thread(
+    before: bytes, after: bytes, seconds: tuple[float, float] | None
+) -> None:
+    assert main_thread_s(before, after) == seconds
+
+
+def test_the_main_threads_counter_rises_with_its_work() -> None:
+    before = main_schedule()
+    until_s = time.process_time() + 0.05
+    while time.process_time() < until_s:
+        pass
+    spent = main_thread_s(before, main_schedule())
+    assert spent is not None
+    assert spent[0] >= 0.03  # the kernel updates it with each tick

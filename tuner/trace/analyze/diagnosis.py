@@ -1,51 +1,56 @@
-"""What limits a world's calls: one or two sentences that follow from numbers.
+"""What limits a program's steps: sentences that follow from the shares of its critical path.
 
-The rules are tried in the order of `RULES`, and the first that fits gives the answer. Causes come
-before their effects: with full CPUs everything takes longer, also the waits for locks and threads;
-and threads that wait for each other, or sleep, make calls queue. So a queue is put down to the
-number of threads only where no cause before it explains it. The caller or the wire is the limit if
-the server is not. Every rule needs clear numbers; if none fits, there is "no clear limit".
+The first sentence names the limits, or the largest shares where nothing stands out: `limits`. Where
+a limit lies on a server, more sentences say why, and whether more threads help. Those follow from
+what the trace shows of that server, by the first rule of `RULES` that fits. Causes come before
+their effects: with full CPUs everything takes longer, also the waits for locks and threads; and
+threads that wait for each other, or sleep, make calls queue. So a queue is put down to the number
+of threads only where no cause before it explains it.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from tuner.text import plural, whole_percent
+from tuner.text import plural
+from tuner.trace.analyze.caller import caller_meanwhile
+from tuner.trace.analyze.critical_path import CriticalPath, find_critical_path
 from tuner.trace.analyze.evidence import Evidence, gather
+from tuner.trace.analyze.limits import Limit, limits_of, said, shares_of_path
+from tuner.trace.analyze.parallelism import server_name
 from tuner.trace.analyze.rules.blocked_threads import blocked_threads
-from tuner.trace.analyze.rules.caller_or_wire import caller_or_wire
 from tuner.trace.analyze.rules.cpus_full import cpus_full
 from tuner.trace.analyze.rules.gil_or_lock import gil_or_lock
 from tuner.trace.analyze.rules.queueing import queueing
-from tuner.trace.analyze.rules.wording import number, short_time, subject
 from tuner.trace.model.trace import Trace
 
 Rule = Literal[
-    "cpus-full", "gil-or-lock", "blocked-threads", "queueing", "caller-or-wire", "no-clear-limit"
-]
+    "cpus-full", "gil-or-lock", "blocked-threads", "queueing", "calls", "caller", "wire",
+    "no-clear-limit",
+]  # fmt: skip
+"""What limits the steps; `calls`: the served functions themselves, whatever the configuration."""
 RULES: tuple[tuple[Rule, Callable[[Evidence], tuple[str, ...]]], ...] = (
     ("cpus-full", cpus_full),
     ("gil-or-lock", gil_or_lock),
     ("blocked-threads", blocked_threads),
     ("queueing", queueing),
-    ("caller-or-wire", caller_or_wire),
 )
 
 ENOUGH_CALLS = 10
 """Fewer served calls are too few to judge by."""
 KNOWN_SHARE = 0.8
-"""The share of the calls to the server that must be known from start to end to speak for all."""
+"""The share of the calls to a server that must be known from start to end to speak for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """What limits the calls of a trace."""
+    """What limits the driver of a trace."""
 
     rule: Rule
+    """The first limit's."""
     sentences: tuple[str, ...]
-    numbers: Evidence | None
-    """What the sentences follow from; None if the trace does not show how a call was served."""
+    limits: tuple[Limit, ...] = ()
+    """The shares of the critical path that are limits, the largest first."""
 
     @property
     def text(self) -> str:
@@ -54,54 +59,72 @@ class Diagnosis:
 
 
 def diagnose(trace: Trace) -> Diagnosis:
-    """Says what limits the busiest server, which is the one with the most served time.
+    """Says what limits the driver, by the critical path of its steps.
 
     Args:
         trace: Any trace; one without servers' spans has "no clear limit".
 
     Returns:
-        The rule that fits, one or two sentences, and the numbers that they follow from.
+        The limits, and sentences on them: which they are, and why.
     """
-    found = gather(trace)
-    if found is None:
-        why = "does not show how any call was served" if len(trace.calls) else "holds no calls"
-        said = f"No clear limit: the trace {why}."
-        return Diagnosis(rule="no-clear-limit", sentences=(said,), numbers=None)
-    return judge(found)
-
-
-def judge(found: Evidence) -> Diagnosis:
-    """What the evidence says, by the first rule that fits."""
-    if doubt := _doubt(found):
-        return Diagnosis(rule="no-clear-limit", sentences=(doubt,), numbers=found)
-    for rule, said_by in RULES:
-        if sentences := said_by(found):
-            return Diagnosis(rule=rule, sentences=sentences, numbers=found)
-    return Diagnosis(rule="no-clear-limit", sentences=_no_clear_limit(found), numbers=found)
-
-
-def _doubt(found: Evidence) -> str:
-    """Why the evidence is too little to judge by; empty if it is not."""
-    if found.means.calls < ENOUGH_CALLS:
-        return f"No clear limit: the trace holds only {plural(found.means.calls, 'answered call')}."
-    if found.served_calls < KNOWN_SHARE * found.calls:
-        known = f"only {found.served_calls:,} of the {found.calls:,} calls to {subject(found)}"
-        return f"No clear limit: the trace shows how {known} were served."
-    return ""
-
-
-def _no_clear_limit(found: Evidence) -> tuple[str, ...]:
-    means, use, cpu = found.means, found.use, found.cpu
-    on_cpu = f" ({whole_percent(cpu.on_share)} of that on the CPU)" if cpu else ""
-    pending = f"; its result was complete {short_time(means.pending_us)} later"
-    said = (
-        f"No clear limit: {subject(found)} was busy for {whole_percent(use.busy_fraction)} of the "
-        f"time, with a parallelism of {number(use.parallelism)} on {plural(found.pool, 'thread')}; "
-        f"of its {short_time(means.latency_us)}, a call waited {short_time(means.queue_us)} for a "
-        f"thread and was served for {short_time(means.served_us)}{on_cpu}"
-        f"{pending if means.pending_us else ''}."
+    path = find_critical_path(trace)
+    doubt = _doubt(trace)
+    if doubt or path is None:
+        why = doubt or "holds no calls that ended"
+        return Diagnosis(rule="no-clear-limit", sentences=(f"No clear limit: the trace {why}.",))
+    shares = shares_of_path(path)
+    limits = limits_of(shares)
+    whys = [_why(trace, path, limit) for limit in limits]
+    first = said(server_name(trace, path.driver.rank), shares, limits)
+    # Two limits of one server have one explanation.
+    more = dict.fromkeys(sentence for _, sentences in whys for sentence in sentences)
+    return Diagnosis(
+        rule=whys[0][0] if whys else "no-clear-limit",
+        sentences=(first, *more),
+        limits=tuple(limits),
     )
-    if found.threads is None or use.parallelism_max >= found.threads:
-        return (said,)
-    most = f"At most {use.parallelism_max} of its {found.threads} threads were at work at a time"
-    return (said, f"{most}: more do not help.")
+
+
+def explain(found: Evidence) -> tuple[Rule, tuple[str, ...]]:
+    """Why calls to a server take as long as they do, by the first rule that fits."""
+    if found.means.calls >= ENOUGH_CALLS and found.served_calls >= KNOWN_SHARE * found.calls:
+        for rule, said_by in RULES:
+            if sentences := said_by(found):
+                return rule, sentences
+    return "calls", ()
+
+
+def _doubt(trace: Trace) -> str:
+    """Why the trace is too little to judge by; empty if it is not."""
+    calls = trace.calls
+    served = int((calls["server_end_ns"].notna() & calls["end_ns"].notna()).sum())
+    if calls.empty:
+        return "holds no calls"
+    if not served:
+        return "does not show how any call was served"
+    return f"holds only {plural(served, 'answered call')}" if served < ENOUGH_CALLS else ""
+
+
+def _why(trace: Trace, path: CriticalPath, limit: Limit) -> tuple[Rule, tuple[str, ...]]:
+    """The rule of a limit, and the sentences that explain it."""
+    if limit.kind == "caller":
+        return "caller", (caller_meanwhile(trace, path.driver, limit.share.share),)
+    if limit.kind == "wire":
+        return "wire", ()
+    if limit.kind in ("pending", "unseen"):
+        return "calls", ()
+    calls = trace.calls
+    server = calls.loc[calls["server"] == limit.processes[0], "server_rank"]
+    found = gather(trace, int(server.iloc[0]))
+    rule, sentences = explain(found)
+    if rule != "calls":
+        return rule, sentences
+    return ("cpus-full" if limit.kind == "run_queue" else "calls"), _spare_threads(found)
+
+
+def _spare_threads(found: Evidence) -> tuple[str, ...]:
+    most = found.use.parallelism_max
+    if found.threads is None or most >= found.threads:
+        return ()
+    at_work = f"At most {most} of the {found.threads} threads of {found.server}"
+    return (f"{at_work} were at work at a time: more do not help.",)

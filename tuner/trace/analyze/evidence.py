@@ -1,4 +1,4 @@
-"""The numbers that a diagnosis follows from: what a trace shows of its busiest server."""
+"""The numbers that a diagnosis follows from: what a trace shows of a server."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -89,11 +89,9 @@ class Cpu:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Numbers on the server with the most served time; None where the trace does not tell."""
+    """Numbers on a server; None where the trace does not tell."""
 
     server: str
-    servers: int
-    """How many ranks served calls."""
     threads: int | None
     """Its num_worker_threads."""
     threads_seen: int
@@ -141,19 +139,15 @@ class _Server(NamedTuple):
         return threads or self.threads_seen
 
 
-def gather(trace: Trace) -> Evidence | None:
-    """The evidence on the server with the most served time; None if no server's span is known."""
+def gather(trace: Trace, rank: int) -> Evidence:
+    """The evidence on the server of this rank, of which at least one call is known as served."""
     served = trace.calls[
         trace.calls["server_start_ns"].notna() & trace.calls["server_end_ns"].notna()
     ]
-    if served.empty:
-        return None
-    by_rank = _wall_ns(served).groupby(served["server_rank"]).sum()
-    server = _server(trace, int(by_rank.index.to_numpy()[by_rank.argmax()]), served)
+    server = _server(trace, rank, served)
     process = server.process
     return Evidence(
         server=server_name(trace, server.rank),
-        servers=len(by_rank),
         threads=process.num_worker_threads if process else None,
         threads_seen=server.threads_seen,
         calls=int((server.sent["body"] != "fetch").sum()),

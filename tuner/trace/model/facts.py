@@ -24,6 +24,10 @@ class TraceRank:
     """CPU seconds of the process over the window."""
     rpc_timeout_s: float | None = None
     """What its calls get that name no timeout of their own; 0 is none at all."""
+    main_cpu_s: float | None = None
+    """CPU seconds of its main thread over the window; None where the kernel does not measure it."""
+    main_run_queue_s: float | None = None
+    """Seconds that its main thread was ready to run and waited for a CPU."""
     threads: tuple[tuple[int, str], ...] = ()
     """Thread ids and what each is: `main`, `RPC worker 1`, or the kernel's name for it."""
 

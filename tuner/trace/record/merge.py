@@ -158,5 +158,7 @@ def _rank_facts(each: RankRecording) -> TraceRank:
         cpu_count=each.cpu_count,
         cpu_s=each.cpu_s,
         rpc_timeout_s=each.rpc_timeout_s,
+        main_cpu_s=each.main_thread_s[0] if each.main_thread_s else None,
+        main_run_queue_s=each.main_thread_s[1] if each.main_thread_s else None,
         threads=tuple(each.threads.items()),
     )

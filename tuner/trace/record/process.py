@@ -24,7 +24,7 @@ from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan
 from tuner.trace.record.client import Client
 from tuner.trace.record.recording import RankRecording
 from tuner.trace.record.server import Server
-from tuner.trace.record.threads import forget_threads
+from tuner.trace.record.threads import forget_threads, main_schedule, main_thread_s
 from tuner.trace.record.wire import Ends
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -49,6 +49,8 @@ class _Tracing:
     operators: OperatorProfiler | None
     cpu_started_s: float = 0.0
     cpu_s: float = 0.0
+    main_schedule: bytes = b""
+    main_thread_s: tuple[float, float] | None = None
 
     def end(self) -> tuple[list[OperatorSpan] | None, bool]:
         """Stop recording; returns the operators, and whether another profiler ended them early."""
@@ -87,6 +89,7 @@ def issue(trace: str) -> None:
     """Record the calls that this process issues. All processes listen by now."""
     tracing = _here(trace)
     tracing.cpu_started_s = time.process_time()
+    tracing.main_schedule = main_schedule()
     tracing.client.start()
 
 
@@ -112,6 +115,7 @@ def stop_issuing(trace: str) -> None:
     tracing = _here(trace)
     tracing.client.is_issuing = False
     tracing.cpu_s = time.process_time() - tracing.cpu_started_s
+    tracing.main_thread_s = main_thread_s(tracing.main_schedule, main_schedule())
 
 
 def pending(trace: str) -> int:
@@ -149,6 +153,7 @@ def collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         num_worker_threads=worker_threads(),
         rpc_timeout_s=default_timeout_s(),
         cpu_s=tracing.cpu_s,
+        main_thread_s=tracing.main_thread_s,
         threads=thread_names(
             serving={span.thread for span in server_spans},
             others={span.thread for span in (*client_spans, *(operators or ()))},

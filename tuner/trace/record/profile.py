@@ -148,12 +148,26 @@ class Profile:
 
         return parallelism(self.trace, source)
 
-    def diagnosis(self) -> "Diagnosis":
-        """What limits the busiest server.
+    def critical_path(self) -> "pd.DataFrame":
+        """What the process that waits for calls waited for, and what that waited for in turn.
 
         Returns:
-            One or two `sentences`, also as `text`; the `rule` that they follow from; and the
-            `numbers`.
+            One row per `part` of a call, `process` and `function`, the largest `share` first. The
+            shares are of the time and add up to 1; `ci_low` and `ci_high` are their intervals.
+
+        Raises:
+            TraceError: The block has not ended, or the trace is incomplete.
+        """
+        from tuner.trace.analyze.critical_path import critical_path
+
+        return critical_path(self.trace)
+
+    def diagnosis(self) -> "Diagnosis":
+        """What limits the process that waits for calls, by its critical path.
+
+        Returns:
+            The `limits`; `sentences` on them, also as `text`; and the `rule` that explains the
+            first one.
 
         Raises:
             TraceError: The block has not ended, or the trace is incomplete.

@@ -26,6 +26,8 @@ class RankRecording:
     """When the future of each `async_execution` call was complete."""
     operators: list[OperatorSpan] | None
     """None if operators are not recorded."""
+    main_thread_s: tuple[float, float] | None = None
+    """CPU seconds of the main thread, and seconds that it waited for a CPU."""
     disturbed: bool
     """Whether another profiler ended the recording of operators early."""
     issued: dict[tuple[str, str], int]

@@ -1,6 +1,8 @@
 """What the tracer keeps for each thread of its process."""
 
 import os
+from contextlib import suppress
+from pathlib import Path
 from threading import get_native_id
 
 # More than the longest content of a `schedule`.
@@ -58,6 +60,21 @@ def serving_threads() -> list[Thread]:
 def forget_threads() -> None:
     """Drop all threads, and close their files: some threads end between traces."""
     _threads.clear()
+
+
+def main_schedule() -> bytes:
+    """The `schedule` of the main thread; empty where the kernel does not measure it."""
+    with suppress(OSError):
+        return Path(f"/proc/self/task/{os.getpid()}/schedstat").read_bytes()
+    return b""
+
+
+def main_thread_s(before: bytes, after: bytes) -> tuple[float, float] | None:
+    """CPU seconds between two readings of a `schedule`, and seconds on the run queue."""
+    waited = waited_ns(before, after, at_most_ns=2**63)
+    if waited is None:
+        return None
+    return (int(after.split()[0]) - int(before.split()[0])) / 1e9, waited / 1e9
 
 
 def waited_ns(before: bytes, after: bytes, *, at_most_ns: int) -> int | None:

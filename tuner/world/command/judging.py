@@ -37,7 +37,9 @@ def _failure(end: ProgramEnd, request: ProgramRequest, deadline_s: float) -> Fai
         return deadlock(starved, end.states, end.run_s)
     if end.is_late:
         kind: FailureKind = "timed-out" if end.report.ranks else "init-failed"
-        return failed(kind, f"not done after {end.run_s:.3g} s ({_phases(end)})", gauges(end.states))
+        return failed(
+            kind, f"not done after {end.run_s:.3g} s ({_phases(end)})", gauges(end.states)
+        )
     if end.counted is None and any(end.exit_codes):
         kind = "crashed" if end.report.is_ready else "init-failed"
         return failed(kind, _how_it_ended(end, request))

@@ -16,7 +16,7 @@ def test_as_many_threads_as_cpus_fill_them_without_waiting() -> None:
 
 
 def test_other_processes_fill_them() -> None:
-    said(waits_for_a_cpu(0.12, cpu_s=0.8), "no-clear-limit")
+    said(waits_for_a_cpu(0.12, cpu_s=0.8), "calls")
     said(
         waits_for_a_cpu(0.12, cpu_s=1.0),
         "cpus-full",
@@ -36,4 +36,4 @@ def test_other_programs_fill_them() -> None:
 
 def test_a_wait_for_a_cpu_that_is_not_the_longer_wait_is_not_the_limit() -> None:
     said(waits_for_a_cpu(0.25), "cpus-full")
-    said(waits_for_a_cpu(0.25, off=0.4), "no-clear-limit")
+    said(waits_for_a_cpu(0.25, off=0.4), "calls")

@@ -2,8 +2,8 @@ import dataclasses
 
 import pytest
 
-from tests.trace.analyze.diagnosed import COMPUTE, said, with_calls
-from tests.trace.synthetic import Part, call, ranks, simulate, trace
+from tests.trace.analyze.diagnosed import COMPUTE, said
+from tests.trace.synthetic import Part, ranks, simulate, trace
 
 
 def test_calls_wait_while_one_is_computed_after_another() -> None:
@@ -69,13 +69,3 @@ def test_calls_without_cpu_times() -> None:
 def test_a_pool_of_unknown_size_has_as_many_threads_as_were_seen() -> None:
     taken = simulate(COMPUTE, threads=2, at_once=8, processes=ranks(threads=None))
     said(taken, "queueing", "ran its calls in parallel (parallelism 2 on 2 threads")
-
-
-def test_the_busiest_server_is_named_among_several() -> None:
-    taken = simulate(COMPUTE, threads=1, at_once=4)
-    other = call(5000, 0, 9, served_ms=(1, 5), server_rank=2)
-    said(
-        with_calls(taken, other),
-        "queueing",
-        "worker1, the busiest of 2 servers, ran its calls one after",
-    )

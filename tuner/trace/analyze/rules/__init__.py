@@ -1,1 +1,1 @@
-"""The rules of the diagnosis: each says, from the evidence, whether it fits and what limits."""
+"""The rules of the diagnosis: each says, from a server's evidence, whether it fits and why."""

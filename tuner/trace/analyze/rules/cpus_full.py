@@ -3,7 +3,7 @@
 from tuner.text import whole_percent
 from tuner.trace.analyze.evidence import Evidence
 from tuner.trace.analyze.rules.thresholds import BUSY, FULL_HOST
-from tuner.trace.analyze.rules.wording import logical_cpus, number, subject
+from tuner.trace.analyze.rules.wording import logical_cpus, number
 
 RUN_QUEUE = 0.2
 """Waiting for a CPU for this share of the served time is more than a scheduler's usual delays."""
@@ -23,7 +23,7 @@ def cpus_full(found: Evidence) -> tuple[str, ...]:
     if not (served_full or (ready and cpu.run_queue_share >= cpu.off_share)):
         return ()
     said = (
-        f"The logical CPUs are full: the calls that {subject(found)} ran, with a parallelism of "
+        f"The logical CPUs are full: the calls that {found.server} ran, with a parallelism of "
         f"{number(found.use.parallelism)}, used {logical_cpus(cpu.cpus_used, cpus)} and waited for "
         f"a free one for {whole_percent(cpu.run_queue_share)} of their time: more threads do not "
         "help."

@@ -16,7 +16,6 @@ from tuner.trace.analyze.rules.wording import (
     number,
     serving,
     short_time,
-    subject,
     waiting,
 )
 
@@ -59,7 +58,7 @@ def gil_or_lock(found: Evidence) -> tuple[str, ...]:
     in_operators = "" if operators is None else f", and operators with one of {number(operators)},"
     used = logical_cpus(cpu.cpus_used)
     return (
-        f"Threads of {subject(found)} {'' if hinder else 'seem to '}wait for {of_what}: calls with "
+        f"Threads of {found.server} {'' if hinder else 'seem to '}wait for {of_what}: calls with "
         f"a parallelism of {number(use.parallelism)}{in_operators} used {used} together, each off "
         f"the CPU for {whole_percent(cpu.off_share)} of its time: more threads do not help.",
         MOVE_WORK if gil else "Hold it for less time, or use more processes.",

@@ -5,7 +5,7 @@ from tuner.trace.analyze.evidence import Evidence
 BUSY = 0.3
 """A server that works for less of the window than this is not what limits the program."""
 IDLE = 0.5
-"""A server that works for less of the window than this leaves more to the caller and the wire."""
+"""A server that works for less of the window than this is not what fills the time."""
 MOST = 0.5
 """What takes more than this share is the one to name."""
 

@@ -7,20 +7,13 @@ from tuner.trace.analyze.rules.thresholds import SEVERAL
 MOVE_WORK = "Move work into longer operators, which release the GIL, or to more processes."
 
 
-def subject(found: Evidence) -> str:
-    """The server's name, and that it is the busiest of several."""
-    if found.servers == 1:
-        return found.server
-    return f"{found.server}, the busiest of {found.servers} servers,"
-
-
 def serving(found: Evidence) -> str:
     """How the server ran its calls: the beginning of a sentence."""
     use = found.use
     how = "in parallel" if use.parallelism >= SEVERAL else "one after another"
     on_threads = f"parallelism {number(use.parallelism)} on {plural(found.pool, 'thread')}"
     busy = f"busy {whole_percent(use.busy_fraction)} of the time"
-    return f"{subject(found)} ran its calls {how} ({on_threads}, {busy})"
+    return f"{found.server} ran its calls {how} ({on_threads}, {busy})"
 
 
 def waiting(found: Evidence) -> str:

@@ -1,0 +1,268 @@
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from tests.trace.analyze import planted
+from tests.trace.analyze.planted import repeated, shares
+from tests.trace.synthetic import Part, call, ranks, simulate, trace
+from tuner.trace.analyze.critical_path import (
+    PARTS,
+    PATH_COLUMNS,
+    critical_path,
+    find_critical_path,
+)
+from tuner.trace.analyze.path.steps import share_of
+from tuner.trace.analyze.path.walk import DEEPEST
+
+
+def test_the_parts_of_one_call() -> None:
+    taken = repeated(lambda at, number: [planted.one_call(at, number, cpu_ms=2, run_queue_ms=1)])
+    assert shares(taken) == {
+        ("issue", "worker0", "udf"): 0.05,
+        ("to_server", "worker1", "udf"): 0.25,
+        ("on_cpu", "worker1", "udf"): 0.2,
+        ("run_queue", "worker1", "udf"): 0.1,
+        ("off_cpu", "worker1", "udf"): 0.2,
+        ("to_client", "worker1", "udf"): 0.2,
+    }
+
+
+def test_without_cpu_times_a_call_is_served() -> None:
+    taken = repeated(lambda at, number: [planted.one_call(at, number)])
+    assert shares(taken)["served", "worker1", "udf"] == 0.5
+
+
+def test_the_callers_time_is_what_no_call_was_under_way() -> None:
+    taken = repeated(lambda at, i: [call(i, at + 2, at + 6, served_ms=(at + 3, at + 5))])
+    assert shares(taken)["caller", "worker0", ""] == 0.6
+    # Without steps, the time from the first call to the last one's end counts.
+    found = critical_path(dataclasses.replace(taken, steps=None))
+    assert found.loc[0, "part"] == "caller"
+    assert found.loc[0, "share"] == pytest.approx(54 / 94)
+
+
+def test_a_chain_of_three_is_followed_to_its_end() -> None:
+    assert shares(repeated(planted.a_chain_of_three)) == {
+        ("to_server", "worker1", "udf"): 0.1,
+        ("on_cpu", "worker1", "udf"): 0.1,
+        ("to_server", "worker2", "middle"): 0.05,
+        ("on_cpu", "worker2", "middle"): 0.1,
+        ("to_server", "worker3", "last"): 0.05,
+        ("off_cpu", "worker3", "last"): 0.4,
+        ("to_client", "worker3", "last"): 0.05,
+        ("to_client", "worker2", "middle"): 0.05,
+        ("to_client", "worker1", "udf"): 0.1,
+    }
+
+
+def test_of_calls_in_parallel_the_last_to_end_is_critical() -> None:
+    assert shares(repeated(planted.in_parallel)) == {
+        ("caller", "worker0", ""): 0.02,
+        ("to_server", "worker2", "udf"): 0.08,
+        ("served", "worker2", "udf"): 0.8,
+        ("to_client", "worker2", "udf"): 0.1,
+    }
+
+
+def test_a_batch_waits_for_the_call_that_completes_it_and_for_who_makes_it() -> None:
+    assert shares(repeated(planted.a_batch)) == {
+        ("caller", "worker0", ""): 0.11,
+        ("to_server", "worker1", "run"): 0.09,
+        ("served", "worker1", "run"): 0.2,
+        ("to_client", "worker1", "run"): 0.1,
+        ("served", "worker2", "run"): 0.34,
+        ("to_server", "worker0", "select"): 0.07,
+        ("served", "worker0", "select"): 0.04,
+        ("to_client", "worker0", "select"): 0.05,
+    }
+
+
+def test_a_pending_result_waits_for_the_calls_of_other_threads() -> None:
+    assert shares(repeated(planted.on_a_thread_of_its_own)) == {
+        ("caller", "worker0", ""): 0.1,
+        ("to_server", "worker1", "train"): 0.1,
+        ("served", "worker1", "train"): 0.02,
+        ("pending", "worker1", "train"): 0.38,
+        ("to_server", "worker2", "report"): 0.1,
+        ("served", "worker2", "report"): 0.1,
+        ("to_client", "worker2", "report"): 0.1,
+        ("to_client", "worker1", "train"): 0.1,
+    }
+
+
+def test_a_fetch_waits_for_the_value_to_be_made() -> None:
+    assert shares(repeated(planted.a_remote_value)) == {
+        ("caller", "worker0", ""): 0.25,
+        ("to_server", "worker1", "make"): 0.05,
+        ("served", "worker1", "make"): 0.5,
+        ("to_client", "worker1", "make"): 0.1,
+        ("unseen", "worker1", ""): 0.1,
+    }
+
+
+def test_a_caller_that_is_in_an_operator_does_not_wait() -> None:
+    taken = repeated(planted.beside_an_operator, operators=planted.the_callers_operator)
+    assert shares(taken) == {
+        ("caller", "worker0", ""): 0.1 + 0.5 + 0.1,
+        ("served", "worker2", "udf"): 0.2,
+        ("to_client", "worker2", "udf"): 0.1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("threads", "gil", "part"), [(1, False, "queue"), (16, True, "dispatch"), (4, False, "on_cpu")]
+)
+def test_what_a_call_waits_for_on_its_server(threads: int, gil: bool, part: str) -> None:
+    taken = simulate([Part("cpu", 5)], threads=threads, at_once=4, gil_throughout=gil)
+    found = critical_path(taken)
+    assert found.loc[0, "part"] == part
+    expected = 5 / 5.203 if part == "on_cpu" else 15 / 20.203
+    assert found.loc[0, "share"] == pytest.approx(expected, rel=0.001)
+
+
+def test_a_piece_of_a_call_has_its_piece_of_the_cpu_time() -> None:
+    # The caller issues the second call while the first one is half done, so waits for half of it.
+    def step(at: float, number: int) -> planted.Rows:
+        first = call(number, at, at + 10, served_ms=(at, at + 10), cpu_ms=4, run_queue_ms=2)
+        return [first, call(number + 1, at + 5, at + 5.5, served_ms=(at + 5, at + 5.5))]
+
+    found = shares(repeated(step, window_ms=(0, 100)))
+    assert found["on_cpu", "worker1", "udf"] == pytest.approx(0.2, abs=0.01)
+    assert found["run_queue", "worker1", "udf"] == pytest.approx(0.1, abs=0.01)
+
+
+def test_a_driver_is_the_process_that_waits_for_calls_the_longest() -> None:
+    def step(at: float, number: int) -> planted.Rows:
+        short = call(number, at, at + 1, served_ms=(at, at + 1), server_rank=2)
+        long: dict[str, Any] = {"client_rank": 1, "server_rank": 2, "function": "long"}
+        return [short, call(number + 1, at, at + 9, served_ms=(at + 1, at + 8), **long)]
+
+    found = critical_path(repeated(step, steps=10))
+    assert "long" not in set(found["function"])  # a workload's driver is rank 0
+    taken = dataclasses.replace(repeated(step, steps=10), steps=None)
+    assert next(iter(shares(taken))) == ("served", "worker2", "long")
+
+
+def test_a_driver_of_several_threads_is_one() -> None:
+    def step(at: float, number: int) -> planted.Rows:
+        return [
+            call(number, at, at + 4, served_ms=(at + 1, at + 3), client_thread=1),
+            call(number + 1, at + 4, at + 9, served_ms=(at + 5, at + 8), client_thread=2),
+        ]
+
+    found = shares(repeated(step))
+    assert found["served", "worker1", "udf"] == 0.5
+    assert found["caller", "worker0", ""] == 0.1
+
+
+def test_a_chain_that_is_too_deep_ends_unseen() -> None:
+    def step(at: float, number: int) -> planted.Rows:
+        depth = 3 * DEEPEST
+        return [
+            call(
+                1000 * number + level,
+                at + level * 0.01,
+                at + 10 - level * 0.01,
+                served_ms=(at + level * 0.01, at + 10 - level * 0.01),
+                parent_call=1000 * number + level - 1 if level else None,
+                client_rank=level % 2,
+                server_rank=(level + 1) % 2,
+            )
+            for level in range(depth)
+        ]
+
+    found = critical_path(repeated(step))
+    assert found.loc[0, "part"] == "unseen"
+    assert found["share"].sum() == pytest.approx(1)
+
+
+def test_without_a_call_there_is_no_path() -> None:
+    for empty in (trace(), trace([call(1, 0, None)])):
+        assert find_critical_path(empty) is None
+        assert list(critical_path(empty).columns) == list(PATH_COLUMNS)
+        assert critical_path(empty).empty
+
+
+TIMES = st.lists(st.integers(0, 1000), min_size=7, max_size=7)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(TIMES, st.integers(-1, 5), st.integers(0, 2), st.integers(0, 2), st.booleans()),
+        min_size=1,
+        max_size=12,
+    ),
+    st.sampled_from([None, 3]),
+)
+def test_shares_add_up_to_one_whatever_the_clocks_say(
+    drawn: list[tuple[list[int], int, int, int, bool]], steps: int | None
+) -> None:
+    rows = [
+        call(
+            number,
+            start,
+            start + lasted,
+            served_ms=(served, served + served_for) if seen else None,
+            done_ns=done * 1_000_000,
+            issued_ns=issued * 1_000_000,
+            cpu_ms=cpu,
+            parent_call=parent if parent >= 0 else None,
+            client_rank=client,
+            server_rank=server,
+        )
+        for number, (times, parent, client, server, seen) in enumerate(drawn)
+        for start, lasted, served, served_for, done, issued, cpu in [times]
+    ]
+    found = critical_path(trace(rows, processes=ranks(3), steps=steps))
+    if found.empty:
+        assert all(
+            row["end_ns"] == row["start_ns"] or row["parent_call"] is not None for row in rows
+        )
+        return
+    assert found["share"].sum() == pytest.approx(1)
+    assert (found["share"] > 0).all()
+    assert set(found["part"]) <= set(PARTS)
+    known = found.dropna()
+    assert (known["ci_low"] <= known["share"] + 1e-9).all()
+    assert (known["share"] <= known["ci_high"] + 1e-9).all()
+
+
+def test_the_interval_is_students_where_steps_last_equally_long() -> None:
+    time = np.random.default_rng(1).uniform(2, 6, 20)
+    total = np.full(20, 10.0)
+    low, high = stats.t.interval(0.95, 19, loc=time.mean() / 10, scale=stats.sem(time / 10))
+    assert share_of(time, total) == pytest.approx((time.mean() / 10, low, high))
+
+
+def test_intervals_shrink_with_steps_and_hold_the_truth() -> None:
+    def interval(steps: int, seed: int) -> tuple[float, bool]:
+        time = np.random.default_rng(seed).uniform(1, 7, steps)
+        found = share_of(time, np.full(steps, 10.0))
+        return found.high - found.low, found.low <= 0.4 <= found.high
+
+    few = [interval(8, seed) for seed in range(400)]
+    many = [interval(72, seed) for seed in range(400)]
+    assert np.mean([each[0] for each in many]) < np.mean([each[0] for each in few]) / 2.5
+    # 95 % of them should: 760 of 800, give or take 6.
+    assert 735 <= sum(holds for _, holds in few + many) <= 785
+
+
+def test_the_interval_of_a_trace_shrinks_with_its_steps() -> None:
+    lasts = np.random.default_rng(1).uniform(1, 7, 80)
+
+    def step(at: float, number: int) -> planted.Rows:
+        until = at + float(lasts[number // 100])
+        return [call(number, at, until, served_ms=(at, until))]
+
+    def width(steps: int) -> float:
+        found = critical_path(repeated(step, steps))
+        served = found[found["part"] == "served"]
+        return float((served["ci_high"] - served["ci_low"]).sum())
+
+    assert 0 < width(80) < width(20) < width(5)

@@ -1,0 +1,228 @@
+"""Planted limits: each alone, two at once, none; and that noise names none that does not hold."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.trace.analyze.diagnosed import COMPUTE, SLEEP, said, waits_for_a_cpu
+from tests.trace.analyze.planted import Rows, repeated
+from tests.trace.synthetic import Part, call, operator, ranks, simulate
+from tuner.trace.analyze.diagnosis import Rule, diagnose
+from tuner.trace.analyze.limits import LARGE, MATERIAL, Limit, limits_of
+from tuner.trace.analyze.path.steps import Share, share_of
+from tuner.trace.model.facts import TraceRank
+from tuner.trace.model.trace import Trace
+
+
+def kinds(taken: Trace) -> list[str]:
+    return [limit.kind for limit in diagnose(taken).limits]
+
+
+@pytest.mark.parametrize(
+    ("kind", "taken"),
+    [
+        ("caller", simulate(COMPUTE, threads=4, at_once=1, think_ms=30, steps=20)),
+        ("wire", simulate([Part("cpu", 0.1)], threads=4, at_once=1, way_ms=2, steps=20)),
+        ("queue", simulate(COMPUTE, threads=1, at_once=6)),
+        ("dispatch", simulate(COMPUTE, threads=16, at_once=6, gil_throughout=True)),
+        ("on_cpu", simulate(COMPUTE, threads=4, at_once=4)),
+        ("run_queue", simulate([Part("cpu", 0.1)] * 30, threads=8, at_once=8, cpus=2)),
+        ("off_cpu", simulate(SLEEP, threads=4, at_once=4)),
+        ("off_cpu", simulate([Part("gil", 0.1)] * 30, threads=6, at_once=6)),
+    ],
+)
+def test_each_limit_alone(kind: str, taken: Trace) -> None:
+    assert kinds(taken) == [kind]
+
+
+@pytest.mark.parametrize(
+    ("both", "taken"),
+    [
+        ({"caller", "on_cpu"}, simulate(COMPUTE, threads=4, at_once=1, think_ms=5, steps=20)),
+        ({"caller", "wire"}, simulate([], threads=4, at_once=1, think_ms=4, way_ms=2, steps=20)),
+        ({"wire", "off_cpu"}, simulate(SLEEP, threads=4, at_once=1, way_ms=2.5, steps=20)),
+        ({"queue", "off_cpu"}, simulate(SLEEP, threads=1, at_once=2, steps=20)),
+        ({"on_cpu", "run_queue"}, waits_for_a_cpu(0.5)),
+    ],
+)
+def test_two_limits_at_once(both: set[str], taken: Trace) -> None:
+    assert set(kinds(taken)) == both
+    text = diagnose(taken).text
+    assert text.startswith("Two things limit worker0: for ")
+
+
+def test_the_caller_beside_a_server_that_sleeps() -> None:
+    said(
+        simulate(SLEEP, threads=4, at_once=4, think_ms=5, steps=100),
+        "calls",
+        "Two things limit worker0: for 49 % (",
+        "it waited while udf was off the CPU on worker1",
+        "and for 49 %",
+        "it waited for no call.",
+        "The trace does not tell whether worker0 computes meanwhile.",
+    )
+
+
+def of_four_quarters(at: float, number: int) -> Rows:
+    """A step that waits for 2.5 ms each for itself, the way, a computation, and a sleep."""
+    return [
+        call(
+            number, at + 2.5, at + 6.25, served_ms=(at + 3.75, at + 6.25), cpu_ms=2.5,
+            run_queue_ms=0,
+        ),
+        call(
+            number + 1, at + 6.25, at + 10, served_ms=(at + 7.5, at + 10), cpu_ms=0,
+            run_queue_ms=0, server_rank=2, function="sleep",
+        ),
+    ]  # fmt: skip
+
+
+def test_where_nothing_stands_out_the_largest_shares_are_said() -> None:
+    said(
+        repeated(of_four_quarters),
+        "no-clear-limit",
+        "No clear limit of worker0: for 25 %",
+        " of the time it waited",
+        "; for 25 %",
+        " of the time it waited",
+        "; for 25 %",
+        " of the time it waited",
+    )
+
+
+def test_processes_of_a_role_are_one_limit_together() -> None:
+    names = tuple(TraceRank(rank=i, name=["agent", "env1", "env2"][i]) for i in range(3))
+
+    def step(at: float, number: int) -> Rows:
+        env = 1 + number // 100 % 2
+        columns: dict[str, Any] = {"client": "agent", "server": f"env{env}", "server_rank": env}
+        return [call(number, at, at + 10, served_ms=(at + 1, at + 9), function="act", **columns)]
+
+    found = diagnose(repeated(step, processes=names))
+    (limit,) = found.limits
+    assert set(limit.processes) == {"env1", "env2"}
+    assert limit.share.share == pytest.approx(0.8)
+    assert "are the limit: for 80 % of the time, agent waited while act ran on env" in found.text
+
+
+def share(middle: float, reach: float) -> Limit:
+    return Limit(
+        kind="served",
+        processes=("worker1",),
+        function="f",
+        share=Share(middle, middle - reach, middle + reach),
+    )
+
+
+def test_a_limit_needs_an_interval_that_holds() -> None:
+    assert limits_of([share(LARGE + 0.05, 0.06)]) != []  # above every other: there is none
+    assert limits_of([share(LARGE + 0.05, 0.06), share(0.3, 0.05)]) == []
+    sure = share(LARGE + 0.05, 0.04)
+    assert limits_of([sure, share(0.3, 0.05)]) == [sure]
+    alone = share(MATERIAL + 0.03, 0.02)
+    assert limits_of([alone, share(0.15, 0.05)]) == [alone]
+    assert limits_of([alone, share(0.15, 0.07)]) == []
+    unknown = Limit(kind="caller", processes=("a",), function="", share=Share(0.9, *[np.nan] * 2))
+    assert limits_of([unknown]) == []
+    assert limits_of([]) == []
+
+
+def drawn(seed: int, mean: list[float], steps: int = 30) -> list[Limit]:
+    """Shares of steps of 10 ms, whose parts vary by a third from step to step."""
+    rng = np.random.default_rng(seed)
+    time = np.array(mean) * rng.lognormal(-0.054, 0.33, (steps, len(mean)))
+    total = np.maximum(time.sum(axis=1), 10.0)
+    limits = [
+        Limit(kind="served", processes=(f"worker{i}",), function="f", share=share_of(part, total))
+        for i, part in enumerate(time.T, start=1)
+    ]
+    return sorted(limits, key=lambda limit: -limit.share.share)
+
+
+def test_runs_of_one_noisy_configuration_name_the_same_limit() -> None:
+    said_of = [limits_of(drawn(seed, [4.5, 1.5, 1.0])) for seed in range(400)]
+    assert {limits[0].processes for limits in said_of} == {("worker1",)}
+
+
+def test_noise_names_no_limit_that_does_not_hold() -> None:
+    """Both shares are a little below LARGE, and equal: to name either is chance."""
+    wrong = sum(bool(limits_of(drawn(seed, [2.8, 2.8]))) for seed in range(400))
+    # 2.5 % for each of the two shares, and as often for one to be clear of the other.
+    assert wrong <= 0.1 * 400
+
+
+def test_two_noisy_traces_of_one_configuration_say_the_same() -> None:
+    def noisy(seed: int) -> Trace:
+        lasts = np.random.default_rng(seed).uniform(3, 7, 10)
+
+        def step(at: float, number: int) -> Rows:
+            until = at + float(lasts[number // 100])
+            other: dict[str, Any] = {"server_rank": 2, "function": "other"}
+            return [
+                call(number, at, until, served_ms=(at, until)),
+                call(number + 1, until, until + 2, served_ms=(until, until + 2), **other),
+            ]
+
+        return repeated(step)
+
+    one, two = diagnose(noisy(1)), diagnose(noisy(2))
+    assert one.text != two.text
+    assert one.limits[0].phrase == two.limits[0].phrase == "waited while udf ran on worker1"
+
+
+def caller(cpu_s: float | None, run_queue_s: float | None, **columns: Any) -> Trace:
+    """A caller that waits for no call for 90 % of a tenth of a second."""
+    driver = TraceRank(
+        rank=0, name="worker0", pid=1, main_cpu_s=cpu_s, main_run_queue_s=run_queue_s
+    )
+    return repeated(
+        lambda at, number: [call(number, at, at + 1, served_ms=(at, at + 1))],
+        processes=(driver, *ranks()[1:]),
+        **columns,
+    )
+
+
+@pytest.mark.parametrize(
+    ("cpu_s", "run_queue_s", "phrase"),
+    [
+        (0.08, 0.001, "Meanwhile worker0 computes: its main thread was on the CPU for 80 % of the "
+         "time and waited for a free one for 1 %."),
+        (0.01, 0.06, "Meanwhile worker0 waits for a free CPU: its main thread was on the CPU for "
+         "10 % of the time and waited for a free one for 60 %."),
+        (0.005, 0.0, "Meanwhile worker0 sleeps, or waits for I/O, a lock or the GIL: its main"),
+        (0.08, None, "its main thread was on the CPU for 80 % of the time."),
+        (None, None, "The trace does not tell whether worker0 computes meanwhile."),
+    ],
+)  # fmt: skip
+def test_what_the_caller_does_meanwhile(
+    cpu_s: float | None, run_queue_s: float | None, phrase: str
+) -> None:
+    said(
+        caller(cpu_s, run_queue_s),
+        "caller",
+        "The caller is the limit: for 90 % of the time, worker0 waited for no call.",
+        phrase,
+    )
+
+
+@pytest.mark.parametrize("cpu_s", [0.08, None])
+def test_the_callers_busiest_operator_is_named(cpu_s: float | None) -> None:
+    def operators(at: float) -> Rows:
+        outer = operator("aten::linear", at + 2, at + 8, rank=0, thread=1)
+        inner = operator("aten::addmm", at + 2.1, at + 7.9, rank=0, thread=1)
+        return [outer, inner, operator("aten::mul", at + 1, at + 2, rank=0, thread=1)]
+
+    text = said(caller(cpu_s, 0.0, operators=operators), "caller", "aten::linear takes the most")
+    assert "of its operators, aten::linear takes the most, 60 % of the time" in text
+
+
+def test_the_rule_is_that_of_the_first_limit() -> None:
+    rules: dict[str, Rule] = {"caller": "caller", "wire": "wire", "queue": "blocked-threads"}
+    for taken in (
+        simulate(SLEEP, threads=4, at_once=1, think_ms=30, steps=20),
+        simulate([], threads=4, at_once=1, way_ms=2, steps=20),
+        simulate(SLEEP, threads=1, at_once=8),
+    ):
+        found = diagnose(taken)
+        assert found.rule == rules[found.limits[0].kind]

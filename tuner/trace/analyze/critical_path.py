@@ -1,0 +1,198 @@
+"""The critical path of a trace as a table: which part of which call the driver waited for.
+
+The shares are of the time of the driver's steps and add up to 1. Of what a served function did
+itself, on the path, the parts follow from its CPU and run queue times.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import numpy as np
+import pandas as pd
+
+from tuner.trace.analyze.intervals import FloatArray, IntArray, group_codes, summed
+from tuner.trace.analyze.parallelism import server_name
+from tuner.trace.analyze.path.frames import Driver, find_driver, make_frames
+from tuner.trace.analyze.path.steps import Share, share_of, step_edges, time_by_step
+from tuner.trace.analyze.path.walk import Part, walk
+from tuner.trace.model.trace import Trace
+
+PathPart = Literal[
+    "caller",
+    "issue",
+    "to_server",
+    "queue",
+    "dispatch",
+    "on_cpu",
+    "run_queue",
+    "off_cpu",
+    "served",
+    "pending",
+    "to_client",
+    "unseen",
+]
+PARTS: dict[PathPart, str] = {
+    "caller": "the driver's own time, between its calls",
+    "issue": "a call is pickled and sent",
+    "to_server": "the way to the server",
+    "queue": "waits for a thread of the server",
+    "dispatch": "waits to be run though a thread is free: for the GIL, or to be woken",
+    "on_cpu": "runs on the CPU",
+    "run_queue": "is ready to run, but no CPU is free",
+    "off_cpu": "sleeps, or waits for I/O, a lock, the GIL",
+    "served": "runs; whether on the CPU is not known",
+    "pending": "has returned, but its result is not complete",
+    "to_client": "the way back",
+    "unseen": "is under way, but the trace does not show how it was served",
+}
+"""The parts of the path, and what each means; also their order."""
+PATH_COLUMNS = {
+    "part": "str",  # PathPart
+    "process": "str",  # the server; for `caller` and `issue` the one that calls
+    "function": "str",  # empty for `caller`
+    "share": "float64",
+    "ci_low": "float64",
+    "ci_high": "float64",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticalPath:
+    """The time on the critical path, step by step."""
+
+    driver: Driver
+    rows: pd.DataFrame
+    """part, process and function, one row per column of `time_ns`."""
+    time_ns: FloatArray
+    """(steps, rows)"""
+
+    @property
+    def total_ns(self) -> FloatArray:
+        """The duration of each step."""
+        total: FloatArray = self.time_ns.sum(axis=1)
+        return total
+
+    def share(self, rows: pd.Series) -> Share:
+        """The share of some rows together; `rows` is a mask."""
+        return share_of(self.time_ns[:, rows.to_numpy(bool)].sum(axis=1), self.total_ns)
+
+    def table(self) -> pd.DataFrame:
+        """PATH_COLUMNS, the largest share first; the shares add up to 1."""
+        total = self.total_ns
+        shares = [share_of(column, total) for column in self.time_ns.T]
+        table = self.rows.assign(
+            share=[each.share for each in shares],
+            ci_low=[each.low for each in shares],
+            ci_high=[each.high for each in shares],
+        )
+        table = table[table["share"] > 0]
+        return table.sort_values("share", ascending=False, kind="stable", ignore_index=True)
+
+
+def find_critical_path(trace: Trace) -> CriticalPath | None:
+    """The critical path of the driver's steps; None if no process waited for a call."""
+    driver = find_driver(trace)
+    if driver is None:
+        return None
+    edges = step_edges(trace, driver)
+    if len(edges) < 2:
+        return None
+    frames = make_frames(trace, driver, int(edges[-1]))
+    start, end, part, call, weight = _with_cpu(trace, walk(frames, int(edges[0]), int(edges[-1])))
+    row, rows = _rows(trace, driver, part, call)
+    time_ns = time_by_step(edges, start, end, row, weight, len(rows))
+    return CriticalPath(driver=driver, rows=rows, time_ns=time_ns)
+
+
+def critical_path(trace: Trace) -> pd.DataFrame:
+    """The critical path: what the driver waited for, and what that waited for in turn.
+
+    The driver is rank 0 of a workload, else the process that waits for calls the longest.
+
+    Args:
+        trace: Any trace.
+
+    Returns:
+        PATH_COLUMNS, one row per part of a call (`PARTS`), process and function, the largest share
+        first. `share` is of the time of all steps; the shares add up to 1. `ci_low` and `ci_high`
+        are its 95 % confidence interval over the steps of this trace. No row without calls.
+    """
+    found = find_critical_path(trace)
+    if found is None:
+        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in PATH_COLUMNS.items()})
+    return found.table()
+
+
+def _with_cpu(
+    trace: Trace, path: IntArray
+) -> tuple[IntArray, IntArray, IntArray, IntArray, FloatArray]:
+    """The path as arrays: start, end, part, call, weight; `served` split by what the CPU did.
+
+    A thread cannot compute while it waits for a call of its own: the times that the server measured
+    are those of what the path does not put down to such calls.
+    """
+    names = list(PARTS)
+    numbers = np.array([names.index(cast(PathPart, each.name.lower())) for each in Part])
+    start, end, part, call = path.T
+    is_served = part == Part.SERVED
+    shares = _cpu_shares(trace, start, end, call, is_served)
+    is_split = is_served & ~np.isnan(shares[0][call])
+    plain, split = np.flatnonzero(~is_split), np.flatnonzero(is_split)
+    order = np.concatenate([plain, *([split] * 3)])
+    parts = [np.full(len(split), names.index(name)) for name in ("on_cpu", "run_queue", "off_cpu")]
+    weight = np.concatenate([np.ones(len(plain)), *(each[call[split]] for each in shares)])
+    return (
+        start[order],
+        end[order],
+        np.concatenate([numbers[part[plain]], *parts]),
+        call[order],
+        weight,
+    )
+
+
+def _cpu_shares(
+    trace: Trace, start: IntArray, end: IntArray, call: IntArray, is_own: IntArray
+) -> list[FloatArray]:
+    """Of each call's own time: on the CPU, in the run queue, off the CPU; NaN if not measured.
+
+    If the path has a piece of a call only, its CPU time is taken to be spread evenly.
+    """
+    calls = trace.calls
+    on_cpu, run_queue, served, left = (
+        calls[name].to_numpy(np.float64, na_value=np.nan)
+        for name in ("cpu_ns", "run_queue_ns", "server_start_ns", "server_end_ns")
+    )
+    first, last = np.full(len(calls), np.inf), np.full(len(calls), -np.inf)
+    np.minimum.at(first, call[is_own], start[is_own])
+    np.maximum.at(last, call[is_own], end[is_own])
+    own = summed(call[is_own], (end - start)[is_own], len(calls))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        piece = np.minimum((last - first) / (left - served), 1.0)
+        on_cpu = np.minimum(on_cpu * piece, own)
+        run_queue = np.minimum(np.nan_to_num(run_queue) * piece, own - on_cpu)
+        return [part / own for part in (on_cpu, run_queue, own - on_cpu - run_queue)]
+
+
+def _rows(
+    trace: Trace, driver: Driver, part: IntArray, call: IntArray
+) -> tuple[IntArray, pd.DataFrame]:
+    """The row of each segment; and the rows: part, process and function."""
+    calls, names = trace.calls, list(PARTS)
+    is_caller, is_issue = part == names.index("caller"), part == names.index("issue")
+    # Names as text: a category's codes of two columns differ.
+    client, server, function = (
+        calls[name].astype("str").to_numpy()[call] for name in ("client", "server", "function")
+    )
+    process = np.where(is_caller, server_name(trace, driver.rank), server)
+    process = np.where(is_issue, client, process)
+    function = np.where(is_caller, "", function)
+    process_code, processes = pd.factorize(process)
+    function_code, functions = pd.factorize(function)
+    row = group_codes((part, process_code, function_code))
+    first = np.unique(row, return_index=True)[1]
+    rows = {
+        "part": [names[each] for each in part[first]],
+        "process": processes[process_code[first]],
+        "function": functions[function_code[first]],
+    }
+    return np.unique(row, return_inverse=True)[1], pd.DataFrame(rows).astype("str")

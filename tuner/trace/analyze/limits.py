@@ -1,0 +1,140 @@
+"""What limits the driver's steps: the largest shares of the critical path, where they are sure.
+
+A share is a limit if the lower end of its interval is LARGE, or at least MATERIAL and above the
+upper end of every other. So two runs of one configuration may order two large shares in two ways,
+but neither names one that may be small.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from tuner.roles import role_of
+from tuner.text import first_of, listed, whole_percent
+from tuner.trace.analyze.critical_path import CriticalPath
+from tuner.trace.analyze.path.steps import Share
+
+LARGE = 0.3
+MATERIAL = 0.2
+MOST_LIMITS = 2
+MOST_SHOWN = 3
+"""Shares that are said where none of them is a limit, and processes that are named."""
+SHOWN = 0.05
+"""Smaller shares are not worth a word."""
+
+WIRE = ("issue", "to_server", "to_client")
+_PHRASES = {
+    "caller": "waited for no call",
+    "wire": "waited for calls on their way, most of {f} to {p} (pickling, transport, waking a "
+    "thread)",
+    "run_queue": "waited for functions that were ready to run but had no CPU, mostly {f} on {p}",
+    "queue": "waited for calls of {f} that waited for a thread of {p}",
+    "dispatch": "waited for calls of {f} that {p} had not begun though a thread was free",
+    "on_cpu": "waited while {f} was on the CPU on {p}",
+    "off_cpu": "waited while {f} was off the CPU on {p} (asleep, or waiting for I/O, a lock or "
+    "the GIL)",
+    "served": "waited while {f} ran on {p}",
+    "pending": "waited for results of {f} that were not complete yet on {p}",
+    "unseen": "waited for {f} on {p}, and the trace does not show how it was served",
+}
+_NAMES = {
+    "caller": "The caller is the limit",
+    "wire": "The wire is the limit",
+    "run_queue": "The logical CPUs are the limit",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """A kind of waiting, and what waited: processes of one role, in one function."""
+
+    kind: str
+    """A part of the path; `wire` for the way there and back."""
+    processes: tuple[str, ...]
+    """The largest share first."""
+    function: str
+    share: Share
+
+    @property
+    def phrase(self) -> str:
+        """What the driver did: `waited for calls of f that waited for a thread of p`."""
+        few = first_of(self.processes, MOST_SHOWN)
+        where = few if len(self.processes) > MOST_SHOWN else listed(self.processes)
+        if self.kind in ("wire", "run_queue"):
+            where = self.processes[0]
+        return _PHRASES[self.kind].format(f=self.function or "calls", p=where)
+
+    @property
+    def name(self) -> str:
+        """The beginning of a sentence about this limit alone."""
+        who = listed(self.processes) if len(self.processes) <= MOST_SHOWN else "The servers"
+        number = "is" if len(self.processes) == 1 else "are"
+        return _NAMES.get(self.kind, f"{who} {number} the limit")
+
+
+def shares_of_path(path: CriticalPath) -> list[Limit]:
+    """All shares, the largest first: by kind of waiting, role and function."""
+    rows = path.rows
+    roles = [role_of(process) for process in rows["process"]]
+    keys = [
+        (part, "", "") if part in ("caller", "run_queue") else (part, role, function)
+        for part, role, function in zip(rows["part"], roles, rows["function"], strict=True)
+    ]
+    keys = [("wire", "", "") if key[0] in WIRE else key for key in keys]
+    found = [
+        _limit(path, key[0], pd.Series([each == key for each in keys])) for key in sorted(set(keys))
+    ]
+    return sorted(found, key=lambda limit: -limit.share.share)
+
+
+def limits_of(shares: list[Limit]) -> list[Limit]:
+    """Those shares that are limits, the largest first; none where nothing stands out."""
+    limits = [each for each in shares if each.share.low >= LARGE]
+    if not limits and shares:
+        first, *others = shares
+        rivals = [each.share.high for each in others]
+        if first.share.low >= MATERIAL and all(first.share.low > high for high in rivals):
+            limits = [first]
+    return limits[:MOST_LIMITS]
+
+
+def said(driver: str, shares: list[Limit], limits: list[Limit]) -> str:
+    """One sentence on what limits the steps of the driver."""
+    if len(limits) == 1:
+        (only,) = limits
+        return f"{only.name}: for {share_text(only.share)} of the time, {driver} {only.phrase}."
+    if limits:
+        both = " and ".join(f"for {share_text(each.share)} it {each.phrase}" for each in limits)
+        return f"Two things limit {driver}: {both}."
+    largest = [each for each in shares[:MOST_SHOWN] if each.share.share >= SHOWN]
+    several = _joined(
+        f"for {share_text(each.share)} of the time it {each.phrase}" for each in largest
+    )
+    return f"No clear limit of {driver}: {several}."
+
+
+def share_text(share: Share) -> str:
+    """`74 % (71-77 %)`; `74 %` where the interval is no wider than that."""
+    middle, low, high = (whole_percent(each) for each in share)
+    if low == middle == high:
+        return middle
+    return f"{middle} ({low.removesuffix(' %')}-{high})"
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "; ".join(parts)
+
+
+def _limit(path: CriticalPath, kind: str, mask: pd.Series) -> Limit:
+    """The rows of the mask as one."""
+    rows = path.rows[mask].assign(time=path.time_ns[:, mask.to_numpy()].sum(axis=0))
+    # Of the wire, what a call is issued to matters, not who issues it.
+    there = rows[rows["part"] != "issue"] if (rows["part"] != "issue").any() else rows
+    processes, functions = (
+        there.groupby(name)["time"].sum().sort_values(ascending=False).index.tolist()
+        for name in ("process", "function")
+    )
+    return Limit(
+        kind=kind, processes=tuple(processes), function=functions[0], share=path.share(mask)
+    )
