@@ -70,7 +70,7 @@ def search(
         str | None,
         typer.Option(
             metavar="NAME=REGEX",
-            help="Make a number small that the program prints: the regular expression's only group.",
+            help="Make a number small that the program prints: the only group of the pattern.",
         ),
     ] = None,
     maximize: Annotated[

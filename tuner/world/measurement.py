@@ -90,8 +90,8 @@ class ProgramRun(BaseModel):
     run_s: float
     """Seconds from the start of the command to its end."""
     rpc_active_s: float | None = None
-    """Seconds from the last rank's `init_rpc` to the driver's `shutdown`; None if a rank calls none,
-    or a window was measured."""
+    """Seconds from the last rank's `init_rpc` to the driver's `shutdown`; None if a rank calls
+    none, or a window was measured."""
     metric: float | None = None
     """The number that it printed, if it was asked for one."""
 

@@ -179,8 +179,8 @@ def cpu_figure(answer: StudyAnswer) -> DrawnFigure | None:
         title="What speed costs",
         caption=(
             f"CPUs used: CPU seconds of all ranks per wall second, against the "
-            f"{answer.objective.label} ({answer.objective.better}); fewer CPUs are better. The line "
-            "joins the configurations that no other beats in both."
+            f"{answer.objective.label} ({answer.objective.better}); fewer CPUs are better. The "
+            "line joins the configurations that no other beats in both."
         ),
         alt=f"CPUs used {names.by}: {'; '.join(texts)}",
     )

@@ -14,21 +14,17 @@ _TAIL_LINES = 40
 _ANOTHER_PORT = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 
 
-def outcome_of(
-    end: ProgramEnd, request: ProgramRequest, deadline_s: float
-) -> Measurement | Failure:
+def outcome_of(end: ProgramEnd, request: ProgramRequest) -> Measurement | Failure:
     """The measurement of a run, or why it is none.
 
     Args:
         end: How the run ended.
         request: What was asked of the program.
-        deadline_s: When the run would have been ended, in seconds.
     """
-    failure = _failure(end, request, deadline_s)
-    return failure or _measurement(end, request)
+    return _failure(end, request) or _measurement(end, request)
 
 
-def _failure(end: ProgramEnd, request: ProgramRequest, deadline_s: float) -> Failure | None:
+def _failure(end: ProgramEnd, request: ProgramRequest) -> Failure | None:
     def failed(kind: FailureKind, message: str, detail: str = "") -> Failure:
         detail = detail or _tail(end.output)
         return Failure(failure=kind, message=message, detail=detail, world_s=end.run_s)
@@ -37,9 +33,8 @@ def _failure(end: ProgramEnd, request: ProgramRequest, deadline_s: float) -> Fai
         return deadlock(starved, end.states, end.run_s)
     if end.is_late:
         kind: FailureKind = "timed-out" if end.report.ranks else "init-failed"
-        return failed(
-            kind, f"not done after {end.run_s:.3g} s ({_phases(end)})", gauges(end.states)
-        )
+        message = f"not done after {end.run_s:.3g} s ({_phases(end)})"
+        return failed(kind, message, gauges(end.states))
     if end.counted is None and any(end.exit_codes):
         kind = "crashed" if end.report.is_ready else "init-failed"
         return failed(kind, _how_it_ended(end, request))

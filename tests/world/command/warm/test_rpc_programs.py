@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.world.command.test_running import free_port
+from tests.programs.running import free_port
 from tests.world.command.warm.starting_both import PYTHON, Ended, run_to_end
 from tuner.plan.config import Config
 from tuner.world.command.order import HookOrder
