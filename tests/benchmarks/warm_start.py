@@ -17,7 +17,7 @@ from tuner.world.command.warm.warm_starting import WarmStarter
 
 ROUNDS = 5
 PROGRAMS = Path(__file__).parents[1] / "programs"
-COMMAND = [sys.executable, "-W", "ignore", "spawn_env.py", "3", "2"]
+COMMAND = [sys.executable, "-W", "ignore", "spawn_env.py", "3", "20"]
 
 
 def run_once(starter: Starter, *, learning: bool = False) -> tuple[float, float, Learnt]:

@@ -70,7 +70,7 @@ def test_ranks_report_the_same(program: str) -> None:
         for _ in range(4):
             assert told(*run(starter)[:2]) == first
     # The server, with its one import of everything, and all four runs.
-    assert cpu_s() - before_s < 2 * cold_s
+    assert cpu_s() - before_s < 3 * cold_s
 
 
 def test_a_module_is_run_warm_too(tmp_path: Path) -> None:

@@ -32,9 +32,14 @@ class WarmStarter:
     Children that the program starts by `spawn` come from it too; those that they start in turn
     start cold, as does what the program starts by `subprocess` or `exec`.
 
-    What a program can see of it: more in `sys.modules` from the start, frames of ours below its
-    own on the stack, hash seeds that are the same in each run, no warnings from imports, and one
-    child more of its first process, which `os.wait` passes over.
+    What a program can see of it:
+
+    - `sys.modules` holds more from the start, and what imports warn of was said before.
+    - Frames of ours are below its own on the stack; tracebacks do not show them.
+    - Hash seeds are the same in each run, and in its children; other seeds are drawn anew.
+    - The first process has one child more, which `os.wait` passes over.
+    - What libraries hold at its end is not freed, nor are their C++ objects.
+    - Pages are copied when they are first written to: some milliseconds, in the first calls.
     """
 
     def __init__(
