@@ -93,7 +93,7 @@ def test_the_commands_read_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # No figure tells of a storage, and all of them take most of the time.
-    monkeypatch.setattr("tuner.present.study_files.study_figures", lambda answer, traces: [])
+    monkeypatch.setattr("tuner.present.figures.study_figures", lambda answer, traces: [])
     page = tmp_path / "page.html"
     where = ["udf", "--storage", url, "--out", str(searched)]
     assert report.main([*where, "--output", str(page)]) == 0
