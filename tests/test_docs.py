@@ -2,15 +2,19 @@
 
 import re
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import pytest
 import typer
 
 import tuner
 import tuner.__main__
+from tests.present.results import study_plan, study_result
+from tests.present.screen import Screen
+from tests.readme import SHOWN, WIDTH
 from tuner.decide.verdict_kind import VerdictKind
 from tuner.plan.knobs import KNOBS
+from tuner.present.tables import trials_table, why_facts
 from tuner.study.folder import StudyFolder
 from tuner.world.measurement import FailureKind
 from workloads.registry import SHIPPED
@@ -25,6 +29,7 @@ PAGES = [
 README = (ROOT / "README.md").read_text()
 COMMANDS = (ROOT / "docs" / "commands.md").read_text()
 COMMAND_LINE = typer.main.get_group(tuner.__main__.app)
+RETIRED = re.compile(r"\bcores\b|\bat\s+once\b")
 TROUBLESHOOTING = (ROOT / "docs" / "troubleshooting.md").read_text()
 
 
@@ -130,6 +135,63 @@ def test_links_that_lead_nowhere_would_be_found(tmp_path: Path) -> None:
     assert anchors(page) == {"a-b-c"}
 
 
-def test_the_readme_shows_real_output() -> None:
-    assert "@@" not in README
-    assert "worlds," in README
+def shown_search(readme: str) -> list[str]:
+    """The lines that the README's search prints."""
+    found = SHOWN.search(readme)
+    assert found
+    return found[2].splitlines()
+
+
+class Headings(NamedTuple):
+    """What a search calls what it prints, wherever the lines are broken."""
+
+    columns: list[list[str]]
+    """The words of each line above the rows of the first table."""
+    facts: list[str]
+    """The words of the names below `Why`, in order."""
+
+
+def shown_headings(lines: list[str]) -> Headings:
+    trials, why = (number for number, line in enumerate(lines) if set(line) == {" ", "─"})
+    left = lines[lines.index("Why") + 2].index("baseline:")
+    names = [line[:left] for line in lines[why + 1 : lines.index("", why)]]
+    return Headings([line.split() for line in lines[:trials] if line], " ".join(names).split())
+
+
+def headings_now() -> Headings:
+    answer, screen = study_result(study_plan()), Screen(width=WIDTH)
+    screen.console.print(trials_table(answer))
+    words = [line.split() for line in screen.lines if line.strip()]
+    _, facts = why_facts(answer)
+    return Headings(
+        words[: next(number for number, line in enumerate(words) if "─" in line[0])],
+        " ".join(name for name, *_ in facts).split(),
+    )
+
+
+def test_the_readme_shows_what_a_search_prints() -> None:
+    lines = shown_search(README)
+    assert shown_headings(lines) == headings_now()
+    assert not re.search(RETIRED, " ".join(lines))
+    assert re.search(
+        r"^\d+ worlds, \d+ blocks in \S+, on \d+ logical CPUs? ", "\n".join(lines), re.M
+    )
+
+
+@pytest.mark.parametrize(
+    ("now", "wrong"),
+    [
+        ("CPUs    total", "CPUs      sum"),
+        ("parallelism, mean/max", "calls at once, mean/max"),
+        ("tracing overhead", "observer effect"),
+        (" limit ", " bound "),
+    ],
+)
+def test_a_heading_that_is_no_longer_printed_would_be_found(now: str, wrong: str) -> None:
+    lines = shown_search(README.replace(now, wrong, 1))
+    assert shown_headings(lines) != headings_now()
+
+
+@pytest.mark.parametrize("words", ["used 2 cores", "4 calls at once", "4 calls at  once"])
+def test_a_word_that_was_retired_would_be_found(words: str) -> None:
+    assert re.search(RETIRED, words)

@@ -108,18 +108,13 @@ def test_help_and_bad_usage_do_not_import_optuna() -> None:
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT, capture_output=True)
 
 
-def test_it_says_where_the_page_is_and_stops_cleanly(start: Callable[..., Running]) -> None:
-    running = start("one", "--port", "0")
+def test_it_says_where_the_page_is_answers_this_machine_only_and_stops_cleanly(
+    start: Callable[..., Running],
+) -> None:
+    running = start("one")
     assert running.line.startswith("The study one: http://127.0.0.1:")
     assert running.line.endswith("/dashboard/studies/1 (Ctrl-C stops it)\n")
     assert b"Optuna Dashboard" in running.get(running.page)
-    with closing(socket.create_connection((HOST, running.port))):  # kept open, as browsers do
-        assert running.stop(signal.SIGTERM) == (0, "")
-    socket.create_server((HOST, running.port)).close()
-
-
-def test_only_this_machine_is_answered(start: Callable[..., Running]) -> None:
-    running = start("one")
     assert running.port == USUAL_PORT or running.port > 1024
     with pytest.raises(urllib.error.HTTPError, match="403"):
         running.get("/api/studies", Host="evil.example:80")
@@ -129,6 +124,9 @@ def test_only_this_machine_is_answered(start: Callable[..., Running]) -> None:
             if address.family == socket.AF_INET and address.address != HOST:
                 with pytest.raises(ConnectionRefusedError):
                     socket.create_connection((address.address, running.port), timeout=5)
+    with closing(socket.create_connection((HOST, running.port))):  # kept open, as browsers do
+        assert running.stop(signal.SIGTERM) == (0, "")
+    socket.create_server((HOST, running.port)).close()
 
 
 @pytest.mark.usefixtures("folder")

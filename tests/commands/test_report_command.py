@@ -64,7 +64,7 @@ def test_a_search_leaves_the_report_and_its_figures() -> None:
 def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     # All of them take most of the time.
     monkeypatch.setattr(
-        "tuner.present.study_files.study_figures", lambda answer, traces: [step_time_figure(answer)]
+        "tuner.present.figures.study_figures", lambda answer, traces: [step_time_figure(answer)]
     )
 
 

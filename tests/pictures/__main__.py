@@ -6,7 +6,6 @@ This needs a quiet machine for two minutes, and Chromium for the pictures of pag
 import contextlib
 import os
 import pty
-import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 import tuner
 from tests.browser.chromium import launched
 from tests.browser.serving import dashboard
+from tests.readme import README, SHOWN, WIDTH
 from tuner.plan.config import Config
 from tuner.present.figures import write_timelines_figure
 from tuner.study.folder import StudyFolder
@@ -28,11 +28,7 @@ from tuner.trace.files.reader import read_trace
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
-README = ROOT / "README.md"
 STUDY = "udf-400"
-# A command and its output.
-SHOWN = re.compile(r"```\n\$ (python -m tuner\.search .*?)\n\n(.*?)\n```\n", re.DOTALL)
-WIDTH = 100
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import optuna
 import pytest
 
 from tests.fakes import FakeLauncher, threads_of
-from tests.searching.tuning import Tune, failing, scaling, study
+from tests.searching.tuning import Tune, failing, row_of, scaling, study
 from tuner.api import SearchInterrupted
 from tuner.plan.config import Config
 
@@ -88,9 +88,7 @@ def test_without_a_baseline_better_takes_four_worlds(
     recommended = tmp_path / "study" / "recommended.json"
     if samples:
         assert result.best is not None
-        best = result.row_of(result.best)
-        assert best is not None
-        assert best.samples == samples
+        assert row_of(result, result.best).samples == samples
         assert recommended.exists()
     else:
         assert result.best is None

@@ -8,6 +8,7 @@ import pytest
 
 from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
+from tests.searching.tuning import row_of
 from tuner.api import SearchInterrupted, tune
 from tuner.errors import UsageError
 from tuner.plan.config import Config
@@ -77,9 +78,7 @@ def test_the_rows_hold_what_the_traces_show(
 ) -> None:
     _, result, _ = done
     # As many calls as threads, four at most, each of them all along its step of 8 / threads ms.
-    one, four = result.row_of(threads(1)), result.row_of(threads(4))
-    assert one is not None
-    assert four is not None
+    one, four = row_of(result, threads(1)), row_of(result, threads(4))
     assert one.metrics["rpc_cpu_total_ms"] == pytest.approx(8.0)
     assert four.metrics["rpc_cpu_total_ms"] == pytest.approx(4 * 2.0)
     assert [one.metrics[name] for name in PARALLELISM] == pytest.approx([1.0, 1.0])
@@ -116,8 +115,7 @@ def test_configs_that_cannot_be_traced_are_measured_all_the_same(tmp_path: Path)
     )
     events = Events()
     result = search(launcher, tmp_path, observer=events, baseline={"num_worker_threads": 1})
-    row = result.row_of(threads(4))
-    assert row is not None
+    row = row_of(result, threads(4))
     assert row.outcome == "completed"
     assert result.best == threads(4)
     assert "parallelism_mean" not in row.metrics
@@ -139,8 +137,7 @@ def test_a_trace_that_stays_incomplete_is_given_up(tmp_path: Path) -> None:
         trace_fails=lambda config: "trace-failed" if threads_of(config) == 1 else None
     )
     result = search(launcher, tmp_path)
-    row = result.row_of(threads(1))
-    assert row is not None
+    row = row_of(result, threads(1))
     assert row.outcome == "completed"
     assert row.diagnosis == "No trace: worker1 failed first."
     assert sum(order.config == threads(1) for order in launcher.traced) == 3
@@ -177,8 +174,8 @@ def test_a_traced_objective_traces_every_world(tmp_path: Path, objective: str) -
     assert all(order.trace is not None and not order.trace.operators for order in timed)
     # A latency is the step's length; the sum of a step counts each of its calls.
     expected = {"rpc_cpu_total_ms": (2.0, 16.0), "rpc_p99_ms": (2.0, 4.0)}[objective]
-    rows = [result.row_of(threads(count)) for count in (1, 4)]
-    assert [row.value for row in rows if row] == pytest.approx(expected)
+    rows = [row_of(result, threads(count)) for count in (1, 4)]
+    assert [row.value for row in rows] == pytest.approx(expected)
     assert result.best == threads(1)
     assert result.verdict == "better"
 

@@ -14,6 +14,7 @@ from tests.fakes import FakeLauncher, threads_of
 from tuner.decide.statistics import FloatArray, differences
 from tuner.plan.config import Config
 from tuner.study.answer import StudyAnswer
+from tuner.study.trial_row import TrialRow
 from tuner.world.measurement import FailureKind
 
 Tune = Callable[..., StudyAnswer]
@@ -49,6 +50,11 @@ def failing(kind: FailureKind, *threads: int) -> Callable[[Config, int], Failure
 def keys(launcher: FakeLauncher) -> Counter[tuple[str, int, bool]]:
     """How often each configuration was run with each seed, calibrations apart."""
     return Counter((str(o.config), o.seed, o.steps is None) for o in launcher.orders)
+
+
+def row_of(result: StudyAnswer, config: Config) -> TrialRow:
+    """The row of a configuration."""
+    return next(row for row in result.rows if row.config == config)
 
 
 def confirmed_differences(result: StudyAnswer) -> FloatArray:

@@ -2,6 +2,7 @@
 
 import fcntl
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 import tuner
+from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher
 from tests.study.storage.test_publishing import Telling
 from tuner.api import SearchInterrupted
@@ -30,6 +32,21 @@ def search(out: Path | str, launcher: FakeLauncher | None = None, **changes: Any
     launcher = launcher or FakeLauncher()
     keys = {"space": {"num_worker_threads": [2]}, "max_blocks": 2, "out": str(out), **changes}
     return tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished study, to be copied."""
+    folder = tmp_path_factory.mktemp("made")
+    with cheaply():
+        search(folder)
+    return folder
+
+
+@pytest.fixture
+def study(made: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(made, tmp_path / "study"))
 
 
 def refusal(out: Path | str, launcher: FakeLauncher | None = None, **changes: Any) -> str:
@@ -61,13 +78,12 @@ def searching(folder: Path) -> Iterator[None]:
 
 @pytest.mark.parametrize("how", [{}, {"resume": True}, {"overwrite": True}])
 def test_a_folder_that_is_being_searched_is_refused_before_anything_runs(
-    tmp_path: Path, how: dict[str, Any]
+    study: Path, how: dict[str, Any]
 ) -> None:
-    search(tmp_path / "study")
-    before = contents(tmp_path)
-    with searching(tmp_path / "study"):
-        assert "another search is running in" in refusal(tmp_path / "study", **how)
-    assert contents(tmp_path) == before
+    before = contents(study)
+    with searching(study):
+        assert "another search is running in" in refusal(study, **how)
+    assert contents(study) == before
 
 
 def test_a_new_folder_that_is_being_searched_is_refused_before_anything_runs(
@@ -77,11 +93,10 @@ def test_a_new_folder_that_is_being_searched_is_refused_before_anything_runs(
         assert "another search is running in" in refusal(tmp_path / "study")
 
 
-def test_the_file_of_the_lock_stays(tmp_path: Path) -> None:
-    search(tmp_path / "study")
-    lock = tmp_path / "study" / "search.lock"
+def test_the_file_of_the_lock_stays(study: Path) -> None:
+    lock = study / "search.lock"
     before = lock.stat().st_ino
-    search(tmp_path / "study", overwrite=True)
+    search(study, overwrite=True)
     assert lock.stat().st_ino == before
 
 
@@ -103,13 +118,12 @@ def test_an_empty_folder_is_fine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", [{"overwrite": True}, {"resume": True}])
-def test_files_that_no_study_made_outlive_it(tmp_path: Path, how: dict[str, Any]) -> None:
-    search(tmp_path)
-    mine = [tmp_path / name for name in FOREIGN if name not in ("report.html", "trials.csv")]
+def test_files_that_no_study_made_outlive_it(study: Path, how: dict[str, Any]) -> None:
+    mine = [study / name for name in FOREIGN if name not in ("report.html", "trials.csv")]
     for path in mine:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("mine")
-    search(tmp_path, **how)
+    search(study, **how)
     assert [path.read_text() for path in mine] == ["mine"] * len(mine)
 
 
@@ -141,23 +155,22 @@ def test_every_file_of_a_study_is_in_its_manifest(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", ["with another database", "of today"])
 def test_a_study_of_an_older_version_is_replaced_by_its_names_and_only_if_asked(
-    tmp_path: Path, version: str
+    study: Path, version: str
 ) -> None:
-    search(tmp_path)
-    (tmp_path / NAME).unlink()
+    (study / NAME).unlink()
     if version != "of today":
-        with closing(sqlite3.connect(tmp_path / "study.db")) as database, database:
+        with closing(sqlite3.connect(study / "study.db")) as database, database:
             database.execute("UPDATE study_user_attributes SET value_json=2 WHERE key='format'")
-    (tmp_path / "traces" / "mine.json").write_text("mine")
-    assert "--overwrite deletes it first" in refusal(tmp_path)
+    (study / "traces" / "mine.json").write_text("mine")
+    assert "--overwrite deletes it first" in refusal(study)
     assert "holds the study udf; give two another --out" in refusal(
-        tmp_path, name="two", overwrite=True
+        study, name="two", overwrite=True
     )
-    search(tmp_path, overwrite=True, space={"num_worker_threads": [4]})
-    assert {path.name for path in (tmp_path / "traces").iterdir()} == {
+    search(study, overwrite=True, space={"num_worker_threads": [4]})
+    assert {path.name for path in (study / "traces").iterdir()} == {
         "mine.json", "num_worker_threads=16.json", "num_worker_threads=4.json",
     }  # fmt: skip
-    assert StudyFolder(tmp_path).manifest.study() == "udf"
+    assert StudyFolder(study).manifest.study() == "udf"
 
 
 def test_a_study_without_a_manifest_gets_one_when_it_is_resumed(tmp_path: Path) -> None:
@@ -169,14 +182,13 @@ def test_a_study_without_a_manifest_gets_one_when_it_is_resumed(tmp_path: Path) 
     assert set(before) <= {*StudyFolder(tmp_path).manifest.files(), tmp_path / NAME}
 
 
-def test_an_earlier_study_stays_until_the_new_one_has_begun(tmp_path: Path) -> None:
-    search(tmp_path)
-    before = contents(tmp_path)
+def test_an_earlier_study_stays_until_the_new_one_has_begun(study: Path) -> None:
+    before = contents(study)
     with pytest.raises(UsageError, match="is too short"):
-        search(tmp_path, overwrite=True, budget="1s")
+        search(study, overwrite=True, budget="1s")
     with pytest.raises(KeyboardInterrupt):
-        search(tmp_path, FakeLauncher(interrupt_after=0), overwrite=True)
-    assert contents(tmp_path) == before
+        search(study, FakeLauncher(interrupt_after=0), overwrite=True)
+    assert contents(study) == before
 
 
 def test_a_search_that_measures_nothing_leaves_nothing(tmp_path: Path) -> None:
@@ -195,17 +207,18 @@ def test_an_empty_name_of_a_folder_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_of_a_study_that_is_elsewhere_are_not_removed_unasked(tmp_path: Path) -> None:
-    out, storage = tmp_path / "study", f"sqlite:///{tmp_path}/shared.db"
-    search(out)
-    before = contents(out)
-    assert refusal(out, storage=storage) == (
-        f"the folder {out} holds the files of a study udf that is not in {storage}: --overwrite "
+def test_files_of_a_study_that_is_elsewhere_are_not_removed_unasked(
+    study: Path, tmp_path: Path
+) -> None:
+    storage = f"sqlite:///{tmp_path}/shared.db"
+    before = contents(study)
+    assert refusal(study, storage=storage) == (
+        f"the folder {study} holds the files of a study udf that is not in {storage}: --overwrite "
         "deletes them, another --out keeps them"
     )
-    assert contents(out) == before
-    search(out, storage=storage, overwrite=True)
-    assert not (out / "study.db").exists()
+    assert contents(study) == before
+    search(study, storage=storage, overwrite=True)
+    assert not (study / "study.db").exists()
 
 
 def test_a_search_gives_launchers_absolute_paths(
@@ -234,8 +247,7 @@ class Slow(FakeLauncher):
         return super().run(order)
 
 def race(out, storage, begin):
-    while time.monotonic() < begin:
-        pass
+    time.sleep(max(0, begin - time.monotonic()))
     launcher = Slow()
     try:
         answer = tuner.tune(

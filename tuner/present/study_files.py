@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tuner.errors import UsageError
-from tuner.present.figures import study_figures, write_figures
-from tuner.present.report.study_report import write_report
 from tuner.present.tables import write_trials_csv
 from tuner.recommended.building import write_recommended
 from tuner.study.answer import Contender, StudyAnswer
@@ -38,6 +36,10 @@ def write_study_report(answer: StudyAnswer, page: Path | None = None) -> Path:
     Returns:
         The report's path.
     """
+    # Late: a study is opened, and its search begins, without waiting for matplotlib.
+    from tuner.present.figures import study_figures, write_figures
+    from tuner.present.report.study_report import write_report
+
     folder = answer.folder
     figures = study_figures(answer, _traces(answer))
     if page is None:

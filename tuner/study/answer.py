@@ -88,10 +88,6 @@ class StudyAnswer:
     def _config(self, trial: int | None) -> Config | None:
         return None if trial is None else self.by_trial[trial].config
 
-    def row_of(self, config: Config | None) -> TrialRow | None:
-        """The row of a configuration; None if it was no trial of this study."""
-        return next((row for row in self.rows if row.config == config), None)
-
     @property
     def trials(self) -> pd.DataFrame:
         """The rows as a frame, with the columns of `trials.csv`; `config` holds Config objects."""

@@ -1,13 +1,15 @@
 """Studies that were searched before, by the names and folders that a person knows them by."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tuner.errors import UsageError
-from tuner.study.answer import StudyAnswer
 from tuner.study.folder import STUDIES, StudyFolder
 from tuner.study.storage.address import StudyAddress, StudyPlace
-from tuner.study.stored import stored_answer
 from tuner.text import did_you_mean
+
+if TYPE_CHECKING:
+    from tuner.study.answer import StudyAnswer
 
 
 def studies_in(folder: Path) -> list[Path]:
@@ -17,12 +19,15 @@ def studies_in(folder: Path) -> list[Path]:
 
 def find_study(
     reference: str, *, storage: str | None = None, out: Path | None = None
-) -> StudyAnswer:
+) -> "StudyAnswer":
     """The answer of a study, by its name or by the path of its folder.
 
     `storage` is the URL that it was searched with, and `out` the folder of its files, if the
     search was given these. UsageError if the study is not there, or cannot be read.
     """
+    # Late: a dashboard asks for the place alone, and does not wait for pandas.
+    from tuner.study.stored import stored_answer
+
     return stored_answer(place_of(reference, storage=storage, out=out))
 
 

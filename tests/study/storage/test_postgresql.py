@@ -86,8 +86,14 @@ def test_an_interrupted_study_is_resumed(url: str, tmp_path: Path) -> None:
 
 
 def test_the_commands_read_it(
-    url: str, searched: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    url: str,
+    searched: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # No figure tells of a storage, and all of them take most of the time.
+    monkeypatch.setattr("tuner.present.figures.study_figures", lambda answer, traces: [])
     page = tmp_path / "page.html"
     where = ["udf", "--storage", url, "--out", str(searched)]
     assert report.main([*where, "--output", str(page)]) == 0

@@ -3,6 +3,7 @@
 import errno
 import gzip
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from optuna_dashboard import get_note
 
 import tuner
+from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
 from tuner.api import SearchInterrupted
 from tuner.plan.config import Config
@@ -93,13 +95,43 @@ class Left:
         return {path.name for path in self.folder.artifacts.iterdir()}
 
 
-def test_a_trial_has_its_trace_as_a_packed_artifact(tmp_path: Path) -> None:
-    left = search(tmp_path, Telling(step_ms=eight_over_threads))
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished study, to be read or copied."""
+    folder = tmp_path_factory.mktemp("made")
+    with cheaply(publishes=True):
+        search(folder, Telling(step_ms=eight_over_threads))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made_in_part(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an interrupted study, to be copied."""
+    folder = tmp_path_factory.mktemp("stopped")
+    with cheaply(publishes=True):
+        search(folder, Telling(step_ms=eight_over_threads, interrupt_after=11))
+    return folder
+
+
+@pytest.fixture
+def finished(made: Path, tmp_path: Path) -> Path:
+    """A copy of the finished study."""
+    return Path(shutil.copytree(made, tmp_path / "finished"))
+
+
+@pytest.fixture
+def stopped(made_in_part: Path, tmp_path: Path) -> Path:
+    """A copy of the interrupted study."""
+    return Path(shutil.copytree(made_in_part, tmp_path / "stopped"))
+
+
+def test_a_trial_has_its_trace_as_a_packed_artifact(made: Path) -> None:
+    left = Left(made)
     for threads in (1, 4, 8):
         name = f"num_worker_threads={threads}.json"
         artifacts = left.artifacts(threads)
         assert set(artifacts) == {f"{name}.gz"}
-        assert gzip.decompress(artifacts[f"{name}.gz"]) == (tmp_path / "traces" / name).read_bytes()
+        assert gzip.decompress(artifacts[f"{name}.gz"]) == (made / "traces" / name).read_bytes()
     (meta,) = get_all_artifact_meta(left.trial(4), storage=left.storage)
     # A browser must hand over the file as it is, not what it unpacks to.
     assert (meta.mimetype, meta.encoding) == ("application/gzip", "identity")
@@ -190,32 +222,32 @@ def test_the_study_has_the_verdict_and_the_files_of_the_answer(
 
 
 def test_an_interrupted_search_tells_what_it_knows_and_a_resumed_one_the_rest(
-    tmp_path: Path,
+    stopped: Path,
 ) -> None:
-    before = search(tmp_path, Telling(step_ms=eight_over_threads, interrupt_after=11))
+    before = Left(stopped)
     assert "Not finished" in get_note(before.study)
     assert "measured so far" in before.note(8)
     assert set(before.artifacts()) == {"trials.csv"}
     traces = {threads: before.artifacts(threads) for threads in (1, 2, 4, 8)}
     stored = before.stored()
 
-    after = search(tmp_path, Telling(step_ms=eight_over_threads), resume=True)
+    after = search(stopped, Telling(step_ms=eight_over_threads), resume=True)
     assert "Not finished" not in get_note(after.study)
     assert "measured so far" not in after.note(8)
-    assert after.artifacts()["trials.csv"] == (tmp_path / "trials.csv").read_bytes()
+    assert after.artifacts()["trials.csv"] == (stopped / "trials.csv").read_bytes()
     assert set(after.artifacts()) == {"trials.csv", "recommended.json"}
     assert {threads: after.artifacts(threads) for threads in (1, 2, 4, 8)} == traces
     # The files of the earlier session are the same ones: nothing is stored twice.
     assert stored < after.stored()
     assert len(after.stored()) == len(stored) + 1
 
-    again = search(tmp_path, Telling(), resume=True)
+    again = search(stopped, Telling(), resume=True)
     assert again.stored() == after.stored()
     assert get_note(again.study) == get_note(after.study)
 
 
-def test_a_resumed_search_attaches_what_a_killed_one_could_not(tmp_path: Path) -> None:
-    left = search(tmp_path, Telling(step_ms=eight_over_threads, interrupt_after=11))
+def test_a_resumed_search_attaches_what_a_killed_one_could_not(stopped: Path) -> None:
+    left = Left(stopped)
     # Killed between the two writes of an upload: the artifact is listed, but its file is not there.
     (of_four,) = get_all_artifact_meta(left.trial(4), storage=left.storage)
     (left.folder.artifacts / of_four.artifact_id).unlink()
@@ -225,24 +257,24 @@ def test_a_resumed_search_attaches_what_a_killed_one_could_not(tmp_path: Path) -
     key = f"artifacts:{of_eight.artifact_id}"
     left.storage.set_trial_system_attr(left.trial(8)._trial_id, key, json.dumps(None))
 
-    search(tmp_path, Telling(step_ms=eight_over_threads), resume=True)
-    assert set(Left(tmp_path).artifacts(4)) == {"num_worker_threads=4.json.gz"}
+    search(stopped, Telling(step_ms=eight_over_threads), resume=True)
+    assert set(Left(stopped).artifacts(4)) == {"num_worker_threads=4.json.gz"}
     attributes = left.storage.get_trial_system_attrs(left.trial(8)._trial_id)
     names = [json.loads(value) for key, value in attributes.items() if key.startswith("artifacts:")]
     assert {each and each["filename"] for each in names} == {None, "num_worker_threads=8.json.gz"}
 
 
-def test_a_trace_that_is_gone_is_no_reason_to_fail(tmp_path: Path) -> None:
-    left = search(tmp_path, Telling(step_ms=eight_over_threads, interrupt_after=11))
+def test_a_trace_that_is_gone_is_no_reason_to_fail(stopped: Path) -> None:
+    left = Left(stopped)
     for path in [*left.folder.traces.iterdir(), *left.folder.artifacts.iterdir()]:
         path.unlink()
-    after = search(tmp_path, Telling(step_ms=eight_over_threads), resume=True)
+    after = search(stopped, Telling(step_ms=eight_over_threads), resume=True)
     assert set(after.artifacts()) == {"trials.csv", "recommended.json"}
 
 
-def test_a_new_search_starts_without_the_artifacts_of_the_old(tmp_path: Path) -> None:
-    old = search(tmp_path, Telling(step_ms=eight_over_threads)).stored()
-    new = search(tmp_path, Telling(step_ms=eight_over_threads), overwrite=True).stored()
+def test_a_new_search_starts_without_the_artifacts_of_the_old(finished: Path) -> None:
+    old = Left(finished).stored()
+    new = search(finished, Telling(step_ms=eight_over_threads), overwrite=True).stored()
     assert new.isdisjoint(old)
     assert len(new) == len(old)
 
