@@ -73,7 +73,7 @@ def threads_of(recommended: Path) -> int:
 
 def test_the_agents_have_as_many_threads_as_every_export_says(searched: Path) -> None:
     best = threads_of(searched / "recommended.json")
-    another, threads = next((t, n) for t, n in ((1, 2), (2, 3)) if n != best)
+    another, threads = next((t, n) for t, n in ((1, 1), (2, 2)) if n != best)
     exports: dict[Path, int] = {}
     for form, suffix in (("json", "json"), ("toml", "toml"), ("python", "py")):
         for chosen, expected in (((), best), (("--trial", str(another)), threads)):
@@ -92,7 +92,7 @@ def test_the_agents_have_as_many_threads_as_every_export_says(searched: Path) ->
 def check_threads(paths: list[Path], exports: dict[Path, int]) -> None:
     """The agents that are started with these exports have the threads that are expected."""
     running = started(*paths)
-    printed = [process.communicate(timeout=60) for process in running]
+    printed = [process.communicate(timeout=300) for process in running]
     assert [process.returncode for process in running] == [0, 0], printed
     assert [out for out, _ in printed] == [
         "".join(f"worker{rank}: num_worker_threads={exports[path]}\n" for path in paths)

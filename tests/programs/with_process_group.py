@@ -3,10 +3,14 @@
 import os
 import sys
 
-import torch
-import torch.distributed as dist
-import torch.distributed.rpc as rpc
-import torch.multiprocessing as mp
+if "STARTED" not in os.environ:
+    os.environ["STARTED"] = "1"
+    os.execv(sys.executable, [sys.executable, *sys.argv])
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+import torch.distributed.rpc as rpc  # noqa: E402
+import torch.multiprocessing as mp  # noqa: E402
 
 
 def total(numbers: list[int]) -> int:
@@ -29,7 +33,4 @@ def run(rank: int, port: int) -> None:
 
 
 if __name__ == "__main__":
-    if "STARTED" not in os.environ:
-        os.environ["STARTED"] = "1"
-        os.execv(sys.executable, [sys.executable, *sys.argv])
     mp.spawn(run, args=(int(sys.argv[1]),), nprocs=2)

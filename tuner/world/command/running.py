@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,28 +43,42 @@ def run_program(
     """
     with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
         order = HookOrder(config=config, reports=Path(scratch), roles=roles, say=True)
-        try:
-            process = subprocess.Popen(command, env=order.environment(os.environ))
-        except OSError as error:
-            raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from None
-        with _signals_passed_to(process):
+        with _signals_passed_on() as started:
+            try:
+                process = subprocess.Popen(command, env=order.environment(os.environ))
+            except OSError as error:
+                raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from None
+            started(process)
             code = process.wait()
         return ProgramEnd(128 - code if code < 0 else code, read_reports(Path(scratch)))
 
 
 @contextmanager
-def _signals_passed_to(process: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """Leave Ctrl-C to the program, which the terminal sends it to; pass SIGTERM and SIGHUP on."""
+def _signals_passed_on() -> "Iterator[Callable[[subprocess.Popen[bytes]], None]]":
+    """Leave Ctrl-C to the program, which the terminal sends it to; pass SIGTERM and SIGHUP on.
+
+    Those that come before the program is known are passed on as soon as it is.
+    """
+    known: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         del frame
-        process.send_signal(number)
+        if known:
+            known[0].send_signal(number)
+        else:
+            early.append(number)
+
+    def started(process: "subprocess.Popen[bytes]") -> None:
+        known.append(process)
+        for number in early:
+            process.send_signal(number)
 
     before = {signal.SIGINT: signal.signal(signal.SIGINT, lambda number, frame: None)}
     for number in (signal.SIGTERM, signal.SIGHUP):
         before[number] = signal.signal(number, pass_on)
     try:
-        yield
+        yield started
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
