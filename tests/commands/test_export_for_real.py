@@ -31,7 +31,7 @@ for path, os.environ["MASTER_PORT"] in zip(exports[::2], exports[1::2]):
     rpc.shutdown()
 """
 
-# The modules of the export to Python, which are programs by themselves, as `python MODULE` runs them.
+# Runs exports to Python as `python MODULE` does: they are programs by themselves.
 MODULES = """
 import os, runpy, sys
 

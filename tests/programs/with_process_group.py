@@ -7,10 +7,10 @@ if "STARTED" not in os.environ:
     os.environ["STARTED"] = "1"
     os.execv(sys.executable, [sys.executable, *sys.argv])
 
-import torch  # noqa: E402
-import torch.distributed as dist  # noqa: E402
-import torch.distributed.rpc as rpc  # noqa: E402
-import torch.multiprocessing as mp  # noqa: E402
+import torch
+import torch.distributed as dist
+import torch.distributed.rpc as rpc
+import torch.multiprocessing as mp
 
 
 def total(numbers: list[int]) -> int:

@@ -41,7 +41,7 @@ def test_eight_naps_on_four_threads(ran: ProgramRun) -> None:
     (row,) = parallelism(trace).itertuples(index=False, name="Row")
     assert (row.server, row.threads, row.max, row.calls) == ("worker1", 4, 4, 8)
     # Below 4 where a host stopped a CPU of its guest, and one nap lasted longer than the others.
-    assert 3 < row.mean_while_busy <= 4.01
+    assert row.mean_while_busy == pytest.approx(3.5, abs=0.51)
     assert row.mean_while_busy == pytest.approx(mean_while_busy(ran.trace("naps").calls), rel=0.001)
     in_order = trace.calls.sort_values("server_start_ns")
     times, nap_us = call_times(in_order), NAP_S * 1e6
@@ -49,12 +49,12 @@ def test_eight_naps_on_four_threads(ran: ProgramRun) -> None:
     assert (times["off_cpu_us"] >= 0.999 * nap_us).all()
     assert times["off_cpu_us"].median() < 1.5 * nap_us
     assert times["on_cpu_us"].median() < 0.02 * nap_us
+    first, second = times["queue_us"].iloc[:4], times["queue_us"].iloc[4:]
+    assert first.min() < 0.1 * nap_us
     # The caller too may have stopped, between two calls.
-    later_us = (in_order["start_ns"] - in_order["start_ns"].min()) / 1e3
-    started_us = later_us + times["queue_us"]
-    assert times["queue_us"].iloc[:4].min() < 0.1 * nap_us
-    assert (started_us.iloc[4:] >= 0.9 * nap_us).all()
-    assert times["queue_us"].iloc[4:].median() < 1.5 * nap_us
+    begun_us = in_order["start_ns"].to_numpy(dtype=float) / 1e3
+    assert (begun_us[4:] - begun_us.min() + second.to_numpy() >= 0.9 * nap_us).all()
+    assert second.median() < 1.5 * nap_us
 
 
 def mean_while_busy(calls: Sequence[SeenCall]) -> float:
