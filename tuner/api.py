@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import InterruptedSearchError, UsageError
-from tuner.plan.study_plan import draft_plan, read_plan_file, shipped_plan_path
+from tuner.plan.draft import draft_plan, read_plan_file, shipped_plan_path
 from tuner.plan.workload_spec import CatalogueEntry
 from tuner.present.notes import study_note, trial_notes
 from tuner.present.study_files import write_answer, write_study_report
