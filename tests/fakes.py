@@ -202,7 +202,7 @@ def order(
     *,
     threads: int = 2,
     steps: int | None = 5,
-    deadline_s: float = 30.0,
+    deadline_s: float = 90.0,
     failure_folder: Path | None = None,
     **knobs: Any,
 ) -> WorldOrder:

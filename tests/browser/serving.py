@@ -21,10 +21,10 @@ def dashboard(*arguments: str) -> Iterator[str]:
     try:
         assert running.stdout is not None
         found = re.search(r"http://127\.0\.0\.1:\d+/\S*", running.stdout.readline())
-        assert found, running.communicate(timeout=10)
+        assert found, running.communicate(timeout=60)
         yield found[0]
         running.send_signal(signal.SIGINT)
-        assert running.communicate(timeout=10) == ("", "")
+        assert running.communicate(timeout=60) == ("", "")
         assert running.returncode == 0
     finally:
         running.kill()

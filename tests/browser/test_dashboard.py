@@ -129,30 +129,36 @@ def test_why_trials_failed_or_were_eliminated(page: Page, monday: str) -> None:
     expect(page.get_by_text(re.compile(r"^0 1[56]\.\d+$"))).to_be_visible()
 
 
-@pytest.mark.parametrize("entry", ["analytics", "smartSelection"])
-def test_the_other_pages_of_a_study_open(page: Page, monday: str, entry: str) -> None:
+def test_the_other_pages_of_a_study_open(page: Page, monday: str) -> None:
     page.goto(monday)
-    menu(page, entry).click()
-    expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
-    page.wait_for_load_state("networkidle")
-
-
-def test_all_studies_of_a_folder_together(page: Page, studies: Path) -> None:
-    with dashboard("--studies", str(studies)) as address:
-        page.goto(address)
-        page.get_by_text("tuesday").click()
-        menu(page, "note").click()
-        verdict = str(tuner.load_study(studies / "tuesday"))
-        expect(page.get_by_text(verdict)).to_be_visible()
-        menu(page, "trials").click()
-        page.get_by_role("button", name=re.compile("^Trial 3")).click()
-        expect(page.get_by_role("heading", name="num_worker_threads=4")).to_be_visible()
-        trace = studies / "tuesday" / "traces" / "num_worker_threads=4.json"
-        assert gzip.decompress(downloaded(page, f"{trace.name}.gz")) == trace.read_bytes()
-
+    for entry in ("analytics", "smartSelection"):
+        menu(page, entry).click()
+        page.wait_for_url(f"**/{entry}")
+        expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
         page.wait_for_load_state("networkidle")
-        page.goto(f"{address}/compare-studies?ids=0,1")
-        expect(page.get_by_text("step_ms of monday")).to_be_visible()
-        expect(page.get_by_text("step_ms of tuesday")).to_be_visible()
-        # Before the server stops, which the page would notice.
-        page.close()
+
+
+@pytest.fixture(scope="module")
+def together(studies: Path) -> Iterator[str]:
+    """The address of a dashboard over all studies of the folder."""
+    with dashboard("--studies", str(studies)) as address:
+        yield address
+
+
+def test_one_of_all_studies_of_a_folder(page: Page, studies: Path, together: str) -> None:
+    page.goto(together)
+    page.get_by_text("tuesday").click()
+    menu(page, "note").click()
+    verdict = str(tuner.load_study(studies / "tuesday"))
+    expect(page.get_by_text(verdict)).to_be_visible()
+    menu(page, "trials").click()
+    page.get_by_role("button", name=re.compile("^Trial 3")).click()
+    expect(page.get_by_role("heading", name="num_worker_threads=4")).to_be_visible()
+    trace = studies / "tuesday" / "traces" / "num_worker_threads=4.json"
+    assert gzip.decompress(downloaded(page, f"{trace.name}.gz")) == trace.read_bytes()
+
+
+def test_all_studies_of_a_folder_compared(page: Page, together: str) -> None:
+    page.goto(f"{together}/compare-studies?ids=0,1")
+    expect(page.get_by_text("step_ms of monday")).to_be_visible()
+    expect(page.get_by_text("step_ms of tuesday")).to_be_visible()

@@ -37,7 +37,7 @@ def started(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
 def in_new_process(*arguments: str, cwd: Path) -> Done:
     running = started(*arguments, cwd=cwd)
     try:
-        out, err = running.communicate(timeout=120)
+        out, err = running.communicate(timeout=400)
     finally:
         running.kill()
     return Done(arguments, running.returncode, out, err)

@@ -11,6 +11,7 @@ from typing import Any
 import optuna
 import pytest
 
+from tests.commands.conftest import SEARCH
 from tests.commands.running import ROOT, Done, in_new_process, in_this_process, started
 from tests.world.local.launching import impatient_launcher
 from tuner.study.folder import StudyFolder
@@ -19,7 +20,10 @@ from workloads.registry import SHIPPED
 
 pytestmark = pytest.mark.world
 
-QUICK = ("--workload", "udf", "--space", "num_worker_threads=1,2", "--min-time", "0.05s")
+QUICK = (
+    "--workload", "udf", "--space", "num_worker_threads=2", "--min-time", "0.05s",
+    "--budget", "20m", "--max-blocks", "4",
+)  # fmt: skip
 TROUBLES = "tests/world/local/troubles.py"
 WRONG_SPACE = (
     "num_worker_thread=1",
@@ -37,12 +41,14 @@ def no_report(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def answered(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
-    """The JSON document of a search, and the study's folder."""
-    here = tmp_path_factory.mktemp("answered")
-    done = in_this_process(*QUICK, "--max-blocks", "5", "--json", cwd=here)
+def answered(real_search: tuple[Done, Path]) -> tuple[dict[str, Any], Path]:
+    """The JSON document of a search, which measures no more, and the study's folder."""
+    _, folder = real_search
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tuner.api.write_study_report", lambda answer: None)
+        done = in_this_process(*SEARCH, "--resume", "--json", cwd=folder.parent)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout), here / "studies" / "udf"
+    return json.loads(done.stdout), folder
 
 
 def trials_of(document: dict[str, Any]) -> dict[int, dict[str, Any]]:
@@ -59,12 +65,12 @@ def test_a_search_answers_with_the_document_of_the_contract(
         "epsilon_achieved", "blocks", "elapsed_s", "trials",
     } <= set(document)  # fmt: skip
     assert document["study"] == "udf"
-    assert document["baseline"] == {"*": {"num_worker_threads": 16}}
+    assert document["baseline"] == {"*": {"num_worker_threads": 5}}
     assert document["verdict"] in ("better", "tie", "keep-baseline", "undecided")
     assert set(document["speedup"]) == {"estimate", "ci_low", "ci_high"}
-    assert document["blocks"] == 5
+    assert document["blocks"] == 3
     trials = trials_of(document)
-    assert set(trials) == {1, 2, 16}
+    assert set(trials) == {1, 2, 5}
     for trial in trials.values():
         assert {
             "config", "outcome", "failure", "samples", "value", "ci_low", "ci_high",
@@ -75,11 +81,11 @@ def test_a_search_answers_with_the_document_of_the_contract(
         assert 0 < trial["cpu_cores"] < 64
         assert trial["rpc_cpu_total_ms"] > 0
         assert 1 <= trial["parallelism_mean"] <= trial["parallelism_max"] <= 4
-        assert trial["tracing_overhead"] > 0.5
+        assert trial["tracing_overhead"] > 0
         assert "worker1" in trial["diagnosis"]
     assert trials[1]["parallelism_max"] == 1
-    assert trials[16]["samples"] == 5
-    assert document["why"]["baseline"] == trials[16]["diagnosis"]
+    assert trials[5]["samples"] == 3
+    assert document["why"]["baseline"] == trials[5]["diagnosis"]
 
 
 def test_a_search_leaves_its_study_and_what_it_recommends(
@@ -87,7 +93,7 @@ def test_a_search_leaves_its_study_and_what_it_recommends(
 ) -> None:
     document, folder = answered
     study = optuna.load_study(study_name="udf", storage=f"sqlite:///{folder}/study.db")
-    assert [trial.params["num_worker_threads"] for trial in study.trials] == [16, 1, 2]
+    assert [trial.params["num_worker_threads"] for trial in study.trials] == [5, 1, 2]
     recommended = json.loads((folder / "recommended.json").read_text())
     assert recommended["format"] == 3
     assert recommended["config"] == document["best"]
@@ -96,7 +102,7 @@ def test_a_search_leaves_its_study_and_what_it_recommends(
     }  # fmt: skip
     with (folder / "trials.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert {row["label"] for row in rows} == {f"num_worker_threads={n}" for n in (1, 2, 16)}
+    assert {row["label"] for row in rows} == {f"num_worker_threads={n}" for n in (1, 2, 5)}
 
 
 def test_a_search_leaves_a_whole_trace_of_every_configuration(
@@ -123,7 +129,7 @@ def test_a_search_leaves_its_figures_and_nothing_that_is_not_listed(
     text = "".join(svg.itertext())
     assert "median step time (ms)" in text
     # Which of the two it says is the machine's to decide.
-    assert re.search("baseline(, kept)?: num_worker_threads=16", text)
+    assert re.search("baseline(, kept)?: num_worker_threads=5", text)
     assert (folder / "figures" / "step_time.png").read_bytes().startswith(b"\x89PNG")
     manifest = StudyFolder(folder).manifest
     files = {path for path in folder.rglob("*") if path.is_file()}
@@ -150,7 +156,7 @@ def test_the_shipped_workloads_are_listed(tmp_path: Path) -> None:
 def test_a_search_by_what_only_a_trace_tells(tmp_path: Path) -> None:
     done = in_this_process(
         *("--workload", "udf", "--space", "num_worker_threads=2", "--min-time", "0.05s"),
-        *("--objective", "rpc_p99_ms", "--max-blocks", "2", "--json"),
+        *("--objective", "rpc_p99_ms", "--max-blocks", "1", "--budget", "20m", "--json"),
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
@@ -176,7 +182,7 @@ def test_configs_that_deadlock_do_not_end_the_search(tmp_path: Path) -> None:
     with impatient_launcher():
         done = in_this_process(
             "--workload", f"{ROOT}/{TROUBLES}:Nested", "--space", "num_worker_threads=1,2",
-            "--min-time", "0.05s", "--max-blocks", "2", "--json", cwd=tmp_path,
+            "--min-time", "0.05s", "--max-blocks", "1", "--budget", "20m", "--json", cwd=tmp_path,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -199,14 +205,15 @@ def test_nothing_that_runs_is_exit_code_3(tmp_path: Path) -> None:
     assert "wrong-answer" in done.stdout
 
 
+@pytest.mark.usefixtures("no_report")
 def test_ctrl_c_keeps_what_was_measured_and_resume_goes_on(tmp_path: Path) -> None:
-    running = started(*QUICK, "--max-blocks", "6", cwd=tmp_path)
+    running = started(*QUICK, cwd=tmp_path)
     assert running.stderr is not None
     for line in running.stderr:
-        if "block 3" in line:
+        if "block 2" in line:
             break
     running.send_signal(signal.SIGINT)
-    rest = running.communicate(timeout=30)[1]
+    rest = running.communicate(timeout=120)[1]
     assert running.returncode == 130
     assert "the same command with --resume continues it" in rest
     folder = tmp_path / "studies" / "udf"
@@ -214,13 +221,13 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_goes_on(tmp_path: Path) -> No
     assert not (folder / "recommended.json").exists()
     before = _blocks_measured(folder)
 
-    refused = in_this_process(*QUICK, "--max-blocks", "6", cwd=tmp_path)
+    refused = in_this_process(*QUICK, cwd=tmp_path)
     assert refused.returncode == 2
     assert "there is a study udf in studies/udf already" in refused.stderr
 
-    resumed = in_new_process(*QUICK, "--max-blocks", "6", "--resume", "--json", cwd=tmp_path)
+    resumed = in_this_process(*QUICK, "--resume", "--json", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
-    assert json.loads(resumed.stdout)["blocks"] == 6
+    assert json.loads(resumed.stdout)["blocks"] == 4
     after = _blocks_measured(folder)
     assert all(after[trial].items() >= blocks.items() for trial, blocks in before.items())
 

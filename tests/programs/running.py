@@ -1,7 +1,9 @@
 """What tests need to run the programs."""
 
+import random
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 PROGRAMS = Path(__file__).parent
@@ -9,6 +11,10 @@ PYTHON = [sys.executable, "-W", "ignore"]
 
 
 def free_port() -> str:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return str(listening.getsockname()[1])
+    """A port that is free, and the next one too; the kernel gives them to no client meanwhile."""
+    while True:
+        port = random.randrange(20_000, 29_000)
+        with suppress(OSError), socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", port))
+            second.bind(("127.0.0.1", port + 1))
+            return str(port)

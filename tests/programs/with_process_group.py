@@ -3,6 +3,10 @@
 import os
 import sys
 
+if "STARTED" not in os.environ:
+    os.environ["STARTED"] = "1"
+    os.execv(sys.executable, [sys.executable, *sys.argv])
+
 import torch
 import torch.distributed as dist
 import torch.distributed.rpc as rpc
@@ -29,7 +33,4 @@ def run(rank: int, port: int) -> None:
 
 
 if __name__ == "__main__":
-    if "STARTED" not in os.environ:
-        os.environ["STARTED"] = "1"
-        os.execv(sys.executable, [sys.executable, *sys.argv])
     mp.spawn(run, args=(int(sys.argv[1]),), nprocs=2)

@@ -178,7 +178,7 @@ def test_reads_what_this_torch_writes(tmp_path: Path) -> None:
         [sys.executable, str(program), str(tmp_path / "store"), str(path)],
         check=True,
         capture_output=True,
-        timeout=120,
+        timeout=300,
         env={**os.environ, "TP_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo"},
     )
     trace = read_trace(path)

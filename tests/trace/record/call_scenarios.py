@@ -120,7 +120,7 @@ def _every_failure() -> dict[str, tuple[str, str]]:
         "key": lambda: rpc_sync(server, served.raise_key_error),
         "two arguments": lambda: rpc_sync(server, served.raise_two_arguments),
         "remote": lambda: remote(server, served.raise_value_error).to_here(),
-        "times out": lambda: rpc_sync(server, served.nap, args=(0.3,), timeout=0.1),
+        "times out": lambda: rpc_sync(server, served.nap, (served.LONG_S,), timeout=0.1),
         "nested times out": lambda: rpc_sync(server, served.nested_timeout, args=("worker2",)),
         "argument": lambda: rpc_sync(server, served.scale, args=(3, threading.Lock())),
         "lambda": lambda: rpc_sync(server, lambda: 1),

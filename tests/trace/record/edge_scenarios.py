@@ -2,6 +2,8 @@
 
 import os
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from tests.trace.record.tools import (
     AHEAD_NS,
     NAMES,
     NAP_S,
+    WORK_S,
     Facts,
     everywhere,
     profile_nothing,
@@ -27,8 +30,8 @@ from tests.trace.record.tools import (
 # PyTorch has no types for it.
 legacy_profile: Any = _legacy_profile
 
-# A host that takes a CPU away from its guest is seen in some calls, seldom in all.
-REPEATS = 3
+# A host that takes a CPU away from its guest is seen in some short calls, not in all.
+REPEATS = 12
 
 
 def a_rank_without_the_package() -> Facts:
@@ -43,20 +46,22 @@ def a_rank_without_the_package() -> Facts:
 
 def calls_at_the_edges() -> Facts:
     """Calls that are under way when the block begins, when it ends, and long after."""
-    early = rpc_async("worker1", served.nap_then_call, args=("worker2", 0.15))
-    with profiled("edges", drain_s=5.0):
-        rpc_sync("worker2", served.scale, args=(1, 1))
+    early = rpc_async("worker1", served.pass_gate_then_call, args=("early", "worker2"))
+    rpc_sync("worker1", served.await_gate, args=("early",))
+    with profiled("edges", drain_s=20.0):
+        rpc_sync("worker1", served.open_gate, args=("early",))
         early.wait()
         ending = rpc_async("worker1", served.nap, args=(0.1,))
     ending.wait()
     with profiled("unfinished", drain_s=0.1):
-        late = rpc_async("worker1", served.nap, args=(0.5,))
-        rpc_async("worker1", served.scale, args=(1, 1)).wait()
-    with profiled("after", drain_s=0.1):
+        late = rpc_async("worker1", served.pass_gate, args=("late",))
+        rpc_sync("worker1", served.await_gate, args=("late",))
+    with profiled("after", drain_s=20.0):
         # Its number would be that of the late call, whose answer comes first.
-        slow = rpc_async("worker1", served.nap, args=(0.7,))
+        slow = rpc_async("worker1", served.pass_gate, args=("slow",))
+        rpc_sync("worker1", served.open_gate, args=("late",))
         late.wait()
-        rpc_sync("worker1", served.scale, args=(1, 1))
+        rpc_sync("worker1", served.open_gate, args=("slow",))
         slow.wait()
     with profiled("again"):
         rpc_sync("worker1", served.scale, args=(2, 2))
@@ -88,6 +93,16 @@ def a_profiler_of_the_user() -> Facts:
         rpc_sync("worker2", work, args=(torch.ones(4),))
     seen = rpc_sync("worker2", rank_control.on_main, args=(rank_control.stop_profiler,))
     return {"seen": seen}
+
+
+def a_profiler_in_another_thread() -> Facts:
+    """The recorder of operators is made beside a profiler that runs in another thread."""
+    from tuner.torch_private.operators import OperatorProfiler
+
+    with torch.autograd.profiler.profile(use_kineto=True) as theirs, ThreadPoolExecutor() as pool:
+        torch.neg(torch.ones(1))
+        refused = pool.submit(refusal, OperatorProfiler).result()
+    return {"refused": refused, "theirs": [event.name for event in theirs.function_events or ()]}
 
 
 def profilers_in_the_block() -> Facts:
@@ -205,15 +220,21 @@ def known_work() -> Facts:
     used: dict[str, list[tuple[float, float]]] = {}
     with profiled("work", operators=False):
         used["alone"] = [
-            rpc_sync("worker1", served.hash_for, args=(0.3, None)) for _ in range(REPEATS)
+            rpc_sync("worker1", served.hash_for, args=(WORK_S, None)) for _ in range(REPEATS)
         ]
-        used["asleep"] = [rpc_sync("worker1", _measured_nap, args=(0.3,))]
-        used["one CPU"] = []
-        for _ in range(REPEATS):
-            pair = [rpc_async("worker1", served.hash_for, args=(0.4, cpu)) for _ in range(2)]
-            used["one CPU"] += [each.wait() for each in pair]
-        pair = [rpc_async("worker1", served.count_for, args=(0.4,)) for _ in range(2)]
-        used["gil"] = [each.wait() for each in pair]
+        used["asleep"] = [
+            rpc_sync("worker1", _measured_nap, args=(WORK_S,)) for _ in range(REPEATS)
+        ]
+        used["one CPU"] = _pairs(partial(rpc_async, "worker1", served.hash_for, (WORK_S, cpu)))
+        used["gil"] = _pairs(partial(rpc_async, "worker1", served.count_for, (WORK_S,)))
+    return used
+
+
+def _pairs(call: Callable[[], Any]) -> list[tuple[float, float]]:
+    used = []
+    for _ in range(REPEATS):
+        pair = [call(), call()]
+        used += [each.wait() for each in pair]
     return used
 
 

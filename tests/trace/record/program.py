@@ -30,6 +30,7 @@ SCENARIOS = (
     edge_scenarios.profiles_in_profiles,
     edge_scenarios.a_pause,
     edge_scenarios.a_profiler_of_the_user,
+    edge_scenarios.a_profiler_in_another_thread,
     edge_scenarios.profilers_in_the_block,
     call_scenarios.gradients_through_rpc,
     edge_scenarios.blocks_that_raise,
@@ -70,7 +71,7 @@ def run_rank(rank: int, folder: Path) -> None:
         rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
             num_worker_threads=THREADS,
             init_method=f"file://{folder / 'store'}",
-            rpc_timeout=20,
+            rpc_timeout=60,
             # Three processes that busy-poll would leave no time on two CPUs for anything else.
             _transports=["uv"],
         ),

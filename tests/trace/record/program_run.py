@@ -13,7 +13,7 @@ from tuner.trace.files.native_reader import trace_of
 from tuner.trace.model.trace import Trace
 
 ROOT = Path(__file__).parents[3]
-DEADLINE_S = 120
+DEADLINE_S = 400
 TRACES = (
     "kinds", "failures", "others", "places", "edges", "unfinished", "after", "again", "outer",
     "beside", "kineto inside", "legacy inside", "gradients", "hammered", "clocks", "naps", "work",

@@ -65,7 +65,7 @@ _hammers: list[threading.Thread] = []
 def start_hammering(name: str, threads: int) -> None:
     """Call another rank all the time from several threads, each in a different way."""
     _hammering.set()
-    few, many = list(range(100)), list(range(300_000))  # the long list takes longer to pickle
+    few, many = list(range(100)), list(range(100_000))  # the long list takes longer to pickle
     ways: list[Callable[[], object]] = [
         lambda: rpc.rpc_sync(name, count_items, args=(few,)),
         lambda: rpc.remote(name, count_items, args=(many,)).to_here(),

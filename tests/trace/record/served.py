@@ -5,7 +5,7 @@ import os
 import threading
 import time
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -17,6 +17,8 @@ from torch.futures import Future
 Func = TypeVar("Func", bound=Callable[..., Any])
 
 BUFFER = bytes(1 << 22)
+LONG_S = 0.8
+"""A nap that lasts much longer than the time-out of its call."""
 
 # PyTorch's own decorator is not typed.
 _async_execution: Callable[[Func], Func] = rpc.functions.async_execution
@@ -37,12 +39,38 @@ def nap(seconds: float) -> None:
     time.sleep(seconds)
 
 
+class Gate:
+    """A served call waits at it until another call opens it: no sleep has to be long enough."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.opened = threading.Event()
+
+
+_gates: defaultdict[str, Gate] = defaultdict(Gate)
+
+
+def pass_gate(name: str) -> None:
+    """Returns when the gate is open."""
+    _gates[name].reached.set()
+    _gates[name].opened.wait()
+
+
+def await_gate(name: str) -> None:
+    """Returns when a call waits at the gate."""
+    _gates[name].reached.wait()
+
+
+def open_gate(name: str) -> None:
+    _gates[name].opened.set()
+
+
 def nested(name: str, sample: Tensor) -> Any:
     return rpc.rpc_sync(name, work, args=(sample,))
 
 
-def nap_then_call(name: str, seconds: float) -> None:
-    time.sleep(seconds)
+def pass_gate_then_call(gate: str, name: str) -> None:
+    pass_gate(gate)
     rpc.rpc_sync(name, where)
 
 
@@ -182,7 +210,7 @@ def raise_two_arguments() -> None:
 
 
 def nested_timeout(name: str) -> None:
-    rpc.rpc_sync(name, nap, args=(0.3,), timeout=0.1)
+    rpc.rpc_sync(name, nap, args=(LONG_S,), timeout=0.1)
 
 
 def no_pickle() -> object:

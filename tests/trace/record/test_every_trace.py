@@ -67,7 +67,8 @@ def test_the_parts_of_serving_fit_into_its_time(ran: ProgramRun, name: str) -> N
             continue
         assert call.cpu_ns is not None
         assert call.run_queue_ns is not None
-        assert 0 < call.cpu_ns <= call.served_ns
+        # The two clocks may differ by some parts in a million.
+        assert 0 < call.cpu_ns <= 1.001 * call.served_ns
         # The clocks are read one after another, and the thread may lose its CPU in between.
         assert 0 <= call.run_queue_ns <= call.served_ns - call.cpu_ns + 5_000_000
 

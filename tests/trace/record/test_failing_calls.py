@@ -4,6 +4,7 @@ import pytest
 
 from tests.trace.record.program_run import ProgramRun
 from tests.trace.record.seen_trace import SeenCall
+from tests.trace.record.served import LONG_S
 
 pytestmark = pytest.mark.world
 
@@ -106,8 +107,8 @@ def test_a_call_that_times_out_is_still_served(ran: ProgramRun) -> None:
     call = fails(ran, "nap")
     assert call.status == "timed-out"
     assert "RPC ran for more than set timeout (100 ms)" in call.error
-    assert 0.09e9 < call.latency_ns < 0.28e9
-    assert call.served_ns >= 0.3e9
+    assert 0.09e9 < call.latency_ns < call.served_ns
+    assert call.served_ns >= LONG_S * 1e9
     assert call.link == "exact"
 
 

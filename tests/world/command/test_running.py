@@ -36,7 +36,9 @@ def test_each_role_gets_its_own(capfd: pytest.CaptureFixture[str]) -> None:
     config: dict[str, dict[str, object]] = {
         "*": {"num_worker_threads": 4, "transports": ["uv"]}, "agent": {"num_worker_threads": 2},
     }  # fmt: skip
+    began_s = time.monotonic()
     end = with_config(config, str(PROGRAMS / "spawn_env.py"), "3", "2")
+    took_s = time.monotonic() - began_s
     calls, ranks = told(capfd)
     assert end.exit_code == 0
     assert ranks == {
@@ -52,7 +54,7 @@ def test_each_role_gets_its_own(capfd: pytest.CaptureFixture[str]) -> None:
     assert report.missing_ranks == []
     assert report.rpc_active_s is not None
     # Two steps of 16 calls of 10 ms on two servers of 4 threads each: 20 ms a step at least.
-    assert 0.04 <= report.rpc_active_s < 5
+    assert 0.04 <= report.rpc_active_s < took_s
 
 
 def test_options_changed_after_they_were_made_are_set_again(
@@ -110,7 +112,7 @@ def test_the_exit_code_is_the_programs() -> None:
 
 def test_a_signal_is_passed_on(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
-    program = f"import pathlib, time; pathlib.Path({str(ready)!r}).touch(); time.sleep(60)"
+    program = f"import pathlib, time; pathlib.Path({str(ready)!r}).touch(); time.sleep(600)"
     command = [sys.executable, "-m", "tuner.run", "--config", "num_worker_threads=2", "--",
                *PYTHON, "-c", program]  # fmt: skip
     process = subprocess.Popen(
@@ -120,7 +122,7 @@ def test_a_signal_is_passed_on(tmp_path: Path) -> None:
         assert process.poll() is None
         time.sleep(0.02)
     process.terminate()
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM
     assert "no process of the program called init_rpc" in err
 
@@ -146,8 +148,7 @@ def test_a_recommendation_is_applied(tmp_path: Path, capfd: pytest.CaptureFixtur
 
     path = tmp_path / "recommended.json"
     path.write_text(json.dumps({**document(), "config": {"*": {"num_worker_threads": 6}}}))
-    program = [*PYTHON, str(PROGRAMS / "own_options.py"), free_port()]
-    assert run.main([str(path), "--", *program]) == 0
-    assert told(capfd)[1] == {
-        "trainer0": "num_worker_threads=6", "trainer1": "num_worker_threads=6",
-    }  # fmt: skip
+    alone = [str(PROGRAMS / "by_rank.py"), "--rank", "0", "--world-size", "1"]
+    arguments = [*PYTHON, *alone, "--master-port", free_port()]
+    assert run.main([str(path), "--", *arguments]) == 0
+    assert "rpc-tuner: ps has num_worker_threads=6\n" in capfd.readouterr().err

@@ -58,7 +58,7 @@ def test_what_a_module_prints_on_import_stays_off_stdout(tmp_path: Path) -> None
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.stdout == "caller server\n"
     assert "hello" in done.stderr
@@ -86,12 +86,12 @@ def test_an_import_that_takes_too_long_is_ended_and_reported(
     launcher: LocalLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = tmp_path / "slow.py"
-    module.write_text("import time\ntime.sleep(60)\n")
+    module.write_text("import time\ntime.sleep(600)\n")
     monkeypatch.setattr(local, "DESCRIBE_DEADLINE_S", 0.5)
     started_s = time.monotonic()
     with pytest.raises(UsageError) as raised:
         launcher.describe(f"{module}:Anything", {})
-    assert time.monotonic() - started_s < 10
+    assert time.monotonic() - started_s < 120
     assert str(raised.value) == (
         f"workload {module}:Anything: importing and describing it took longer than 0.5 s and was "
         "ended; what it printed stands above"

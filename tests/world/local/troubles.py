@@ -85,7 +85,7 @@ class ServerAborts(Pair):
 
 
 class Dozes(Pair):
-    seconds: float = 60.0
+    seconds: float = 600.0
 
     def step(self, world: World) -> None:
         rpc.rpc_sync("worker1", doze, args=(self.seconds,))
@@ -117,7 +117,7 @@ class Exits(Pair):
 class TeardownHangs(Pair):
     def teardown(self, world: World) -> None:
         if world.role == "server":
-            time.sleep(60)
+            time.sleep(600)
 
 
 class LeavesAChild(Pair):
@@ -127,7 +127,7 @@ class LeavesAChild(Pair):
 
     def setup(self, world: World) -> None:
         if world.role == "server":
-            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1200)"])
             with open(self.pid_file, "w") as file:  # noqa: PTH123
                 file.write(str(child.pid))
 

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,11 +71,12 @@ def started(
     Raises:
         UsageError: The command cannot be started.
     """
-    try:
-        process = subprocess.Popen(command, env=order.environment(os.environ), stdout=stdout)
-    except OSError as error:
-        raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from None
-    with _signals_passed_to(process, ends_at_second_interrupt):
+    with _signals_passed_on(ends_at_second_interrupt) as is_started:
+        try:
+            process = subprocess.Popen(command, env=order.environment(os.environ), stdout=stdout)
+        except OSError as error:
+            raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from None
+        is_started(process)
         yield process
 
 
@@ -85,27 +86,40 @@ def exit_code(returned: int) -> int:
 
 
 @contextmanager
-def _signals_passed_to(
-    process: "subprocess.Popen[bytes]", ends_at_second_interrupt: bool
-) -> Iterator[None]:
-    """Leave Ctrl-C to the program, which the terminal sends it to; pass SIGTERM and SIGHUP on."""
+def _signals_passed_on(
+    ends_at_second_interrupt: bool,
+) -> "Iterator[Callable[[subprocess.Popen[bytes]], None]]":
+    """Leave Ctrl-C to the program, which the terminal sends it to; pass SIGTERM and SIGHUP on.
+
+    Those that come before the program is known are passed on as soon as it is.
+    """
+    known: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         del frame
-        process.send_signal(number)
+        if known:
+            known[0].send_signal(number)
+        else:
+            early.append(number)
+
+    def started(process: "subprocess.Popen[bytes]") -> None:
+        known.append(process)
+        for number in early:
+            process.send_signal(number)
 
     interrupts = itertools.count(1)
 
     def interrupted(number: int, frame: FrameType | None) -> None:
         del number, frame
-        if next(interrupts) > 1 and ends_at_second_interrupt:
-            _kill_tree(process.pid)
+        if next(interrupts) > 1 and ends_at_second_interrupt and known:
+            _kill_tree(known[0].pid)
 
     before = {signal.SIGINT: signal.signal(signal.SIGINT, interrupted)}
     for number in (signal.SIGTERM, signal.SIGHUP):
         before[number] = signal.signal(number, pass_on)
     try:
-        yield
+        yield started
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
