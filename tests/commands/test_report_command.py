@@ -25,6 +25,7 @@ def search(name: str, **changes: Any) -> None:
         "space": {"num_worker_threads": [1, 2, 4]},
         "baseline": {"num_worker_threads": 1},
         "budget": "20s",
+        "max_blocks": 8,
         **changes,
     }
     tune("udf", launcher=launcher, clock=launcher.clock, name=name, **keys)

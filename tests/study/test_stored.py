@@ -20,7 +20,7 @@ from tuner.study.stored import stored_answer
 
 def searched(folder: Path, launcher: FakeLauncher) -> StudyAnswer:
     return tune(
-        "udf", launcher=launcher, clock=launcher.clock, out=str(folder), budget="30s",
+        "udf", launcher=launcher, clock=launcher.clock, out=str(folder), budget="30s", max_blocks=8,
         space={"num_worker_threads": [1, 2, 4]},
     ).answer  # fmt: skip
 
@@ -122,7 +122,7 @@ def test_a_damaged_study_is_refused_with_what_is_damaged(copied: Path, key: str)
 def test_a_finished_study_keeps_the_budget_that_it_had(copied: Path) -> None:
     launcher = FakeLauncher()
     tune(
-        "udf", launcher=launcher, clock=launcher.clock, out=str(copied), budget="30m",
+        "udf", launcher=launcher, clock=launcher.clock, out=str(copied), budget="30m", max_blocks=8,
         space={"num_worker_threads": [1, 2, 4]}, resume=True,
     )  # fmt: skip
     assert stored(copied).plan.measuring.budget_s == 30
@@ -147,7 +147,7 @@ def test_an_answer_is_not_lost_for_want_of_its_report(
     monkeypatch.setattr("tuner.api.write_study_report", fail)
     launcher, heard = FakeLauncher(), Heard()
     answer = tune(
-        "udf", launcher=launcher, clock=launcher.clock, out=str(tmp_path), budget="30s",
+        "udf", launcher=launcher, clock=launcher.clock, out=str(tmp_path), max_blocks=4,
         space={"num_worker_threads": [1, 2]}, observer=heard,
     )  # fmt: skip
     assert answer.best is not None
