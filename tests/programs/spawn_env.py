@@ -15,8 +15,8 @@ def slow_add(tensor: torch.Tensor, seconds: float) -> torch.Tensor:
 
 
 def run(rank: int, world_size: int, steps: int) -> None:
-    os.environ["MASTER_ADDR"] = "localhost"
-    os.environ["MASTER_PORT"] = "29500"
+    os.environ.setdefault("MASTER_ADDR", "localhost")
+    os.environ.setdefault("MASTER_PORT", "29500")
     rpc.init_rpc("agent" if rank == 0 else f"observer{rank}", rank=rank, world_size=world_size)
     if rank == 0:
         calls = 0

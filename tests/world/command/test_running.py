@@ -32,7 +32,10 @@ def told(capfd: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str]]:
     return int(out.partition("calls: ")[2].split()[0]), dict(found)
 
 
-def test_each_role_gets_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+def test_each_role_gets_its_own(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MASTER_PORT", str(free_port()))
     config: dict[str, dict[str, object]] = {
         "*": {"num_worker_threads": 4, "transports": ["uv"]}, "agent": {"num_worker_threads": 2},
     }  # fmt: skip
