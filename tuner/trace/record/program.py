@@ -11,6 +11,7 @@ import os
 import platform
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tuner.cpus import usable_cpus
 from tuner.torch_private.agent import default_timeout_s, worker_threads
 from tuner.torch_private.operators import OperatorProfiler
 from tuner.torch_private.support import missing_tracing_support
+from tuner.trace.model.spans import CALLS_PER_RANK
 from tuner.trace.record.journal import Journal
 from tuner.trace.record.journaled import JournaledClient, JournaledServer
 from tuner.trace.record.process import boot_id, thread_names
@@ -55,15 +57,15 @@ class ProgramRecorder:
         """Record what this rank serves from its first request on. RuntimeError if it cannot."""
         if missing := missing_tracing_support():
             raise RuntimeError("; ".join(missing))
-        path = self._folder / f"{self._pid}-{time.time_ns()}.journal"
-        journal = Journal(path)
+        name_of_files = f"{self._pid}-{time.time_ns()}"
+        journal = Journal(self._folder / name_of_files)
         self._client = JournaledClient(rank, journal, self._can_read)
         self._server = JournaledServer(journal)
         Ends.client, Ends.server = self._client, self._server
         self._readable(name).touch()
         self._tell(
             "recording",
-            journal=path.name,
+            journal=name_of_files,
             host=platform.node(),
             boot_id=boot_id(),
             cpu_count=usable_cpus(),
@@ -143,6 +145,7 @@ class ProgramRecorder:
             cpu_s=cpu_s,
             threads=[*thread_names(serving=(), others=threads).items()],
             issued=[[server, body, by] for (server, body), by in self._client.issued.items()],
+            arrived=[*Counter(call // CALLS_PER_RANK for call in self._server.arrivals).items()],
             is_cut=self._client.is_cut,
             disturbed=disturbed,
             **facts,
