@@ -1,7 +1,7 @@
 """Both ends of the calls of a process that writes what it records into its journal."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import time_ns
 from typing import Any
 
@@ -18,8 +18,8 @@ _STATUS_NUMBERS = {status: number for number, status in enumerate(STATUSES)}
 class JournaledClient(Client):
     """Records the calls that this process issues, also those to ranks that record nothing."""
 
-    def __init__(self, rank: int, journal: Journal, reads: Callable[[str], bool]) -> None:
-        """`reads` tells of a server, by its RPC name, whether it can read our requests."""
+    def __init__(self, rank: int, journal: Journal, reads: Mapping[str, bool]) -> None:
+        """`reads` tells of every server, by its RPC name, whether it can read our requests."""
         super().__init__(rank)
         self._journal = journal
         self._reads = reads
@@ -36,7 +36,7 @@ class JournaledClient(Client):
         kwargs: dict[str, Any],
     ) -> Future[Any]:
         """See `ClientHooks.call_python`."""
-        if self._reads(target.server):
+        if self._reads[target.server]:
             return super().call_python(target, func, args, kwargs)
         call = OpenCall(self._new_call_id(), target, "python")
         future = self._send(call, python_request(func, args, kwargs))
@@ -57,7 +57,7 @@ class JournaledClient(Client):
         """See `ClientHooks.wrapped`."""
         sent = super().wrapped(func, args, kwargs, method)
         server = self.issuing_to()
-        return sent if server is None or self._reads(server) else (func, args, kwargs)
+        return sent if server is None or self._reads[server] else (func, args, kwargs)
 
     def ended(self, call_id: int, end_ns: int, status: str, error: str) -> None:
         """A call has ended."""

@@ -47,7 +47,6 @@ class ProgramRecorder:
         self._order = order
         self._tell = tell
         self._pid = os.getpid()
-        self._readers: dict[str, bool] = {}
         self._profiler: OperatorProfiler | None = None
         self._cpu_started_s = 0.0
         self._ending = threading.Lock()
@@ -59,10 +58,11 @@ class ProgramRecorder:
             raise RuntimeError("; ".join(missing))
         name_of_files = f"{self._pid}-{time.time_ns()}"
         journal = Journal(self._folder / name_of_files)
-        self._client = JournaledClient(rank, journal, self._can_read)
+        readers = _Readers(self._folder)
+        self._client = JournaledClient(rank, journal, readers)
         self._server = JournaledServer(journal)
         Ends.client, Ends.server = self._client, self._server
-        self._readable(name).touch()
+        readers.add_this_rank(name)
         self._tell(
             "recording",
             journal=name_of_files,
@@ -151,11 +151,21 @@ class ProgramRecorder:
             **facts,
         )
 
-    def _can_read(self, server: str) -> bool:
-        known = self._readers.get(server)
-        if known is None:
-            known = self._readers[server] = self._readable(server).exists()
-        return known
 
-    def _readable(self, name: str) -> Path:
+class _Readers(dict[str, bool]):
+    """Whether a rank, by its name, can read marked requests; looked up once, in the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def __missing__(self, name: str) -> bool:
+        self[name] = self._mark(name).exists()
+        return self[name]
+
+    def add_this_rank(self, name: str) -> None:
+        """Tell the others that this rank can."""
+        self._mark(name).touch()
+
+    def _mark(self, name: str) -> Path:
         return self._folder / f"{name}.reads"
