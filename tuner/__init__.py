@@ -4,8 +4,8 @@
 `init_rpc` what was recommended. `sweep` measures a workload over its own options, `profile` shows
 what happens on all ranks of a program, and `read_trace` reads a trace. `Workload`, `Rank` and
 `World` are what a workload is written with, and `WorkloadError` is what it raises. The commands are
-`python -m tuner.search`, `report`, `dashboard`, `export` and `analyze`, or `rpc-tuner search` and
-so on.
+`python -m tuner.search`, `record`, `run`, `report`, `dashboard`, `export` and `analyze`, or
+`rpc-tuner search` and so on.
 """
 
 import importlib

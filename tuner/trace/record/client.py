@@ -33,6 +33,7 @@ class OpenCall:
         "future",
         "issued_ns",
         "parent",
+        "slot",
         "start_ns",
         "target",
         "thread",
@@ -49,6 +50,8 @@ class OpenCall:
         self.end: tuple[int | None, str, str] = (None, "unfinished", "")
         """The time, the status, and the error in one line."""
         self.issued_ns = 0
+        self.slot = 0
+        """For a client that keeps its calls elsewhere."""
         self.start_ns = time_ns()
 
     @property

@@ -11,6 +11,7 @@ import os
 import platform
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tuner.cpus import usable_cpus
 from tuner.torch_private.agent import default_timeout_s, worker_threads
 from tuner.torch_private.operators import OperatorProfiler
 from tuner.torch_private.support import missing_tracing_support
+from tuner.trace.model.spans import CALLS_PER_RANK
 from tuner.trace.record.journal import Journal
 from tuner.trace.record.journaled import JournaledClient, JournaledServer
 from tuner.trace.record.process import boot_id, thread_names
@@ -45,7 +47,6 @@ class ProgramRecorder:
         self._order = order
         self._tell = tell
         self._pid = os.getpid()
-        self._readers: dict[str, bool] = {}
         self._profiler: OperatorProfiler | None = None
         self._cpu_started_s = 0.0
         self._ending = threading.Lock()
@@ -55,15 +56,16 @@ class ProgramRecorder:
         """Record what this rank serves from its first request on. RuntimeError if it cannot."""
         if missing := missing_tracing_support():
             raise RuntimeError("; ".join(missing))
-        path = self._folder / f"{self._pid}-{time.time_ns()}.journal"
-        journal = Journal(path)
-        self._client = JournaledClient(rank, journal, self._can_read)
+        name_of_files = f"{self._pid}-{time.time_ns()}"
+        journal = Journal(self._folder / name_of_files)
+        readers = _Readers(self._folder)
+        self._client = JournaledClient(rank, journal, readers)
         self._server = JournaledServer(journal)
         Ends.client, Ends.server = self._client, self._server
-        self._readable(name).touch()
+        readers.add_this_rank(name)
         self._tell(
             "recording",
-            journal=path.name,
+            journal=name_of_files,
             host=platform.node(),
             boot_id=boot_id(),
             cpu_count=usable_cpus(),
@@ -143,16 +145,27 @@ class ProgramRecorder:
             cpu_s=cpu_s,
             threads=[*thread_names(serving=(), others=threads).items()],
             issued=[[server, body, by] for (server, body), by in self._client.issued.items()],
+            arrived=[*Counter(call // CALLS_PER_RANK for call in self._server.arrivals).items()],
             is_cut=self._client.is_cut,
             disturbed=disturbed,
             **facts,
         )
 
-    def _can_read(self, server: str) -> bool:
-        known = self._readers.get(server)
-        if known is None:
-            known = self._readers[server] = self._readable(server).exists()
-        return known
 
-    def _readable(self, name: str) -> Path:
+class _Readers(dict[str, bool]):
+    """Whether a rank, by its name, can read marked requests; looked up once, in the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def __missing__(self, name: str) -> bool:
+        self[name] = self._mark(name).exists()
+        return self[name]
+
+    def add_this_rank(self, name: str) -> None:
+        """Tell the others that this rank can."""
+        self._mark(name).touch()
+
+    def _mark(self, name: str) -> Path:
         return self._folder / f"{name}.reads"

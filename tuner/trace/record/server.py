@@ -13,9 +13,6 @@ from tuner.trace.record.wire import Answer
 # The run queue is not read for less time than this off the CPU.
 NEGLIGIBLE_NS = 20_000
 
-Ended = tuple[int, int, int, int, int, bytes, bytes]
-"""A call that was served: its id, thread, start, end and CPU time; then the thread's `schedule`."""
-
 
 class Server:
     """Records the calls that this process serves, also late ones of an earlier trace."""
@@ -24,12 +21,14 @@ class Server:
         # Lists, since they can be added to from any thread without a lock.
         self.arrivals: list[int] = []
         """The id of each request, added when it is unpickled: see `wire`."""
-        self._ended: list[Ended] = []
+        self._ended: list[tuple[int, int, int, int, bytes, bytes, int]] = []
         self._done_ns: dict[int, int] = {}
-        # Where calls are noted: attributes, since a method would be one more line in each call.
         self.arrived: Callable[[int], None] = self.arrivals.append
         """See `wire.ServerEnd.arrived`."""
-        self._note: Callable[[Ended], None] = self._ended.append
+        # Where calls are noted. The first gets the call, its thread and its start; the second what
+        # the first returned, the CPU time, the thread's `schedule` before and after, and the end.
+        self._begin: Callable[[int, int, int], Any] = _begun
+        self._end: Callable[[Any, int, bytes, bytes, int], None] = self._keep
 
     def serve(
         self, call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -44,6 +43,7 @@ class Server:
         before = pread(schedule, SCHEDULE_BYTES, 0)
         start_ns = time_ns()
         thread.serving = (call_id, start_ns)
+        begun = self._begin(call_id, thread.id, start_ns)
         cpu_ns = thread_time_ns()
         try:
             return func(*args, **kwargs)
@@ -52,7 +52,7 @@ class Server:
             end_ns = time_ns()
             off_cpu = end_ns - start_ns - cpu_ns > NEGLIGIBLE_NS
             after = pread(schedule, SCHEDULE_BYTES, 0) if off_cpu else before
-            self._note((call_id, thread.id, start_ns, end_ns, cpu_ns, before, after))
+            self._end(begun, cpu_ns, before, after, end_ns)
             thread.serving = outer
 
     def answer(
@@ -70,6 +70,11 @@ class Server:
         """See `wire.ServerEnd.done`."""
         self._done_ns[call_id] = time_ns()
 
+    def _keep(
+        self, begun: tuple[int, int, int], cpu_ns: int, before: bytes, after: bytes, end_ns: int
+    ) -> None:
+        self._ended.append((*begun, cpu_ns, before, after, end_ns))
+
     @property
     def pending(self) -> int:
         """How many calls are being served."""
@@ -83,7 +88,7 @@ class Server:
     def spans(self) -> list[ServerSpan]:
         """All calls served; calls under way come last and have no end."""
         running = [(thread.id, thread.serving) for thread in serving_threads()]
-        ended = [server_span(span) for span in list(self._ended)]
+        ended = [_span(*span) for span in list(self._ended)]
         over = {span.call_id for span in ended}  # some of the running ones ended in between
         return ended + [
             ServerSpan(serving[0], thread, serving[1], None, None, None)
@@ -92,9 +97,13 @@ class Server:
         ]
 
 
-def server_span(ended: Ended) -> ServerSpan:
-    """A call that was served, as a plain value."""
-    call_id, thread, start_ns, end_ns, cpu_ns, before, after = ended
+def _begun(*begun: int) -> tuple[int, ...]:
+    return begun
+
+
+def _span(
+    call_id: int, thread: int, start_ns: int, cpu_ns: int, before: bytes, after: bytes, end_ns: int
+) -> ServerSpan:
     # The run queue is read just outside the span, so it may exceed it.
     run_queue_ns = waited_ns(before, after, at_most_ns=end_ns - start_ns - cpu_ns)
     return ServerSpan(call_id, thread, start_ns, end_ns, cpu_ns, run_queue_ns)

@@ -12,7 +12,7 @@ from tuner.errors import TraceError
 from tuner.text import first_of, listed, plural
 from tuner.trace.files.native_writer import trace_document
 from tuner.trace.model.merged import MergedTrace
-from tuner.trace.model.spans import OperatorSpan
+from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan
 from tuner.trace.record.clock import SAME_CLOCK
 from tuner.trace.record.journal import MOST_CALLS, JournalContent, read_journal
 from tuner.trace.record.merge import merge
@@ -136,8 +136,7 @@ def _part(folder: Path, agent: _Agent, program_ended_ns: int) -> _Part:
             done_ns=content.done_ns,
             operators=_operators(folder, ended),
             disturbed=bool(ended and ended["disturbed"]),
-            issued=_issued(content, ended),
-            arrived=content.arrived,
+            **_counts(content, ended),
             rpc_timeout_s=(started["rpc_timeout_s"] if started else first["rpc_timeout"]),
         ),
         prepared_ns=recording["time_ns"],
@@ -204,11 +203,19 @@ def _threads(content: JournalContent, pid: int, ended: Mapping[str, Any] | None)
     }
 
 
-def _issued(content: JournalContent, ended: Mapping[str, Any] | None) -> dict[tuple[str, str], int]:
-    """The process's own counts; of one that was killed, those of its journal."""
+def _counts(content: JournalContent, ended: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The process's own counts of calls; of one that was killed, those of its journal."""
     if ended is None:
-        return dict(Counter((span.server, span.body) for span in content.client_spans))
-    return {(server, body): by for server, body, by in ended["issued"]}
+        return {
+            "issued": dict(Counter((span.server, span.body) for span in content.client_spans)),
+            "arrived": dict(
+                Counter(span.call_id // CALLS_PER_RANK for span in content.server_spans)
+            ),
+        }
+    return {
+        "issued": {(server, body): by for server, body, by in ended["issued"]},
+        "arrived": dict(ended["arrived"]),
+    }
 
 
 def _operators(folder: Path, ended: Mapping[str, Any] | None) -> list[OperatorSpan] | None:
