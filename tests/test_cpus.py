@@ -160,6 +160,7 @@ def test_a_trace_respects_the_quota(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "usable_cpus", lambda: 3)
     worker = SimpleNamespace(id=0, name="worker0")
     monkeypatch.setattr(rpc, "get_worker_info", lambda: worker)
+    monkeypatch.setattr(process, "default_timeout_s", lambda: 60.0)
     process.listen("quota", operators=False)
     process.issue("quota")
     assert process.collect("quota", {0: 0}).cpu_count == 3

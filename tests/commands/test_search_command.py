@@ -62,7 +62,10 @@ def test_help_names_every_flag_of_the_contract(capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "name a workload or a plan: --workload udf, or --plan FILE"),
+        (
+            [],
+            "name a workload, a plan or a program: --workload udf, --plan FILE, -- python main.py",
+        ),
         (["--workload", "udf", "--set", "size"], "--set takes NAME=VALUE, got 'size'"),
         (["--workload", "udf", "--space", "=1"], "--space takes NAME=VALUE, got '=1'"),
         (["--plan", "absent.toml"], "cannot read the plan absent.toml: No such file or directory"),

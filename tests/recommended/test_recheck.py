@@ -28,9 +28,11 @@ def drafted(each: Recommendation, monkeypatch: pytest.MonkeyPatch) -> PlanDraft:
     python, dash_m, module, *arguments = shlex.split(recheck_command(each))
     assert (python, dash_m, module) == ("python", "-m", "tuner.search")
     assert search.main(arguments) == 0
-    assert not asked.pop("resume")
-    assert not asked.pop("overwrite")
-    return draft_plan(plan_mapping(asked.pop("plan"), asked.pop("workload"), asked))
+    given = {key: value for key, value in asked.items() if value not in (None, [], False)}
+    assert not {"resume", "overwrite"} & given.keys()
+    if "program" in given:
+        given["programs"] = [given.pop("program"), *given.pop("beside", [])]
+    return draft_plan(plan_mapping(None, given.pop("workload", None), given))
 
 
 def planned(each: Recommendation, spec: Subject, monkeypatch: pytest.MonkeyPatch) -> StudyPlan:
