@@ -110,8 +110,7 @@ class ProgramWorld:
                         starter.start(self._environment, output.fileno(), output.fileno())
                     )
                 self._codes = (None,) * len(self._processes)
-                self._wait(started_s, lambda: self._pass_on(printed.read()))
-                run_s = time.monotonic() - started_s
+                run_s = self._wait(started_s, lambda: self._pass_on(printed.read())) - started_s
             finally:
                 end_tree([process.pid for process in self._processes], self._reports)
                 self._pass_on(printed.read())
@@ -126,8 +125,12 @@ class ProgramWorld:
             counted=self._counted,
         )
 
-    def _wait(self, started_s: float, pass_on: Callable[[], None]) -> None:
-        """Until all commands have ended, or one of the reasons to end them has come."""
+    def _wait(self, started_s: float, pass_on: Callable[[], None]) -> float:
+        """Until all commands have ended, or one of the reasons to end them has come.
+
+        Returns:
+            When that was, by the monotonic clock.
+        """
         next_probe_s = started_s + PROBE_AFTER_S
         window = None if self._window is None else _WindowWatch(self._window, self._probes)
         while not self._has_ended():
@@ -135,27 +138,28 @@ class ProgramWorld:
             now_s = time.monotonic()
             if any(self._codes):
                 self._await_others()
-                return
+                break
             if now_s >= started_s + self._deadline_s:
                 self._is_late = True
                 self._keep_stacks()
-                return
+                return now_s
             if window is not None and (counted := window.look(self._reports, now_s)):
                 self._counted = counted
                 stop_gently([process.pid for process in self._processes], self._has_ended)
-                return
+                break
             if now_s >= next_probe_s:
                 next_probe_s = now_s + PROBE_EVERY_S
                 report = read_reports(self._reports)
                 since_ns = report.nobody_listens_since_ns
                 if since_ns is not None and time.time_ns() - since_ns > UNMET_S * 1e9:
                     self._is_late = True
-                    return
+                    return now_s
                 if starvation(self._probes.records(report)):
                     self._keep_stacks()
-                    return
+                    return now_s
                 self._probes.ask()
             time.sleep(_POLL_S)
+        return time.monotonic()
 
     def _has_ended(self) -> bool:
         self._codes = tuple(process.poll() for process in self._processes)
@@ -167,8 +171,9 @@ class ProgramWorld:
             time.sleep(_POLL_S)
 
     def _keep_stacks(self) -> None:
-        ranks = len(read_reports(self._reports).ranks)
-        self._probes.awaited(self._probes.ask(stacks=True), ranks, ANSWERS_S)
+        """Of all ranks that still run."""
+        running = [rank for rank in read_reports(self._reports).ranks if rank.ended_ns is None]
+        self._probes.awaited(self._probes.ask(stacks=True), len(running), ANSWERS_S)
 
     def _pass_on(self, printed: bytes) -> None:
         if printed and self._show is not None:
