@@ -1,7 +1,9 @@
 """One run of a program, from the start of its commands to the end of its last process."""
 
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +20,7 @@ ANSWERS_S = 2.0
 UNMET_S = 5.0
 # After a first command has failed, the others get this long to say what happened to them.
 GRACE_S = 1.0
+REAPED_S = 5.0
 _POLL_S = 0.01
 
 
@@ -112,7 +115,7 @@ class ProgramWorld:
                 self._codes = (None,) * len(self._processes)
                 run_s = self._wait(started_s, lambda: self._pass_on(printed.read())) - started_s
             finally:
-                end_tree([process.pid for process in self._processes], self._reports)
+                self._end()
                 self._pass_on(printed.read())
         report = read_reports(self._reports)
         return ProgramEnd(
@@ -124,6 +127,12 @@ class ProgramWorld:
             states=self._probes.records(report),
             counted=self._counted,
         )
+
+    def _end(self) -> None:
+        end_tree([process.pid for process in self._processes], self._reports)
+        for process in self._processes:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(REAPED_S)
 
     def _wait(self, started_s: float, pass_on: Callable[[], None]) -> float:
         """Until all commands have ended, or one of the reasons to end them has come.
