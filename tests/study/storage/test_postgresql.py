@@ -32,6 +32,8 @@ HOLDING = """
 import sys
 from tuner.study.storage.address import StudyAddress
 from tuner.study.storage.lock import study_lock
+
+pytestmark = pytest.mark.slow
 with study_lock(StudyAddress(sys.stdin.readline().strip(), "held", in_own_folder=False)):
     print("held", flush=True)
     sys.stdin.read()
