@@ -26,14 +26,14 @@ from tuner.study.storage.address import StudyAddress
 from tuner.study.storage.browsing import study_site
 from tuner.study.storage.lock import study_lock
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 HOLDING = """
 import sys
 from tuner.study.storage.address import StudyAddress
 from tuner.study.storage.lock import study_lock
-
-pytestmark = pytest.mark.slow
 with study_lock(StudyAddress(sys.stdin.readline().strip(), "held", in_own_folder=False)):
     print("held", flush=True)
     sys.stdin.read()
