@@ -128,7 +128,7 @@ def search(
     deadline: Annotated[
         str | None,
         typer.Option(
-            help="A world that takes longer is ended, as a failure. Default: 30s; 10m for a program."
+            help="A world that takes longer is ended, as a failure. Default: 30s, or 10m."
         ),
     ] = None,
     seed: Annotated[
