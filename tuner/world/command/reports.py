@@ -116,6 +116,9 @@ class ProgramReport:
         notes = list(self.problems)
         if missing := self.missing_ranks:
             some = ", ".join(map(str, missing))
+            if len(self.unmet) >= len(missing):
+                url = self.unmet[0].url
+                return [*notes, f"rank {some} did not get past the meeting of all ranks at {url}"]
             notes.append(
                 f"of rank {some} nothing was heard: it runs without {without} if its Python is "
                 "started with -S, -I or -E, or with an environment of its own"
