@@ -13,6 +13,7 @@ import sqlalchemy
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config
+from tuner.plan.draft import PlanDraft
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.trace.files.native_writer import trace_document
@@ -114,6 +115,9 @@ class FakeLauncher:
     ) -> None:
         return None
 
+    def subject_of(self, draft: PlanDraft) -> WorkloadSpec:
+        return self.describe(draft.workload, draft.options)
+
     def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
         problems = [f"unknown option {name!r}" for name in options if name not in self.spec.options]
         if reference != self.spec.reference:
@@ -139,7 +143,7 @@ class FakeLauncher:
         if order.trace is not None:
             order.trace.path.parent.mkdir(parents=True, exist_ok=True)
             order.trace.path.write_bytes(fake_trace(order, step_s, steps))
-        cpu_s = self.cpu_cores(order.config) * wall_s / len(order.workload.ranks)
+        cpu_s = self.cpu_cores(order.config) * wall_s / len(order.subject.ranks)
         return Measurement(
             step_s=(step_s,) * steps,
             wall_s=wall_s,
@@ -147,7 +151,7 @@ class FakeLauncher:
             tracing_overhead=None if order.trace is None else self.tracing_overhead,
             ranks=tuple(
                 RankUsage(name=rank.name, cpu_s=cpu_s, peak_rss_mb=200.0, threads=20)
-                for rank in order.workload.ranks
+                for rank in order.subject.ranks
             ),
         )
 
@@ -204,7 +208,7 @@ def order(
 ) -> WorldOrder:
     """An order of one world with these knobs for all roles."""
     return WorldOrder(
-        workload=spec,
+        subject=spec,
         config=Config.from_json({"*": {"num_worker_threads": threads, **knobs}}),
         seed=7,
         steps=steps,

@@ -10,6 +10,7 @@ from tests.cheap_studies import *  # noqa: F403 - fixtures, for the searches in 
 from tests.commands.running import in_this_process
 from tests.fakes import FakeLauncher
 from tuner.errors import UsageError
+from tuner.plan.workload_spec import WorkloadSpec
 from tuner.world.local.launcher import LocalLauncher
 
 PAGE = (Path(__file__).parents[1] / "docs" / "your-own-workload.md").read_text()
@@ -61,7 +62,8 @@ def test_the_other_commands_of_the_page_answer(
     monkeypatch.setattr(LocalLauncher, "run", lambda self, order: fake.run(order))
     for command in commands()[1:]:
         assert "rpc.TensorPipeRpcBackendOptions(" in answer(folder, command)
-    options = [order.workload.options for order in fake.orders]
+    subjects = [order.subject for order in fake.orders]
+    options = [each.options for each in subjects if isinstance(each, WorkloadSpec)]
     assert {"stores": 1, "requests": 8, "width": 16} in options
     assert {"stores": 2, "requests": 4, "width": 64} in options
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import InterruptedSearchError, UsageError
-from tuner.plan.study_plan import draft_plan, read_plan_file, shipped_plan_path
+from tuner.plan.draft import draft_plan, read_plan_file, shipped_plan_path
 from tuner.plan.workload_spec import CatalogueEntry
 from tuner.present.notes import study_note, trial_notes
 from tuner.present.study_files import write_answer, write_study_report
@@ -82,8 +82,8 @@ def tune(
             for one role `{"agent": {"num_worker_threads": "1..8"}}`. It replaces the plan's space.
             Default: `num_worker_threads` from 1 to 32, by powers of two.
         baseline: The configuration to compare with. Default: PyTorch's.
-        objective: The number to make small: `step_ms` (the default), `step_p99_ms` or
-            `cpu_ms_per_step`; from traces `rpc_cpu_total_ms` or `rpc_p99_ms`.
+        objective: The number to make small, by its name in `tuner.plan.objectives.OBJECTIVES`.
+            Default: `step_ms`.
         budget: Wall time of all sessions of the study. Default: 60 s.
         max_blocks: The most blocks to measure. Default: as many as the budget allows.
         epsilon: The smallest difference that matters, a fraction. Default: 3 %.

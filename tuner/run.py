@@ -55,7 +55,7 @@ def run_program(
 
 
 def _chosen(recommended: Path | None, entries: list[str]) -> "Config":
-    from tuner.plan.study_plan import read_config
+    from tuner.plan.draft import read_config
     from tuner.recommended.json_and_toml import read_recommendation
 
     if recommended is not None:

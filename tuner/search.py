@@ -8,6 +8,7 @@ import typer
 
 from tuner.command_line import Interruption, pairs_of, print_json, run, stdout_console
 from tuner.errors import InterruptedSearchError, NothingRanError, UsageError
+from tuner.plan.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
     from tuner.searching.progress import Observer, Snapshot
@@ -46,9 +47,7 @@ def search(
     ] = None,
     objective: Annotated[
         str | None,
-        typer.Option(
-            help="step_ms, step_p99_ms, cpu_ms_per_step; of traces rpc_cpu_total_ms, rpc_p99_ms."
-        ),
+        typer.Option(help=f"The number to make small: {', '.join(OBJECTIVES)}. Default: step_ms."),
     ] = None,
     budget: Annotated[str | None, typer.Option(help="Wall time, such as 60s or 5m.")] = None,
     max_blocks: Annotated[int | None, typer.Option(help="The most blocks to measure.")] = None,

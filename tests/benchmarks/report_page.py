@@ -13,7 +13,8 @@ from pathlib import Path
 from tests.benchmarks.report import Bar, Comparison
 from tests.fakes import UDF, fake_trace
 from tuner.plan.config import Config
-from tuner.plan.study_plan import StudyPlan, draft_plan
+from tuner.plan.draft import draft_plan
+from tuner.plan.study_plan import StudyPlan
 from tuner.searching.trace_numbers import numbers_of
 from tuner.study.folder import StudyFolder
 from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
@@ -120,7 +121,7 @@ def _traced(plan: StudyPlan, config: Config, folder: StudyFolder) -> Measurement
     path = folder.trace(config)
     path.parent.mkdir(exist_ok=True)
     order = WorldOrder(
-        workload=plan.workload,
+        subject=plan.subject,
         config=config,
         seed=0,
         steps=50,

@@ -24,7 +24,7 @@ def run_world(
     """One world with PyTorch's default configuration."""
     outcome = launcher.run(
         WorldOrder(
-            workload=launcher.describe(workload, {}),
+            subject=launcher.describe(workload, {}),
             config=Config.of({}),
             seed=0,
             steps=steps,
@@ -55,9 +55,9 @@ def run() -> list[Comparison]:
             overheads["spans"].append(_overhead(run_world(launcher, "udf", STEPS, spans)))
         for _ in range(FEW_WORLDS):
             overheads["operators"].append(_overhead(run_world(launcher, "udf", STEPS, operators)))
-            plain = run_world(launcher, "udf", STEPS).median_step_s
+            plain = statistics.median(run_world(launcher, "udf", STEPS).step_s)
             legacy = run_world(launcher, "tests.benchmarks.one_call:LegacyUdf", LEGACY_STEPS)
-            overheads["legacy"].append(legacy.median_step_s / plain)
+            overheads["legacy"].append(statistics.median(legacy.step_s) / plain)
             ours = run_world(launcher, "tests.benchmarks.one_call:OneCall", 1010, operators)
             growth["ours"].append(around(ours.step_s, 1000) / around(ours.step_s, 10))
         for _ in range(3):

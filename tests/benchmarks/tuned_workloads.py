@@ -9,6 +9,7 @@ import pandas as pd
 from tests.benchmarks.report import Bar, Comparison
 from tuner.api import tune
 from tuner.decide.statistics import interval
+from tuner.plan.workload_spec import WorkloadSpec
 from tuner.present.study_result import StudyResult
 from tuner.searching.sweeping import sweep
 
@@ -37,9 +38,11 @@ def run() -> list[Comparison]:
 
 def _worlds(name: str, result: StudyResult) -> pd.DataFrame:
     assert result.best is not None
+    subject = result.plan.subject
+    assert isinstance(subject, WorkloadSpec)
     return sweep(
         name,
-        {option: [value] for option, value in result.plan.workload.options.items()},
+        {option: [value] for option, value in subject.options.items()},
         {"baseline": result.baseline, "recommended": result.best},
         rounds=ROUNDS,
         seed=1,

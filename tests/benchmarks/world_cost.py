@@ -33,7 +33,7 @@ def local_cost_s(launcher: LocalLauncher, ranks: int) -> float:
     spec = launcher.describe(FAN_OUT, {"servers": ranks - 1})
     outcome = launcher.run(
         WorldOrder(
-            workload=spec,
+            subject=spec,
             config=Config.of({}),
             seed=0,
             steps=STEPS,

@@ -5,7 +5,7 @@ from hypothesis import given
 
 from tests.plan.specs import for_all, threads, workload_spec
 from tests.plan.strategies import config_values
-from tuner.plan.config import Config, Dimension, default_value
+from tuner.plan.config import Config, Dimension
 
 
 def test_a_dimension_is_a_knob_for_all_roles_or_for_one() -> None:
@@ -94,8 +94,8 @@ def test_configs_for_each_role_act_like_configs_for_all() -> None:
 
 def test_the_workload_has_the_say_on_intra_op_threads() -> None:
     spec = workload_spec(intra_op_threads=3)
-    assert default_value("intra_op_threads", spec) == 3
-    assert default_value("num_worker_threads", spec) == 16
+    assert spec.default_of("*", "intra_op_threads") == 3
+    assert spec.default_of("*", "num_worker_threads") == 16
 
 
 def test_a_config_reads_as_a_person_would_type_it() -> None:

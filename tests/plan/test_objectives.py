@@ -1,7 +1,8 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from tuner.plan.objectives import OBJECTIVES, ObjectiveName
+from tuner.plan.measuring import ObjectiveName
+from tuner.plan.objectives import OBJECTIVES
 from tuner.world.measurement import Measurement, RankUsage, TraceNumbers
 
 TRACE = TraceNumbers(
@@ -41,12 +42,13 @@ def test_a_traced_objective_needs_a_trace_that_tells(name: str, trace: TraceNumb
     if trace is not None and name != "rpc_p99_ms":
         assert OBJECTIVES[name].value(world) == 8.0
     else:
-        with pytest.raises(ValueError, match=f"a world without a trace has no {name}"):
+        with pytest.raises(ValueError, match=f"the world has no {name}"):
             OBJECTIVES[name].value(world)
 
 
 def test_every_objective_says_its_unit_and_what_it_is() -> None:
-    assert all(each.unit and each.label for each in OBJECTIVES.values())
+    assert all(each.label and each.table_heading for each in OBJECTIVES.values())
+    assert [name for name, each in OBJECTIVES.items() if not each.unit] == ["metric"]
 
 
 def test_an_unknown_objective_comes_with_the_nearest_one() -> None:

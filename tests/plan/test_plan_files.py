@@ -5,7 +5,7 @@ import pytest
 from tests.plan.specs import threads, workload_spec
 from tuner.api import plan_mapping
 from tuner.errors import UsageError
-from tuner.plan.study_plan import draft_plan, read_plan_file, shipped_plan_path
+from tuner.plan.draft import draft_plan, read_plan_file, shipped_plan_path
 from workloads.registry import SHIPPED
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.plan.specs import for_all, threads, workload_spec
 from tuner.plan.config import Config, Dimension
 from tuner.plan.knobs import KNOBS
-from tuner.plan.space import MAX_CONFIGS, Space, baseline_config, check_against_workload
+from tuner.plan.space import MAX_CONFIGS, Space, baseline_config, check_against
 
 
 def parsed(*entries: tuple[str, object]) -> Space:
@@ -185,7 +185,7 @@ def test_json_is_what_a_plan_would_say() -> None:
 
 def workload_mistakes(*entries: tuple[str, object], cuda_devices: int = 0) -> list[str]:
     spec = workload_spec("caller", "server", cuda_devices=cuda_devices)
-    return check_against_workload(parsed(*entries).axes, spec)
+    return check_against(parsed(*entries).axes, spec)
 
 
 def test_a_role_of_the_workload_is_fine() -> None:

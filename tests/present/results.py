@@ -10,7 +10,8 @@ from typing import Any
 from tests.plan.specs import threads, workload_spec
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
-from tuner.plan.study_plan import StudyPlan, draft_plan
+from tuner.plan.draft import draft_plan
+from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.study.answer import StudyAnswer
 from tuner.study.folder import STUDIES, StudyFolder
@@ -125,7 +126,7 @@ def study_result(plan: StudyPlan, folder: Path | None = None, **changes: Any) ->
         "folder": StudyFolder(folder or STUDIES / plan.name),
         "plan": plan,
         "environment": ENVIRONMENT,
-        "objective": plan.measuring.objective,
+        "objective": plan.objective,
         "best": threads(4),
         "verdict": "better",
         "speedup": FASTER,

@@ -44,7 +44,7 @@ def test_it_says_what_was_measured_and_where(plan: StudyPlan) -> None:
     for line in (
         "- worlds: 60 worlds in 42s of 1m; each has new processes, and after a warm-up at least "
         "0.3s of timed steps",
-        "- objective: median step time (ms), measured with tracing off; less is better",
+        "- objective: median step time (ms), measured with tracing off; lower is better",
         "- CPU: Abacus 9000, 2 logical CPUs",
         "- date: 2026-11-21 09:30 UTC",
         "- torch: 2.13.0",

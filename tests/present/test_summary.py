@@ -43,7 +43,7 @@ def test_the_summary_has_all_parts_in_order(plan: StudyPlan) -> None:
 @pytest.mark.parametrize("terminal", [False, True])
 def test_the_lines_to_paste_are_never_cut(plan: StudyPlan, terminal: bool) -> None:
     text = summary(study_result(plan), terminal=terminal, width=40)
-    for line in init_rpc_lines(threads(4), plan.workload).splitlines():
+    for line in init_rpc_lines(threads(4), plan.subject).splitlines():
         assert f"    {line}\n" in text
 
 

@@ -11,7 +11,9 @@ from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, recommend
 from tuner import search
 from tuner.api import plan_mapping
 from tuner.plan.config import Config
-from tuner.plan.study_plan import PlanDraft, StudyPlan, draft_plan
+from tuner.plan.draft import PlanDraft, draft_plan
+from tuner.plan.study_plan import StudyPlan
+from tuner.plan.subject import Subject
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.recommended.building import recommendation_of
 from tuner.recommended.model import Recommendation
@@ -31,8 +33,9 @@ def drafted(each: Recommendation, monkeypatch: pytest.MonkeyPatch) -> PlanDraft:
     return draft_plan(plan_mapping(asked.pop("plan"), asked.pop("workload"), asked))
 
 
-def planned(each: Recommendation, spec: WorkloadSpec, monkeypatch: pytest.MonkeyPatch) -> StudyPlan:
+def planned(each: Recommendation, spec: Subject, monkeypatch: pytest.MonkeyPatch) -> StudyPlan:
     draft = drafted(each, monkeypatch)
+    assert isinstance(spec, WorkloadSpec)
     asked_for = {name: str(value) for name, value in spec.options.items()}
     assert {**draft.options, **asked_for} == draft.options
     return draft.finish(spec)
@@ -57,8 +60,8 @@ def test_the_command_measures_the_config_and_the_baseline(
     assert first.for_role("server")["num_worker_threads"] == 16
     assert second == config
     assert plan.name == "udf-check"
-    assert plan.workload.reference == "udf"
-    assert plan.measuring.objective.name == "step_ms"
+    assert plan.subject.reference == "udf"
+    assert plan.objective.name == "step_ms"
 
 
 def test_a_recommended_baseline_meets_its_strongest_rival(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +109,7 @@ def test_the_command_measures_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -
         "deadline": "77s",
     }
     plan = study_plan(None, **keys)
-    again = planned(recommendation_of(study_result(plan)), plan.workload, monkeypatch)
+    again = planned(recommendation_of(study_result(plan)), plan.subject, monkeypatch)
     assert again.measuring == plan.measuring
     usual = recommendation_of(study_result(study_plan()))
     assert "--min-time" not in recheck_command(usual)

@@ -38,7 +38,7 @@ def test_every_combination_is_run_once_in_each_round() -> None:
 def test_rounds_have_orders_and_seeds_of_their_own() -> None:
     launcher = FakeLauncher()
     swept(launcher)
-    orders = [str((order.workload.options, order.config)) for order in launcher.orders]
+    orders = [str((order.subject, order.config)) for order in launcher.orders]
     rounds = [orders[first : first + 8] for first in (0, 8, 16)]
     assert sorted(rounds[0]) == sorted(rounds[1]) == sorted(rounds[2])
     assert not rounds[0] == rounds[1] == rounds[2]

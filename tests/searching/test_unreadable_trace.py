@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes import UDF, FakeLauncher
 from tuner.plan.config import Config
-from tuner.plan.study_plan import draft_plan
+from tuner.plan.draft import draft_plan
 from tuner.searching.runner import TRACE_ATTEMPTS, Runner
 from tuner.study.folder import StudyFolder
 from tuner.world.launcher import WorldOrder

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from tests.fakes import UDF
-from tuner.plan.study_plan import StudyPlan, draft_plan
+from tuner.plan.draft import draft_plan
+from tuner.plan.study_plan import StudyPlan
 from tuner.study.log import Confirmation, StudyLog
 from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
 from tuner.world.measurement import Failure, Measurement, Outcome, RankUsage

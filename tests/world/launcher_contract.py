@@ -6,7 +6,7 @@ from tests.fakes import order
 from tuner.errors import UsageError
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.study.records import Record
-from tuner.world.launcher import Launcher
+from tuner.world.launcher import WorkloadLauncher
 from tuner.world.measurement import Failure, Measurement
 
 
@@ -20,7 +20,7 @@ class LauncherContract:
     """Subclasses give the fixture `launcher`, whose worlds fail with the transport `ibv`."""
 
     @pytest.fixture
-    def spec(self, launcher: Launcher) -> WorkloadSpec:
+    def spec(self, launcher: WorkloadLauncher) -> WorkloadSpec:
         return launcher.describe("udf", {"calls": "2"})
 
     def test_describe_fills_in_the_options(self, spec: WorkloadSpec) -> None:
@@ -28,15 +28,17 @@ class LauncherContract:
         assert spec.roles == ("caller", "server")
         assert [rank.name for rank in spec.ranks] == ["worker0", "worker1"]
 
-    def test_unknown_workload_lists_the_known(self, launcher: Launcher) -> None:
+    def test_unknown_workload_lists_the_known(self, launcher: WorkloadLauncher) -> None:
         with pytest.raises(UsageError, match=r"unknown workload 'udff'.*Known: .*udf"):
             launcher.describe("udff", {})
 
-    def test_unknown_option_is_refused(self, launcher: Launcher) -> None:
+    def test_unknown_option_is_refused(self, launcher: WorkloadLauncher) -> None:
         with pytest.raises(UsageError, match="unknown option 'colour'"):
             launcher.describe("udf", {"colour": "red"})
 
-    def test_a_world_gives_the_steps_ordered(self, launcher: Launcher, spec: WorkloadSpec) -> None:
+    def test_a_world_gives_the_steps_ordered(
+        self, launcher: WorkloadLauncher, spec: WorkloadSpec
+    ) -> None:
         outcome = launcher.run(order(spec, steps=5))
         assert isinstance(outcome, Measurement)
         assert len(outcome.step_s) == 5
@@ -44,7 +46,9 @@ class LauncherContract:
         assert outcome.wall_s >= sum(outcome.step_s) * 0.999
         assert outcome.world_s > outcome.wall_s
 
-    def test_a_world_reports_every_rank(self, launcher: Launcher, spec: WorkloadSpec) -> None:
+    def test_a_world_reports_every_rank(
+        self, launcher: WorkloadLauncher, spec: WorkloadSpec
+    ) -> None:
         outcome = launcher.run(order(spec))
         assert isinstance(outcome, Measurement)
         assert [rank.name for rank in outcome.ranks] == ["worker0", "worker1"]
@@ -53,17 +57,21 @@ class LauncherContract:
         assert all(rank.threads >= 2 for rank in outcome.ranks)
         assert outcome.cpu_cores == pytest.approx(outcome.cpu_s / outcome.wall_s)
 
-    def test_a_calibration_lasts_the_min_time(self, launcher: Launcher, spec: WorkloadSpec) -> None:
+    def test_a_calibration_lasts_the_min_time(
+        self, launcher: WorkloadLauncher, spec: WorkloadSpec
+    ) -> None:
         outcome = launcher.run(order(spec, steps=None))
         assert isinstance(outcome, Measurement)
         assert outcome.wall_s >= 0.05
 
-    def test_outcomes_survive_a_round_trip(self, launcher: Launcher, spec: WorkloadSpec) -> None:
+    def test_outcomes_survive_a_round_trip(
+        self, launcher: WorkloadLauncher, spec: WorkloadSpec
+    ) -> None:
         outcome = launcher.run(order(spec))
         assert survives(outcome)
 
     def test_a_failure_is_data_and_the_next_world_runs(
-        self, launcher: Launcher, spec: WorkloadSpec
+        self, launcher: WorkloadLauncher, spec: WorkloadSpec
     ) -> None:
         failed = launcher.run(order(spec, transports=["ibv"]))
         assert isinstance(failed, Failure)

@@ -5,18 +5,23 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
-from tuner.plan.knobs import INTRA_OP_THREADS, KNOBS, Value
-from tuner.plan.workload_spec import WorkloadSpec
+from tuner.plan.knobs import KNOBS, Value
 from tuner.text import did_you_mean
 
 ALL_ROLES = "*"
 
 
-def default_value(knob: str, spec: WorkloadSpec) -> Value:
-    """What a process gets for `knob` when the configuration does not name it."""
-    return spec.intra_op_threads if knob == INTRA_OP_THREADS.name else KNOBS[knob].default
+class Defaults(Protocol):
+    """What processes get that no configuration names; a `Subject` is one."""
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles in order of first rank, each once."""
+
+    def default_of(self, role: str, knob: str) -> Value:
+        """What a process of the role, or of any (`"*"`), gets for the knob."""
 
 
 @dataclass(frozen=True, order=True)
@@ -88,16 +93,16 @@ class Config:
         chosen.update({d.knob: value for d, value in self.items if d.role == role})
         return chosen
 
-    def value_of(self, dimension: Dimension, spec: WorkloadSpec) -> Value:
-        """What a process of the dimension's role gets, PyTorch's default if nothing is named."""
-        fallback = default_value(dimension.knob, spec)
+    def value_of(self, dimension: Dimension, subject: Defaults) -> Value:
+        """What a process of the dimension's role gets, the default if nothing is named."""
+        fallback = subject.default_of(dimension.role, dimension.knob)
         return self.for_role(dimension.role).get(dimension.knob, fallback)
 
-    def resolved(self, spec: WorkloadSpec) -> tuple[tuple[str, str, Value], ...]:
+    def resolved(self, subject: Defaults) -> tuple[tuple[str, str, Value], ...]:
         """What every role gets, defaults filled in: equal for configurations that act alike."""
         return tuple(
-            (role, knob, self.value_of(Dimension(role, knob), spec))
-            for role in spec.roles
+            (role, knob, self.value_of(Dimension(role, knob), subject))
+            for role in subject.roles
             for knob in KNOBS
         )
 

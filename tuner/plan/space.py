@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from tuner.plan.config import ALL_ROLES, Config, Dimension, default_value
+from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.plan.knobs import (
     KNOBS,
     IntegerKnob,
@@ -15,7 +15,7 @@ from tuner.plan.knobs import (
     SecondsKnob,
     Value,
 )
-from tuner.plan.workload_spec import WorkloadSpec
+from tuner.plan.subject import Subject
 from tuner.text import did_you_mean
 
 # Beyond this no budget measures a grid; it is a slip of the keyboard.
@@ -76,21 +76,19 @@ class Space:
         }
 
 
-def check_against_workload(
-    axes: Iterable[tuple[Dimension, Sequence[Value]]], spec: WorkloadSpec
-) -> list[str]:
-    """The mistakes that only show once the workload's roles and the machine are known."""
+def check_against(axes: Iterable[tuple[Dimension, Sequence[Value]]], subject: Subject) -> list[str]:
+    """The mistakes that only show once the roles and the machine are known."""
     problems: dict[str, None] = {}
     by_dimension = dict(axes)
     for dimension, values in by_dimension.items():
-        if dimension.role not in (ALL_ROLES, *spec.roles):
+        if dimension.role not in (ALL_ROLES, *subject.roles):
             problems[
-                f"unknown role {dimension.role!r}{did_you_mean(dimension.role, spec.roles)}"
+                f"unknown role {dimension.role!r}{did_you_mean(dimension.role, subject.roles)}"
             ] = None
-        if not spec.cuda_devices and (mistake := _needs_cuda(dimension.knob, values)):
+        if not subject.cuda_devices and (mistake := _needs_cuda(dimension.knob, values)):
             problems[f"{dimension}: {mistake} needs CUDA, which torch does not see here"] = None
     for knob in (knob.name for knob in KNOBS.values() if knob.same_for_all_roles):
-        problems |= dict.fromkeys(_differences_between_roles(knob, by_dimension, spec))
+        problems |= dict.fromkeys(_differences_between_roles(knob, by_dimension, subject))
     return list(problems)
 
 
@@ -102,13 +100,13 @@ def _needs_cuda(knob: str, values: Sequence[Value]) -> str | None:
 
 
 def _differences_between_roles(
-    knob: str, axes: Mapping[Dimension, Sequence[Value]], spec: WorkloadSpec
+    knob: str, axes: Mapping[Dimension, Sequence[Value]], subject: Subject
 ) -> Iterable[str]:
     per_role = [d for d in axes if d.knob == knob and d.role != ALL_ROLES]
     if not per_role:
         return
     for_all = axes.get(Dimension(ALL_ROLES, knob), [KNOBS[knob].default])
-    lists = [tuple(axes.get(Dimension(role, knob), for_all)) for role in spec.roles]
+    lists = [tuple(axes.get(Dimension(role, knob), for_all)) for role in subject.roles]
     if any(len(values) > 1 for values in lists) or len(set(lists)) > 1:
         yield (
             f"{knob} must be the same for all roles, or init_rpc fails; "
@@ -155,10 +153,22 @@ def _expand_range(item: object) -> list[int] | None:
     return powers
 
 
-def baseline_config(named: Config, space: Space, spec: WorkloadSpec) -> Config:
-    """The baseline: what the person named, and PyTorch's default for each other tuned knob."""
+def baseline_config(named: Config, space: Space, subject: Subject) -> Config:
+    """The baseline: what the person named, and for each other tuned knob the default.
+
+    Where the roles of a program differ in it, each keeps its own.
+    """
     values = dict(named.items)
     for dimension in space.dimensions:
         if named.for_role(dimension.role).get(dimension.knob) is None:
-            values.setdefault(dimension, default_value(dimension.knob, spec))
+            for each in _as_it_is(dimension, subject):
+                values.setdefault(each, subject.default_of(each.role, each.knob))
     return Config.of(values)
+
+
+def _as_it_is(dimension: Dimension, subject: Subject) -> list[Dimension]:
+    """The dimension, or one for each role where the roles have different defaults."""
+    by_role = {role: subject.default_of(role, dimension.knob) for role in subject.roles}
+    if dimension.role != ALL_ROLES or len(set(by_role.values())) == 1:
+        return [dimension]
+    return [Dimension(role, dimension.knob) for role in by_role]

@@ -1,6 +1,10 @@
 """What the tuner has to know of a workload, without importing it."""
 
+from typing import Any, Literal
+
 from pydantic import BaseModel, ConfigDict
+
+from tuner.plan.knobs import INTRA_OP_THREADS, KNOBS, Value
 
 
 class RankSpec(BaseModel):
@@ -55,6 +59,25 @@ class WorkloadSpec(BaseModel):
     cuda_devices: int = 0
 
     @property
+    def kind(self) -> Literal["workload"]:
+        """What it is, in one word."""
+        return "workload"
+
+    @property
+    def study_name(self) -> str:
+        """The name of a study of it when nobody gives one: `echo` for `my/file.py:Echo`."""
+        return self.reference.rpartition(":")[2].lower()
+
+    @property
     def roles(self) -> tuple[str, ...]:
         """The roles in order of first rank, each once."""
         return tuple(dict.fromkeys(rank.role for rank in self.ranks))
+
+    def default_of(self, role: str, knob: str) -> Value:
+        """What a process gets for a knob that the configuration does not name."""
+        del role  # a workload has one default for all
+        return self.intra_op_threads if knob == INTRA_OP_THREADS.name else KNOBS[knob].default
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What studies of it must have in common, apart from the ranks."""
+        return {"workload": self.reference, "options": self.options}

@@ -1,6 +1,8 @@
 """What a study's page and note say about its environment, and about how it was measured."""
 
 from tuner.plan.knobs import KNOBS
+from tuner.plan.subject import Subject, intra_op_text
+from tuner.plan.workload_spec import WorkloadSpec
 from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import TRACING_OVERHEAD
 from tuner.study.records import Phase
@@ -12,16 +14,13 @@ Facts = list[tuple[str, str]]
 
 def environment_facts(answer: StudyAnswer) -> Facts:
     """The machine and the software, and what ran on them."""
-    environment, spec = answer.environment, answer.plan.workload
-    options = ", ".join(f"{name}={value}" for name, value in spec.options.items())
-    ranks = ", ".join(
-        f"{sum(rank.role == role for rank in spec.ranks)} {role}" for role in spec.roles
-    )
+    environment, subject = answer.environment, answer.plan.subject
+    found = [rank.role for rank in subject.ranks]
+    ranks = ", ".join(f"{found.count(role)} {role}" for role in subject.roles)
     return [
-        ("workload", f"{spec.reference}: {spec.summary}"),
-        ("options", options or "none"),
+        *_subject_facts(subject),
         ("ranks", ranks),
-        ("intra-op threads", f"{spec.intra_op_threads} in each process, unless tuned"),
+        ("intra-op threads", f"{intra_op_text(subject)} in each process, unless tuned"),
         ("CPU", f"{environment.cpu_model}, {plural(environment.cpu_count, 'logical CPU')}"),
         ("memory", f"{environment.memory_gb:g} GB"),
         ("torch", environment.torch),
@@ -29,6 +28,17 @@ def environment_facts(answer: StudyAnswer) -> Facts:
         ("kernel", environment.kernel),
         ("date", f"{answer.measured_at:%Y-%m-%d %H:%M} UTC"),
     ]
+
+
+def _subject_facts(subject: Subject) -> Facts:
+    if isinstance(subject, WorkloadSpec):
+        options = ", ".join(f"{name}={value}" for name, value in subject.options.items())
+        return [
+            ("workload", f"{subject.reference}: {subject.summary}"),
+            ("options", options or "none"),
+        ]
+    network = "of its own in each world" if subject.own_network else "the machine's"
+    return [("program", subject.reference), ("network", network)]
 
 
 def method_facts(answer: StudyAnswer) -> Facts:
@@ -39,14 +49,13 @@ def method_facts(answer: StudyAnswer) -> Facts:
     return [
         (
             "objective",
-            f"{answer.objective.label} ({answer.objective.unit}), {source}; less is better",
+            f"{answer.objective.heading}, {source}; {answer.objective.better}",
         ),
         ("search space", _space(answer)),
         ("baseline", str(answer.baseline)),
         (
             "worlds",
-            f"{plural(answer.worlds, 'world')} in {budget}; each has new processes, and after a "
-            f"warm-up at least {duration(measuring.min_time_s)} of timed steps",
+            f"{plural(answer.worlds, 'world')} in {budget}; {_world(answer)}",
         ),
         ("blocks", _blocks(answer)),
         (
@@ -61,6 +70,18 @@ def method_facts(answer: StudyAnswer) -> Facts:
         ("traces", _traces(answer)),
         ("order", f"random in each block, from seed {measuring.seed}"),
     ]
+
+
+def _world(answer: StudyAnswer) -> str:
+    subject, least = answer.plan.subject, duration(answer.plan.measuring.min_time_s)
+    if isinstance(subject, WorkloadSpec):
+        return f"each has new processes, and after a warm-up at least {least} of timed steps"
+    if subject.window_s is None:
+        return "each is one run of the program, in new processes"
+    return (
+        f"each is a new start of the program, which is ended after {duration(subject.warm_up_s)} "
+        f"of warm-up and {duration(subject.window_s)} in which its calls are counted"
+    )
 
 
 def _space(answer: StudyAnswer) -> str:

@@ -39,7 +39,7 @@ def study_note(answer: StudyAnswer) -> str:
     if tied := tied_sentence(answer):
         parts.append(_plain(tied))
     if answer.best is not None:
-        parts.append(f"```python\n{init_rpc_lines(answer.best, answer.plan.workload)}\n```")
+        parts.append(f"```python\n{init_rpc_lines(answer.best, answer.plan.subject)}\n```")
     if mark := _misleading_mark(answer):
         parts.append(mark)
     parts += ["## All configurations", _configs_table(answer)]

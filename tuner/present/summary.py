@@ -27,7 +27,7 @@ def print_summary(answer: StudyAnswer, console: Console) -> None:
         console.print()
         console.print(why)
     if answer.best is not None:
-        code = textwrap.indent(init_rpc_lines(answer.best, answer.plan.workload), "    ")
+        code = textwrap.indent(init_rpc_lines(answer.best, answer.plan.subject), "    ")
         syntax = Syntax("", "python", theme="ansi_light", background_color="default")
         console.print()
         # Never cut at the edge of a narrow terminal: these lines are for pasting.

@@ -66,11 +66,10 @@ def number_headings(answer: StudyAnswer) -> list[str]:
 def _number_columns(answer: StudyAnswer) -> list[Column]:
     """The objective, its interval, the worlds, and the metrics that tables show."""
     objective, confidence = answer.objective, percent(answer.plan.measuring.confidence)
-    short = objective.name.removesuffix("_ms")
     return [
         Column(
             f"{objective.label} ({objective.unit})",
-            f"{short}\n({objective.unit})",
+            objective.table_heading,
             lambda row: three_digits(row.value),
         ),
         Column(

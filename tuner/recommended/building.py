@@ -7,6 +7,8 @@ from tuner.decide.statistics import Interval
 from tuner.errors import UsageError
 from tuner.files import written_atomically
 from tuner.plan.knobs import INTRA_OP_THREADS
+from tuner.plan.program_spec import ProgramRequest, ProgramSpec
+from tuner.plan.subject import Subject, intra_op_threads
 from tuner.recommended.json_and_toml import as_json
 from tuner.recommended.model import (
     FORMAT,
@@ -33,7 +35,7 @@ def recommendation_of(answer: StudyAnswer, trial: int | None = None) -> Recommen
         UsageError: The study recommends nothing, or the trial did not run.
     """
     row = _best_row(answer) if trial is None else _row_of_trial(answer, trial)
-    config, spec, measuring = row.config, answer.plan.workload, answer.plan.measuring
+    config, subject, measuring = row.config, answer.plan.subject, answer.plan.measuring
     is_best = row.trial == answer.best_trial
     return Recommendation(
         format=FORMAT,
@@ -56,18 +58,25 @@ def recommendation_of(answer: StudyAnswer, trial: int | None = None) -> Recommen
             epsilon=measuring.epsilon,
         ),
         baseline=answer.baseline,
-        ranks=spec.ranks,
+        ranks=subject.ranks,
         environment=MeasuredIn(
             **answer.environment.model_dump(),
-            workload=spec.reference,
-            options=spec.options,
+            **_subject(subject),
             intra_op_threads={
-                role: config.for_role(role).get(INTRA_OP_THREADS.name, spec.intra_op_threads)
-                for role in spec.roles
+                role: config.for_role(role).get(INTRA_OP_THREADS.name, threads)
+                for role, threads in intra_op_threads(subject).items()
             },
             date=answer.measured_at.replace(microsecond=0),
         ),
     )
+
+
+def _subject(subject: Subject) -> dict[str, object]:
+    """What was measured: a workload with its options, or a program."""
+    if isinstance(subject, ProgramSpec):
+        asked = subject.model_dump(mode="json", include={*ProgramRequest.model_fields})
+        return {"program": asked}
+    return {"workload": subject.reference, "options": subject.options}
 
 
 def _best_row(answer: StudyAnswer) -> TrialRow:

@@ -30,7 +30,8 @@ from tuner.plan.knobs import (
     NamesKnob,
     Value,
 )
-from tuner.plan.objectives import ObjectiveName
+from tuner.plan.measuring import ObjectiveName
+from tuner.plan.program_spec import ProgramRequest
 from tuner.plan.workload_spec import RankSpec
 from tuner.text import did_you_mean
 from tuner.world.environment import Environment
@@ -145,18 +146,34 @@ class How(_Part):
 
 
 class MeasuredIn(Environment):
-    """The machine, the software and the workload that the configuration was measured with."""
+    """The machine, the software, and the workload or program that was measured."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
-    workload: str
-    """What `--workload` names."""
-    options: dict[str, bool | int | FiniteFloat | str]
+    workload: str | None = None
+    """What `--workload` names; null for a program."""
+    options: dict[str, bool | int | FiniteFloat | str] = Field(default_factory=dict)
     """Every option of the workload, defaults included."""
+    program: ProgramRequest | None = None
+    """The program, and how it was run; null for a workload."""
     intra_op_threads: dict[str, Annotated[int, Field(ge=1, le=4096)]]
     """`torch.set_num_threads` of each role, as measured."""
     date: AwareDatetime
     """When the study's last session ended."""
+
+    @model_validator(mode="after")
+    def _is_of_one_thing(self) -> Self:
+        if (self.workload is None) == (self.program is None):
+            raise ValueError("it must name a workload or a program")
+        return self
+
+    @property
+    def what(self) -> tuple[str, str]:
+        """`workload` or `program`, and which."""
+        if self.program is not None:
+            return "program", self.program.reference
+        options = " ".join(f"{name}={value}" for name, value in self.options.items())
+        return "workload", f"{self.workload} {options}".strip()
 
 
 class Recommendation(_Part):
@@ -178,7 +195,7 @@ class Recommendation(_Part):
     how: How
     baseline: ConfigJson
     ranks: tuple[RankSpec, ...] = Field(min_length=1)
-    """The processes of the workload, by rank."""
+    """The processes, by rank."""
     environment: MeasuredIn
 
     @property

@@ -72,7 +72,7 @@ def as_python(recommendation: Recommendation, sentence: str) -> str:
 
 def _comment(recommendation: Recommendation, sentence: str, self_check: str) -> Iterator[str]:
     environment = recommendation.environment
-    options = " ".join(f"{name}={value}" for name, value in environment.options.items())
+    kind, which = environment.what
     config = f"trial {recommendation.trial}: {recommendation.config}"
     facts = {
         "study": f"{recommendation.study}, {config}",
@@ -80,7 +80,7 @@ def _comment(recommendation: Recommendation, sentence: str, self_check: str) -> 
         "speed-up": _speedup(recommendation),
         "measured": _measured(recommendation),
         "baseline": str(recommendation.baseline),
-        "workload": f"{environment.workload} {options}".strip(),
+        kind: which,
         "date": environment.date.isoformat(sep=" ", timespec="seconds"),
         "machine": (
             f"{plural(environment.cpu_count, 'logical CPU')} ({environment.cpu_model}), "

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 from tuner.plan.config import Config
 from tuner.plan.knobs import KNOBS
-from tuner.plan.study_plan import Measuring
-from tuner.recommended.model import Recommendation
+from tuner.plan.measuring import Measuring
+from tuner.plan.program_spec import ProgramRequest
+from tuner.recommended.model import MeasuredIn, Recommendation
 
 
 def recheck_arguments(recommendation: Recommendation) -> list[str]:
@@ -18,21 +19,48 @@ def recheck_arguments(recommendation: Recommendation) -> list[str]:
     if chosen == recommendation.baseline:
         chosen = recommendation.challenger.config
     environment = recommendation.environment
-    arguments = ["--workload", environment.workload]
-    for name, value in environment.options.items():
-        arguments += ["--set", f"{name}={value}"]
+    arguments = [*_workload_flags(environment)]
     if chosen is not None:
         arguments += _flags("--space", chosen)
     arguments += _flags("--baseline", recommendation.baseline)
     if recommendation.objective != Measuring().objective_name:
         arguments += ["--objective", recommendation.objective]
     arguments += _measured_alike(recommendation)
-    return [*arguments, "--study", f"{recommendation.study}-check"]
+    arguments += ["--study", f"{recommendation.study}-check"]
+    return [*arguments, *_program_arguments(environment.program)]
 
 
 def recheck_command(recommendation: Recommendation) -> str:
     """The same as one line for a shell."""
     return shlex.join(["python", "-m", "tuner.search", *recheck_arguments(recommendation)])
+
+
+def _workload_flags(environment: MeasuredIn) -> Iterator[str]:
+    if environment.workload is not None:
+        yield from ("--workload", environment.workload)
+    for name, value in environment.options.items():
+        yield from ("--set", f"{name}={value}")
+
+
+def _program_arguments(program: ProgramRequest | None) -> Iterator[str]:
+    """The flags that say how to run the program, and its command after `--`."""
+    if program is None:
+        return
+    for role, pattern in program.role_patterns:
+        yield from ("--role", f"{role}={pattern}")
+    if program.expect is not None:
+        yield from ("--expect", program.expect)
+    if program.metric is not None:
+        yield from ("--metric", f"{program.metric.name}={program.metric.pattern}")
+        yield from ("--maximize",) if program.metric.maximize else ()
+    if program.window_s is not None:
+        yield from ("--window", f"{program.window_s!r}s", "--warm-up", f"{program.warm_up_s!r}s")
+    if program.cold:
+        yield "--cold"
+    first, *others = program.commands
+    for command in others:
+        yield from ("--beside", shlex.join(command))
+    yield from ("--", *first)
 
 
 def _measured_alike(recommendation: Recommendation) -> Iterator[str]:

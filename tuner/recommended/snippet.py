@@ -2,15 +2,15 @@
 
 from tuner.plan.config import Config
 from tuner.plan.knobs import INTRA_OP_THREADS
-from tuner.plan.workload_spec import WorkloadSpec
+from tuner.plan.subject import Subject, intra_op_threads
 from tuner.recommended.python_source import literal, options_call, table
 
 
-def init_rpc_lines(config: Config, spec: WorkloadSpec) -> str:
+def init_rpc_lines(config: Config, subject: Subject) -> str:
     """Python lines that start RPC with a configuration: one options object, or one per role."""
     by_role = {
-        role: {INTRA_OP_THREADS.name: spec.intra_op_threads, **config.for_role(role)}
-        for role in spec.roles
+        role: {INTRA_OP_THREADS.name: threads, **config.for_role(role)}
+        for role, threads in intra_op_threads(subject).items()
     }
     options = {role: options_call(values) for role, values in by_role.items()}
     threads = {role: values[INTRA_OP_THREADS.name] for role, values in by_role.items()}

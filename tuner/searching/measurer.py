@@ -134,16 +134,19 @@ class Measurer:
         order = list(trials)
         random.Random(f"{self.measuring.seed}/{block}").shuffle(order)
         for trial in order:
-            wanted_s = self.measuring.min_time_s * STEPS_MARGIN
-            self._run(trial, block, max(1, math.ceil(wanted_s / self._step_s(trial))))
+            steps, step_s = None, self._step_s(trial)
+            if step_s is not None:
+                wanted_s = self.measuring.min_time_s * STEPS_MARGIN
+                steps = max(1, math.ceil(wanted_s / step_s))
+            self._run(trial, block, steps)
         self._leader = self.log.leader()
 
     def _run(self, trial: int, block: int, steps: int | None) -> None:
         outcome = self._runner.run(self.log.configs[trial], block, steps, self._deadline_s(trial))
         self.add(Record(trial=trial, block=block, phase=self._phase, outcome=outcome))
 
-    def _step_s(self, trial: int) -> float:
-        """The step time of a trial's calibration, in seconds."""
+    def _step_s(self, trial: int) -> float | None:
+        """The step time of a trial's calibration, in seconds; None for a program."""
         calibration = self.log.calibration(trial)
         assert calibration is not None, f"trial {trial} has not been calibrated"
         return calibration.median_step_s
@@ -165,6 +168,6 @@ class Measurer:
             survivors=len(self.log.racing),
             leader=None if leader is None else str(self.log.configs[leader]),
             leader_value=None if leader is None else self.log.value(leader),
-            unit=self.measuring.objective.unit,
+            unit=self._runner.plan.objective.unit,
             remaining_s=max(0.0, self.budget.remaining_s),
         )

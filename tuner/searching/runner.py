@@ -38,7 +38,7 @@ class Runner:
         steps: int | None,
         deadline_s: float = math.inf,
     ) -> Measurement | Failure:
-        """Run one world to time it; `steps` is None for a calibration.
+        """Run one world to time it; `steps` is None for a calibration, and for a program.
 
         `deadline_s` can only shorten the plan's. Where the objective is a traced one, every world
         but a calibration is traced, without operators: these would cost more than they tell.
@@ -47,18 +47,25 @@ class Runner:
         seed = self.plan.measuring.seed + max(0, block)
         failure_folder = self.folder.failure(config, max(0, block))
         order = self._order(config, seed, steps, failure_folder, deadline_s)
-        if steps is None or not self.plan.measuring.objective.traced:
+        if not self.plan.objective.traced:
+            return self._with_objective(self._outcome(order))
+        if steps is None:
             return self._outcome(order)
         with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
             trace = TraceOrder(path=Path(scratch) / "trace.json", operators=False)
             return self._with_objective(self._outcome(replace(order, trace=trace)))
 
-    def trace(self, config: Config, step_s: float, deadline_s: float) -> Measurement | Failure:
+    def trace(
+        self, config: Config, step_s: float | None, deadline_s: float
+    ) -> Measurement | Failure:
         """Run one world to trace it, with its operators; the trace is kept in the folder.
 
-        `step_s` is about what a step takes; `deadline_s` can only shorten the plan's.
+        `step_s` is about what a step takes, None for a program; `deadline_s` can only shorten the
+        plan's.
         """
-        steps = min(MOST_TRACED_STEPS, math.ceil(TRACED_TIME_S / step_s))
+        steps = None
+        if step_s is not None:
+            steps = min(MOST_TRACED_STEPS, math.ceil(TRACED_TIME_S / step_s))
         trace = TraceOrder(path=self.folder.trace(config).absolute(), operators=True)
         self.folder.manifest.add(self.folder.trace(config))
         failure_folder = self.folder.trace_failure(config)
@@ -76,7 +83,7 @@ class Runner:
     ) -> WorldOrder:
         measuring = self.plan.measuring
         return WorldOrder(
-            workload=self.plan.workload,
+            subject=self.plan.subject,
             config=config,
             seed=seed,
             steps=steps,
@@ -112,11 +119,12 @@ class Runner:
 
     def _with_objective(self, outcome: Measurement | Failure) -> Measurement | Failure:
         """The outcome, if the objective can be read from it."""
-        objective = self.plan.measuring.objective
+        objective = self.plan.objective
         if isinstance(outcome, Measurement) and objective.read(outcome) is None:
+            subject = self.plan.subject
             raise UsageError(
-                f"the objective {objective.name} is read from RPC calls, and the workload "
-                f"{self.plan.workload.reference} makes none that Python can see"
+                f"the objective {objective.name} is read from RPC calls, and the {subject.kind} "
+                f"{subject.reference} makes none that Python can see"
             )
         return outcome
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from tuner.errors import InterruptedSearchError, UsageError
-from tuner.plan.study_plan import PlanDraft, StudyPlan
+from tuner.plan.draft import PlanDraft
+from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import Budget
 from tuner.searching.progress import Observer
 from tuner.searching.runner import Runner, check_budget
@@ -125,9 +126,9 @@ def search(
 
 
 def _plan(draft: PlanDraft, launcher: Launcher) -> StudyPlan:
-    """The plan for the workload; all mistakes are told together."""
+    """The plan for what is tuned; all mistakes are told together."""
     try:
-        spec = launcher.describe(draft.workload, draft.options)
+        spec = launcher.subject_of(draft)
     except UsageError as error:
         if not draft.problems:
             raise

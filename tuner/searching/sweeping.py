@@ -12,7 +12,7 @@ from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.quantities import parse_duration_s
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.study.metrics import CPUS_USED, PEAK_MEMORY
-from tuner.world.launcher import Launcher, WorldOrder
+from tuner.world.launcher import WorkloadLauncher, WorldOrder
 from tuner.world.local.launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
 
@@ -34,7 +34,7 @@ def sweep(
     min_time: str | float = "0.3s",
     deadline: str | float = "60s",
     seed: int = 0,
-    launcher: Launcher | None = None,
+    launcher: WorkloadLauncher | None = None,
 ) -> pd.DataFrame:
     """Measure every combination of option values, with each of the named configurations.
 
@@ -114,7 +114,7 @@ def _order(
     spec: WorkloadSpec, config: Config, seed: int, min_time_s: float, deadline_s: float
 ) -> WorldOrder:
     return WorldOrder(
-        workload=spec,
+        subject=spec,
         config=config,
         seed=seed,
         steps=None,

@@ -129,7 +129,7 @@ class StudyAnswer:
         return {
             "format": JSON_FORMAT,
             "study": self.study,
-            "workload": self.plan.workload.reference,
+            self.plan.subject.kind: self.plan.subject.reference,
             "objective": self.objective.name,
             "unit": self.objective.unit,
             "baseline": self.baseline.to_json(),
@@ -189,7 +189,7 @@ def study_answer(
         folder=folder,
         plan=log.plan,
         environment=environment,
-        objective=log.plan.measuring.objective,
+        objective=log.plan.objective,
         best_trial=None if conclusion is None else conclusion.best,
         verdict=None if conclusion is None else conclusion.kind,
         speedup=speedup,
@@ -208,7 +208,7 @@ def study_answer(
 
 
 def _observations(log: StudyLog) -> Iterator[Observation]:
-    objective = log.plan.measuring.objective
+    objective = log.plan.objective
     for record in log.records:
         if record.phase in ("race", "confirmation") and isinstance(record.outcome, Measurement):
             value = objective.value(record.outcome)
@@ -228,12 +228,13 @@ def _detail(log: StudyLog, trial: int) -> TrialDetail:
 
 def _rows(log: StudyLog, tied: frozenset[int]) -> tuple[TrialRow, ...]:
     rows = [_row(log, trial, trial in tied) for trial in range(len(log.configs))]
-    return tuple(sorted(rows, key=_rank))
+    cost = log.plan.objective.cost
 
+    def rank(row: TrialRow) -> tuple[bool, float, int]:
+        """The best first, what failed or was not measured last."""
+        return not row.is_measured, cost(row.value) if row.is_measured else 0.0, row.trial
 
-def _rank(row: TrialRow) -> tuple[bool, float, int]:
-    """The fastest first, what failed or was not measured last."""
-    return not row.is_measured, row.value if row.is_measured else 0.0, row.trial
+    return tuple(sorted(rows, key=rank))
 
 
 def _row(log: StudyLog, trial: int, tied: bool) -> TrialRow:

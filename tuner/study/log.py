@@ -13,6 +13,7 @@ from tuner.decide.rules import Rules
 from tuner.decide.statistics import FloatArray, typical
 from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
+from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.metrics import metrics_of
 from tuner.study.records import TRACE_BLOCK, Phase, Record
@@ -20,9 +21,6 @@ from tuner.world.measurement import Failure, Measurement, Outcome
 
 BASELINE = 0
 """The number of the baseline's trial."""
-
-# The logarithm of 0 is no number.
-_LEAST_VALUE = 1e-12
 
 
 class Confirmation(BaseModel):
@@ -45,6 +43,9 @@ class Confirmation(BaseModel):
     def alpha_left(self) -> float:
         """What further looks may spend."""
         return left_of(self.alpha, self.looks)
+
+
+_CPU = OBJECTIVES["cpu_s"]
 
 
 @dataclass
@@ -104,7 +105,8 @@ class StudyLog:
         self._begun: dict[Phase, dict[int, set[int]]] = {}
         """The trials that each block of a phase has measured."""
         self._rows: dict[Phase, dict[int, FloatArray]] = {}
-        """log(objective) by trial, of each block of a phase; NaN where not measured."""
+        """log(objective), or its negative if more is better, by trial, of each block of a phase;
+        NaN where not measured."""
         for record in records:
             self.add(record)
 
@@ -126,8 +128,8 @@ class StudyLog:
             rows = self._rows.setdefault(record.phase, {})
             if record.block not in rows:
                 rows[record.block] = np.full(len(self.configs), np.nan)
-            value = self.plan.measuring.objective.value(record.outcome)
-            rows[record.block][record.trial] = math.log(max(value, _LEAST_VALUE))
+            objective = self.plan.objective
+            rows[record.block][record.trial] = objective.cost(objective.value(record.outcome))
 
     @property
     def rules(self) -> Rules:
@@ -198,7 +200,7 @@ class StudyLog:
         return max((max(begun) for begun in self._begun.values()), default=-1) + 1
 
     def matrix(self, *phases: Phase) -> FloatArray:
-        """log(objective) in the blocks of the phases, in order.
+        """log(objective) in the blocks of the phases, in order; turned so that less is better.
 
         Returns:
             Blocks x trials; NaN where nothing was measured. A block in which every world failed
@@ -210,14 +212,14 @@ class StudyLog:
         return np.array([rows[block] for block in sorted(rows)])
 
     def pairs(self, challenger: int) -> FloatArray:
-        """log(objective) of the baseline and the challenger in the confirmation, pairs x 2."""
+        """`matrix` of the baseline and the challenger in the confirmation, pairs x 2."""
         both = self.matrix("confirmation")[:, [BASELINE, challenger]]
         whole: FloatArray = both[~np.isnan(both).any(axis=1)]
         return whole
 
     def values(self, trial: int) -> list[float]:
         """The objective in each world of a trial, in the objective's unit."""
-        objective = self.plan.measuring.objective
+        objective = self.plan.objective
         return [objective.value(measured) for measured in self.samples(trial)]
 
     def value(self, trial: int) -> float | None:
@@ -230,12 +232,11 @@ class StudyLog:
         return best_measured(self.matrix("race"), self.candidates)
 
     def log_cost(self) -> FloatArray:
-        """log(CPU ms per step) of each trial, the median of its worlds; NaN without samples."""
+        """log(CPU seconds per step or run) of each trial, the median; NaN without samples."""
         costs = np.full(len(self.configs), np.nan)
         for trial in range(len(self.configs)):
             if measured := self.samples(trial):
-                per_step = [max(each.cpu_ms_per_step, 1e-9) for each in measured]
-                costs[trial] = np.median(np.log(per_step))
+                costs[trial] = np.median([_CPU.cost(_CPU.value(each)) for each in measured])
         return costs
 
     def threads(self) -> list[int]:
@@ -244,9 +245,10 @@ class StudyLog:
 
     def _threads(self, config: Config) -> int:
         total = 0
-        for rank in self.plan.workload.ranks:
+        for rank in self.plan.subject.ranks:
             values = config.for_role(rank.role)
-            threads = values.get(NUM_WORKER_THREADS.name, NUM_WORKER_THREADS.default)
+            own = self.plan.subject.default_of(rank.role, NUM_WORKER_THREADS.name)
+            threads = values.get(NUM_WORKER_THREADS.name, own)
             assert isinstance(threads, int)
             total += threads
         return total

@@ -46,7 +46,7 @@ def _of_trace(
     return lambda world: None if world.trace is None else read(world.trace)
 
 
-def _of_objective(name: str, table_heading: str | None = None) -> Metric:
+def _of_objective(name: str, *, in_tables: bool = False) -> Metric:
     """The number that an objective makes small, told of every trial."""
     objective = OBJECTIVES[name]
     return Metric(
@@ -55,7 +55,7 @@ def _of_objective(name: str, table_heading: str | None = None) -> Metric:
         unit=objective.unit,
         read=objective.read,
         traced=objective.traced,
-        table_heading=table_heading,
+        table_heading=objective.table_heading if in_tables else None,
     )
 
 
@@ -99,7 +99,7 @@ METRICS: tuple[Metric, ...] = (
     CPUS_USED,
     _of_objective("cpu_ms_per_step"),
     PEAK_MEMORY,
-    _of_objective("rpc_cpu_total_ms", table_heading="RPC CPU\ntotal\n(ms)"),
+    _of_objective("rpc_cpu_total_ms", in_tables=True),
     PARALLELISM_MEAN,
     PARALLELISM_MAX,
     TRACING_OVERHEAD,

@@ -5,12 +5,13 @@ from typing import Any
 import torch.distributed.rpc as rpc
 from torch.distributed.rpc import api
 
+from tuner.torch_private.option_names import PRIVATE_KEYWORDS
 
-def tensorpipe_options(
-    transports: list[str] | None = None, channels: list[str] | None = None, **public: Any
-) -> rpc.TensorPipeRpcBackendOptions:
-    """The options object with these transports and channels; PyTorch chooses where None."""
-    return rpc.TensorPipeRpcBackendOptions(**public, _transports=transports, _channels=channels)
+
+def tensorpipe_options(**options: Any) -> rpc.TensorPipeRpcBackendOptions:
+    """The options object with these values, private ones by their public names."""
+    named = {PRIVATE_KEYWORDS.get(name, name): value for name, value in options.items()}
+    return rpc.TensorPipeRpcBackendOptions(**named)
 
 
 def agent_gauges() -> dict[str, str]:

@@ -15,10 +15,8 @@ from typing import Any, Protocol
 from tuner.roles import role_of
 
 # Not from `calls`, which imports torch: this module is loaded in the middle of `import torch`.
+from tuner.torch_private.option_names import PRIVATE_KEYWORDS
 from tuner.torch_private.senders import SENDERS
-
-_PRIVATE_KEYWORDS = {"transports": "_transports", "channels": "_channels"}
-"""Options that only the constructor takes, and under another name."""
 
 
 class Reports(Protocol):
@@ -93,7 +91,7 @@ class _Hooks:
         fixed = {
             keyword: values[name]
             for values in self._order["options"].values()
-            for name, keyword in _PRIVATE_KEYWORDS.items()
+            for name, keyword in PRIVATE_KEYWORDS.items()
             if name in values
         }
 
@@ -172,7 +170,7 @@ class _Hooks:
     def _say(self, name: str, options: Any) -> None:
         parts = [f"num_worker_threads={options.num_worker_threads}"]
         shared = self._order["options"]
-        for option in _PRIVATE_KEYWORDS:
+        for option in PRIVATE_KEYWORDS:
             given = next((values[option] for values in shared.values() if option in values), None)
             if given is not None:
                 parts.append(f"{option}={'+'.join(given)}")

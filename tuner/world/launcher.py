@@ -1,4 +1,4 @@
-"""The contract of every launcher: describe a workload, run a world of it."""
+"""The contract of every launcher: describe what a plan is for, run a world of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,6 +7,8 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from tuner.plan.config import Config
+from tuner.plan.draft import PlanDraft
+from tuner.plan.subject import Subject
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.world.measurement import Failure, Measurement
 
@@ -28,11 +30,12 @@ class TraceOrder:
 class WorldOrder:
     """One world to launch."""
 
-    workload: WorkloadSpec
+    subject: Subject
     config: Config
     seed: int
     steps: int | None
-    """How many steps to time; None calibrates: as many as last `min_time_s`."""
+    """How many steps to time; None calibrates: as many as last `min_time_s`. A program has no
+    steps: it is run as a whole."""
     min_time_s: float
     """The least that the timed steps last, where `steps` is None."""
     deadline_s: float
@@ -50,16 +53,17 @@ class WorldOrder:
 class Launcher(Protocol):
     """Launches worlds, one at a time; a context manager that leaves no rank behind."""
 
-    def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
-        """Import a workload and fill in its options.
+    def subject_of(self, draft: PlanDraft) -> Subject:
+        """Find out what there is to know of a draft's workload or program.
+
+        A workload is imported, and its options are filled in. A program is run.
 
         Args:
-            reference: A shipped workload's name, `package.module:Class` or `file.py:Class`.
-            options: Values by option name; text is converted to the option's type.
+            draft: The plan as a person gave it; it may have mistakes of its own.
 
         Raises:
             UsageError: It cannot be used as named or given; every problem is listed.
-            LauncherError: No workload can be described here.
+            LauncherError: This launcher cannot find out.
         """
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
@@ -79,3 +83,19 @@ class Launcher(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
+
+
+class WorkloadLauncher(Launcher, Protocol):
+    """A launcher that runs workloads."""
+
+    def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
+        """Import a workload and fill in its options.
+
+        Args:
+            reference: A shipped workload's name, `package.module:Class` or `file.py:Class`.
+            options: Values by option name; text is converted to the option's type.
+
+        Raises:
+            UsageError: It cannot be used as named or given; every problem is listed.
+            LauncherError: No workload can be described here.
+        """

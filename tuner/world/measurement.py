@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 FailureKind = Literal[
     "deadlocked", "timed-out", "crashed", "init-failed", "wrong-answer", "trace-failed"
@@ -25,7 +25,7 @@ PrintableText = Annotated[str, BeforeValidator(_printable)]
 
 
 class RankUsage(BaseModel):
-    """What one process used: CPU during the timed steps, memory and threads at its end."""
+    """What one process used: CPU in `Measurement.wall_s`, memory and threads at its end."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -80,16 +80,30 @@ class TraceNumbers(BaseModel):
     """Where the time of such a call goes, on average: the parts sum up to the latency."""
 
 
+class ProgramRun(BaseModel):
+    """What only a run of a program has."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    calls: int
+    """RPC calls that its ranks made in `Measurement.wall_s`."""
+    run_s: float
+    """Seconds from the start of the command to its end."""
+    metric: float | None = None
+    """The number that it printed, if it was asked for one."""
+
+
 class Measurement(BaseModel):
-    """One world that did its work: the times of its steps, and what they took."""
+    """One world that did its work: how long that took, and what it used."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["measurement"] = "measurement"
-    step_s: tuple[float, ...] = Field(min_length=1)
-    """Seconds of each timed step, in order; warm-up steps are not among them."""
+    step_s: tuple[float, ...] = ()
+    """Seconds of each timed step, in order; warm-up steps are not among them. Empty for a
+    program."""
     wall_s: float
-    """Seconds that all timed steps took together."""
+    """Seconds that all timed steps took together, or that the RPC of a program was active."""
     world_s: float
     """Seconds from the launch of the first process to the end of the last."""
     ranks: tuple[RankUsage, ...]
@@ -97,10 +111,18 @@ class Measurement(BaseModel):
     """Traced step time over untraced step time; None if the world was not traced. The times of a
     traced world must not be compared with those of an untraced one."""
     trace: TraceNumbers | None = None
+    program: ProgramRun | None = None
+    """For a program."""
+
+    @model_validator(mode="after")
+    def _has_steps_or_a_program(self) -> Self:
+        if (self.program is None) != bool(self.step_s):
+            raise ValueError("a measurement has timed steps, or it is one of a program")
+        return self
 
     @property
     def cpu_s(self) -> float:
-        """CPU seconds of all ranks during the timed steps."""
+        """CPU seconds of all ranks in `wall_s`."""
         return sum(rank.cpu_s for rank in self.ranks)
 
     @property
@@ -114,21 +136,21 @@ class Measurement(BaseModel):
         return sum(rank.peak_rss_mb for rank in self.ranks)
 
     @property
-    def cpu_ms_per_step(self) -> float:
+    def cpu_ms_per_step(self) -> float | None:
         """CPU time of all ranks over the measured time, per step, in milliseconds."""
-        return self.cpu_s / len(self.step_s) * 1e3
+        return self.cpu_s / len(self.step_s) * 1e3 if self.step_s else None
 
     # Read again and again: by everything that looks at all worlds of a study.
     @cached_property
-    def median_step_s(self) -> float:
-        """The median step time, in seconds."""
-        return statistics.median(self.step_s)
+    def median_step_s(self) -> float | None:
+        """The median step time, in seconds; None for a program."""
+        return statistics.median(self.step_s) if self.step_s else None
 
     @cached_property
-    def p99_step_s(self) -> float:
-        """The 99th percentile of the step times, in seconds."""
-        if len(self.step_s) == 1:
-            return self.step_s[0]
+    def p99_step_s(self) -> float | None:
+        """The 99th percentile of the step times, in seconds; None for a program."""
+        if len(self.step_s) < 2:
+            return next(iter(self.step_s), None)
         return statistics.quantiles(self.step_s, n=100, method="inclusive")[98]
 
 

@@ -139,8 +139,8 @@ def test_a_study_in_which_nothing_ran_has_a_page(plan: StudyPlan) -> None:
 
 
 def test_text_of_a_workload_is_escaped(plan: StudyPlan) -> None:
-    spec = plan.workload.model_copy(update={"summary": "<script>alert(1)</script>"})
-    html = report_html(study_result(plan.model_copy(update={"workload": spec})), [])
+    spec = plan.subject.model_copy(update={"summary": "<script>alert(1)</script>"})
+    html = report_html(study_result(plan.model_copy(update={"subject": spec})), [])
     assert "<script>alert(1)" not in html
     assert "&lt;script&gt;alert(1)" in html
 

@@ -87,7 +87,7 @@ def text_on(shade: Colour) -> Colour:
 
 def heat_map(answer: StudyAnswer) -> HeatMap | None:
     """The grid; None unless exactly two dimensions vary between the measured configurations."""
-    workload = answer.plan.workload
+    workload = answer.plan.subject
     if len(dimensions := varying_dimensions(answer)) != 2:
         return None
     rows = _in_the_plane(answer, dimensions)
@@ -118,7 +118,7 @@ def heat_map(answer: StudyAnswer) -> HeatMap | None:
 
 def _in_the_plane(answer: StudyAnswer, plane: Container[Dimension]) -> list[TrialRow]:
     """The rows whose other dimensions have a value that was measured; the measured rows first."""
-    workload = answer.plan.workload
+    workload = answer.plan.subject
     measured = [row.config for row in answer.rows if row.is_measured]
     outside = [
         (each, set(values_of(measured, each, workload)))

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from tuner.decide.importance import variance_shares
 from tuner.plan.config import Config
 from tuner.plan.dimensions import varying
-from tuner.plan.workload_spec import WorkloadSpec
+from tuner.plan.subject import Subject
 from tuner.present.figures.kit.canvas import SMALL
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.rows import Rows
@@ -40,13 +40,11 @@ def importance(answer: StudyAnswer) -> Importance | None:
     if len(varying_dimensions(answer)) <= 2:
         return None
     measured = [(row.config, row.value) for row in answer.rows if row.is_measured]
-    shares = main_effects(measured, answer.plan.workload)
+    shares = main_effects(measured, answer.plan.subject)
     return Importance(shares=shares, configs=len(measured)) if any(shares.values()) else None
 
 
-def main_effects(
-    measured: Sequence[tuple[Config, float]], workload: WorkloadSpec
-) -> dict[str, float]:
+def main_effects(measured: Sequence[tuple[Config, float]], workload: Subject) -> dict[str, float]:
     """The share of the variance of log(value) that each dimension explains alone, largest first.
 
     Args:

@@ -41,7 +41,7 @@ class Parallelism:
 
 def parallelism(answer: StudyAnswer) -> Parallelism | None:
     """What the traces tell; None where all traced configurations have as many threads."""
-    workload = answer.plan.workload
+    workload = answer.plan.subject
     dimension = threads_dimension(answer)
     if dimension is None:
         return None

@@ -91,7 +91,7 @@ def scaling_curve(answer: StudyAnswer) -> ScalingCurve:
 
     A configuration that does not name its threads has PyTorch's default number of them.
     """
-    names, workload = names_of(answer), answer.plan.workload
+    names, workload = names_of(answer), answer.plan.subject
     measured = [row for row in answer.rows if row.is_measured]
     threads = threads_dimension(answer)
     others = [dimension for dimension in varying_dimensions(answer) if dimension != threads]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tuner.errors import UsageError
 from tuner.files import written_atomically
 from tuner.plan.config import Config
+from tuner.plan.subject import intra_op_text
 from tuner.present.environment_and_method import Facts, environment_facts
 from tuner.present.figures import DrawnFigure
 from tuner.present.report.pages import render
@@ -23,7 +24,7 @@ _MEASURED_ALIKE: dict[str, Callable[[StudyAnswer], str]] = {
     "objective": lambda answer: answer.objective.name,
     "confidence of the intervals": lambda answer: percent(answer.plan.measuring.confidence),
     "measured time of a world": lambda answer: duration(answer.plan.measuring.min_time_s),
-    "intra-op threads": lambda answer: str(answer.plan.workload.intra_op_threads),
+    "intra-op threads": lambda answer: intra_op_text(answer.plan.subject),
 }
 
 
@@ -171,14 +172,14 @@ def _with_equal_configs(answers: Sequence[StudyAnswer]) -> list[StudyAnswer]:
     shortest: dict[object, Config] = {}
     for answer in answers:
         for row in answer.rows:
-            same = row.config.resolved(answer.plan.workload)
+            same = row.config.resolved(answer.plan.subject)
             known = shortest.get(same, row.config)
             shortest[same] = min(known, row.config, key=lambda config: len(str(config)))
     return [
         replace(
             answer,
             rows=tuple(
-                replace(row, config=shortest[row.config.resolved(answer.plan.workload)])
+                replace(row, config=shortest[row.config.resolved(answer.plan.subject)])
                 for row in answer.rows
             ),
         )

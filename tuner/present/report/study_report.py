@@ -35,7 +35,7 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         "report",
         answer=answer,
         subtitle=(
-            f"{answer.plan.workload.reference}, {answer.measured_at:%Y-%m-%d}, "
+            f"{answer.plan.subject.reference}, {answer.measured_at:%Y-%m-%d}, "
             f"on {plural(environment.cpu_count, 'logical CPU')} ({environment.cpu_model}), "
             f"torch {environment.torch}"
         ),
@@ -91,7 +91,7 @@ def _why(answer: StudyAnswer) -> list[tuple[str, Facts]]:
 
 
 def _lines_to_paste(answer: StudyAnswer) -> str | None:
-    return None if answer.best is None else init_rpc_lines(answer.best, answer.plan.workload)
+    return None if answer.best is None else init_rpc_lines(answer.best, answer.plan.subject)
 
 
 def _verdict_class(answer: StudyAnswer) -> str:

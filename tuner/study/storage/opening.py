@@ -43,7 +43,7 @@ def create_study(
         study = optuna.create_study(
             storage=storage,
             study_name=address.name,
-            direction="minimize",
+            direction="maximize" if plan.objective.maximize else "minimize",
             sampler=optuna.samplers.RandomSampler(seed=plan.measuring.seed),
         )
     try:
@@ -106,14 +106,14 @@ def _fill(study: optuna.Study, plan: StudyPlan, environment: Environment) -> Non
     """What a new study starts with; its format comes last, and says that it is complete."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        study.set_metric_names([plan.measuring.objective.name])
+        study.set_metric_names([plan.objective.name])
     study.set_user_attr("plan", plan.to_json())
     study.set_user_attr("environment", environment.model_dump())
     candidates = plan.candidates()
-    distributions = distributions_of(candidates, plan.workload)
+    distributions = distributions_of(candidates, plan.subject)
     for config in candidates:
         parameters = {
-            str(dimension): parameter_of(dimension, config, plan.workload)
+            str(dimension): parameter_of(dimension, config, plan.subject)
             for dimension in distributions
         }
         study.add_trial(

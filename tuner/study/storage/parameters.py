@@ -12,17 +12,17 @@ from optuna.distributions import (
 
 from tuner.plan.config import Config, Dimension
 from tuner.plan.knobs import KNOBS, IntegerKnob, SecondsKnob
-from tuner.plan.workload_spec import WorkloadSpec
+from tuner.plan.subject import Subject
 
 
 def distributions_of(
-    candidates: Sequence[Config], spec: WorkloadSpec
+    candidates: Sequence[Config], subject: Subject
 ) -> dict[Dimension, BaseDistribution]:
     """One Optuna parameter per tuned dimension."""
     dimensions = dict.fromkeys(d for config in candidates for d in config.values)
     found: dict[Dimension, BaseDistribution] = {}
     for dimension in dimensions:
-        values = [parameter_of(dimension, config, spec) for config in candidates]
+        values = [parameter_of(dimension, config, subject) for config in candidates]
         knob = KNOBS[dimension.knob]
         if isinstance(knob, IntegerKnob):
             found[dimension] = IntDistribution(min(values), max(values))
@@ -33,8 +33,8 @@ def distributions_of(
     return found
 
 
-def parameter_of(dimension: Dimension, config: Config, spec: WorkloadSpec) -> Any:
+def parameter_of(dimension: Dimension, config: Config, subject: Subject) -> Any:
     """The value of a dimension in a configuration: a number, or its words."""
     knob = KNOBS[dimension.knob]
-    value = config.value_of(dimension, spec)
+    value = config.value_of(dimension, subject)
     return value if isinstance(knob, IntegerKnob | SecondsKnob) else knob.format(value)

@@ -127,7 +127,7 @@ class StudyStore:
             self._annotate(record.trial, {**facts, "outcome": record.outcome.failure})
             self._study.tell(record.trial, state=TrialState.FAIL)
         elif record.phase != "calibration":
-            value = plan.measuring.objective.value(record.outcome)
+            value = plan.objective.value(record.outcome)
             trial.report(value, record.block)
 
     def eliminate(self, number: int, reason: str | None) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Self
 import orjson
 
 from tuner.errors import LauncherError, UsageError
+from tuner.plan.draft import PlanDraft
 from tuner.plan.knobs import INTRA_OP_THREADS
 from tuner.plan.workload_spec import CatalogueEntry, WorkloadSpec
 from tuner.world.launcher import WorldOrder
@@ -63,8 +64,14 @@ class LocalLauncher:
             shutil.rmtree(self._scratch, ignore_errors=True)
             self._scratch = None
 
+    def subject_of(self, draft: PlanDraft) -> WorkloadSpec:
+        """See `Launcher.subject_of`."""
+        if draft.program is not None:
+            raise LauncherError("this launcher runs workloads, and the plan has a program")
+        return self.describe(draft.workload, draft.options)
+
     def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
-        """See `Launcher.describe`."""
+        """See `WorkloadLauncher.describe`."""
         try:
             document = self._ask(start_describing, reference, dict(options))
         except _NoAnswer as problem:
@@ -122,7 +129,8 @@ class LocalLauncher:
 
 def rank_tasks(order: WorldOrder, scratch: Path) -> Iterator[RankTask]:
     """The task of each rank of the world, in rank order."""
-    spec, folder = order.workload, Path.cwd()
+    spec, folder = order.subject, Path.cwd()
+    assert isinstance(spec, WorkloadSpec), "subject_of took no program"
     for rank, rank_spec in enumerate(spec.ranks):
         values = order.config.for_role(rank_spec.role)
         intra_op_threads = values.get(INTRA_OP_THREADS.name, spec.intra_op_threads)

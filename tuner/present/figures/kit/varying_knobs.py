@@ -9,7 +9,7 @@ from tuner.study.answer import StudyAnswer
 def varying_dimensions(answer: StudyAnswer) -> dict[Dimension, tuple[Value, ...]]:
     """The dimensions that differ between the measured configurations, each with its values."""
     rows = sorted((row for row in answer.rows if row.is_measured), key=lambda row: row.trial)
-    return varying([row.config for row in rows], answer.plan.workload)
+    return varying([row.config for row in rows], answer.plan.subject)
 
 
 def threads_dimension(answer: StudyAnswer) -> Dimension | None:
@@ -19,7 +19,7 @@ def threads_dimension(answer: StudyAnswer) -> Dimension | None:
     the one with the most values.
     """
     found = varying_dimensions(answer)
-    driver = answer.plan.workload.roles[0]
+    driver = answer.plan.subject.roles[0]
 
     def rank(dimension: Dimension) -> tuple[bool, int, bool]:
         return dimension.role != driver, len(found[dimension]), dimension.role != ALL_ROLES

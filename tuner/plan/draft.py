@@ -1,0 +1,218 @@
+"""A plan as a person gives it, in TOML or by flags, with every mistake that it has."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import UsageError
+from tuner.plan.config import Config, Dimension
+from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, Value
+from tuner.plan.measuring import MEASURING_KEYS, Measuring, read_measuring
+from tuner.plan.objectives import METRIC, OBJECTIVES
+from tuner.plan.program_request import PROGRAM_KEYS, read_program
+from tuner.plan.program_spec import ProgramRequest, ProgramSpec
+from tuner.plan.space import Space, baseline_config, check_against
+from tuner.plan.study_plan import StudyPlan
+from tuner.plan.subject import Subject
+from tuner.text import did_you_mean
+
+FORMAT = 1
+DEFAULT_SPACE = {NUM_WORKER_THREADS.name: "1..32"}
+
+OptionValue = bool | int | float | str
+
+_STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def _study_name(name: str) -> str:
+    if not _STUDY_NAME.fullmatch(name):
+        raise ValueError(f"must be letters, digits, '.', '_' and '-', got {name!r}")
+    return name
+
+
+_PLAN_KEYS = ("format", "name", "workload", "options", *PROGRAM_KEYS, "space", "baseline",
+              *MEASURING_KEYS, "storage", "out")  # fmt: skip
+# Programs start slowly, and nobody made their runs short.
+_PROGRAM_DEFAULTS = {"budget": "5m", "deadline": "10m"}
+
+
+@dataclass(frozen=True)
+class PlanDraft:
+    """A plan as read, with every mistake that shows without knowing the workload."""
+
+    name: str | None
+    workload: str
+    """Empty for a program."""
+    options: Mapping[str, OptionValue]
+    program: ProgramRequest | None
+    chooses_objective: bool
+    """Whether nobody named one, so that it follows from what is tuned."""
+    space: Space
+    named_baseline: Config
+    measuring: Measuring
+    storage: str | None
+    """An Optuna storage URL; None means SQLite in the study's folder."""
+    out: Path | None
+    """The study's folder; None means `studies/NAME`."""
+    problems: tuple[str, ...]
+
+    def finish(self, subject: Subject) -> StudyPlan:
+        """The plan, once its subject is known; UsageError with every mistake of the draft."""
+        named = [(dimension, [value]) for dimension, value in self.named_baseline.items]
+        measuring = self.measuring
+        if self.chooses_objective and isinstance(subject, ProgramSpec):
+            measuring = measuring.model_copy(update={"objective_name": _objective_of(subject)})
+        problems = [
+            *self.problems,
+            *_check_objective(measuring.objective_name, subject),
+            *check_against(self.space.axes, subject),
+            *(f"baseline: {mistake}" for mistake in check_against(named, subject)),
+        ]
+        if problems:
+            raise UsageError.about("the plan", problems)
+        return StudyPlan(
+            name=self.name or subject.study_name,
+            subject=subject,
+            space=self.space,
+            baseline=baseline_config(self.named_baseline, self.space, subject),
+            measuring=measuring,
+        )
+
+
+def _objective_of(program: ProgramSpec) -> str:
+    """What to make small where nobody says: the time per call where only that can be compared."""
+    if program.metric is not None:
+        return METRIC.name
+    varies = program.calls_vary or program.window_s is not None
+    return "ms_per_call" if varies else "rpc_active_s"
+
+
+def _check_objective(name: str, subject: Subject) -> list[str]:
+    if subject.kind not in OBJECTIVES[name].of:
+        known = [each.name for each in OBJECTIVES.values() if subject.kind in each.of]
+        return [f"the objective {name} is not one of a {subject.kind}; known: {', '.join(known)}"]
+    if name == METRIC.name and isinstance(subject, ProgramSpec) and subject.metric is None:
+        return ["the objective metric needs --metric 'NAME=regex with one group'"]
+    return []
+
+
+def read_plan_file(path: Path) -> dict[str, Any]:
+    """The mapping in a TOML plan file; UsageError says the line of a syntax error."""
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise UsageError(f"cannot read the plan {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"the plan {path} is not valid TOML: {error}") from None
+
+
+def shipped_plan_path(workload: str) -> Path | None:
+    """The plan behind `--workload NAME`, in a source checkout or in an installed package."""
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package.parent / "studies", package / "shipped"):
+        if (path := folder / f"{workload}.toml").is_file() and path.parent == folder:
+            return path
+    return None
+
+
+def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
+    """Read a plan's mapping, as a plan file holds it. Collects mistakes instead of raising."""
+    problems = [
+        f"unknown key {key!r}{did_you_mean(key, _PLAN_KEYS)}"
+        for key in mapping
+        if key not in _PLAN_KEYS
+    ]
+    if (version := mapping.get("format", FORMAT)) != FORMAT:
+        problems.append(f"format is {version!r}; this version reads format {FORMAT}")
+    program, mistakes = read_program(mapping)
+    problems += mistakes
+    workload = mapping.get("workload", "")
+    if not isinstance(workload, str):
+        problems.append(f"workload must be a name, got {workload!r}")
+    elif workload and program is not None:
+        problems.append("a plan is for a workload or for a program, not for both")
+    elif not workload and program is None and not mistakes:
+        problems.append("a workload or a program is missing")
+    entries, wrong_table = _flat_entries(mapping.get("space", DEFAULT_SPACE))
+    space, mistakes = Space.parse(entries)
+    mistakes += wrong_table
+    problems += [f"space: {mistake}" for mistake in mistakes]
+    if not space.axes and not mistakes:
+        problems.append("space: it is empty; give it a knob, such as num_worker_threads=1,2,4,8")
+    baseline, mistakes = _read_baseline(mapping.get("baseline", {}))
+    problems += [f"baseline: {mistake}" for mistake in mistakes]
+    defaults = {} if program is None else _PROGRAM_DEFAULTS
+    measuring, mistakes = read_measuring({**defaults, **mapping})
+    problems += mistakes
+    options = mapping.get("options", {})
+    if not isinstance(options, Mapping):
+        problems.append(f"options must be a table, got {options!r}")
+        options = {}
+    name = mapping.get("name")
+    if name is not None:
+        try:
+            _study_name(str(name))
+        except ValueError as error:
+            problems.append(f"name {error}")
+    storage, out = mapping.get("storage"), mapping.get("out")
+    if out == "":
+        problems.append("out must name a folder, got ''")
+    return PlanDraft(
+        name=None if name is None else str(name),
+        workload=str(workload),
+        options=options,
+        program=program,
+        chooses_objective=mapping.get("objective") is None,
+        space=space,
+        named_baseline=baseline,
+        measuring=measuring,
+        storage=None if storage is None else str(storage),
+        out=None if out is None else Path(str(out)),
+        problems=tuple(problems),
+    )
+
+
+def read_config(pairs: list[tuple[str, str]]) -> Config:
+    """The configuration in `KNOB=VALUE` pairs; UsageError with every mistake."""
+    config, problems = _read_baseline(pairs)
+    if problems:
+        raise UsageError.about("the configuration", problems)
+    return config
+
+
+def _read_baseline(table: object) -> tuple[Config, list[str]]:
+    values: dict[Dimension, Value] = {}
+    entries, problems = _flat_entries(table)
+    for key, raw in entries:
+        try:
+            dimension = Dimension.parse(key)
+            if dimension in values:
+                problems.append(f"{dimension} is given twice")
+            values[dimension] = KNOBS[dimension.knob].read(raw)
+        except ValueError as error:
+            problems.append(str(error))
+    return Config.of(values), problems
+
+
+def _flat_entries(table: object) -> tuple[list[tuple[str, object]], list[str]]:
+    """The entries of a table, or of a list of pairs as the command line gives; and the mistakes.
+
+    `{"agent": {"num_worker_threads": 2}}` and `{"agent.num_worker_threads": 2}` read alike.
+    """
+    if isinstance(table, Mapping):
+        entries: list[tuple[str, object]] = []
+        for key, value in table.items():
+            if isinstance(value, Mapping) and key not in KNOBS and "." not in key:
+                entries += [(f"{key}.{knob}", raw) for knob, raw in value.items()]
+            else:
+                entries.append((key, value))
+        return entries, []
+    if isinstance(table, list) and all(
+        isinstance(each, tuple) and len(each) == 2 for each in table
+    ):
+        return [(str(key), value) for key, value in table], []
+    return [], [f"it must be a table, such as num_worker_threads = [1, 2, 4], got {table!r}"]

@@ -1,0 +1,82 @@
+"""How a study measures and decides: everything but what is tuned, and the search space."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+)
+
+from tuner.plan.objectives import OBJECTIVES
+from tuner.plan.quantities import parse_duration_s, parse_fraction
+from tuner.text import did_you_mean
+
+
+def _confidence(raw: object) -> float:
+    confidence = parse_fraction(raw)
+    if confidence < 0.5:
+        raise ValueError(f"must be at least 50%, got {raw} (95% is written 95% or 0.95)")
+    return confidence
+
+
+def _objective_name(name: str) -> str:
+    if name not in OBJECTIVES:
+        raise ValueError(f"unknown objective {name[:60]!r}{did_you_mean(name, tuple(OBJECTIVES))}")
+    return name
+
+
+ObjectiveName = Annotated[
+    str,
+    AfterValidator(_objective_name),
+    WithJsonSchema({"enum": [*OBJECTIVES], "type": "string"}),
+]
+Duration = Annotated[float, BeforeValidator(parse_duration_s)]
+Fraction = Annotated[float, BeforeValidator(parse_fraction)]
+
+
+class Measuring(BaseModel):
+    """How a study measures and decides: everything but the workload and the space.
+
+    The aliases are the keys of a plan file and, with dashes, the flags of the command.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True)
+
+    objective_name: ObjectiveName = Field("step_ms", alias="objective")
+    """For a program that names none, the plan chooses; see `tuner.plan.draft`."""
+    budget_s: Duration = Field(60.0, alias="budget")
+    max_blocks: int | None = Field(None, ge=1)
+    epsilon: Fraction = 0.03
+    confidence: Annotated[float, BeforeValidator(_confidence)] = 0.95
+    min_time_s: Duration = Field(0.3, alias="min_time")
+    """The steps of a world are as many as last this long."""
+    deadline_s: Duration = Field(30.0, alias="deadline")
+    """A world that takes longer is ended, as a failure."""
+    seed: int = Field(0, ge=0, lt=2**32)
+
+
+MEASURING_KEYS = tuple(field.alias or name for name, field in Measuring.model_fields.items())
+
+
+def read_measuring(mapping: Mapping[str, Any]) -> tuple[Measuring, list[str]]:
+    """How a plan's mapping says to measure, and every mistake of its keys."""
+    given = {key: mapping[key] for key in MEASURING_KEYS if mapping.get(key) is not None}
+    try:
+        return Measuring.model_validate(given), []
+    except ValidationError as error:
+        return Measuring(), [sentence_of(detail) for detail in error.errors()]
+
+
+def sentence_of(detail: Any, name: str | None = None) -> str:
+    """One pydantic error as `budget must be a duration such as 60s, got 'soon'`."""
+    key = name or ".".join(map(str, detail["loc"]))
+    message = str(detail["msg"]).removeprefix("Value error, ")
+    if detail["type"] == "value_error":
+        return message if message.startswith("unknown") else f"{key} {message}"
+    return f"{key}: {message[0].lower()}{message[1:]}, got {detail['input']!r}"

@@ -1,0 +1,126 @@
+"""What the tuner has to know of a program that nobody edits: how to run it, and what it is."""
+
+import re
+import shlex
+from functools import cached_property
+from itertools import pairwise
+from pathlib import PurePath
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from tuner.plan.config import ALL_ROLES, Config
+from tuner.plan.knobs import KNOBS, Value
+from tuner.plan.workload_spec import RankSpec
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"is not a regular expression: {text!r}: {error}") from None
+    return text
+
+
+def _pattern_with_a_group(text: str) -> str:
+    if re.compile(_pattern(text)).groups != 1:
+        raise ValueError(f"needs one group in parentheses, such as 'loss: ([0-9.]+)', got {text!r}")
+    return text
+
+
+Pattern = Annotated[str, AfterValidator(_pattern)]
+
+
+class OutputMetric(BaseModel):
+    """A number that a program prints."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    pattern: Annotated[str, AfterValidator(_pattern_with_a_group)]
+    """A regular expression whose only group is the number; the last match counts."""
+    maximize: bool = False
+    """Whether more is better."""
+
+    def read(self, output: str) -> float | None:
+        """The number in the output; None if there is none above zero."""
+        found = re.findall(self.pattern, output, re.MULTILINE)
+        try:
+            value = float(found[-1].replace(",", "")) if found else 0.0
+        except ValueError:
+            return None
+        return value if 0 < value < float("inf") else None
+
+
+class ProgramRequest(BaseModel):
+    """A program as a person asks for it: how to run it, and what to read from it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    commands: tuple[Annotated[tuple[str, ...], Field(min_length=1)], ...] = Field(min_length=1)
+    """The command; or several, which are run side by side and are one world."""
+    role_patterns: tuple[tuple[str, Pattern], ...] = ()
+    """Pairs of a role and a pattern of its RPC names; see `tuner.roles.role_of`."""
+    expect: Pattern | None = None
+    """What the output must match somewhere, or the answer is wrong."""
+    metric: OutputMetric | None = None
+    window_s: float | None = None
+    """Seconds over which calls are counted, after which the program is ended; None: it ends by
+    itself."""
+    warm_up_s: float = 0.0
+    """Seconds from the last rank's `init_rpc` to the window."""
+    cold: bool = False
+    """Whether each run starts its interpreters anew, even where they could be forked."""
+
+    @property
+    def reference(self) -> str:
+        """The commands as a person would type them."""
+        return " & ".join(shlex.join(command) for command in self.commands)
+
+    @property
+    def study_name(self) -> str:
+        """The name of a study of it when nobody gives one: `main` for `python main.py`."""
+        words = self.commands[0]
+        scripts = [word for word in words if word.endswith((".py", ".sh"))]
+        modules = [name for flag, name in pairwise(words) if flag == "-m"]
+        name = scripts[0] if scripts else modules[0] if modules else words[0]
+        stem = PurePath(name).stem if scripts or not modules else name.rpartition(".")[2]
+        return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("._-") or "program"
+
+
+class ProgramSpec(ProgramRequest):
+    """A program as its first runs showed it."""
+
+    ranks: tuple[RankSpec, ...] = Field(min_length=1)
+    own: dict[str, dict[str, Any]]
+    """The values that the program itself gives each role, by knob, as JSON."""
+    calls_vary: bool
+    """Whether two runs of it made different numbers of calls."""
+    own_network: bool
+    """Whether it runs in a network namespace of its own."""
+    cuda_devices: int = 0
+
+    @property
+    def kind(self) -> Literal["program"]:
+        """What it is, in one word."""
+        return "program"
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles in order of first rank, each once."""
+        return tuple(dict.fromkeys(rank.role for rank in self.ranks))
+
+    @cached_property
+    def own_config(self) -> Config:
+        """What the program itself gives each role."""
+        return Config.from_json(self.own)
+
+    def default_of(self, role: str, knob: str) -> Value:
+        """What the program gives a role; where roles differ, all roles have the driver's."""
+        asked = self.roles[0] if role == ALL_ROLES else role
+        return self.own_config.for_role(asked).get(knob, KNOBS[knob].default)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What studies of it must have in common, apart from the ranks."""
+        asked = self.model_dump(mode="json", include={*ProgramRequest.model_fields})
+        return {**asked, "own": self.own}
