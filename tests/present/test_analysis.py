@@ -49,11 +49,14 @@ def test_the_trace_is_described_before_its_tables() -> None:
     ]
 
 
-def test_every_section_is_there_and_the_diagnosis_comes_last() -> None:
+def test_every_section_is_there_and_the_diagnosis_and_the_least_threads_come_last() -> None:
     found = served_in_turn()
     lines = printed(found)
     assert [line for line in lines if line in SECTIONS] == SECTIONS
-    assert lines[-1] == Analysis.of(found).diagnosis.text
+    analysis = Analysis.of(found)
+    least = [each.text for each in analysis.least_threads]
+    assert least
+    assert lines[-2 - len(least) :] == [analysis.diagnosis.text, "", *least]
     assert "more threads help" in lines[-1]
 
 
