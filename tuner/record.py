@@ -1,10 +1,9 @@
 """`python -m tuner.record`: record the calls of a program, without editing it."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -67,43 +66,80 @@ def record(
     if out.is_dir():
         raise UsageError(f"--out takes a file, and {out} is a folder")
     roles, order = roles_of(role), _order(operators, start_after, record_for)
-    # Late: --help and a mistyped flag must not wait for it.
-    from tuner.world.command.recording import record_program
+    output = _Output(
+        command=command,
+        out=out,
+        roles=roles,
+        picture=None if no_timeline else timeline or out.parent / timeline_name(out),
+        must_draw=timeline is not None,
+        row_limit=row_limit,
+        as_json=as_json,
+    )
+    raise typer.Exit(_record(command, order, output))
 
-    # With --json, stdout is for the document alone; None leaves the program's where it is.
-    stdout = sys.stderr if as_json else None
-    problems: list[UsageError] = []
 
-    def show_trace(document: bytes, exit_code: int | None) -> None:
+@dataclass(frozen=True, kw_only=True)
+class _Output:
+    """Where the trace goes, and how it is shown."""
+
+    command: list[str]
+    out: Path
+    roles: list[tuple[str, str]]
+    picture: Path | None
+    must_draw: bool
+    row_limit: int
+    as_json: bool
+
+    @property
+    def stdout(self) -> TextIO | None:
+        """Where all but the JSON document goes; None: to stdout."""
+        return sys.stderr if self.as_json else None
+
+    def show(self, document: bytes, exit_code: int | None) -> None:
+        """Write the trace, and show what it holds. UsageError if that is not possible."""
         from tuner.files import written_atomically
         from tuner.present.analysis import Analysis
         from tuner.trace.files.native_reader import trace_of
 
         try:
-            with _told_if_it_fails(out), written_atomically(out) as partial:
+            with written_atomically(self.out) as partial:
                 partial.write_bytes(document)
-            show(
-                Analysis.of(trace_of(document, str(out)), roles),
-                title=out.name,
-                picture=None if no_timeline else timeline or out.parent / timeline_name(out),
-                must_draw=timeline is not None,
-                row_limit=row_limit,
-                as_json=as_json,
-                more={"program": command, "exit_code": exit_code, "trace": str(out)},
-            )
+        except OSError as error:
+            raise UsageError(f"cannot write the trace {self.out}: {error.strerror}") from None
+        show(
+            Analysis.of(trace_of(document, str(self.out)), self.roles),
+            title=self.out.name,
+            picture=self.picture,
+            must_draw=self.must_draw,
+            row_limit=self.row_limit,
+            as_json=self.as_json,
+            more={"program": self.command, "exit_code": exit_code, "trace": str(self.out)},
+        )
+        print(f"Trace: {self.out}, for ui.perfetto.dev", file=self.stdout, flush=True)
+
+
+def _record(command: list[str], order: "RecordingOrder", output: _Output) -> int:
+    """Run the program and show its trace; returns the exit code."""
+    # Late: --help and a mistyped flag must not wait for it.
+    from tuner.world.command.recording import record_program
+
+    problems: list[UsageError] = []
+
+    def show_trace(document: bytes, exit_code: int | None) -> None:
+        try:
+            output.show(document, exit_code)
         except UsageError as problem:
             problems.append(problem)  # the program may be running: first wait for it
-        else:
-            print(f"Trace: {out}, for ui.perfetto.dev", file=stdout)
 
-    end = record_program(command, order, show_trace, roles=roles, stdout=stdout)
-    for note in end.report.notes("being recorded"):
-        print(f"rpc-tuner: {note}", file=sys.stderr)  # noqa: T201 - this is the terminal
+    end = record_program(command, order, show_trace, roles=output.roles, stdout=output.stdout)
+    notes = end.report.notes("being recorded")
     if end.why_not:
-        print(f"rpc-tuner: nothing was recorded: {end.why_not}", file=sys.stderr)  # noqa: T201
+        notes.append(f"nothing was recorded: {end.why_not}")
+    for note in notes:
+        print(f"rpc-tuner: {note}", file=sys.stderr)  # noqa: T201 - this is the terminal
     if problems:
         raise problems[0]
-    raise typer.Exit(end.exit_code or (2 if end.why_not else 0))
+    return end.exit_code or (2 if end.why_not else 0)
 
 
 def _order(operators: bool, start_after: str | None, record_for: str | None) -> "RecordingOrder":
@@ -122,14 +158,6 @@ def _order(operators: bool, start_after: str | None, record_for: str | None) -> 
         start_after_s=times["--start-after"],
         for_s=times["--for"] or None,
     )
-
-
-@contextmanager
-def _told_if_it_fails(out: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(f"cannot write the trace {out}: {error.strerror}") from None
 
 
 def main(arguments: list[str] | None = None, program: str = "python -m tuner.record") -> int:
