@@ -18,7 +18,7 @@ class ParameterServer:
 
     def __init__(self, trainers: int) -> None:
         torch.manual_seed(0)
-        self.model = nn.Linear(256, 256)
+        self.model = nn.Linear(64, 64)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
         self.trainers = trainers
         self.lock = threading.Lock()
@@ -52,7 +52,7 @@ class ParameterServer:
 def train(server: "rpc.RRef[ParameterServer]", number: int, updates: int) -> float:
     """What each trainer does; returns its last loss."""
     generator = torch.Generator().manual_seed(number)
-    inputs = torch.randn(64, 256, generator=generator)
+    inputs = torch.randn(16, 64, generator=generator)
     model = server.rpc_sync().get_model()
     for _ in range(updates):
         loss = (model(inputs) - inputs).square().mean()
