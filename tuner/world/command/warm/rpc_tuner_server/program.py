@@ -110,7 +110,7 @@ def _warn(before: str, now: str) -> None:
     place = next((place for place, each in enumerate(kept) if each in _FILTERS), len(kept))
     come = [each for each in _filters(new) if each not in kept[:place]]
     warnings.resetwarnings()
-    warnings.filters[:] = [*kept[:place], *come, *kept[place:]]
+    warnings.filters[:] = [*kept[:place], *come, *kept[place:]]  # type: ignore[index]
 
 
 def _filters(options: list[str]) -> list[Any]:
