@@ -56,7 +56,8 @@ def search(
         list[str] | None,
         typer.Option(
             metavar="[ROLE.]KNOB=VALUE",
-            help="What to compare with; PyTorch's default for each knob not given.",
+            help="What to compare with. Default for each knob not given: the program's own value, "
+            "or PyTorch's default.",
         ),
     ] = None,
     objective: Annotated[
@@ -70,7 +71,8 @@ def search(
         str | None,
         typer.Option(
             metavar="NAME=REGEX",
-            help="Make a number small that the program prints: the only group of the pattern.",
+            help="Make a number small that the program prints: the only group of the pattern, "
+            "where it matches last.",
         ),
     ] = None,
     maximize: Annotated[
@@ -78,18 +80,23 @@ def search(
     ] = False,
     expect: Annotated[
         str | None,
-        typer.Option(metavar="REGEX", help="What the program's output must match, or it is wrong."),
+        typer.Option(
+            metavar="REGEX",
+            help="A pattern that the program's output must match, or its answer is wrong.",
+        ),
     ] = None,
     window: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Count the program's calls for this long, then end it: for one that does not end.",
+            help="For a program that does not end: count its calls for this long, then end it.",
         ),
     ] = None,
     warm_up: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="From the last rank's init_rpc to the window."),
+        typer.Option(
+            metavar="TIME", help="Time from the last rank's init_rpc to the window. Default: 5s."
+        ),
     ] = None,
     role: RoleOption = None,
     beside: Annotated[
@@ -98,12 +105,16 @@ def search(
     ] = None,
     cold: Annotated[
         bool,
-        typer.Option("--cold", help="Start the program's interpreters anew for each run."),
+        typer.Option(
+            "--cold", help="Start Python anew for each run. Default: fork it where that works."
+        ),
     ] = False,
     show_output: Annotated[
         bool, typer.Option("--show-output", help="Show what the program prints, on stderr.")
     ] = False,
-    budget: Annotated[str | None, typer.Option(help="Wall time, such as 60s or 5m.")] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Wall time, such as 60s. Default: 60s; 5m for a program.")
+    ] = None,
     max_blocks: Annotated[int | None, typer.Option(help="The most blocks to measure.")] = None,
     epsilon: Annotated[
         str | None, typer.Option(help="The smallest difference that matters, such as 3%.")
@@ -115,13 +126,17 @@ def search(
         str | None, typer.Option(help="How long the timed steps of a world last at least.")
     ] = None,
     deadline: Annotated[
-        str | None, typer.Option(help="A world that takes longer is ended, as a failure.")
+        str | None,
+        typer.Option(
+            help="A world that takes longer is ended, as a failure. Default: 30s, or 10m."
+        ),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Seeds the inputs, and the order in blocks.")
     ] = None,
     study: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The study's name. Default: the plan's.")
+        str | None,
+        typer.Option(metavar="NAME", help="The study's name. Default: the plan's or the script's."),
     ] = None,
     storage: Annotated[
         str | None,

@@ -78,8 +78,15 @@ def _number_columns(answer: StudyAnswer) -> list[Column]:
             lambda row: interval_text(row.ci_low, row.ci_high),
         ),
         Column("worlds", "worlds", lambda row: str(row.samples)),
-        *(_metric_column(cell) for cell in metric_cells() if cell.table_heading is not None),
+        *(_metric_column(cell) for cell in metric_cells() if _is_shown(cell, answer)),
     ]
+
+
+def _is_shown(cell: MetricCell, answer: StudyAnswer) -> bool:
+    """Whether it is for tables, and known of any trial: a program has no steps, for example."""
+    if cell.table_heading is None:
+        return False
+    return not answer.rows or any(cell.text(row.metrics) for row in answer.rows)
 
 
 def _metric_column(cell: MetricCell) -> Column:

@@ -107,7 +107,7 @@ def search(
     draft = request.draft
     plan = _plan(draft, launcher)
     if draft.chooses_objective and draft.program is not None:
-        observer.on_event(f"the {plan.objective.label} is compared{_why_this(plan)}")
+        observer.on_event(f"comparing the {plan.objective.label}{_why_this(plan)}")
     place = StudyPlace.named(plan.name, storage=draft.storage, out=draft.out)
     with claimed(place, resume=request.resume, overwrite=request.overwrite) as claim:
         if claim.resumes:
@@ -133,12 +133,17 @@ def _why_this(plan: StudyPlan) -> str:
     subject = plan.subject
     if not isinstance(subject, ProgramSpec) or len(set(subject.calls)) == 1:
         return ""
+    if subject.window_s is not None:
+        return ", in a window of each run"
     counts = " and ".join(map(str, subject.calls))
     return f", since the number of calls varies from run to run: {counts}"
 
 
 def _plan(draft: PlanDraft, launcher: Launcher) -> StudyPlan:
     """The plan for what is tuned; all mistakes are told together."""
+    if draft.problems and not draft.workload:
+        # A program takes a while to find out about, and is not run for nothing.
+        raise UsageError.about("the plan", draft.problems)
     try:
         spec = launcher.subject_of(draft)
     except UsageError as error:
