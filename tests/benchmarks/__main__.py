@@ -6,6 +6,7 @@ from tests.benchmarks import (
     report_page,
     trace_analysis,
     tracing_overhead,
+    tuned_torchrl,
     tuned_workloads,
     warm_start,
     world_cost,
@@ -22,6 +23,7 @@ def main() -> int:
         *trace_analysis.run(),
         *report_page.run(),
         *tuned_workloads.run(),
+        *tuned_torchrl.run(),
     ]
     print_comparisons(comparisons)
     return 0 if all(each.reached for each in comparisons) else 1

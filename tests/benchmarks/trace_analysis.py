@@ -5,20 +5,17 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import venv
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.benchmarks.kineto_trace import write_trace
+from tests.benchmarks.own_venv import installed_python
 from tests.benchmarks.report import Bar, Comparison
 
 OPERATORS = 1_000_000
 ROUNDS = 5
 ROOT = Path(__file__).parents[2]
-PINS = Path(__file__).with_name("hta-constraints.txt")
-# It needs another version of pandas, so it has a virtual environment of its own, ignored by Git.
-HTA_VENV = ROOT / ".bench-venv"
 
 
 @dataclass(frozen=True)
@@ -30,26 +27,6 @@ class Cost:
 
 
 NOT_MEASURED = Cost(float("nan"), float("nan"))
-
-
-def hta_python() -> Path | None:
-    """The interpreter of HolisticTraceAnalysis, installed if necessary; None if that fails."""
-    python = HTA_VENV / "bin" / "python"
-    installed = HTA_VENV / "installed.txt"
-    if installed.is_file() and installed.read_text() == PINS.read_text():
-        return python
-    try:
-        venv.create(HTA_VENV, clear=True, with_pip=True)
-        (HTA_VENV / ".gitignore").write_text("*\n")
-        subprocess.run(
-            [python, "-m", "pip", "install", "--quiet", "--no-deps", "--requirement", PINS],
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError) as error:
-        print(f"HolisticTraceAnalysis could not be installed: {error}", file=sys.stderr)
-        return None
-    installed.write_text(PINS.read_text())
-    return python
 
 
 def measure(interpreters: dict[str, Path], trace: Path) -> dict[str, Cost]:
@@ -76,7 +53,8 @@ def measure(interpreters: dict[str, Path], trace: Path) -> dict[str, Cost]:
 
 def run() -> list[Comparison]:
     """Compare time and memory; a side that could not be measured misses its bars."""
-    hta = hta_python()
+    # It needs another version of pandas.
+    hta = installed_python("hta")
     interpreters = {"ours": Path(sys.executable), "orjson": Path(sys.executable)}
     if hta:
         interpreters["hta"] = hta

@@ -44,6 +44,10 @@ def test_confirming_says_so() -> None:
     assert line.endswith(" · 1m30s left")
 
 
+def test_a_number_without_a_unit_stands_alone() -> None:
+    assert "leader transports=shm (1.8) ·" in snapshot_line(replace(RACING, unit=""))
+
+
 def test_a_slow_leader_is_a_plain_number() -> None:
     assert "e+" not in snapshot_line(replace(RACING, leader_value=1234.5))
 

@@ -30,7 +30,7 @@ def snapshot_line(snapshot: Snapshot) -> str:
         parts.append(f"block {snapshot.block}")
         parts.append(f"{snapshot.survivors} of {snapshot.configs} configurations left")
     if snapshot.leader is not None and snapshot.leader_value is not None:
-        value = f"{three_digits(snapshot.leader_value)} {snapshot.unit}"
+        value = f"{three_digits(snapshot.leader_value)} {snapshot.unit}".rstrip()
         parts.append(f"leader {snapshot.leader} ({value})")
     parts.append(f"{duration(snapshot.remaining_s)} left")
     return " · ".join(parts)

@@ -40,12 +40,12 @@ def tied_sentence(answer: StudyAnswer) -> str | None:
 
 def _interrupted(answer: StudyAnswer) -> str:
     measured = [row for row in answer.rows if row.is_measured]
-    ahead = (
-        f" So far {measured[0].label} is ahead, with {three_digits(measured[0].value)} "
-        f"{answer.objective.unit} in {plural(measured[0].samples, 'world')}."
-        if measured
-        else ""
-    )
+    ahead = ""
+    if measured:
+        best = measured[0]
+        value = f"{three_digits(best.value)} {answer.objective.unit}".rstrip()
+        worlds = plural(best.samples, "world")
+        ahead = f" So far {best.label} is ahead, with {value} in {worlds}."
     return (
         f"Not finished, after {plural(answer.blocks, 'block')}: there is no verdict yet.{ahead} "
         "If the search was interrupted, the same command with --resume continues it."

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from multiprocessing import shared_memory
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ def view() -> dict[str, Any]:
         "path": sys.path,
         "flags": list(sys.flags),
         "executable": sys.executable,
-        "warnings": sys.warnoptions,
+        "warnings": [sys.warnoptions, list(map(repr, warnings.filters))],
         "names": [__name__, *LOADED],
         "main": {key: repr(main.__dict__.get(key, "-")).split(" at 0x")[0]
                  for key in ("__name__", "__file__", "__package__", "__doc__", "__cached__")},
@@ -71,6 +72,7 @@ def with_children(context: Any) -> dict[str, Any]:
     queue, lock, event = context.Queue(), context.Lock(), context.Event()
     block: Any = shared_memory.SharedMemory(create=True, size=8)
     os.environ["SEEN_BY_C"] = "changed by the program"
+    os.environ["PYTHONWARNINGS"] = "ignore,error::ImportWarning"
     one = context.Process(
         target=child, args=(queue, lock, event, os.getpid(), block.name), name="one", daemon=True
     )

@@ -11,6 +11,8 @@ _READ_AT_IMPORT = (
     "OPENBLAS_", "PYTHON", "PYTORCH_", "TORCH", "TRITON_", "VECLIB_",
 )  # fmt: skip
 """How variables begin that Python or a library reads once, as it is loaded."""
+_SET_LATER = "PYTHONWARNINGS"
+"""It can be put into effect at any time, and libraries set it for the children they start."""
 
 
 def is_installed(file: str) -> bool:
@@ -38,4 +40,8 @@ def installed_modules() -> list[str]:
 
 def read_at_import(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that have their effect as a library is imported, and none later."""
-    return {name: value for name, value in environment.items() if name.startswith(_READ_AT_IMPORT)}
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(_READ_AT_IMPORT) and name != _SET_LATER
+    }

@@ -12,6 +12,7 @@ import runpy
 import signal
 import sys
 import types
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,10 @@ def become(inherited: Mapping[str, Any], descriptors: Mapping[int, int]) -> None
     """
     _place(descriptors)
     os.chdir(inherited["cwd"])
+    warned_before = os.environ.get("PYTHONWARNINGS", "")
     os.environ.clear()
     os.environ.update(inherited["environment"])
+    _warn(warned_before, os.environ.get("PYTHONWARNINGS", ""))
     for number in inherited["ignored"]:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, inherited["blocked"])
@@ -92,6 +95,33 @@ def _reseed() -> None:
     if (process := sys.modules.get("multiprocessing.process")) is not None:
         process.current_process().authkey = os.urandom(32)
         process.ORIGINAL_DIR = str(Path.cwd())  # type: ignore[attr-defined]
+
+
+def _warn(before: str, now: str) -> None:
+    """Have the filters of warnings that `now` asks for, in the place of those of `before`."""
+    if now == before:
+        return
+    old, new = ([option for option in text.split(",") if option] for text in (before, now))
+    options = [option for option in sys.warnoptions if option not in old]
+    sys.warnoptions[:] = [*new, *(option for option in options if option not in new)]
+    gone = _filters(old)
+    kept = [each for each in warnings.filters if each not in gone]
+    # In front of Python's own; those of -W and of libraries come first.
+    place = next((place for place, each in enumerate(kept) if each in _FILTERS), len(kept))
+    come = [each for each in _filters(new) if each not in kept[:place]]
+    warnings.resetwarnings()
+    warnings.filters[:] = [*kept[:place], *come, *kept[place:]]  # type: ignore[index]
+
+
+def _filters(options: list[str]) -> list[Any]:
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        warnings._processoptions(options)  # type: ignore[attr-defined]
+        return list(warnings.filters)
+
+
+_FILTERS = [each for each in warnings.filters if each not in _filters(sys.warnoptions)]
+"""Those that Python has without any option."""
 
 
 def _first_on_path(kind: str, name: str) -> str:
