@@ -3,6 +3,8 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo --preserve-env=DEBIAN_FRONTEND)
+# Without byte code every process compiles all modules again, half of its start.
+unexport PYTHONDONTWRITEBYTECODE
 SEARCH_ARGS ?= --workload udf --overwrite
 
 .PHONY: help search quick chromium postgresql test check lint bench pictures clean
@@ -43,9 +45,8 @@ test: $(READY) chromium postgresql  ## Every test
 	$(PYTHON) -m pytest -n auto -m "not world and not browser"
 	$(PYTHON) -m pytest -m "world or browser"
 
-# Without byte code every process compiles all modules again, half of its start.
-quick: lint postgresql  ## For everyday work: lint, types, imports, and every test that starts no world
-	PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -q -n auto --hypothesis-profile=quick -m "not world and not browser"
+quick: lint  ## For everyday work: lint, types, imports, and every test that starts no world and is not slow
+	$(PYTHON) -m pytest -q -n auto --hypothesis-profile=quick -m "not world and not browser and not slow"
 
 lint: $(READY)
 	$(VENV)/bin/ruff check .

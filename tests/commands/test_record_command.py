@@ -147,12 +147,13 @@ def test_a_window_is_shown_while_the_program_goes_on(tmp_path: Path) -> None:
 
 
 KILLED = """
-import os, signal, sys
+import os, signal, sys, time
 import torch.distributed.rpc as rpc
 import torch.multiprocessing as mp
 
 def tick(number):
     if number == 50:
+        time.sleep(0.3)
         os.kill(os.getpid(), signal.SIGKILL)
 
 def run(rank, port):

@@ -15,6 +15,8 @@ from tuner.api import tune
 from tuner.present.figures.step_time import step_time_figure
 from tuner.report import main
 
+pytestmark = pytest.mark.slow
+
 # Fixtures for the studies here.
 __all__ = ["empty_databases_are_copied", "migrations_are_read_once", "no_waiting_for_the_disk"]
 

@@ -11,6 +11,8 @@ from tuner.decide.rules import Rules
 from tuner.decide.statistics import FloatArray, Interval, interval
 from tuner.decide.verdict import compare
 
+pytestmark = pytest.mark.slow
+
 RULES = Rules(epsilon=0.03, confidence=0.95)
 SPEEDUPS = np.log([1.0, 1.02, 1.03, 1.05, 1.1])
 

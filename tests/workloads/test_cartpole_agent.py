@@ -19,6 +19,8 @@ from workloads.cartpole_agent import (
     standardised,
 )
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 HIDDEN = 8
 

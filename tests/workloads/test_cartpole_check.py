@@ -10,6 +10,8 @@ from tests.workloads.cartpole_alone import Alone
 from workloads.cartpole import CartPole, check_actions, check_environment, check_update, play
 from workloads.cartpole_agent import Episode, Played, Policy, State
 
+pytestmark = pytest.mark.slow
+
 # The environment.
 
 

@@ -141,6 +141,9 @@ def _why_this(plan: StudyPlan) -> str:
 
 def _plan(draft: PlanDraft, launcher: Launcher) -> StudyPlan:
     """The plan for what is tuned; all mistakes are told together."""
+    if draft.problems and not draft.workload:
+        # A program takes a while to find out about, and is not run for nothing.
+        raise UsageError.about("the plan", draft.problems)
     try:
         spec = launcher.subject_of(draft)
     except UsageError as error:

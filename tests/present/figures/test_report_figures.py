@@ -36,6 +36,8 @@ from tuner.present.figures.timeline_figures import timeline_figures
 from tuner.study.answer import StudyAnswer
 from tuner.study.trial_row import Observation
 
+pytestmark = pytest.mark.slow
+
 OF_THREE_KNOBS = [
     "step_time", "blocks", "latency", "cpu", "call_time", "parallelism", "timeline_baseline",
     "timeline_best", "importance",

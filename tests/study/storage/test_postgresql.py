@@ -26,6 +26,8 @@ from tuner.study.storage.address import StudyAddress
 from tuner.study.storage.browsing import study_site
 from tuner.study.storage.lock import study_lock
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 HOLDING = """

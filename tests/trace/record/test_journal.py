@@ -6,36 +6,38 @@ from pathlib import Path
 
 import pytest
 
-from tuner.trace.record.journal import NEVER_SENT, NOTHING, Journal, Slots, read_journal
+from tuner.trace.record.journal import NOTHING, STATUSES, Journal, Records, read_journal
 
 TARGET = '["rpc_sync", "work", "worker1", 1, "python"]'
 
 
 def test_calls_come_back_as_they_were_written(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "one")
-    target, problem = journal.text(TARGET), journal.text("ValueError: no")
-    ended = journal.calls.open(7, target, 11, NOTHING, 100)
-    never = journal.calls.open(8, target, 11, 7, 120)
-    journal.calls.open(9, target, 12, 7, 130)
-    journal.calls.close(ended, 105, 1, problem, 150)
-    journal.calls.close(never, 0, NEVER_SENT, NOTHING, 121)
-    first, second = read_journal(tmp_path / "one").client_spans
+    target, problem = journal.text(TARGET), journal.text("[Errno 2]: no")
+    raised, unfinished = STATUSES.index("raised"), STATUSES.index("unfinished")
+    journal.calls.put((7, target, 11, NOTHING, 100, 105, unfinished, NOTHING, NOTHING))
+    journal.calls.put((7, target, 11, NOTHING, 100, 105, raised, problem, 150))
+    journal.calls.put((8, target, 12, 7, 120, 0, 0, NOTHING, 125))
+    journal.calls.put((9, target, 12, 7, 130, 0, unfinished, NOTHING, NOTHING))
+    first, second, third = read_journal(tmp_path / "one").client_spans
     assert (first.call_id, first.kind, first.function) == (7, "rpc_sync", "work")
     assert (first.server, first.server_rank) == ("worker1", 1)
     assert (first.start_ns, first.issued_ns, first.end_ns) == (100, 105, 150)
-    assert (first.status, first.error, first.parent_call) == ("raised", "ValueError: no", None)
-    assert (second.call_id, second.end_ns, second.status) == (9, None, "unfinished")
-    assert (second.thread, second.parent_call) == (12, 7)
+    assert (first.status, first.error, first.parent_call) == ("raised", "[Errno 2]: no", None)
+    # An answer that came before the issue was noted.
+    assert (second.issued_ns, second.end_ns, second.status) == (125, 125, "ok")
+    assert (third.call_id, third.end_ns, third.status) == (9, None, "unfinished")
+    assert (third.thread, third.parent_call) == (12, 7)
 
 
 def test_served_calls_come_back_with_their_time_on_the_run_queue(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "one")
-    served = journal.served.open(7, 21, 1000)
-    journal.served.open(8, 22, 1100)
-    journal.served.close(served, 300, b"5000 100 3\n", b"5300 150 4\n", 1900)
-    unknown = journal.served.open(9, 21, 2000)
-    journal.served.close(unknown, 300, b"", b"", 2900)
-    journal.done.open(7, 2500)
+    journal.served.put((7, 21, 1000, 300, b"5000 100 3\n", b"5300 150 4\n", 1900))
+    # It was noted as being served when it had just ended.
+    journal.served.put((7, 21, 1000, 0, b"", b"", NOTHING))
+    journal.served.put((8, 22, 1100, 0, b"", b"", NOTHING))
+    journal.served.put((9, 21, 2000, 300, b"", b"", 2900))
+    journal.done.put((7, 2500))
     content = read_journal(tmp_path / "one")
     assert content.server_spans == [
         (7, 21, 1000, 1900, 300, 50), (8, 22, 1100, None, None, None),
@@ -48,18 +50,14 @@ def test_a_killed_process_leaves_all_that_it_wrote(tmp_path: Path) -> None:
     number = 30_000
     child = os.fork()
     if child == 0:
-        slots = Slots("2q")
-        slots.create(tmp_path / "slots")
+        records = Records("2q")
+        records.create(tmp_path / "records")
         for place in range(number):
-            slots.close(slots.open(place, 1 + place), 2 + place)
-        slots.open(number, 1 + number)
+            records.put((place, 1 + place))
         os.kill(os.getpid(), signal.SIGKILL)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
-    found = list(Slots("2q").read(tmp_path / "slots"))
-    assert found == [
-        *(((place, 1 + place), (2 + place,)) for place in range(number)),
-        ((number, 1 + number), None),
-    ]
+    found = list(Records("2q").read(tmp_path / "records"))
+    assert found == [(place, 1 + place) for place in range(number)]
 
 
 def test_a_full_disk_loses_calls_and_does_no_harm(
@@ -68,13 +66,12 @@ def test_a_full_disk_loses_calls_and_does_no_harm(
     def full(descriptor: int, start: int, size: int) -> None:
         raise OSError(28, "No space left on device")
 
-    slots = Slots("q")
-    slots.create(tmp_path / "slots")
+    records = Records("q")
+    records.create(tmp_path / "records")
     monkeypatch.setattr(os, "posix_fallocate", full)
-    opened = [slots.open(number + 1) for number in range(5000)]
-    kept = [slot for slot in opened if slot != NOTHING]
-    assert kept == list(range(len(kept)))
+    for number in range(1, 5001):
+        records.put((number,))
+    assert records.is_full
+    kept = [number for (number,) in records.read(tmp_path / "records")]
+    assert kept == [*range(1, len(kept) + 1)]
     assert 1000 < len(kept) < 5000
-    for slot in opened:
-        slots.close(slot, 1)
-    assert len(list(slots.read(tmp_path / "slots"))) == len(kept)

@@ -22,6 +22,11 @@ def test_the_wait_for_a_cpu(before: bytes, after: bytes, waited: int | None) -> 
     assert waited_ns(before, after, at_most_ns=800) == waited
 
 
+def test_a_call_that_ran_for_longer_than_it_lasted_waited_for_nothing() -> None:
+    # Two clocks, and one of them is a little fast.
+    assert waited_ns(b"10 1000 1", b"20 1500 2", at_most_ns=-3) == 0
+
+
 @pytest.mark.parametrize(
     ("before", "after", "seconds"),
     [

@@ -1,5 +1,6 @@
 """Programs that nobody edited as worlds: what is found out of them, and what comes of a run."""
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -117,7 +118,7 @@ def test_a_deadline_ends_all_of_it(spawning: Launched, tmp_path: Path) -> None:
     failure = spawning.run(deadline_s=0.3, failure_folder=tmp_path / "failures" / "late")
     assert isinstance(failure, Failure)
     assert failure.failure == "timed-out"
-    assert failure.message.startswith("not done after 0.3 s (")
+    assert re.match(r"not done after [\d.]+ s \(", failure.message)
     assert (tmp_path / "failures" / "late" / "failure.json").is_file()
 
 
@@ -137,6 +138,35 @@ def test_a_program_that_never_ends_is_counted_in_a_window(endless: Launched) -> 
     # A call, and a nap of 1 ms after it.
     assert 10 < outcome.program.calls < 1000 * outcome.wall_s
     assert outcome.program.rpc_active_s is None
+
+
+TORCHRUN = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ([PYTHON, "own_options.py", "29613"], ["trainer0", "trainer1"]),
+        ([PYTHON, "forked.py"], ["worker0", "worker1"]),
+        ([PYTHON, "with_process_group.py", "29614"], ["collector0", "collector1"]),
+        ([*TORCHRUN, "with_torchrun.py"], ["worker0", "worker1"]),
+        (["sh", "-c", "python forked.py"], ["worker0", "worker1"]),
+    ],
+)
+def test_however_ranks_are_started_they_are_configured_traced_and_counted(
+    command: list[str], names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(PROGRAMS)
+    monkeypatch.setenv("PATH", str(Path(PYTHON).parent), prepend=os.pathsep)
+    order = TraceOrder(path=tmp_path / "trace.json", operators=False)
+    with launched(command, metric="calls made=calls: ([0-9]+)") as running:
+        outcome = running.measured(config={"*": {"num_worker_threads": 3}}, trace=order)
+    assert [rank.name for rank in running.spec.ranks] == names
+    trace = read_trace(order.path)
+    assert [rank.num_worker_threads for rank in trace.ranks] == [3, 3]
+    assert outcome.program is not None
+    assert running.spec.calls == (outcome.program.calls,) * 2
+    assert len(trace.calls) == outcome.program.calls == outcome.program.metric
 
 
 def test_several_commands_are_one_world_at_the_port_that_they_name() -> None:

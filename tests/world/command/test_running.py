@@ -28,7 +28,8 @@ def with_config(config: dict[str, dict[str, object]], *command: str) -> ProgramE
 def told(capfd: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str]]:
     """How many calls the program says it made, and what each rank says it got."""
     out, err = capfd.readouterr()
-    found = re.findall(r"^rpc-tuner: (\S+) has (.*)$", err, re.MULTILINE)
+    # Torch writes its own lines in pieces, and ours, in one, may come between two of them.
+    found = re.findall(r"rpc-tuner: (\S+) has (.*)$", err, re.MULTILINE)
     return int(out.partition("calls: ")[2].split()[0]), dict(found)
 
 
@@ -40,7 +41,7 @@ def test_each_role_gets_its_own(
         "*": {"num_worker_threads": 4, "transports": ["uv"]}, "agent": {"num_worker_threads": 2},
     }  # fmt: skip
     began_s = time.monotonic()
-    end = with_config(config, str(PROGRAMS / "spawn_env.py"), "3", "2")
+    end = with_config(config, str(PROGRAMS / "spawn_env.py"), "3", "25")
     took_s = time.monotonic() - began_s
     calls, ranks = told(capfd)
     assert end.exit_code == 0
@@ -56,8 +57,9 @@ def test_each_role_gets_its_own(
     assert [rank.calls for rank in report.ranks] == [calls, 0, 0]
     assert report.missing_ranks == []
     assert report.rpc_active_s is not None
-    # Two steps of 16 calls of 10 ms on two servers of 4 threads each: 20 ms a step at least.
-    assert 0.04 <= report.rpc_active_s < took_s
+    # 25 steps of 16 calls of 10 ms on two servers of 4 threads each: 20 ms a step at least. A rank
+    # that was stopped may say late that it is ready.
+    assert 0.25 <= report.rpc_active_s < took_s
 
 
 def test_options_changed_after_they_were_made_are_set_again(

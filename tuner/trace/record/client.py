@@ -33,7 +33,6 @@ class OpenCall:
         "future",
         "issued_ns",
         "parent",
-        "slot",
         "start_ns",
         "target",
         "thread",
@@ -50,8 +49,6 @@ class OpenCall:
         self.end: tuple[int | None, str, str] = (None, "unfinished", "")
         """The time, the status, and the error in one line."""
         self.issued_ns = 0
-        self.slot = 0
-        """For a client that keeps its calls elsewhere."""
         self.start_ns = time_ns()
 
     @property
@@ -252,7 +249,11 @@ class Client:
 
     def _watch(self) -> None:
         while not self._is_over.wait(WATCH_S):
-            self.end_silent_calls()
+            self._look()
+
+    def _look(self) -> None:
+        """What is done every WATCH_S seconds."""
+        self.end_silent_calls()
 
     def end_silent_calls(self) -> None:
         """Note the end of calls whose answer did not: they failed, or returned a script.

@@ -10,7 +10,7 @@ import mmap
 import os
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,29 +21,27 @@ from tuner.trace.record.threads import waited_ns
 MOST_CALLS = 250_000
 """Calls of one process that are recorded: of many more, no reader of traces shows anything."""
 NOTHING = -1
-"""Stands for no number, and for no text."""
-STATUSES = ("ok", "raised", "timed-out", "never sent")
-NEVER_SENT = STATUSES.index("never sent")
+"""Stands for no number, no text, and the end of what has not ended."""
+STATUSES = ("ok", "raised", "timed-out", "unfinished")
 
-_CHUNK_SLOTS_BITS = 12
-_CHUNK_SLOTS = 1 << _CHUNK_SLOTS_BITS
+_CHUNK_RECORDS_BITS = 12
+_CHUNK_RECORDS = 1 << _CHUNK_RECORDS_BITS
 
 
-class Slots:
-    """A file of slots of one size. A slot is opened with some values, and closed with others.
+class Records:
+    """A file of records of one size. The last value of each is never 0: then it is whole."""
 
-    The last value of both parts is a time, and never 0: one without it was not written to its end.
-    """
-
-    def __init__(self, begin: str, end: str = "q") -> None:
-        """The values of both parts, as `struct` has them."""
-        self._begin, self._end = struct.Struct(f"<{begin}"), struct.Struct(f"<{end}")
-        self._size = self._begin.size + self._end.size
+    def __init__(self, layout: str) -> None:
+        """The values of a record, as `struct` has them."""
+        self._layout = struct.Struct(f"<{layout}")
         # Chunks are mapped one by one, so they begin at multiples of a page.
-        self._chunk_bytes = -(-_CHUNK_SLOTS * self._size // mmap.PAGESIZE) * mmap.PAGESIZE
+        pages = -(-_CHUNK_RECORDS * self._layout.size // mmap.PAGESIZE)
+        self._chunk_bytes = pages * mmap.PAGESIZE
         self._chunks: list[mmap.mmap] = []
         self._numbers = itertools.count()
         self._growing = threading.Lock()
+        self.is_full = False
+        """Whether the disk had no room for a record."""
 
     def create(self, path: Path) -> None:
         """Make the file; OSError if that is not possible."""
@@ -51,31 +49,22 @@ class Slots:
         self._file = os.open(path, flags, 0o600)
         self._grow()
 
-    def open(self, *values: Any) -> int:
-        """Fill the next slot's first part; returns the slot, or NOTHING if the disk is full."""
+    def put(self, values: tuple[Any, ...]) -> None:
+        """Add a record. In each call: every line of this slows the program."""
         number = next(self._numbers)
-        chunk = number >> _CHUNK_SLOTS_BITS
-        if chunk >= len(self._chunks) and not self._has_grown_to(chunk):
-            return NOTHING
-        place = (number & (_CHUNK_SLOTS - 1)) * self._size
-        self._begin.pack_into(self._chunks[chunk], place, *values)
-        return number
+        chunk = number >> _CHUNK_RECORDS_BITS
+        if chunk < len(self._chunks) or self._has_grown_to(chunk):
+            place = (number & (_CHUNK_RECORDS - 1)) * self._layout.size
+            self._layout.pack_into(self._chunks[chunk], place, *values)
 
-    def close(self, number: int, *values: Any) -> None:
-        """Fill the second part of a slot that `open` returned."""
-        if number != NOTHING:
-            place = (number & (_CHUNK_SLOTS - 1)) * self._size + self._begin.size
-            self._end.pack_into(self._chunks[number >> _CHUNK_SLOTS_BITS], place, *values)
-
-    def read(self, path: Path) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...] | None]]:
-        """The values of every slot's first and second part, while and after they are written."""
-        content = memoryview(path.read_bytes())
+    def read(self, path: Path) -> Iterator[tuple[Any, ...]]:
+        """The values of every record, while and after they are written."""
+        content, size = path.read_bytes(), self._layout.size
         for start in range(0, len(content), self._chunk_bytes):
-            for place in range(start, start + _CHUNK_SLOTS * self._size, self._size):
-                begun = self._begin.unpack_from(content, place)
-                if begun[-1]:
-                    ended = self._end.unpack_from(content, place + self._begin.size)
-                    yield begun, ended if ended[-1] else None
+            for place in range(start, start + _CHUNK_RECORDS * size, size):
+                values = self._layout.unpack_from(content, place)
+                if values[-1]:
+                    yield values
 
     def _has_grown_to(self, chunk: int) -> bool:
         with self._growing:
@@ -83,8 +72,8 @@ class Slots:
                 while chunk >= len(self._chunks):
                     self._grow()
             except OSError:
-                return False
-        return True
+                self.is_full = True
+        return chunk < len(self._chunks)
 
     def _grow(self) -> None:
         start = len(self._chunks) * self._chunk_bytes
@@ -93,30 +82,33 @@ class Slots:
         self._chunks.append(mmap.mmap(self._file, self._chunk_bytes, offset=start))
 
 
-def _calls() -> Slots:
-    """Call, text of its target, thread, parent, start; when issued, status, error's text, end."""
-    return Slots("5q", "4q")
+def _calls() -> Records:
+    """Call, its target's text, thread, parent, start, issue, number of its status, error, end."""
+    return Records("9q")
 
 
-def _served() -> Slots:
-    """Call, thread, start; CPU time, the thread's `schedule` before and after, end."""
+def _served() -> Records:
+    """Call, thread, start, CPU time, the thread's `schedule` before and after, end."""
     # Of a schedule the first two numbers count, which have 14 digits after a day.
-    return Slots("3q", "q32s32sq")
+    return Records("4q32s32sq")
 
 
-def _done() -> Slots:
+def _done() -> Records:
     """Call, when the future of its `async_execution` function was complete."""
-    return Slots("2q")
+    return Records("2q")
 
 
 class Journal:
-    """What one process records, in files of its own; from any thread."""
+    """What one process records, in files of its own; from any thread.
+
+    A call that has not ended may be in it, too: if it ends, it is there again.
+    """
 
     def __init__(self, path: Path) -> None:
         """`path` is that of all files but for their suffix; OSError if they cannot be made."""
         self.calls, self.served, self.done = _calls(), _served(), _done()
-        for name, slots in (("calls", self.calls), ("served", self.served), ("done", self.done)):
-            slots.create(path.with_suffix(f".{name}"))
+        for name, records in (("calls", self.calls), ("served", self.served), ("done", self.done)):
+            records.create(path.with_suffix(f".{name}"))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         self._texts_file = os.open(path.with_suffix(".texts"), flags, 0o600)
         self._texts: dict[str, int] = {}
@@ -152,24 +144,29 @@ def read_journal(path: Path) -> JournalContent:
         OSError: The files cannot be read.
     """
     texts = dict(_texts(path.with_suffix(".texts")))
-    calls = list(_calls().read(path.with_suffix(".calls")))
+    calls = _last_of_each(_calls().read(path.with_suffix(".calls")))
     targets = {
-        number: json.loads(texts[number])
-        for number in {begun[1] for begun, _ in calls}
-        if number in texts
+        number: json.loads(texts[number]) for number in {call[1] for call in calls} & texts.keys()
     }
     return JournalContent(
         client_spans=[
-            _client_span(begun, ended, targets[begun[1]], texts)
-            for begun, ended in calls
-            if begun[1] in targets and (ended is None or ended[1] != NEVER_SENT)
+            _client_span(call, targets[call[1]], texts) for call in calls if call[1] in targets
         ],
         server_spans=[
-            _server_span(begun, ended)
-            for begun, ended in _served().read(path.with_suffix(".served"))
+            _server_span(*call)
+            for call in _last_of_each(_served().read(path.with_suffix(".served")))
         ],
-        done_ns=dict(begun for begun, _ in _done().read(path.with_suffix(".done"))),
+        done_ns=dict(_done().read(path.with_suffix(".done"))),
     )
+
+
+def _last_of_each(records: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """One record per call: that of its end, if it has ended."""
+    found: dict[int, tuple[Any, ...]] = {}
+    for record in records:
+        if record[-1] != NOTHING or record[0] not in found:
+            found[record[0]] = record
+    return list(found.values())
 
 
 def _texts(path: Path) -> Iterator[tuple[int, str]]:
@@ -179,13 +176,10 @@ def _texts(path: Path) -> Iterator[tuple[int, str]]:
             yield number, text
 
 
-def _client_span(
-    begun: tuple[Any, ...], ended: tuple[Any, ...] | None, target: Any, texts: dict[int, str]
-) -> ClientSpan:
-    call_id, _, thread, parent, start_ns = begun
+def _client_span(call: tuple[Any, ...], target: Any, texts: dict[int, str]) -> ClientSpan:
+    call_id, _, thread, parent, start_ns, issued_ns, status, error, end = call
     kind, function, server, server_rank, body = target
-    # The thread that issued the call may note the time when the answer is there already.
-    issued_ns, status, error, end_ns = ended or (start_ns, NOTHING, NOTHING, None)
+    end_ns = None if end == NOTHING else end
     return ClientSpan(
         call_id=call_id,
         kind=kind,
@@ -196,18 +190,19 @@ def _client_span(
         thread=thread,
         parent_call=None if parent == NOTHING else parent,
         start_ns=start_ns,
-        issued_ns=issued_ns or end_ns,
+        # The answer may be here before the thread that issued the call has noted the time.
+        issued_ns=issued_ns or end_ns or start_ns,
         end_ns=end_ns,
-        status="unfinished" if ended is None else STATUSES[status],
+        status=STATUSES[status],
         error=texts.get(error, ""),
     )
 
 
-def _server_span(begun: tuple[Any, ...], ended: tuple[Any, ...] | None) -> ServerSpan:
-    call_id, thread, start_ns = begun
-    if ended is None:
+def _server_span(
+    call_id: int, thread: int, start_ns: int, cpu_ns: int, before: bytes, after: bytes, end_ns: int
+) -> ServerSpan:
+    if end_ns == NOTHING:
         return ServerSpan(call_id, thread, start_ns, None, None, None)
-    cpu_ns, before, after, end_ns = ended
     waited = waited_ns(
         before.rstrip(b"\0"), after.rstrip(b"\0"), at_most_ns=end_ns - start_ns - cpu_ns
     )

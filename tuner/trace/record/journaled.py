@@ -8,23 +8,52 @@ from typing import Any
 from torch.futures import Future
 
 from tuner.torch_private.calls import CallTarget, python_request
-from tuner.trace.record.client import Client, OpenCall, outcome
-from tuner.trace.record.journal import MOST_CALLS, NEVER_SENT, NOTHING, STATUSES, Journal
+from tuner.trace.record.client import WATCH_S, Client, OpenCall, outcome
+from tuner.trace.record.journal import MOST_CALLS, NOTHING, STATUSES, Journal
 from tuner.trace.record.server import Server
+from tuner.trace.record.threads import serving_threads
 
 _STATUS_NUMBERS = {status: number for number, status in enumerate(STATUSES)}
 
 
-class JournaledClient(Client):
-    """Records the calls that this process issues, also those to ranks that record nothing."""
+class JournaledServer(Server):
+    """Records the calls that this process serves."""
 
-    def __init__(self, rank: int, journal: Journal, reads: Mapping[str, bool]) -> None:
+    def __init__(self, journal: Journal) -> None:
+        super().__init__()
+        self._journal = journal
+        self._note = journal.served.put
+
+    def done(self, call_id: int) -> None:
+        """See `wire.ServerEnd.done`."""
+        self._journal.done.put((call_id, time_ns()))
+
+    def note_open_calls(self, began_ns: int, began_before_ns: int) -> None:
+        """Note the calls that are being served and began in this span of time."""
+        for thread in serving_threads():
+            serving = thread.serving
+            if serving is not None and began_ns <= serving[1] < began_before_ns:
+                self._journal.served.put((serving[0], thread.id, serving[1], 0, b"", b"", NOTHING))
+
+
+class JournaledClient(Client):
+    """Records the calls that this process issues, also those to ranks that record nothing.
+
+    A call is noted when it ends. Calls under way are noted, once, when they are as old as WATCH_S:
+    no call costs more than one record, but long ones, and a process that is killed leaves all calls
+    but the youngest.
+    """
+
+    def __init__(
+        self, rank: int, journal: Journal, server: JournaledServer, reads: Mapping[str, bool]
+    ) -> None:
         """`reads` tells of every server, by its RPC name, whether it can read our requests."""
         super().__init__(rank)
         self._journal = journal
+        self._server = server
         self._reads = reads
         self._targets: dict[tuple[str, str, str, int, str], int] = {}
-        self._left = MOST_CALLS
+        self._noted_before_ns = 0
         self.is_cut = False
         """Whether it made more calls than are recorded, or than the disk has room for."""
 
@@ -63,34 +92,38 @@ class JournaledClient(Client):
         """A call has ended."""
         if (call := self._open.pop(call_id, None)) is not None:
             call.future = None  # do not keep the value alive
-            text = self._journal.text(error) if error else NOTHING
-            number = _STATUS_NUMBERS[status]
-            self._journal.calls.close(call.slot, call.issued_ns, number, text, end_ns)
+            self._note(call, _STATUS_NUMBERS[status], error, end_ns)
+
+    def note_open_calls(self, began_before_ns: int) -> None:
+        """Note the calls under way of both ends that began before this time, and were not noted."""
+        since_ns, self._noted_before_ns = self._noted_before_ns, began_before_ns
+        for call in list(self._open.values()):
+            if since_ns <= call.start_ns < began_before_ns and call.body:
+                self._note(call, _STATUS_NUMBERS["unfinished"], "", NOTHING)
+        self._server.note_open_calls(since_ns, began_before_ns)
+
+    def _look(self) -> None:
+        super()._look()
+        self.note_open_calls(time_ns() - round(WATCH_S * 1e9))
+        is_full = self._journal.calls.is_full or self._journal.served.is_full
+        if is_full or len(self._counts) > MOST_CALLS:
+            self.is_cut, self.is_issuing = True, False
 
     def _note_sent(self, call: OpenCall) -> None:
+        """Nothing yet: see the class."""
+
+    def _forget(self, call: OpenCall) -> None:
+        """It was not noted."""
+
+    def _note(self, call: OpenCall, status: int, error: str, end_ns: int) -> None:
         target = call.target
         key = (target.kind, target.function, target.server, target.server_rank, call.body)
         text = self._targets.get(key)
         if text is None:
             text = self._targets[key] = self._journal.text(json.dumps(key))
         parent = NOTHING if call.parent is None else call.parent
-        call.slot = self._journal.calls.open(call.call_id, text, call.thread, parent, call.start_ns)
-        self._left -= 1
-        if self._left <= 0 or call.slot == NOTHING:
-            self.is_cut, self.is_issuing = True, False
-
-    def _forget(self, call: OpenCall) -> None:
-        self._journal.calls.close(call.slot, 0, NEVER_SENT, NOTHING, call.start_ns)
-
-
-class JournaledServer(Server):
-    """Records the calls that this process serves."""
-
-    def __init__(self, journal: Journal) -> None:
-        super().__init__()
-        self._journal = journal
-        self._begin, self._end = journal.served.open, journal.served.close
-
-    def done(self, call_id: int) -> None:
-        """See `wire.ServerEnd.done`."""
-        self._journal.done.open(call_id, time_ns())
+        problem = self._journal.text(error) if error else NOTHING
+        self._journal.calls.put(
+            (call.call_id, text, call.thread, parent, call.start_ns, call.issued_ns, status,
+             problem, end_ns)
+        )  # fmt: skip

@@ -59,8 +59,8 @@ class ProgramRecorder:
         name_of_files = f"{self._pid}-{time.time_ns()}"
         journal = Journal(self._folder / name_of_files)
         readers = _Readers(self._folder)
-        self._client = JournaledClient(rank, journal, readers)
         self._server = JournaledServer(journal)
+        self._client = JournaledClient(rank, journal, self._server, readers)
         Ends.client, Ends.server = self._client, self._server
         readers.add_this_rank(name)
         self._tell(
@@ -133,6 +133,7 @@ class ProgramRecorder:
         self._client.pause()
         self._client.end_silent_calls()
         self._client.stop()
+        self._client.note_open_calls(time.time_ns())
         operators, disturbed = (None, False) if self._profiler is None else self._profiler.stop()
         facts: dict[str, object] = {}
         if operators is not None:

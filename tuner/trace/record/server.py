@@ -13,22 +13,23 @@ from tuner.trace.record.wire import Answer
 # The run queue is not read for less time than this off the CPU.
 NEGLIGIBLE_NS = 20_000
 
+Ended = tuple[int, int, int, int, bytes, bytes, int]
+"""A served call: its id, thread, start, CPU time, the thread's `schedule` twice, and its end."""
+
 
 class Server:
     """Records the calls that this process serves, also late ones of an earlier trace."""
 
     def __init__(self) -> None:
-        # Lists, since they can be added to from any thread without a lock.
+        # Lists, since they can be added to from any thread without a lock. What adds to them is an
+        # attribute: a method of ours would cost more than all it does.
         self.arrivals: list[int] = []
         """The id of each request, added when it is unpickled: see `wire`."""
-        self._ended: list[tuple[int, int, int, int, bytes, bytes, int]] = []
+        self._ended: list[Ended] = []
         self._done_ns: dict[int, int] = {}
         self.arrived: Callable[[int], None] = self.arrivals.append
         """See `wire.ServerEnd.arrived`."""
-        # Where calls are noted. The first gets the call, its thread and its start; the second what
-        # the first returned, the CPU time, the thread's `schedule` before and after, and the end.
-        self._begin: Callable[[int, int, int], Any] = _begun
-        self._end: Callable[[Any, int, bytes, bytes, int], None] = self._keep
+        self._note: Callable[[Ended], None] = self._ended.append
 
     def serve(
         self, call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -43,7 +44,6 @@ class Server:
         before = pread(schedule, SCHEDULE_BYTES, 0)
         start_ns = time_ns()
         thread.serving = (call_id, start_ns)
-        begun = self._begin(call_id, thread.id, start_ns)
         cpu_ns = thread_time_ns()
         try:
             return func(*args, **kwargs)
@@ -52,7 +52,7 @@ class Server:
             end_ns = time_ns()
             off_cpu = end_ns - start_ns - cpu_ns > NEGLIGIBLE_NS
             after = pread(schedule, SCHEDULE_BYTES, 0) if off_cpu else before
-            self._end(begun, cpu_ns, before, after, end_ns)
+            self._note((call_id, thread.id, start_ns, cpu_ns, before, after, end_ns))
             thread.serving = outer
 
     def answer(
@@ -69,11 +69,6 @@ class Server:
     def done(self, call_id: int) -> None:
         """See `wire.ServerEnd.done`."""
         self._done_ns[call_id] = time_ns()
-
-    def _keep(
-        self, begun: tuple[int, int, int], cpu_ns: int, before: bytes, after: bytes, end_ns: int
-    ) -> None:
-        self._ended.append((*begun, cpu_ns, before, after, end_ns))
 
     @property
     def pending(self) -> int:
@@ -95,10 +90,6 @@ class Server:
             for thread, serving in running
             if serving is not None and serving[0] not in over
         ]
-
-
-def _begun(*begun: int) -> tuple[int, ...]:
-    return begun
 
 
 def _span(

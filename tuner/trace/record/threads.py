@@ -84,4 +84,4 @@ def waited_ns(before: bytes, after: bytes, *, at_most_ns: int) -> int | None:
     # The fields are CPU time, time on the run queue, number of time slices. Where the clocks of
     # CPUs differ, the kernel's unsigned 64 bit counter steps back a little, even to below 0.
     waited = (int(after.split()[1]) - int(before.split()[1])) % 2**64
-    return min(waited, at_most_ns) if waited < 2**63 else 0
+    return max(0, min(waited, at_most_ns)) if waited < 2**63 else 0

@@ -155,7 +155,7 @@ def _loss(agent: _Agent) -> str:
         if _is_running(agent["init_rpc"]["pid"]):
             return "had not ended: the trace has what it recorded so far"
         return (
-            "ended from one moment to the next, by a signal or os._exit: the trace has every call "
+            "ended from one moment to the next, by a signal or os._exit: the trace has the calls "
             "up to then, and no CPU time"
         )
     if "record-start" not in agent:

@@ -32,7 +32,8 @@ def _failure(end: ProgramEnd, request: ProgramRequest) -> Failure | None:
     if (starved := starvation(end.states)) is not None:
         return deadlock(starved, end.states, end.run_s)
     if end.is_late:
-        kind: FailureKind = "timed-out" if end.report.ranks else "init-failed"
+        stuck = end.report.nobody_listens_since_ns is not None
+        kind: FailureKind = "init-failed" if stuck else "timed-out"
         message = f"not done after {end.run_s:.3g} s ({_phases(end)})"
         return failed(kind, message, gauges(end.states))
     if end.counted is None and any(end.exit_codes):

@@ -1,7 +1,9 @@
 """One run of a program, from the start of its commands to the end of its last process."""
 
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +20,7 @@ ANSWERS_S = 2.0
 UNMET_S = 5.0
 # After a first command has failed, the others get this long to say what happened to them.
 GRACE_S = 1.0
+REAPED_S = 5.0
 _POLL_S = 0.01
 
 
@@ -110,10 +113,9 @@ class ProgramWorld:
                         starter.start(self._environment, output.fileno(), output.fileno())
                     )
                 self._codes = (None,) * len(self._processes)
-                self._wait(started_s, lambda: self._pass_on(printed.read()))
-                run_s = time.monotonic() - started_s
+                run_s = self._wait(started_s, lambda: self._pass_on(printed.read())) - started_s
             finally:
-                end_tree([process.pid for process in self._processes], self._reports)
+                self._end()
                 self._pass_on(printed.read())
         report = read_reports(self._reports)
         return ProgramEnd(
@@ -126,8 +128,18 @@ class ProgramWorld:
             counted=self._counted,
         )
 
-    def _wait(self, started_s: float, pass_on: Callable[[], None]) -> None:
-        """Until all commands have ended, or one of the reasons to end them has come."""
+    def _end(self) -> None:
+        end_tree([process.pid for process in self._processes], self._reports)
+        for process in self._processes:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(REAPED_S)
+
+    def _wait(self, started_s: float, pass_on: Callable[[], None]) -> float:
+        """Until all commands have ended, or one of the reasons to end them has come.
+
+        Returns:
+            When that was, by the monotonic clock.
+        """
         next_probe_s = started_s + PROBE_AFTER_S
         window = None if self._window is None else _WindowWatch(self._window, self._probes)
         while not self._has_ended():
@@ -135,27 +147,28 @@ class ProgramWorld:
             now_s = time.monotonic()
             if any(self._codes):
                 self._await_others()
-                return
+                break
             if now_s >= started_s + self._deadline_s:
                 self._is_late = True
                 self._keep_stacks()
-                return
+                return now_s
             if window is not None and (counted := window.look(self._reports, now_s)):
                 self._counted = counted
                 stop_gently([process.pid for process in self._processes], self._has_ended)
-                return
+                break
             if now_s >= next_probe_s:
                 next_probe_s = now_s + PROBE_EVERY_S
                 report = read_reports(self._reports)
                 since_ns = report.nobody_listens_since_ns
                 if since_ns is not None and time.time_ns() - since_ns > UNMET_S * 1e9:
                     self._is_late = True
-                    return
+                    return now_s
                 if starvation(self._probes.records(report)):
                     self._keep_stacks()
-                    return
+                    return now_s
                 self._probes.ask()
             time.sleep(_POLL_S)
+        return time.monotonic()
 
     def _has_ended(self) -> bool:
         self._codes = tuple(process.poll() for process in self._processes)
@@ -167,8 +180,9 @@ class ProgramWorld:
             time.sleep(_POLL_S)
 
     def _keep_stacks(self) -> None:
-        ranks = len(read_reports(self._reports).ranks)
-        self._probes.awaited(self._probes.ask(stacks=True), ranks, ANSWERS_S)
+        """Of all ranks that still run."""
+        running = [rank for rank in read_reports(self._reports).ranks if rank.ended_ns is None]
+        self._probes.awaited(self._probes.ask(stacks=True), len(running), ANSWERS_S)
 
     def _pass_on(self, printed: bytes) -> None:
         if printed and self._show is not None:

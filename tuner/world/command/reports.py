@@ -35,6 +35,8 @@ class RankReport:
     """When `init_rpc` was done; None if it never was."""
     shutdown_ns: int | None
     """When `shutdown` was called; None if it never was."""
+    ended_ns: int | None
+    """When `shutdown` was done; None if it never was."""
     calls: int
     """Calls issued until it was shut down; 0 if it never was."""
     cpu_s: float | None
@@ -194,6 +196,7 @@ def _rank(agent: Mapping[str, Mapping[str, Any]]) -> RankReport:
         init_ns=first["time_ns"],
         ready_ns=ready["time_ns"] if ready else None,
         shutdown_ns=shutdown["time_ns"] if shutdown else None,
+        ended_ns=agent["ended"]["time_ns"] if "ended" in agent else None,
         calls=agent.get("ended", shutdown)["calls"] if shutdown else 0,
         cpu_s=shutdown["cpu_s"] - ready["cpu_s"] if shutdown and ready else None,
         peak_rss_mb=shutdown["peak_rss_mb"] if shutdown else None,

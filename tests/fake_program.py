@@ -1,0 +1,73 @@
+"""A fake of a program that nobody edits: whole studies of it in milliseconds."""
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from tests.fakes import FakeClock
+from tuner.plan.config import Config
+from tuner.plan.draft import PlanDraft
+from tuner.plan.program_spec import ProgramSpec
+from tuner.plan.workload_spec import RankSpec
+from tuner.world.launcher import WorldOrder
+from tuner.world.measurement import Failure, Measurement, ProgramRun, RankUsage
+
+COMMAND = ["python", "main.py", "--world-size", "3"]
+RANKS = (
+    RankSpec(name="agent", role="agent"),
+    RankSpec(name="observer1", role="observer"),
+    RankSpec(name="observer2", role="observer"),
+)
+OWN: dict[str, dict[str, Any]] = {
+    "agent": {"num_worker_threads": 16, "intra_op_threads": 2, "transports": None},
+    "observer": {"num_worker_threads": 16, "intra_op_threads": 1, "transports": ["uv"]},
+}
+
+
+@dataclass
+class FakeProgramLauncher:
+    """A launcher whose runs are active for as long as `active_s` says, with lognormal noise."""
+
+    active_s: Callable[[Config], float]
+    calls: tuple[int, int] = (32, 32)
+    own: dict[str, dict[str, Any]] = field(default_factory=lambda: OWN)
+    clock: FakeClock = field(default_factory=FakeClock)
+    orders: list[WorldOrder] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return None
+
+    def subject_of(self, draft: PlanDraft) -> ProgramSpec:
+        assert draft.program is not None
+        return ProgramSpec(
+            **draft.program.model_dump(), ranks=RANKS, own=self.own, calls=self.calls,
+            shuts_down=True, own_network=True,
+        )  # fmt: skip
+
+    def run(self, order: WorldOrder) -> Measurement | Failure:
+        self.orders.append(order)
+        active_s = self.active_s(order.config) * math.exp(self._random.gauss(0, 0.01))
+        self.clock.advance(active_s + 0.5)
+        if order.trace is not None:
+            return Failure(failure="trace-failed", message="a fake has none", world_s=active_s)
+        usage = [RankUsage(name=rank.name, cpu_s=0.1, peak_rss_mb=200.0, threads=20)
+                 for rank in RANKS]  # fmt: skip
+        run = ProgramRun(
+            calls=self._random.choice(self.calls), run_s=active_s + 0.5, rpc_active_s=active_s,
+            metric=100 / active_s,
+        )  # fmt: skip
+        return Measurement(wall_s=active_s, world_s=active_s + 0.5, ranks=tuple(usage), program=run)

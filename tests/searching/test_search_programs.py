@@ -1,0 +1,144 @@
+"""A search for a program: the objective that it gets, and which way is better."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tuner
+from tests.fake_program import COMMAND, OWN, FakeProgramLauncher
+from tuner.errors import UsageError
+from tuner.plan.config import Config
+from tuner.present.figures.report_figures import study_figures
+from tuner.present.how_to_use import snippet_of
+from tuner.present.report.study_report import report_html
+from tuner.present.study_result import StudyResult
+
+
+def observers(config: Config) -> int:
+    threads = config.for_role("observer")["num_worker_threads"]
+    assert isinstance(threads, int)
+    return threads
+
+
+def active_s(config: Config) -> float:
+    """One thread of the observers takes 0.8 s, eight or more take 0.1 s."""
+    return 0.8 / min(8, observers(config))
+
+
+def searched(launcher: FakeProgramLauncher, folder: Path, **changes: Any) -> StudyResult:
+    wanted = {
+        "space": {"observer": {"num_worker_threads": [2, 8]}},
+        "baseline": {"observer": {"num_worker_threads": 1}},
+        "max_blocks": 12,
+        "out": folder / "study",
+        **changes,
+    }
+    return tuner.tune(program=COMMAND, launcher=launcher, clock=launcher.clock, **wanted)
+
+
+def test_the_active_time_is_compared_where_all_runs_make_as_many_calls(tmp_path: Path) -> None:
+    result = searched(FakeProgramLauncher(active_s), tmp_path)
+    assert (result.verdict, result.answer.objective.name) == ("better", "rpc_active_s")
+    assert result.best is not None
+    assert observers(result.best) == 8
+    assert result.speedup is not None
+    assert result.speedup.estimate == pytest.approx(8, rel=0.05)
+    document = result.to_json()
+    assert document["program"] == "python main.py --world-size 3"
+    assert "workload" not in document
+    snippet = snippet_of(result.answer)
+    assert snippet is not None
+    assert snippet.language == "bash"
+    assert snippet.text.endswith("recommended.json -- python main.py --world-size 3")
+    assert "Use observer.num_worker_threads=8: " in report_html(result.answer, [])
+
+
+def test_the_time_per_call_is_compared_where_runs_make_more_or_fewer(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    class Hearing:
+        def on_event(self, message: str) -> None:
+            told.append(message)
+
+        def on_snapshot(self, snapshot: object) -> None: ...
+
+    launcher = FakeProgramLauncher(active_s, calls=(30, 34))
+    result = searched(launcher, tmp_path, observer=Hearing())
+    assert result.answer.objective.name == "ms_per_call"
+    assert (
+        "the time per RPC call is compared, since the number of calls varies from run to run: "
+        "30 and 34"
+    ) in told
+    best = result.answer.rows[0]
+    assert best.value == pytest.approx(100 / 32, rel=0.1)
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+def test_the_number_that_it_prints_is_made_large_or_small(tmp_path: Path, maximize: bool) -> None:
+    result = searched(
+        FakeProgramLauncher(active_s), tmp_path, metric="frames per s=fps: ([0-9.]+)",
+        maximize=maximize,
+    )  # fmt: skip
+    assert result.answer.objective.label == "frames per s"
+    if maximize:
+        assert result.best is not None
+        assert (result.verdict, observers(result.best)) == ("better", 8)
+        assert result.speedup is not None
+        assert result.speedup.estimate == pytest.approx(8, rel=0.05)
+        values = result.trials["value"].tolist()
+        assert values == sorted(values, reverse=True)
+        assert values[0] == pytest.approx(1000, rel=0.05)
+        again = tuner.load_study(tmp_path / "study")
+        assert again.verdict == "better"
+        assert again.answer.rows[0].value == values[0]
+        page = report_html(result.answer, study_figures(result.answer, {}))
+        assert "frames per s, measured with tracing off; higher is better" in page
+    else:
+        # The baseline prints the smallest number, so nothing is better.
+        assert result.verdict == "keep-baseline"
+        assert snippet_of(result.answer) is None
+
+
+def test_the_baseline_is_what_the_program_has(tmp_path: Path) -> None:
+    launcher = FakeProgramLauncher(lambda config: 0.1)
+    space = {"num_worker_threads": [4], "transports": ["shm", "uv"]}
+    result = searched(launcher, tmp_path, space=space, baseline=None, max_blocks=4)
+    assert result.baseline.to_json() == {
+        "*": {"num_worker_threads": 16},
+        "agent": {"transports": None},
+        "observer": {"transports": ["uv"]},
+    }
+    own = {**OWN, "agent": OWN["observer"]}
+    same = FakeProgramLauncher(lambda config: 0.1, own=own)
+    alike = searched(same, tmp_path, space=space, baseline=None, max_blocks=4, overwrite=True)
+    assert alike.baseline.to_json() == {"*": {"num_worker_threads": 16, "transports": ["uv"]}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"objective": "step_ms"}, "the objective step_ms is not one of a program; known: rpc_a"),
+        ({"objective": "metric"}, "the objective metric needs a metric: NAME=REGEX"),
+        ({"metric": "fps: [0-9]+"}, "metric needs one group in parentheses, such as"),
+        ({"metric": "fps: ([0-9]+"}, "metric is not a regular expression"),
+        ({"maximize": True}, "maximize is for a metric, and none is given"),
+        ({"warm_up": "3s"}, "warm_up is for a window, and none is given"),
+        ({"window": "soon"}, "window must be a duration such as 60s"),
+        ({"expect": "("}, "expect is not a regular expression"),
+        ({"space": {"trainer": {"num_worker_threads": [2]}}}, "unknown role 'trainer'; known: ag"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_compared(
+    tmp_path: Path, changes: dict[str, Any], told: str
+) -> None:
+    launcher = FakeProgramLauncher(active_s)
+    with pytest.raises(UsageError) as error:
+        searched(launcher, tmp_path, **changes)
+    assert told in str(error.value)
+    assert launcher.orders == []
+
+
+def test_a_program_and_a_workload_are_two_studies(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="name a workload or a program, not both"):
+        tuner.tune("udf", program=COMMAND, out=tmp_path / "study")
