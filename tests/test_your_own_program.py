@@ -14,7 +14,7 @@ from tests.fakes import FakeLauncher
 from tests.programs.running import free_port
 from tuner import record, run
 from tuner.errors import UsageError
-from tuner.plan.draft import PlanDraft, draft_plan
+from tuner.plan.draft import PlanDraft, draft_plan, read_plan_file
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.workload_spec import RankSpec
 from tuner.roles import role_of
@@ -122,3 +122,19 @@ def test_a_message_of_the_page_of_troubles_is_the_one_that_is_given() -> None:
     with CommandLauncher() as launcher, pytest.raises(UsageError) as raised:
         launcher.subject_of(draft)
     assert str(raised.value).removeprefix("the program: ") in TROUBLESHOOTING
+
+
+@pytest.mark.world
+def test_the_program_of_the_shipped_plan_runs_as_its_plan_says(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    keys = read_plan_file(ROOT / "studies" / "batch_updates.toml")
+    python, script, *arguments = keys["program"]
+    text = (ROOT / script).read_text().replace("29500", free_port())
+    (folder / "batch_updates.py").write_text(text)
+    threads = ["--config", "ps.num_worker_threads=1", "--config", "trainer.num_worker_threads=2"]
+    assert run.main([*threads, "--", python, "batch_updates.py", *arguments]) == 0
+    printed = capfd.readouterr()
+    assert re.search(keys["expect"], printed.out)
+    assert "rpc-tuner: ps has num_worker_threads=1\n" in printed.err
+    assert "rpc-tuner: trainer3 has num_worker_threads=2\n" in printed.err

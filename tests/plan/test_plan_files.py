@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,16 @@ def test_every_shipped_plan_is_read_without_a_mistake(workload: str) -> None:
     draft = draft_plan(read_plan_file(path))
     assert draft.problems == ()
     assert draft.workload == workload
+
+
+def test_the_shipped_plan_of_a_program_names_a_file_that_is_there() -> None:
+    root = Path(__file__).parents[2]
+    draft = draft_plan(read_plan_file(root / "studies" / "batch_updates.toml"))
+    assert draft.problems == ()
+    assert draft.program is not None
+    ((python, script, *_),) = draft.program.commands
+    assert python == "python"
+    assert "tuner" not in re.findall(r"^ *(?:import|from) (\w+)", (root / script).read_text(), re.M)
 
 
 @pytest.mark.parametrize("workload", ["nothing", "../pyproject", "udf/../udf", "x.py:Echo"])

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -146,6 +147,33 @@ def test_a_rank_that_the_hook_did_not_reach_is_told(
     err = capfd.readouterr().err
     assert "rpc-tuner: ps has num_worker_threads=2" in err
     assert "rpc-tuner: of rank 1 nothing was heard: it runs without the configuration" in err
+
+
+def test_a_rank_that_finds_its_port_taken_is_not_told_as_one_without_the_hook(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Rank 1 meets the one that has the port; rank 0 cannot listen there."""
+    port = free_port()
+    program = f"{shlex.join(PYTHON)} {PROGRAMS / 'by_rank.py'} --master-port {port}"
+    holding = (
+        "import sys, torch.distributed as dist;"
+        f"store = dist.TCPStore('localhost', {port}, is_master=True, wait_for_workers=False);"
+        "print('ready', flush=True); sys.stdin.read()"
+    )
+    holder = subprocess.Popen(
+        [*PYTHON, "-c", holding], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"ready\n"
+        shell = f"{program} --rank 1 & {program} --rank 0; code=$?; sleep 5; kill $!; exit $code"
+        arguments = ["--config", "num_worker_threads=2", "--", "sh", "-c", shell]
+        assert run.main(arguments) != 0
+    finally:
+        holder.communicate(b"")
+    err = capfd.readouterr().err
+    assert "rpc-tuner: rank 0 did not get past the meeting of all ranks at env://" in err
+    assert "nothing was heard" not in err
 
 
 def test_a_recommendation_is_applied(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
