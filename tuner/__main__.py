@@ -14,7 +14,7 @@ app = typer.Typer(
     help="Find the best torch.distributed.rpc configuration for a program, and say why.",
 )
 for module, command, summary in (
-    (search, search.search, "Find the best configuration for a workload."),
+    (search, search.search, "Find the best configuration."),
     (record, record.record, "Record the calls of a program."),
     (run, run.run_program, "Run a program with a configuration."),
     (analyze, analyze.analyze, "Show what existing traces hold."),
@@ -50,7 +50,9 @@ def _options(
 def main(arguments: list[str] | None = None) -> int:
     """Run the command that the arguments name first; returns the exit code."""
     given = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    return run_command(app, given, "rpc-tuner", takes_program=given[0] in ("record", "run"))
+    return run_command(
+        app, given, "rpc-tuner", takes_program=given[0] in ("search", "record", "run")
+    )
 
 
 if __name__ == "__main__":

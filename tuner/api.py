@@ -98,7 +98,7 @@ def tune(
         maximize: Whether more of `metric` is better.
         window: How long to count the program's calls before it is ended, for one that does not end
             by itself.
-        warm_up: From the start of the last rank to the window. Default: 5 s.
+        warm_up: From the last rank's `init_rpc` to the window. Default: 5 s.
         cold: Start the program's interpreters for each run, even where they could be forked.
         plan: A plan file (TOML).
         options: Workload options by name, such as `{"size": 400}`; those of the plan that are not
@@ -142,6 +142,8 @@ def tune(
         raise UsageError(
             "name a workload, a plan or a program: --workload udf, --plan FILE, -- python main.py"
         )
+    if beside and program is None:
+        raise UsageError("beside is for commands that run beside a program, and there is none")
     if workload is not None and program is not None:
         raise UsageError("name a workload or a program, not both")
     changes = {

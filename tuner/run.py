@@ -10,6 +10,8 @@ from tuner.command_line import RoleOption, pairs_of, program_after_dashes, roles
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tuner.plan.config import Config
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -44,8 +46,9 @@ def run_program(
     # Late: --help and a mistyped flag must not wait for pydantic.
     from tuner.world.command import running
 
-    chosen = _chosen(recommended, config or [])
-    end = running.run_program(command, chosen, roles=roles_of(role))
+    chosen, known_roles = _chosen(recommended, config or [])
+    roles = roles_of(role) or known_roles
+    end = running.run_program(command, chosen, roles=roles)
     notes = end.report.notes("the configuration")
     if not end.report.ranks:
         notes.append("no process of the program called init_rpc, so nothing was configured")
@@ -54,13 +57,18 @@ def run_program(
     raise typer.Exit(end.exit_code)
 
 
-def _chosen(recommended: Path | None, entries: list[str]) -> "Config":
+def _chosen(
+    recommended: Path | None, entries: list[str]
+) -> "tuple[Config, Sequence[tuple[str, str]]]":
+    """The configuration, and the roles that it was found with."""
     from tuner.plan.draft import read_config
     from tuner.recommended.json_and_toml import read_recommendation
 
     if recommended is not None:
-        return read_recommendation(recommended).config
-    return read_config(pairs_of("--config", entries))
+        found = read_recommendation(recommended)
+        program = found.environment.program
+        return found.config, program.role_patterns if program else ()
+    return read_config(pairs_of("--config", entries)), ()
 
 
 def main(arguments: list[str] | None = None, program: str = "python -m tuner.run") -> int:

@@ -68,6 +68,7 @@ def test_the_environment_says_what_the_answer_depends_on(plan: StudyPlan) -> Non
         "workload": "udf",
         "options": {"calls": 4, "size": 100},
         "program": None,
+        "own": None,
         "intra_op_threads": {"caller": 1, "server": 1},
         "date": "2026-11-21T09:30:00Z",
     }

@@ -67,7 +67,7 @@ def test_the_time_per_call_is_compared_where_runs_make_more_or_fewer(tmp_path: P
     result = searched(launcher, tmp_path, observer=Hearing())
     assert result.answer.objective.name == "ms_per_call"
     assert (
-        "comparing the time per RPC call, since the number of calls varies from run to run: "
+        "comparing the time per RPC call, because the number of calls varies from run to run: "
         "30 and 34"
     ) in told
     best = result.answer.rows[0]

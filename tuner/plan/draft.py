@@ -3,9 +3,9 @@
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config, Dimension
@@ -59,6 +59,16 @@ class PlanDraft:
     """The study's folder; None means `studies/NAME`."""
     problems: tuple[str, ...]
 
+    @property
+    def study_name(self) -> str:
+        """The study's name, as far as it is known before a workload is described."""
+        return self.name or (self.program.study_name if self.program else self.workload)
+
+    def with_objective(self, name: str) -> Self:
+        """The draft with an objective that nobody has to choose any more."""
+        measuring = self.measuring.model_copy(update={"objective_name": name})
+        return replace(self, measuring=measuring, chooses_objective=False)
+
     def finish(self, subject: Subject) -> StudyPlan:
         """The plan, once its subject is known; UsageError with every mistake of the draft."""
         named = [(dimension, [value]) for dimension, value in self.named_baseline.items]
@@ -88,7 +98,11 @@ def _check_objective(name: str, subject: Subject) -> list[str]:
         return [f"the objective {name} is not one of a {subject.kind}; known: {', '.join(known)}"]
     if name == METRIC.name and isinstance(subject, ProgramSpec) and subject.metric is None:
         return ["the objective metric needs a metric: NAME=REGEX with one group"]
-    if name == "rpc_active_s" and isinstance(subject, ProgramSpec) and not subject.shuts_down:
+    if not isinstance(subject, ProgramSpec):
+        return []
+    if name in ("rpc_active_s", "wall_s") and subject.window_s is not None:
+        return [f"the objective {name} is for a program that ends by itself, not for a window"]
+    if name == "rpc_active_s" and not subject.shuts_down:
         return ["the objective rpc_active_s needs a program whose ranks all call shutdown"]
     return []
 

@@ -4,7 +4,7 @@ from tuner.plan.knobs import KNOBS
 from tuner.plan.subject import Subject, intra_op_text
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.study.answer import StudyAnswer
-from tuner.study.metrics import TRACING_OVERHEAD
+from tuner.study.metrics import PARALLELISM_MEAN
 from tuner.study.records import Phase
 from tuner.text import MOST_TELLING, duration, percent, plural, share
 
@@ -37,7 +37,7 @@ def _subject_facts(subject: Subject) -> Facts:
             ("workload", f"{subject.reference}: {subject.summary}"),
             ("options", options or "none"),
         ]
-    network = "of its own in each world" if subject.own_network else "the machine's"
+    network = "of its own" if subject.own_network else "the machine's"
     return [("program", subject.reference), ("network", network)]
 
 
@@ -105,7 +105,7 @@ def _blocks(answer: StudyAnswer) -> str:
 
 
 def _traces(answer: StudyAnswer) -> str:
-    traced = sum(TRACING_OVERHEAD.name in row.metrics for row in answer.rows)
+    traced = sum(PARALLELISM_MEAN.name in row.metrics for row in answer.rows)
     seen = (
         f"{traced} of {plural(len(answer.rows), 'configuration')} were traced, with operators; the "
         "traced worlds were not timed, and tell the parallelism and the parts of a call's time"

@@ -30,9 +30,8 @@ def snippet_of(answer: StudyAnswer) -> Snippet | None:
     if answer.best_trial == BASELINE:
         return None
     recommended = os.path.relpath(answer.folder.recommended)
-    roles = [f"--role={role}={pattern}" for role, pattern in subject.role_patterns]
     lines = [
-        shlex.join(["python", "-m", "tuner.run", recommended, *roles, "--", *command])
+        shlex.join(["python", "-m", "tuner.run", recommended, "--", *command])
         for command in subject.commands
     ]
     return Snippet("bash", "\n".join(lines))

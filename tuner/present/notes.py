@@ -71,9 +71,10 @@ def _misleading_mark(answer: StudyAnswer) -> str | None:
     best = answer.best_trial
     if answer.interrupted or best is None or not completed or completed[0].trial == best:
         return None
+    extreme = "highest" if answer.objective.maximize else "lowest"
     return (
         f"The dashboard marks trial {completed[0].trial} as the best because its value is the "
-        f"lowest; the answer is trial {best}, by the comparison on fresh worlds."
+        f"{extreme}; the answer is trial {best}, by the comparison on fresh worlds."
     )
 
 

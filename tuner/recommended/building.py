@@ -75,7 +75,7 @@ def _subject(subject: Subject) -> dict[str, object]:
     """What was measured: a workload with its options, or a program."""
     if isinstance(subject, ProgramSpec):
         asked = subject.model_dump(mode="json", include={*ProgramRequest.model_fields})
-        return {"program": asked}
+        return {"program": asked, "own": subject.own_config}
     return {"workload": subject.reference, "options": subject.options}
 
 

@@ -156,6 +156,8 @@ class MeasuredIn(Environment):
     """Every option of the workload, defaults included."""
     program: ProgramRequest | None = None
     """The program, and how it was run; null for a workload."""
+    own: ConfigJson | None = None
+    """What the program itself gives each role, which held where the configuration says nothing."""
     intra_op_threads: dict[str, Annotated[int, Field(ge=1, le=4096)]]
     """`torch.set_num_threads` of each role, as measured."""
     date: AwareDatetime
@@ -206,7 +208,8 @@ class Recommendation(_Part):
     def values_of(self, role: str) -> dict[str, Value]:
         """What a process of the role gets, by knob, its intra-op threads included."""
         threads = self.environment.intra_op_threads[role]
-        return {INTRA_OP_THREADS.name: threads, **self.config.for_role(role)}
+        own = {} if self.environment.own is None else self.environment.own.for_role(role)
+        return {**own, INTRA_OP_THREADS.name: threads, **self.config.for_role(role)}
 
     @model_validator(mode="after")
     def _roles_are_known(self) -> Self:

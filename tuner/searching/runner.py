@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config
+from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.trace_numbers import numbers_of
 from tuner.study.folder import StudyFolder
@@ -122,6 +123,9 @@ class Runner:
         objective = self.plan.objective
         if isinstance(outcome, Measurement) and objective.read(outcome) is None:
             subject = self.plan.subject
+            if isinstance(subject, ProgramSpec):
+                message = f"this run has no {objective.label}"
+                return Failure(failure="wrong-answer", message=message, world_s=outcome.world_s)
             raise UsageError(
                 f"the objective {objective.name} is read from RPC calls, and the {subject.kind} "
                 f"{subject.reference} makes none that Python can see"

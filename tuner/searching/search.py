@@ -21,7 +21,7 @@ from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE
 from tuner.study.records import CALIBRATION_BLOCK, Record
 from tuner.study.storage.address import StudyPlace
-from tuner.study.storage.opening import create_study, resume_study
+from tuner.study.storage.opening import create_study, load_study, resume_study
 from tuner.study.storage.store import StudyStore
 from tuner.study.stored import answer_of
 from tuner.text import plural
@@ -105,11 +105,17 @@ def search(
         return clock() - started_s
 
     draft = request.draft
-    plan = _plan(draft, launcher)
-    if draft.chooses_objective and draft.program is not None:
-        observer.on_event(f"comparing the {plan.objective.label}{_why_this(plan)}")
-    place = StudyPlace.named(plan.name, storage=draft.storage, out=draft.out)
+    if draft.problems and not draft.workload:
+        # A program takes a while to find out about, and is not run for nothing.
+        raise UsageError.about("the plan", draft.problems)
+    # A workload's mistakes come before those of the folder; a program is run for what can be kept.
+    plan = _plan(draft, launcher) if draft.program is None else None
+    name = draft.study_name if plan is None else plan.name
+    place = StudyPlace.named(name, storage=draft.storage, out=draft.out)
     with claimed(place, resume=request.resume, overwrite=request.overwrite) as claim:
+        if plan is None:
+            plan = _plan_of_program(draft, launcher, claim)
+            observer.on_event(f"comparing the {plan.objective.label}{_why_this(plan)}")
         if claim.resumes:
             opened, first = resume_study, None
         else:
@@ -131,19 +137,18 @@ def search(
 def _why_this(plan: StudyPlan) -> str:
     """Why a program has another objective than most, as a clause."""
     subject = plan.subject
-    if not isinstance(subject, ProgramSpec) or len(set(subject.calls)) == 1:
+    if not isinstance(subject, ProgramSpec) or plan.objective.name != "ms_per_call":
         return ""
     if subject.window_s is not None:
         return ", in a window of each run"
+    if len(set(subject.calls)) == 1:
+        return ""
     counts = " and ".join(map(str, subject.calls))
-    return f", since the number of calls varies from run to run: {counts}"
+    return f", because the number of calls varies from run to run: {counts}"
 
 
 def _plan(draft: PlanDraft, launcher: Launcher) -> StudyPlan:
     """The plan for what is tuned; all mistakes are told together."""
-    if draft.problems and not draft.workload:
-        # A program takes a while to find out about, and is not run for nothing.
-        raise UsageError.about("the plan", draft.problems)
     try:
         spec = launcher.subject_of(draft)
     except UsageError as error:
@@ -152,6 +157,14 @@ def _plan(draft: PlanDraft, launcher: Launcher) -> StudyPlan:
         problems = [*(error.problems or [str(error)]), *draft.problems]
         raise UsageError.about("the plan", problems) from None
     return draft.finish(spec)
+
+
+def _plan_of_program(draft: PlanDraft, launcher: Launcher, claim: Claim) -> StudyPlan:
+    """The plan for a program. A study that is resumed goes on with the objective that it has."""
+    if claim.resumes and draft.chooses_objective:
+        known = load_study(claim.place).plan().measuring.objective_name
+        draft = draft.with_objective(known)
+    return _plan(draft, launcher)
 
 
 def _first_world(

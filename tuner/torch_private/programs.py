@@ -80,7 +80,8 @@ class _Hooks:
         self._attendants: list[Attendant] = []
         self._name = ""
         self._calls = 0
-        self._shutting_down_in: int | None = None
+        self._busy_in: int | None = None
+        """The thread in which RPC itself calls others, to start and to shut down."""
 
     def install(self) -> None:
         """Replace what every way of importing the API ends in."""
@@ -130,8 +131,12 @@ class _Hooks:
             )
             if backend_name == "TENSORPIPE":
                 self._prepare_attendants(name, rank)
-            init_backend(backend, store, name, rank, world_size, options)
-            self._name, self._calls, self._shutting_down_in = name, 0, None
+            # A rank may serve, and call others, before its own init_rpc is done.
+            self._name, self._calls, self._busy_in = name, 0, get_ident()
+            try:
+                init_backend(backend, store, name, rank, world_size, options)
+            finally:
+                self._busy_in = None
             self._reports.send("ready", **facts, **_usage())
             self._have_all(lambda attendant: attendant.start())
             if self._order["say"]:
@@ -193,7 +198,7 @@ class _Hooks:
         @functools.wraps(shutdown)
         def shut_down(*args: Any, **kwargs: Any) -> None:
             self._reports.send("shutdown", name=self._name, calls=self._calls, **_usage())
-            self._shutting_down_in = get_ident()
+            self._busy_in = get_ident()
             shutdown(*args, **kwargs)
             # Until its peers shut down too, a rank serves, and what it serves may call others.
             self._reports.send("ended", name=self._name, calls=self._calls, **_usage())
@@ -204,7 +209,7 @@ class _Hooks:
 
     def _counting(self, send: Callable[..., Any]) -> Callable[..., Any]:
         def send_and_count(*args: Any, **kwargs: Any) -> Any:
-            if get_ident() != self._shutting_down_in:  # else RPC calls others for itself
+            if get_ident() != self._busy_in:
                 self._calls += 1
             return send(*args, **kwargs)
 

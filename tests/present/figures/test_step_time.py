@@ -139,7 +139,7 @@ def test_one_number_of_threads_is_no_scale(plan: StudyPlan) -> None:
 def test_the_curve_is_named_after_what_was_measured() -> None:
     plan = study_plan(workload_spec(reference="my.py:Echo"))
     curve = scaling_curve(study_result(plan, objective=OBJECTIVES["step_p99_ms"]))
-    assert curve.y_label == "99th percentile of the step time (ms)"
+    assert curve.objective.heading == "99th percentile of the step time (ms)"
     assert curve.best == 1
 
 

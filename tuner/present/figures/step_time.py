@@ -48,7 +48,7 @@ class ScalingCurve:
     """
 
     x_label: str
-    y_label: str
+    objective: Objective
     series: dict[str, list[CurvePoint]]
     ticks: dict[float, str]
     numeric: bool
@@ -71,12 +71,12 @@ class ScalingCurve:
 
     @property
     def named(self) -> list[str]:
-        """The series in colour: those of the baseline and of the best, and the fastest."""
+        """The series in colour: the baseline's, the best one's, and the best of the others."""
 
         def rank(name: str) -> tuple[bool, float]:
             points = self.series[name]
             marked = any(point.trial in (BASELINE_TRIAL, self.best) for point in points)
-            return (not marked, min(point.value for point in points))
+            return (not marked, min(self.objective.cost(point.value) for point in points))
 
         kept = sorted(self.series, key=rank)[:_MOST_SERIES]
         return [name for name in self.series if name in kept]
@@ -115,7 +115,7 @@ def scaling_curve(answer: StudyAnswer) -> ScalingCurve:
     objective = answer.objective
     return ScalingCurve(
         x_label=names.knob or "configuration" if threads is None else str(threads),
-        y_label=objective.heading,
+        objective=objective,
         series=series,
         ticks=dict(sorted(ticks.items())),
         numeric=threads is not None,
@@ -145,7 +145,7 @@ def draw_scaling_curve(curve: ScalingCurve, axes: Axes) -> None:
     handles = [*_mark(curve, axes), *handles]
     if curve.points:
         (axes.set_ylim if curve.numeric else axes.set_xlim)(0, curve.top)
-    (axes.set_ylabel if curve.numeric else axes.set_xlabel)(curve.y_label)
+    (axes.set_ylabel if curve.numeric else axes.set_xlabel)(curve.objective.heading)
     lines = 0.3 if curve.numeric else curve.rows.heading_lines(curve.x_label)
     legend_above(axes, handles, lines_between=lines)
 

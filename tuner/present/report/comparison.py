@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tuner.errors import UsageError
 from tuner.files import written_atomically
 from tuner.plan.config import Config
+from tuner.plan.objectives import METRIC, Objective
 from tuner.plan.subject import intra_op_text
 from tuner.present.environment_and_method import Facts, environment_facts
 from tuner.present.figures import DrawnFigure
@@ -21,11 +22,18 @@ from tuner.text import duration, interval_text, percent, three_digits
 
 # What must be the same in all studies, or their numbers mean different things.
 _MEASURED_ALIKE: dict[str, Callable[[StudyAnswer], str]] = {
-    "objective": lambda answer: answer.objective.name,
+    "objective": lambda answer: _objective(answer.objective),
     "confidence of the intervals": lambda answer: percent(answer.plan.measuring.confidence),
     "measured time of a world": lambda answer: duration(answer.plan.measuring.min_time_s),
     "intra-op threads": lambda answer: intra_op_text(answer.plan.subject),
 }
+
+
+def _objective(objective: Objective) -> str:
+    """Its name; programs print different numbers, all of which have the name `metric`."""
+    if objective.name != METRIC.name:
+        return objective.name
+    return f"{objective.label}, {objective.better}"
 
 
 class Cell(NamedTuple):
@@ -111,11 +119,9 @@ class Comparison(NamedTuple):
             {**dict(environment_facts(answer)), "baseline": str(answer.baseline)}
             for _, answer in self.studies
         ]
-        return [
-            (name, [fact[name] for fact in facts])
-            for name in facts[0]
-            if len({fact[name] for fact in facts}) > 1
-        ]
+        names = dict.fromkeys(name for fact in facts for name in fact)
+        rows = [(name, [fact.get(name, "-") for fact in facts]) for name in names]
+        return [(name, values) for name, values in rows if len(set(values)) > 1]
 
     def _cell(self, answer: StudyAnswer, config: Config) -> Cell:
         rows = _measured(answer)

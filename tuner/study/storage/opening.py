@@ -89,9 +89,9 @@ def resume_study(
 def _check_same(store: StudyStore, plan: StudyPlan, environment: Environment) -> None:
     then = store.plan().fingerprint()
     problems = [
-        f"{key}: {_plain(then[key])} then, {_plain(now)} now"
+        f"{key}: {_plain(then.get(key, 'none'))} then, {_plain(now)} now"
         for key, now in plan.fingerprint().items()
-        if then[key] != now
+        if then.get(key) != now
     ]
     problems += [
         f"{difference} (then, now)" for difference in store.environment.differences(environment)

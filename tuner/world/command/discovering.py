@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import UsageError
+from tuner.plan.knobs import KNOBS
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.workload_spec import RankSpec
 from tuner.world.command.program_world import ProgramEnd
@@ -28,21 +29,27 @@ def _why_not(name: str) -> str:
     return f"{name!r} is no file, and no command on the PATH"
 
 
-def program_spec(
-    request: ProgramRequest, ends: Sequence[ProgramEnd], *, own_network: bool
-) -> ProgramSpec:
-    """The program as these runs of it showed it, none of which failed.
-
-    Raises:
-        UsageError: It cannot be tuned: it has another agent than TensorPipe's.
-    """
-    ranks = {rank.rank: rank for rank in ends[0].report.ranks}
-    others = [rank for rank in ranks.values() if rank.backend != "TENSORPIPE"]
+def check_backend(end: ProgramEnd) -> None:
+    """UsageError if a rank has another agent than TensorPipe's."""
+    others = [rank for rank in end.report.ranks if rank.backend != "TENSORPIPE"]
     if others:
         raise UsageError(
             f"the program's rank {others[0].name} uses the RPC backend {others[0].backend}: only "
             "TensorPipe has options to tune"
         )
+
+
+def program_spec(
+    request: ProgramRequest, ends: Sequence[ProgramEnd], *, own_network: bool
+) -> ProgramSpec:
+    """The program as runs of it showed it.
+
+    Args:
+        request: How it was run.
+        ends: How its runs ended, none of which failed.
+        own_network: Whether they had a network of their own.
+    """
+    ranks = {rank.rank: rank for rank in ends[0].report.ranks}
     return ProgramSpec(
         **request.model_dump(),
         ranks=tuple(RankSpec(name=rank.name, role=rank.role) for rank in ranks.values()),
@@ -58,8 +65,17 @@ def _own_options(ranks: Sequence[RankReport]) -> dict[str, dict[str, Any]]:
     """By role: those of its first rank."""
     found: dict[str, dict[str, Any]] = {}
     for rank in ranks:
-        found.setdefault(rank.role, dict(rank.options))
+        found.setdefault(rank.role, {k: v for k, v in rank.options.items() if _is_known(k, v)})
     return found
+
+
+def _is_known(knob: str, value: Any) -> bool:
+    """Whether a knob can have the value: torch takes more, such as an rpc_timeout of 0."""
+    try:
+        KNOBS[knob].read(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _calls(end: ProgramEnd) -> int:

@@ -8,7 +8,7 @@ from tuner.text import plural
 from tuner.world.command.program_world import ProgramEnd
 from tuner.world.command.reports import RankReport
 from tuner.world.measurement import Failure, FailureKind, Measurement, ProgramRun, RankUsage
-from tuner.world.postmortem import deadlock, gauges, starvation
+from tuner.world.postmortem import deadlock, gauges
 
 _TAIL_LINES = 40
 _ANOTHER_PORT = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
@@ -29,8 +29,8 @@ def _failure(end: ProgramEnd, request: ProgramRequest) -> Failure | None:
         detail = detail or _tail(end.output)
         return Failure(failure=kind, message=message, detail=detail, world_s=end.run_s)
 
-    if (starved := starvation(end.states)) is not None:
-        return deadlock(starved, end.states, end.run_s)
+    if end.starved is not None:
+        return deadlock(end.starved, end.states, end.run_s)
     if end.is_late:
         stuck = end.report.nobody_listens_since_ns is not None
         kind: FailureKind = "init-failed" if stuck else "timed-out"
@@ -48,7 +48,9 @@ def _failure(end: ProgramEnd, request: ProgramRequest) -> Failure | None:
     if request.expect is not None and not re.search(request.expect, end.output, re.MULTILINE):
         return failed("wrong-answer", f"its output does not match {request.expect!r}")
     if request.metric is not None and request.metric.read(end.output) is None:
-        return failed("wrong-answer", f"no number in its output matches {request.metric.pattern!r}")
+        return failed(
+            "wrong-answer", f"no number above zero in its output matches {request.metric.pattern!r}"
+        )
     return None
 
 
@@ -85,7 +87,8 @@ def never_called_init_rpc(end: ProgramEnd) -> str:
             f"{said}, and none of its processes is a Python that the hook reached: one started "
             "with -S, -I or -E is not"
         )
-    return f"{said} and never called init_rpc"
+    why = "".join(f"; {problem}" for problem in end.report.problems)
+    return f"{said} and never called init_rpc{why}"
 
 
 def unheard_of(missing: Sequence[int]) -> str:
@@ -98,7 +101,7 @@ def unheard_of(missing: Sequence[int]) -> str:
 
 
 def is_port_taken(end: ProgramEnd) -> bool:
-    """Whether the program ended since another process has its port."""
+    """Whether the program ended because another process has its port."""
     return any(end.exit_codes) and bool(_ANOTHER_PORT.search(end.output))
 
 

@@ -15,11 +15,12 @@ from tuner.files import written_atomically
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
-from tuner.world.command.discovering import check_commands, program_spec
+from tuner.world.command.discovering import check_backend, check_commands, program_spec
 from tuner.world.command.joining import join_recorded
 from tuner.world.command.judging import is_port_taken, outcome_of
 from tuner.world.command.order import HookOrder, RecordingOrder
 from tuner.world.command.own_network import OwnNetwork
+from tuner.world.command.process_tree import end_tree
 from tuner.world.command.program_world import ProgramEnd, ProgramWorld, Window
 from tuner.world.command.warm.learning import Learnt, learn
 from tuner.world.command.warm.starting import ColdStarter, Starter
@@ -51,6 +52,7 @@ class CommandLauncher:
         self._tell = tell
         self._show = show
         self._open = ExitStack()
+        self._servers = ExitStack()
         self._starters: list[Starter] = []
         self._scratch: Path | None = None
         self._network = OwnNetwork()
@@ -59,6 +61,7 @@ class CommandLauncher:
         self._scratch = Path(tempfile.mkdtemp(prefix="rpc-tuner-"))
         self._open.callback(shutil.rmtree, self._scratch, ignore_errors=True)
         self._open.enter_context(self._network)
+        self._open.enter_context(self._servers)
         return self
 
     def __exit__(
@@ -67,13 +70,20 @@ class CommandLauncher:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._scratch is not None:
+            # A second Ctrl-C may have cut short the end of a run.
+            end_tree([], self._scratch)
         self._open.close()
         self._scratch = None
 
     def subject_of(self, draft: PlanDraft) -> ProgramSpec:
-        """Run the program twice as it is: see `Launcher.subject_of`.
+        """Run the program a few times as it is: see `Launcher.subject_of`.
 
-        The second run shows whether it can be started warm, and whether its number of calls varies.
+        A second run shows whether it can be started warm, and whether its number of calls varies.
+
+        Raises:
+            UsageError: It cannot be tuned.
+            LauncherError: The plan has a workload.
         """
         request = draft.program
         if request is None:
@@ -81,24 +91,21 @@ class CommandLauncher:
         check_commands(request)
         deadline_s = draft.measuring.deadline_s
         first, learnt = self._first_run(request, deadline_s)
-        self._warm_up(request, learnt, first, deadline_s)
-        second, outcome = self._run(request, Config.of({}), deadline_s)
-        if isinstance(outcome, Failure):
-            raise UsageError(f"a second run of the program failed: {outcome.message}")
+        check_backend(first)
+        second = self._warm_up(request, learnt, first, deadline_s)
+        if second is None:
+            second, outcome = self._run(request, Config.of({}), deadline_s)
+            if isinstance(outcome, Failure):
+                raise UsageError(f"a second run of the program failed: {outcome.message}")
         return program_spec(request, [first, second], own_network=bool(self._network.prefix))
 
     def run(self, order: WorldOrder) -> Outcome:
         """See `Launcher.run`."""
         spec = order.subject
         assert isinstance(spec, ProgramSpec), "subject_of took no workload"
-        for attempt in range(PORT_ATTEMPTS):
-            end, outcome = self._run(
-                spec, order.config, order.deadline_s, trace=order.trace, keep=order.failure_folder
-            )
-            if not is_port_taken(end):
-                break
-            if attempt + 1 < PORT_ATTEMPTS:
-                time.sleep(PORT_WAIT_S)
+        _, outcome = self._run(
+            spec, order.config, order.deadline_s, trace=order.trace, keep=order.failure_folder
+        )
         return outcome
 
     def _first_run(self, request: ProgramRequest, deadline_s: float) -> tuple[ProgramEnd, Learnt]:
@@ -108,7 +115,6 @@ class CommandLauncher:
         end, outcome = self._run(request, Config.of({}), deadline_s, learnt=learnt)
         if self._network.prefix and _failed_by_itself(outcome):
             self._network.leave()
-            learnt.clear()
             self._start_cold(request)
             end, again = self._run(request, Config.of({}), deadline_s, learnt=learnt)
             if isinstance(again, Measurement):
@@ -128,16 +134,20 @@ class CommandLauncher:
 
     def _warm_up(
         self, request: ProgramRequest, learnt: Learnt, first: ProgramEnd, deadline_s: float
-    ) -> None:
-        """Start servers for what can be started warm, and see that it does the same."""
+    ) -> ProgramEnd | None:
+        """Start servers for what can be started warm, and see that it does the same.
+
+        Returns:
+            The end of the warm run; None if each run starts cold.
+        """
         if request.cold:
-            return
+            return None
         cold_starters = self._starters
         pairs = zip(request.commands, cold_starters, strict=True)
         starters = [self._starter(command, learnt, cold) for command, cold in pairs]
         self._starters = starters
         if starters == cold_starters:
-            return
+            return None
         end, outcome = self._run(request, Config.of({}), deadline_s)
         ranks = [(rank.rank, rank.name) for rank in end.report.ranks]
         if isinstance(outcome, Failure) or ranks != [
@@ -146,6 +156,9 @@ class CommandLauncher:
             why = outcome.message if isinstance(outcome, Failure) else "it has other ranks then"
             self._tell(f"each run starts cold: started warm, the program fails: {why}")
             self._starters = cold_starters
+            self._servers.close()
+            return None
+        return end
 
     def _starter(self, command: tuple[str, ...], learnt: Learnt, cold: Starter) -> Starter:
         environment = HookOrder(config=Config.of({}), reports=Path()).environment(os.environ)
@@ -153,7 +166,7 @@ class CommandLauncher:
             warm = WarmStarter(
                 command, environment, Path.cwd(), learnt, prefix=self._network.prefix
             )
-            return self._open.enter_context(warm)
+            return self._servers.enter_context(warm)
         except LauncherError as error:
             self._tell(f"each run starts cold: {error}")
             return cold
@@ -168,7 +181,31 @@ class CommandLauncher:
         keep: Path | None = None,
         learnt: list[Learnt] | None = None,
     ) -> tuple[ProgramEnd, Outcome]:
-        """One run; its trace is written, and what a failure leaves is kept."""
+        """One run; its trace is written, and what a failure leaves is kept.
+
+        A run whose port another process still has is tried again.
+        """
+        for attempt in range(PORT_ATTEMPTS):
+            is_last = attempt + 1 == PORT_ATTEMPTS
+            end, outcome = self._run_once(
+                request, config, deadline_s, trace, keep, learnt, keeps_taken_port=is_last
+            )
+            if is_last or not is_port_taken(end):
+                break
+            time.sleep(PORT_WAIT_S)
+        return end, outcome
+
+    def _run_once(
+        self,
+        request: ProgramRequest,
+        config: Config,
+        deadline_s: float,
+        trace: TraceOrder | None,
+        keep: Path | None,
+        learnt: list[Learnt] | None,
+        *,
+        keeps_taken_port: bool,
+    ) -> tuple[ProgramEnd, Outcome]:
         if self._scratch is None:
             raise LauncherError("the launcher is used outside its with block")
         folder = Path(tempfile.mkdtemp(dir=self._scratch, prefix="world-"))
@@ -189,11 +226,12 @@ class CommandLauncher:
         try:
             end = world.run()
             if learnt is not None:
-                learnt.append(learn(reports))
+                learnt[:] = [learn(reports)]
             outcome = outcome_of(end, request)
             if trace is not None and isinstance(outcome, Measurement):
                 outcome = _traced(outcome, reports, trace)
-            if isinstance(outcome, Failure) and keep is not None:
+            is_kept = keeps_taken_port or not is_port_taken(end)
+            if isinstance(outcome, Failure) and keep is not None and is_kept:
                 files = [folder / "output", *sorted(reports.glob("*.stacks"))]
                 outcome = with_evidence(outcome, keep, files, config)
             return end, outcome
@@ -215,10 +253,13 @@ def _traced(outcome: Measurement, reports: Path, trace: TraceOrder) -> Outcome:
     """The outcome, its trace written to the order's path."""
     try:
         document = join_recorded(reports)
+        with written_atomically(trace.path) as partial:
+            partial.write_bytes(document)
     except TraceError as error:
         return Failure(failure="trace-failed", message=str(error), world_s=outcome.world_s)
-    with written_atomically(trace.path) as partial:
-        partial.write_bytes(document)
+    except OSError as error:
+        message = f"the trace could not be written: {error}"
+        return Failure(failure="trace-failed", message=message, world_s=outcome.world_s)
     return outcome
 
 

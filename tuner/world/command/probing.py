@@ -1,6 +1,7 @@
 """Asks the ranks of a running program what they are doing, by files in their folder of reports."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,13 @@ class Probes:
     def records(self, report: ProgramReport) -> Sequence[RankRecord]:
         """All answers by rank, as a post-mortem takes them."""
         by_rank: dict[int, RankRecord] = {rank.rank: RankRecord(rank.name) for rank in report.ranks}
-        for state in sorted(read_states(self._reports), key=lambda state: int(state["number"])):
+        states = sorted(read_states(self._reports), key=lambda state: int(state["number"]))
+        # A call that any rank issued is progress: the driver need not be rank 0.
+        calls: Counter[int] = Counter()
+        for state in states:
+            calls[state["number"]] += state["calls"]
+        for state in states:
             record = by_rank.get(state["rank"])
             if record is not None:
-                record.states.append({**state, "steps_done": state["calls"]})
+                record.states.append({**state, "steps_done": calls[state["number"]]})
         return [by_rank[rank] for rank in sorted(by_rank)]

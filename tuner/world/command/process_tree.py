@@ -1,5 +1,6 @@
 """Ends the processes of a program: gently where asked, and all of them in the end."""
 
+import json
 import os
 import signal
 import time
@@ -39,11 +40,13 @@ def end_tree(pids: Sequence[int], reports: Path) -> None:
             make one of its own.
     """
     until = time.monotonic() + _GONE_S
+    # As it stands in the order, which is JSON.
+    mark = json.dumps(str(reports.resolve()))[1:-1]
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
     while time.monotonic() < until:
-        left = list(_left(pids, str(reports)))
+        left = list(_left(pids, mark))
         if not left:
             return
         for process in left:

@@ -55,7 +55,9 @@ class ProgramEnd:
     """What the commands printed, on both streams."""
     report: ProgramReport
     is_late: bool
-    """Whether it was ended at its deadline, or since it waited for what cannot come."""
+    """Whether it was ended at its deadline, or because it waited for what cannot come."""
+    starved: RankRecord | None
+    """The rank that is deadlocked, for which the run was ended."""
     states: Sequence[RankRecord]
     """The answers of the ranks to probes, in order of rank."""
     counted: Counted | None
@@ -98,6 +100,7 @@ class ProgramWorld:
         self._codes: tuple[int | None, ...] = ()
         self._counted: Counted | None = None
         self._is_late = False
+        self._starved: RankRecord | None = None
 
     def run(self) -> ProgramEnd:
         """Start the commands, wait for their end, and leave no process behind.
@@ -124,6 +127,7 @@ class ProgramWorld:
             output=self._output.read_text(encoding="utf-8", errors="replace"),
             report=report,
             is_late=self._is_late,
+            starved=self._starved,
             states=self._probes.records(report),
             counted=self._counted,
         )
@@ -163,7 +167,8 @@ class ProgramWorld:
                 if since_ns is not None and time.time_ns() - since_ns > UNMET_S * 1e9:
                     self._is_late = True
                     return now_s
-                if starvation(self._probes.records(report)):
+                self._starved = starvation(self._probes.records(report))
+                if self._starved is not None:
                     self._keep_stacks()
                     return now_s
                 self._probes.ask()
@@ -208,7 +213,10 @@ class _WindowWatch:
             return None
         if self._first is None:
             if now_s >= self._ready_s + self._window.warm_up_s:
-                self._first = (now_s, self._probes.ask())
+                ranks = len(read_reports(reports).ranks)
+                number = self._probes.ask()
+                if len(self._probes.awaited(number, ranks, ANSWERS_S)) == ranks:
+                    self._first = (now_s, number)
             return None
         if now_s < self._first[0] + self._window.lasts_s:
             return None

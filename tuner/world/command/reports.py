@@ -40,10 +40,10 @@ class RankReport:
     calls: int
     """Calls issued until it was shut down; 0 if it never was."""
     cpu_s: float | None
-    """CPU seconds from `ready_ns` to `shutdown_ns`."""
+    """CPU seconds from `ready_ns` to the end of `shutdown`, or to the last probe before it."""
     peak_rss_mb: float | None
     threads: int | None
-    """At `shutdown`."""
+    """When `shutdown` was called, or at the last probe."""
 
 
 class Meeting(NamedTuple):
@@ -182,6 +182,8 @@ def agents(events: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Mapping[st
 
 def _rank(agent: Mapping[str, Mapping[str, Any]]) -> RankReport:
     first, ready, shutdown = agent["init_rpc"], agent.get("ready"), agent.get("shutdown")
+    # A rank that only serves calls shutdown at once, and serves while it waits there.
+    last = agent.get("ended") or shutdown or agent.get("state")
     return RankReport(
         pid=first["pid"],
         name=first["name"],
@@ -198,7 +200,7 @@ def _rank(agent: Mapping[str, Mapping[str, Any]]) -> RankReport:
         shutdown_ns=shutdown["time_ns"] if shutdown else None,
         ended_ns=agent["ended"]["time_ns"] if "ended" in agent else None,
         calls=agent.get("ended", shutdown)["calls"] if shutdown else 0,
-        cpu_s=shutdown["cpu_s"] - ready["cpu_s"] if shutdown and ready else None,
-        peak_rss_mb=shutdown["peak_rss_mb"] if shutdown else None,
-        threads=shutdown["threads"] if shutdown else None,
+        cpu_s=last["cpu_s"] - ready["cpu_s"] if last and ready else None,
+        peak_rss_mb=last["peak_rss_mb"] if last else None,
+        threads=(shutdown or last)["threads"] if last else None,
     )

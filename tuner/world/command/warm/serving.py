@@ -117,6 +117,9 @@ class Server:
             why = self._last_words() or str(error)
             self.close()
             raise LauncherError(f"the server of warm starts ended: {why}") from None
+        except BaseException:
+            self.close()
+            raise
         self._control.settimeout(None)
 
     def start(
