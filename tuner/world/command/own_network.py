@@ -22,7 +22,7 @@ _READY = b"ready\n"
 
 
 class OwnNetwork:
-    """A network namespace, loopback up. A context manager that does nothing where none is allowed."""
+    """A network namespace, loopback up. The context manager does nothing where none is allowed."""
 
     def __init__(self) -> None:
         self._holder: subprocess.Popen[bytes] | None = None
