@@ -17,6 +17,8 @@ from tuner.decide.race import (
 from tuner.decide.ranking import incumbent
 from tuner.decide.rules import Rules
 
+pytestmark = pytest.mark.slow
+
 RULES = Rules(epsilon=0.03, confidence=0.95)
 NO_COST = np.zeros(50)
 

@@ -19,7 +19,7 @@ from tuner.study.metrics import METRICS
 from tuner.trace.files.reader import read_trace
 from tuner.world.measurement import FailureKind
 
-pytestmark = pytest.mark.reads_traces
+pytestmark = [pytest.mark.reads_traces, pytest.mark.slow]
 
 PARALLELISM = ("parallelism_mean", "parallelism_max")
 

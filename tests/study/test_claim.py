@@ -24,6 +24,8 @@ from tuner.present.study_result import StudyResult
 from tuner.study.folder import StudyFolder
 from tuner.study.manifest import NAME
 
+pytestmark = pytest.mark.slow
+
 FOREIGN = ("figures/holiday.png", "traces/mine.json", "artifacts/thesis.pdf", "report.html",
            "trials.csv", "failures/notes/read.me")  # fmt: skip
 

@@ -17,6 +17,8 @@ from tuner.study.folder import StudyFolder
 from tuner.study.storage.address import StudyAddress, StudyPlace
 from tuner.study.stored import stored_answer
 
+pytestmark = pytest.mark.slow
+
 
 def searched(folder: Path, launcher: FakeLauncher) -> StudyAnswer:
     return tune(

@@ -26,7 +26,7 @@ from tuner.study.storage.artifacts import WholeFiles
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, FailureKind, Measurement
 
-pytestmark = pytest.mark.publishes
+pytestmark = [pytest.mark.publishes, pytest.mark.slow]
 
 PNG = b"\x89PNG a figure"
 

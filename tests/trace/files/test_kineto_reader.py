@@ -263,6 +263,7 @@ def test_a_recording_may_overlap_with_only_one_other(tmp_path: Path) -> None:
     assert len(read_traces(paths).ranks) == 3
 
 
+@pytest.mark.slow
 def test_reads_what_this_torch_writes(tmp_path: Path) -> None:
     """In a separate process, since profiling changes the process that does it."""
     path = tmp_path / "trace.json"

@@ -16,6 +16,8 @@ from tests.world.command.warm.starting_both import PYTHON, hooked, learnt_with, 
 from tuner.errors import LauncherError
 from tuner.world.command.warm.warm_starting import WarmStarter
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[4]
 TREE = """
 import multiprocessing as mp, os, subprocess, sys, time

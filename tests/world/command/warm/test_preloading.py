@@ -15,6 +15,8 @@ from tuner.world.command.warm.learning import Learnt, learn
 from tuner.world.command.warm.starting import ColdStarter
 from tuner.world.command.warm.warm_starting import WarmStarter, why_cold
 
+pytestmark = pytest.mark.slow
+
 MODULES = {
     "is_fine": "import os; os.environ['SET_BY_LIBRARY'] = '1'",
     "leaves_a_thread": "import threading, time\n"

@@ -19,6 +19,8 @@ from tests.world.command.warm.starting_both import (
 from tuner.world.command.warm.starting import ColdStarter
 from tuner.world.command.warm.warm_starting import WarmStarter
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 WAYS = [
     "nothing", "exits_with_3", "exits_with_text", "exits_at_once", "raises_end_of_file",
