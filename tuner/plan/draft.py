@@ -26,13 +26,6 @@ OptionValue = bool | int | float | str
 
 _STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
-
-def _study_name(name: str) -> str:
-    if not _STUDY_NAME.fullmatch(name):
-        raise ValueError(f"must be letters, digits, '.', '_' and '-', got {name!r}")
-    return name
-
-
 _PLAN_KEYS = ("format", "name", "workload", "options", *PROGRAM_KEYS, "space", "baseline",
               *MEASURING_KEYS, "storage", "out")  # fmt: skip
 # Programs start slowly, and nobody made their runs short.
@@ -136,15 +129,8 @@ def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
     ]
     if (version := mapping.get("format", FORMAT)) != FORMAT:
         problems.append(f"format is {version!r}; this version reads format {FORMAT}")
-    program, mistakes = read_program(mapping)
+    workload, program, mistakes = _read_subject(mapping)
     problems += mistakes
-    workload = mapping.get("workload", "")
-    if not isinstance(workload, str):
-        problems.append(f"workload must be a name, got {workload!r}")
-    elif workload and program is not None:
-        problems.append("a plan is for a workload or for a program, not for both")
-    elif not workload and program is None and not mistakes:
-        problems.append("a workload or a program is missing")
     entries, wrong_table = _flat_entries(mapping.get("space", DEFAULT_SPACE))
     space, mistakes = Space.parse(entries)
     mistakes += wrong_table
@@ -160,18 +146,14 @@ def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
     if not isinstance(options, Mapping):
         problems.append(f"options must be a table, got {options!r}")
         options = {}
-    name = mapping.get("name")
-    if name is not None:
-        try:
-            _study_name(str(name))
-        except ValueError as error:
-            problems.append(f"name {error}")
+    name, mistakes = _read_name(mapping)
+    problems += mistakes
     storage, out = mapping.get("storage"), mapping.get("out")
     if out == "":
         problems.append("out must name a folder, got ''")
     return PlanDraft(
-        name=None if name is None else str(name),
-        workload=str(workload),
+        name=name,
+        workload=workload,
         options=options,
         program=program,
         chooses_objective=mapping.get("objective") is None,
@@ -182,6 +164,29 @@ def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
         out=None if out is None else Path(str(out)),
         problems=tuple(problems),
     )
+
+
+def _read_subject(mapping: Mapping[str, Any]) -> tuple[str, ProgramRequest | None, list[str]]:
+    """The workload's name or the program, of which a plan has one; and the mistakes."""
+    program, problems = read_program(mapping)
+    workload = mapping.get("workload", "")
+    if not isinstance(workload, str):
+        problems.append(f"workload must be a name, got {workload!r}")
+    elif workload and program is not None:
+        problems.append("a plan is for a workload or for a program, not for both")
+    elif not workload and program is None and not problems:
+        problems.append("a workload or a program is missing")
+    return str(workload), program, problems
+
+
+def _read_name(mapping: Mapping[str, Any]) -> tuple[str | None, list[str]]:
+    """The study's name, None if the plan has none; and the mistakes."""
+    if mapping.get("name") is None:
+        return None, []
+    name = str(mapping["name"])
+    if not _STUDY_NAME.fullmatch(name):
+        return name, [f"name must be letters, digits, '.', '_' and '-', got {name!r}"]
+    return name, []
 
 
 def read_config(pairs: list[tuple[str, str]]) -> Config:

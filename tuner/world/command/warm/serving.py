@@ -108,11 +108,15 @@ class Server:
             raise LauncherError(f"cannot start {interpreter[0]!r}: {error.strerror}") from None
         finally:
             theirs.close()
+        self.found = self._imported(order)
+        """What came of the imports."""
+
+    def _imported(self, order: Mapping[str, object]) -> dict[str, Any]:
+        """Have it import, and wait for what comes of that. LauncherError if it ends."""
         self._control.settimeout(_START_S)
         try:
             messages.send(self._control, order)
-            self.found: dict[str, Any] = messages.receive(self._control)[0]
-            """What came of the imports."""
+            found: dict[str, Any] = messages.receive(self._control)[0]
         except (OSError, EOFError) as error:
             why = self._last_words() or str(error)
             self.close()
@@ -121,6 +125,7 @@ class Server:
             self.close()
             raise
         self._control.settimeout(None)
+        return found
 
     def start(
         self, order: Mapping[str, object], stdout: int, stderr: int, command: Sequence[str]
