@@ -1,5 +1,6 @@
 """A search for a program: the objective that it gets, and which way is better."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,9 @@ def test_the_number_that_it_prints_is_made_large_or_small(tmp_path: Path, maximi
         assert again.answer.rows[0].value == values[0]
         page = report_html(result.answer, study_figures(result.answer, {}))
         assert "frames per s, measured with tracing off; higher is better" in page
+        assert "best / baseline, from pairs of fresh worlds" in page
+        words = page[page.index("<main>") :]
+        assert not re.search(r"\b(slower|faster|fastest|lowest)\b", words)
     else:
         # The baseline prints the smallest number, so nothing is better.
         assert result.verdict == "keep-baseline"

@@ -108,6 +108,11 @@ class Objective:
         """Which way is better, for the caption of a figure."""
         return "higher is better" if self.maximize else "lower is better"
 
+    @property
+    def is_time(self) -> bool:
+        """Whether less of it is faster; of other numbers, one is better than another."""
+        return self.unit in ("ms", "s")
+
     def cost(self, value: float) -> float:
         """The logarithm of a value, turned so that less is better."""
         logarithm = math.log(max(value, LEAST_VALUE))

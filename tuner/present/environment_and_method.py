@@ -1,6 +1,7 @@
 """What a study's page and note say about its environment, and about how it was measured."""
 
 from tuner.plan.knobs import KNOBS
+from tuner.plan.objectives import Objective
 from tuner.plan.subject import Subject, intra_op_text
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.study.answer import StudyAnswer
@@ -60,7 +61,7 @@ def method_facts(answer: StudyAnswer) -> Facts:
         ("blocks", _blocks(answer)),
         (
             "speed-up",
-            "baseline time / best time, from pairs of fresh worlds that had no part in choosing "
+            f"{_ratio(answer.objective)}, from pairs of fresh worlds that had no part in choosing "
             f"the best; trimmed mean of the pairs, with a {percent(measuring.confidence)} interval",
         ),
         (
@@ -70,6 +71,13 @@ def method_facts(answer: StudyAnswer) -> Facts:
         ("traces", _traces(answer)),
         ("order", f"random in each block, from seed {measuring.seed}"),
     ]
+
+
+def _ratio(objective: Objective) -> str:
+    """What a speed-up divides, so that more than 1 is better."""
+    if objective.is_time:
+        return "baseline time / best time"
+    return "best / baseline" if objective.maximize else "baseline / best"
 
 
 def _world(answer: StudyAnswer) -> str:
@@ -117,7 +125,8 @@ def _shown(answer: StudyAnswer) -> str:
     behind = answer.epsilon_achieved
     if behind is None or behind > MOST_TELLING:
         return ""
+    worse = "slower" if answer.objective.is_time else "worse"
     return (
-        f"; {answer.best} is shown to be at most {share(behind)} slower than any other "
+        f"; {answer.best} is shown to be at most {share(behind)} {worse} than any other "
         "configuration"
     )

@@ -74,7 +74,8 @@ def _better(answer: StudyAnswer) -> str:
     speedup = answer.challenger_speedup
     assert speedup is not None
     return (
-        f"Use {answer.best}: {_ratio(speedup.estimate)} times as fast as the baseline "
+        f"Use {answer.best}: {_ratio(speedup.estimate)} times as "
+        f"{'fast' if answer.objective.is_time else 'good'} as the baseline "
         f"{answer.baseline} ({_ratio(speedup.low)} to {_ratio(speedup.high)}"
         f"{_certainty(answer)}), "
         f"by {answer.objective.label}."
@@ -116,7 +117,8 @@ def _change(answer: StudyAnswer) -> str:
     speedup = answer.challenger_speedup
     assert speedup is not None
     gain = speedup.estimate - 1
-    change = f"{abs(gain) * 100:.1f} % {'faster' if gain >= 0 else 'slower'}"
+    words = ("faster", "slower") if answer.objective.is_time else ("better", "worse")
+    change = f"{abs(gain) * 100:.1f} % {words[gain < 0]}"
     if speedup.high == math.inf:
         return f"{change} in too few pairs"
     low, high = ((end - 1) * 100 for end in (speedup.low, speedup.high))

@@ -74,7 +74,7 @@ def test_values_and_intervals_are_scaled_by_the_reference(
 def test_figures_are_relative_to_the_given_reference(two: list[tuple[str, StudyAnswer]]) -> None:
     figures = comparison_figures(two, threads(4))
     assert [figure.name for figure in figures] == ["comparison", "comparison_relative"]
-    assert "multiples of what num_worker_threads=4 takes" in figures[1].caption
+    assert "multiples of what num_worker_threads=4 has" in figures[1].caption
     assert "here: 4 1 times, 16 2 times" in figures[1].alt
 
 
@@ -119,7 +119,7 @@ def test_many_configs_are_cut_to_the_fastest_of_each_study_and_the_baseline(
     assert shown.left_out == 48
     assert {big.rows[0].config, big.rows[57].config, big.baseline} <= set(shown.names)
     (first, second) = comparison_figures([("a", big), ("b", other)], big.baseline)
-    assert "Left out: 48 configurations that took longer." in first.caption
+    assert "Left out: 48 configurations that are worse." in first.caption
     assert str(big.baseline) in second.caption
     assert (first.name, second.name) == ("comparison", "comparison_relative")
 

@@ -96,7 +96,7 @@ def test_many_configs_are_cut_to_the_fastest_and_the_baseline(big: StudyAnswer) 
     assert [row.trial for row in parts.rows] == kept
     figure = latency_figure(big)
     assert figure is not None
-    assert "Shown are 10 of 58 configurations: the baseline, and the fastest." in figure.caption
+    assert "Shown are 10 of 58 configurations: the baseline, and the best." in figure.caption
 
 
 def test_without_quantiles_and_parts_there_is_no_figure(plan: StudyPlan) -> None:

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 
 from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
+from tuner.plan.objectives import Objective
 from tuner.present.figures.kit.axis import plain_axis, threads_axis
 from tuner.present.figures.kit.config_names import short_names
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
@@ -200,28 +201,31 @@ def comparison_figures(
     objective = studies[0][1].objective
     caption = (
         f"The {objective.label} of each configuration in each study, with its {confidence} "
-        "interval; {objective.better}."
+        f"interval; {objective.better}."
     )
     if shown.left_out:
-        caption += f" Left out: {plural(shown.left_out, 'configuration')} that took longer."
-    absolute = _figure(shown, "comparison", "Configurations in each study", caption, objective.unit)
+        caption += f" Left out: {plural(shown.left_out, 'configuration')} that are worse."
+    absolute = _figure(shown, "comparison", "Configurations in each study", caption, objective)
     title = "Configurations relative to a reference"
     caption = (
-        f"The same as multiples of what {reference} takes in the same study: below 1 is faster. "
+        f"The same as multiples of what {reference} has in the same study: "
+        f"{'above' if objective.maximize else 'below'} 1 is better. "
         "The intervals are scaled alike, and leave out the uncertainty of the reference itself."
     )
     scaled = relative(shown, reference)
-    return [absolute, _figure(scaled, "comparison_relative", title, caption, "times")]
+    return [absolute, _figure(scaled, "comparison_relative", title, caption, objective, "times")]
 
 
-def _figure(shown: SideBySide, name: str, title: str, caption: str, unit: str) -> DrawnFigure:
+def _figure(
+    shown: SideBySide, name: str, title: str, caption: str, objective: Objective, unit: str = ""
+) -> DrawnFigure:
     texts = []
     for study, points in shown.series:
         values = [
-            f"{shown.names[point.config]} {three_digits(point.value)} {unit}"
-            for point in sorted(points, key=lambda point: point.value)
+            f"{shown.names[point.config]} {three_digits(point.value)} {unit or objective.unit}"
+            for point in sorted(points, key=lambda point: objective.cost(point.value))
         ]
-        told = first_of(values, _MOST_TOLD, rest="that are slower") or "nothing measured"
+        told = first_of(values, _MOST_TOLD, rest="that are worse") or "nothing measured"
         texts.append(f"{study}: {told}")
     words = Words(
         name=name,

@@ -227,9 +227,9 @@ def _words(answer: StudyAnswer, curve: ScalingCurve) -> Words:
     )
     if curve.left_out:
         shown = len(curve.points)
-        caption += f" Shown are {shown} of {shown + curve.left_out} configurations, the fastest."
+        caption += f" Shown are {shown} of {shown + curve.left_out} configurations, the best."
     if curve.numeric and len(curve.series) > len(curve.named):
-        caption += " Grey lines are combinations of the other knobs that are slower."
+        caption += " Grey lines are combinations of the other knobs that are worse."
     return Words(
         name="step_time",
         title=f"{_capital(answer.objective.label)} by configuration",
@@ -247,7 +247,7 @@ def values_text(points: Iterable[CurvePoint], names: ConfigNames, objective: Obj
         if math.isfinite(point.low) and math.isfinite(point.high):
             text += f" ({three_digits(point.low)} to {three_digits(point.high)})"
         texts.append(text)
-    return first_of(texts, _MOST_TOLD, rest="that are slower")
+    return first_of(texts, _MOST_TOLD, rest="that are worse")
 
 
 def _capital(text: str) -> str:

@@ -118,7 +118,7 @@ def left_out(shown: int, of: int) -> str:
     """` Shown are 16 of 60 configurations: ...`; nothing where all are shown."""
     if shown == of:
         return ""
-    return f" Shown are {shown} of {plural(of, 'configuration')}: the baseline, and the fastest."
+    return f" Shown are {shown} of {plural(of, 'configuration')}: the baseline, and the best."
 
 
 def wrapped(name: str, width: int, most: int = 2) -> str:
