@@ -56,8 +56,8 @@ lint: $(READY)
 
 check: lint test  ## The whole gate: lint, format, types, imports, every test
 
-bench: $(READY)  ## Speed and memory, as ratios of things measured in the same run
-	$(PYTHON) -m tests.benchmarks
+bench: $(READY)  ## Speed and memory, as ratios of things measured in the same run; PARTS=world_cost runs that alone
+	$(PYTHON) -m tests.benchmarks $(PARTS)
 
 pictures: $(READY) chromium  ## The README's output and pictures, measured anew
 	$(PYTHON) -m tests.pictures

@@ -35,17 +35,23 @@ def run() -> list[Comparison]:
 
 
 def _gained(result: StudyResult) -> Comparison:
-    assert result.best is not None
+    """The recommendation beside what is pinned; where that is kept, its strongest rival."""
+    answer = result.answer
+    is_kept = answer.best == answer.baseline and answer.challenger is not None
+    config, speedup = (
+        (answer.challenger, answer.challenger_speedup) if is_kept else (answer.best, answer.speedup)
+    )
+    assert config is not None
     values = {row.config: row.value for row in result.rows}
     return Comparison(
         name=f"TorchRL's RPC collector, {result.verdict}",
-        ours=str(result.best),
-        theirs=f"pinned: {result.baseline}",
-        ours_value=values[result.best],
-        theirs_value=values[result.baseline],
+        ours=f"{'rival' if is_kept else 'recommended'}: {config}",
+        theirs=f"pinned: {answer.baseline}",
+        ours_value=values[config],
+        theirs_value=values[answer.baseline],
         unit="frames/s",
-        bars=(Bar(not_worse=True),),
-        interval=result.speedup,
+        bars=() if is_kept else (Bar(not_worse=True),),
+        interval=speedup,
     )
 
 
