@@ -147,10 +147,9 @@ TORCHRUN = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-
     ("command", "names"),
     [
         ([PYTHON, "own_options.py", "29613"], ["trainer0", "trainer1"]),
-        ([PYTHON, "forked.py"], ["worker0", "worker1"]),
+        (["sh", "-c", "python forked.py"], ["worker0", "worker1"]),
         ([PYTHON, "with_process_group.py", "29614"], ["collector0", "collector1"]),
         ([*TORCHRUN, "with_torchrun.py"], ["worker0", "worker1"]),
-        (["sh", "-c", "python forked.py"], ["worker0", "worker1"]),
     ],
 )
 def test_however_ranks_are_started_they_are_configured_traced_and_counted(
