@@ -14,6 +14,8 @@ from tests.fakes import UDF, fake_trace, order
 from tests.trace.golden_files import KINETO, LEGACY, NATIVE
 from tuner import analyze
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PNG = b"\x89PNG"
 

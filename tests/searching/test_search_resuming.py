@@ -16,6 +16,8 @@ from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.study.answer import StudyAnswer
 
+pytestmark = pytest.mark.slow
+
 SCALING_UP: dict[str, Any] = {
     "space": {"num_worker_threads": [1, 2, 4]},
     "baseline": {"num_worker_threads": 1},
