@@ -60,6 +60,7 @@ def tune(
     space: Table | None = None,
     baseline: Table | None = None,
     objective: str | None = None,
+    require: str | Sequence[str] | None = None,
     budget: str | float | None = None,
     max_blocks: int | None = None,
     epsilon: str | float | None = None,
@@ -110,6 +111,8 @@ def tune(
         objective: The number to make small, by its name in `tuner.plan.objectives.OBJECTIVES`.
             Default: `step_ms`; for a program `rpc_active_s`, or `ms_per_call` where its number of
             calls varies.
+        require: What a configuration must keep to be recommended, such as `"peak_rss_mb<=2000"`:
+            limits on the median over its worlds, by the names in `tuner.plan.limits.LIMITED`.
         budget: Wall time of all sessions of the study. Default: 60 s; for a program 5 min.
         max_blocks: The most blocks to measure. Default: as many as the budget allows.
         epsilon: The smallest difference that matters, a fraction. Default: 3 %.
@@ -159,6 +162,7 @@ def tune(
         "space": space,
         "baseline": baseline,
         "objective": objective,
+        "require": require,
         "budget": budget,
         "max_blocks": max_blocks,
         "epsilon": epsilon,

@@ -27,7 +27,8 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 EPILOG = (
     "Values: num_worker_threads=1,2,4 lists; 1..32 are the powers of two, 1..8:1 every number; "
     "transports=shm,uv,shm+uv are three lists of transports. Exit codes: 0 answered, 1 internal "
-    "error, 2 bad usage or bad input, 3 no configuration could run, 130 interrupted."
+    "error, 2 bad usage or bad input, 3 no configuration could run or keeps the limits, "
+    "130 interrupted."
 )
 
 
@@ -65,6 +66,14 @@ def search(
         typer.Option(
             help=f"Of a workload: {_objectives_of('workload')}. Of a program: "
             f"{_objectives_of('program')}. Default: step_ms; rpc_active_s."
+        ),
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC<=NUMBER",
+            help="What a configuration must keep to be recommended: peak_rss_mb<=2000, "
+            "step_p99_ms<=50. By the median over its worlds.",
         ),
     ] = None,
     metric: Annotated[
@@ -191,6 +200,7 @@ def search(
         space=pairs_of("--space", space) if space else None,
         baseline=pairs_of("--baseline", baseline) if baseline else None,
         objective=objective,
+        require=require or None,
         budget=budget,
         max_blocks=max_blocks,
         epsilon=epsilon,
@@ -232,6 +242,8 @@ def _answer(as_json: bool, **asked: Any) -> None:
         raise NothingRanError(
             f"no configuration of the search space could run the {result.plan.subject.kind}"
         )
+    if result.none_feasible:
+        raise NothingRanError("no configuration of the search space keeps the limits of --require")
 
 
 def _list_workloads(as_json: bool) -> None:

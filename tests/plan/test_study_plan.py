@@ -41,6 +41,7 @@ def test_every_key_is_read() -> None:
         space={"num_worker_threads": [1, 2], "server": {"rpc_timeout": "1..2"}},
         baseline={"num_worker_threads": 8},
         objective="cpu_ms_per_step",
+        require=["peak_rss_mb<=2000"],
         budget="2m",
         max_blocks=7,
         epsilon="5%",
@@ -54,6 +55,7 @@ def test_every_key_is_read() -> None:
     assert str(plan.baseline) == "num_worker_threads=8 server.rpc_timeout=60"
     assert plan.measuring.model_dump() == {
         "objective_name": "cpu_ms_per_step",
+        "require": ("peak_rss_mb<=2000",),
         "budget_s": 120.0,
         "max_blocks": 7,
         "epsilon": 0.05,

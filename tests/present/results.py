@@ -37,6 +37,7 @@ def study_plan(spec: WorkloadSpec | None = None, **keys: Any) -> StudyPlan:
 
 METRICS: dict[str, float] = {
     "cpu_cores": 1.75,
+    "step_p99_ms": 2.75,
     "cpu_ms_per_step": 3.5,
     "peak_rss_mb": 201.4,
     "rpc_cpu_total_ms": 8.123,

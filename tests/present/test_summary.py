@@ -95,6 +95,7 @@ def test_the_json_document_is_that_of_the_contract(
         "study": "udf",
         "workload": "udf",
         "objective": "step_ms",
+        "require": [],
         "unit": "ms",
         "baseline": {"*": {"num_worker_threads": 16}},
         "best": {"*": {"num_worker_threads": 4}},
@@ -122,6 +123,7 @@ def test_the_json_document_is_that_of_the_contract(
         "ci_low": 1.9,
         "ci_high": 2.1,
         "cpu_cores": 1.75,
+        "step_p99_ms": 2.75,
         "cpu_ms_per_step": 3.5,
         "peak_rss_mb": 201.4,
         "rpc_cpu_total_ms": 8.123,
@@ -130,6 +132,7 @@ def test_the_json_document_is_that_of_the_contract(
         "tracing_overhead": 1.24,
         "diagnosis": "What limits num_worker_threads=4.",
         "tied_with_best": True,
+        "broken_limits": [],
     }
     assert trials[-1]["outcome"] == "crashed"
     assert trials[-1]["failure"] == "server failed first"

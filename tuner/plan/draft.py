@@ -71,6 +71,7 @@ class PlanDraft:
         problems = [
             *self.problems,
             *_check_objective(measuring.objective_name, subject),
+            *_check_limits(measuring, subject),
             *check_against(self.space.axes, subject),
             *(f"baseline: {mistake}" for mistake in check_against(named, subject)),
         ]
@@ -98,6 +99,15 @@ def _check_objective(name: str, subject: Subject) -> list[str]:
     if name == "rpc_active_s" and not subject.shuts_down:
         return ["the objective rpc_active_s needs a program whose ranks all call shutdown"]
     return []
+
+
+def _check_limits(measuring: Measuring, subject: Subject) -> list[str]:
+    has_metric = isinstance(subject, ProgramSpec) and subject.metric is not None
+    return [
+        mistake
+        for limit in measuring.require
+        for mistake in limit.mistakes(subject.kind, measuring.objective_name, has_metric=has_metric)
+    ]
 
 
 def read_plan_file(path: Path) -> dict[str, Any]:

@@ -9,10 +9,12 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainSerializer,
     ValidationError,
     WithJsonSchema,
 )
 
+from tuner.plan.limits import Limit
 from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.quantities import parse_duration_s, parse_fraction
 from tuner.text import did_you_mean
@@ -38,6 +40,16 @@ ObjectiveName = Annotated[
 ]
 Duration = Annotated[float, BeforeValidator(parse_duration_s)]
 Fraction = Annotated[float, BeforeValidator(parse_fraction)]
+ReadLimit = Annotated[
+    Limit,
+    BeforeValidator(Limit.read),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string"}),
+]
+
+
+def _one_or_more(raw: object) -> object:
+    return (raw,) if isinstance(raw, str) else raw
 
 
 class Measuring(BaseModel):
@@ -50,6 +62,8 @@ class Measuring(BaseModel):
 
     objective_name: ObjectiveName = Field("step_ms", alias="objective")
     """For a program that names none, the plan chooses; see `tuner.plan.draft`."""
+    require: Annotated[tuple[ReadLimit, ...], BeforeValidator(_one_or_more)] = ()
+    """What a configuration must keep to be recommended."""
     budget_s: Duration = Field(60.0, alias="budget")
     max_blocks: int | None = Field(None, ge=1)
     epsilon: Fraction = 0.03

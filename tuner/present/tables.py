@@ -119,9 +119,15 @@ def trials_table(answer: StudyAnswer) -> Table:
         table.add_column(column.folded, justify="right", no_wrap=True, min_width=least)
     table.add_column("outcome", min_width=12)
     for line in trial_lines(answer):
-        style = "bold" if line.is_best else "red" if line.row.failure is not None else None
+        style = "bold" if line.is_best else _style(line.row)
         table.add_row(*line.knobs, *line.numbers, line.outcome, style=style)
     return table
+
+
+def _style(row: TrialRow) -> str | None:
+    if row.failure is not None:
+        return "red"
+    return "yellow" if row.broken else None
 
 
 def why_facts(answer: StudyAnswer) -> tuple[list[str], list[tuple[str, ...]]]:
@@ -185,7 +191,9 @@ def _outcome(answer: StudyAnswer, row: TrialRow) -> str:
         marks.append("best" if answer.verdict in ("better", "tie") else "kept")
     elif row.tied_with_best:
         marks.append("tied")
-    if row.outcome != "completed" or not (marks or row.trial == BASELINE):
+    if row.broken:
+        marks.insert(0, f"infeasible: {row.broken_text}")
+    elif row.outcome != "completed" or not (marks or row.trial == BASELINE):
         marks.insert(0, row.outcome)
     if row.trial == BASELINE:
         marks.append("baseline")

@@ -5,7 +5,7 @@ import math
 from tuner.plan.config import Config
 from tuner.plan.knobs import KNOBS
 from tuner.study.answer import StudyAnswer
-from tuner.text import duration, percent, plural, three_digits
+from tuner.text import duration, listed, percent, plural, three_digits
 
 
 def verdict_sentence(answer: StudyAnswer) -> str:
@@ -16,6 +16,10 @@ def verdict_sentence(answer: StudyAnswer) -> str:
         return f"No configuration of the search space could run the {answer.plan.subject.kind}."
     if answer.baseline_failed:
         return _without_baseline(answer)
+    if answer.none_feasible:
+        return _none_feasible(answer)
+    if answer.baseline_broken:
+        return _infeasible_baseline(answer)
     match answer.verdict:
         case "better":
             return _better(answer)
@@ -68,6 +72,32 @@ def _without_baseline(answer: StudyAnswer) -> str:
         f"Undecided: the baseline {answer.baseline} cannot run here, and {known}; "
         "search again with --overwrite and a larger --budget."
     )
+
+
+def _none_feasible(answer: StudyAnswer) -> str:
+    limits = listed(map(str, answer.plan.measuring.require))
+    nearest = min(
+        (row for row in answer.rows if row.broken),
+        key=lambda row: max(
+            each.limit.excess(each.value) / (abs(each.limit.bound) or 1.0) for each in row.broken
+        ),
+    )
+    return (
+        f"No configuration keeps {limits}, so nothing is recommended; the nearest is "
+        f"{nearest.label}: {nearest.broken_text}."
+    )
+
+
+def _infeasible_baseline(answer: StudyAnswer) -> str:
+    broken = f"the baseline {answer.baseline} breaks a limit ({answer.by_trial[0].broken_text})"
+    if answer.best is None:
+        return (
+            f"Undecided: {broken}, and {duration(answer.elapsed_s)} was too short to measure "
+            "anything else; search again with --overwrite and a larger --budget."
+        )
+    if answer.challenger_speedup is None:
+        return f"Use {answer.best}: {broken}; there is no speed-up to state yet."
+    return f"Use {answer.best}: {broken}; {answer.best} is {_change(answer)} than it."
 
 
 def _better(answer: StudyAnswer) -> str:

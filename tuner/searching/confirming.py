@@ -24,7 +24,7 @@ def confirm(measurer: Measurer) -> None:
         _use_larger_budget(measurer, log.confirmation)
     while BASELINE not in log.failures:
         confirmation = log.confirmation
-        if confirmation is None or confirmation.challenger in log.failures:
+        if confirmation is None or confirmation.challenger not in log.alive:
             confirmation = _begin(measurer, confirmation)
         if confirmation is None or _is_over(measurer, confirmation):
             return

@@ -52,7 +52,11 @@ class Measurer:
     def add(self, record: Record) -> None:
         """Keep an outcome, and tell the observer."""
         self.store.add(record, self._runner.plan)
+        barred = record.trial in self.log.barred
         self.log.add(record)
+        if not barred and (broken := self.log.barred.get(record.trial)):
+            said = "; ".join(each.text for each in broken)
+            self.observer.on_event(f"{self.log.configs[record.trial]}: infeasible, {said}")
         if isinstance(record.outcome, Failure):
             failure = record.outcome
             label = str(self.log.configs[record.trial])

@@ -61,7 +61,13 @@ class Session:
             self._measurer.readmit(conclusion.best)
         for trial in store.running():
             value, numbers = log.value(trial), log.numbers(trial)
-            if log.outcome(trial) == "completed" and value is not None:
-                store.complete(trial, value, numbers)
+            outcome, broken = log.outcome(trial), log.broken(trial)
+            store.constrain(
+                trial,
+                {str(limit): limit.excess(value) for limit, value in log.limited(trial)},
+                broken,
+            )
+            if outcome in ("completed", "infeasible") and value is not None:
+                store.complete(trial, value, numbers, outcome)
             else:
                 store.prune(trial, numbers)

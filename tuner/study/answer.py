@@ -59,7 +59,8 @@ class StudyAnswer:
     interrupted: bool = False
     """Whether there is still something to measure."""
     rows: tuple[TrialRow, ...]
-    """One per trial: the fastest first, those that failed or were not measured last."""
+    """One per trial: the fastest first, then those that break a limit; those that failed or were
+    not measured last."""
     observations: tuple[Observation, ...] = ()
     """One per world that counts, by block and trial."""
     details: Mapping[int, TrialDetail] = field(default_factory=dict)
@@ -115,6 +116,17 @@ class StudyAnswer:
         return self.by_trial[BASELINE].failure is not None
 
     @property
+    def baseline_broken(self) -> bool:
+        """Whether the baseline breaks a limit, so that it cannot be kept."""
+        return bool(self.by_trial[BASELINE].broken)
+
+    @property
+    def none_feasible(self) -> bool:
+        """Whether the study is finished, and nothing that could run keeps its limits."""
+        ran = [row for row in self.rows if row.failure is None]
+        return not self.interrupted and bool(ran) and all(row.broken for row in ran)
+
+    @property
     def tied(self) -> list[Config]:
         """The configurations tied with the best, without the best itself."""
         rows = [row for row in self.rows if row.tied_with_best]
@@ -127,6 +139,7 @@ class StudyAnswer:
             "study": self.study,
             self.plan.subject.kind: self.plan.subject.reference,
             "objective": self.objective.name,
+            "require": [str(limit) for limit in self.plan.measuring.require],
             "unit": self.objective.unit,
             "baseline": self.baseline.to_json(),
             "best": None if self.best is None else self.best.to_json(),
@@ -226,15 +239,16 @@ def _rows(log: StudyLog, tied: frozenset[int]) -> tuple[TrialRow, ...]:
     rows = [_row(log, trial, trial in tied) for trial in range(len(log.configs))]
     cost = log.plan.objective.cost
 
-    def rank(row: TrialRow) -> tuple[bool, float, int]:
-        """The best first, what failed or was not measured last."""
-        return not row.is_measured, cost(row.value) if row.is_measured else 0.0, row.trial
+    def rank(row: TrialRow) -> tuple[bool, bool, float, int]:
+        """The best first, then what breaks a limit; what failed or was not measured last."""
+        value = cost(row.value) if row.is_measured else 0.0
+        return not row.is_measured, bool(row.broken), value, row.trial
 
     return tuple(sorted(rows, key=rank))
 
 
 def _row(log: StudyLog, trial: int, tied: bool) -> TrialRow:
-    failure = log.failures.get(trial)
+    failure, broken = log.failures.get(trial), tuple(log.broken(trial))
     values = log.values(trial)
     log_spread = interval(np.log(values), log.rules.confidence) if values else None
     spread = log_spread.exp() if log_spread else None
@@ -249,7 +263,8 @@ def _row(log: StudyLog, trial: int, tied: bool) -> TrialRow:
         ci_high=spread.high if spread else math.nan,
         metrics=log.metrics(trial),
         diagnosis=_diagnosis(log.traced(trial)),
-        tied_with_best=tied and failure is None,
+        tied_with_best=tied and failure is None and not broken,
+        broken=broken,
     )
 
 

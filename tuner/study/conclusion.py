@@ -21,7 +21,7 @@ class Conclusion:
     kind: VerdictKind
     best: int | None
     """The trial to use: the baseline unless another is shown to be at least as good. None if the
-    baseline failed and no block has measured another."""
+    baseline failed or breaks a limit, and nothing else was measured that keeps them."""
     comparison: Comparison | None
     """The challenger against the baseline; None when there was nothing to compare."""
     challenger: int | None
@@ -36,7 +36,7 @@ def conclude(log: StudyLog) -> Conclusion | None:
     if not log.alive:
         return None
     challenger = log.confirmation.challenger if log.confirmation else None
-    if challenger in log.failures:
+    if challenger not in log.alive or log.broken(challenger):
         challenger = None
     comparison = None
     best: int | None
@@ -45,6 +45,10 @@ def conclude(log: StudyLog) -> Conclusion | None:
         best, challenger = best_without_baseline(log), None
         rests = best is not None and len(log.samples(best)) >= LEAST_WORLDS
         kind = "better" if rests else "undecided"
+    elif log.broken(BASELINE):
+        # It cannot be kept, however fast it is; what it loses or gains is said all the same.
+        best, kind = challenger, "undecided" if challenger is None else "better"
+        comparison = None if challenger is None else comparison_of(log)
     elif challenger is None:
         best, kind = BASELINE, "keep-baseline" if log.alive == [BASELINE] else "undecided"
     else:

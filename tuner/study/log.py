@@ -1,6 +1,7 @@
 """The log of a study: its configurations, every world so far, and what follows from them alone."""
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ from tuner.decide.rules import Rules
 from tuner.decide.statistics import FloatArray, typical
 from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
+from tuner.plan.limits import BrokenLimit, Limit
 from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.metrics import metrics_of
@@ -21,6 +23,8 @@ from tuner.world.measurement import Failure, Measurement, Outcome
 
 BASELINE = 0
 """The number of the baseline's trial."""
+# One unlucky world in a row of few bars no configuration from the search.
+LEAST_TO_BAR = 3
 
 
 class Confirmation(BaseModel):
@@ -100,6 +104,8 @@ class StudyLog:
         self.confirmation: Confirmation | None = None
         self.failures: dict[int, Failure] = {}
         """The first failure of each trial that has one; a trace that failed is none of these."""
+        self.barred: dict[int, list[BrokenLimit]] = {}
+        """The trials that are measured well enough to say that they break a limit."""
         self._records: list[Record] = []
         self._worlds = [_TrialWorlds() for _ in self.configs]
         self._begun: dict[Phase, dict[int, set[int]]] = {}
@@ -122,6 +128,8 @@ class StudyLog:
         worlds.add(record)
         if worlds.failure is not None:
             self.failures.setdefault(record.trial, worlds.failure)
+        if len(worlds.samples) >= LEAST_TO_BAR:
+            self._judge(record.trial)
         begun = self._begun.setdefault(record.phase, {})
         begun.setdefault(record.block, set()).add(record.trial)
         if record.phase in ("race", "confirmation") and isinstance(record.outcome, Measurement):
@@ -131,6 +139,13 @@ class StudyLog:
             objective = self.plan.objective
             rows[record.block][record.trial] = objective.cost(objective.value(record.outcome))
 
+    def _judge(self, trial: int) -> None:
+        """Note whether a trial keeps the limits, after another world."""
+        if broken := self.broken(trial):
+            self.barred[trial] = broken
+        else:
+            self.barred.pop(trial, None)
+
     @property
     def rules(self) -> Rules:
         """The plan's rules of decision."""
@@ -138,8 +153,15 @@ class StudyLog:
 
     @property
     def alive(self) -> list[int]:
-        """The trials without a failure, eliminated ones included."""
-        return [trial for trial in range(len(self.configs)) if trial not in self.failures]
+        """The trials without a failure that keep the limits, eliminated ones included.
+
+        The baseline is among them whatever it breaks: it is what the others are compared with.
+        """
+        return [
+            trial
+            for trial in range(len(self.configs))
+            if trial not in self.failures and (trial == BASELINE or trial not in self.barred)
+        ]
 
     @property
     def runnable(self) -> list[int]:
@@ -149,7 +171,11 @@ class StudyLog:
     @property
     def candidates(self) -> list[int]:
         """The trials that can still win the race."""
-        return [trial for trial in self.alive if trial not in self.eliminated]
+        return [
+            trial
+            for trial in self.alive
+            if trial not in self.eliminated and trial not in self.barred
+        ]
 
     @property
     def racing(self) -> list[int]:
@@ -158,12 +184,14 @@ class StudyLog:
         return sorted({*self.candidates, *baseline})
 
     def outcome(self, trial: int) -> str:
-        """What became of a trial: `completed`, `eliminated`, or the kind of its failure.
+        """What became of a trial: `completed`, `eliminated`, `infeasible` or its kind of failure.
 
         Who was never measured in a block is `eliminated` too: the budget went to others.
         """
         if failure := self.failures.get(trial):
             return failure.failure
+        if self.broken(trial):
+            return "infeasible"
         eliminated = trial in self.eliminated and trial != BASELINE
         return "eliminated" if eliminated or not self.samples(trial) else "completed"
 
@@ -175,6 +203,23 @@ class StudyLog:
     def traced(self, trial: int) -> Measurement | Failure | None:
         """What came of tracing a trial, if that has been tried."""
         return self._worlds[trial].trace
+
+    def limited(self, trial: int) -> list[tuple[Limit, float]]:
+        """Each limit with what a trial has of it: the median over its worlds that count."""
+        found = []
+        for limit in self.plan.measuring.require:
+            values = [limit.number.read(world) for world in self.samples(trial)]
+            if known := [value for value in values if value is not None]:
+                found.append((limit, statistics.median(known)))
+        return found
+
+    def broken(self, trial: int) -> list[BrokenLimit]:
+        """The limits that a trial does not keep."""
+        return [
+            BrokenLimit(limit, value)
+            for limit, value in self.limited(trial)
+            if limit.excess(value) > 0
+        ]
 
     @property
     def traced_trials(self) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tuner.plan.config import Config
+from tuner.plan.limits import BrokenLimit
 from tuner.study.metrics import Metric, metric_columns
 from tuner.study.records import Phase
 from tuner.world.measurement import CallPart, Quantiles
@@ -21,7 +22,7 @@ class TrialRow:
     trial: int
     config: Config
     outcome: str
-    """`completed`, `eliminated`, or the kind of failure."""
+    """`completed`, `eliminated`, `infeasible`, or the kind of failure."""
     failure: str | None
     samples: int
     """Worlds measured."""
@@ -33,6 +34,8 @@ class TrialRow:
     diagnosis: str | None = None
     """What limits the configuration, from its traced world; or why there is no trace."""
     tied_with_best: bool = False
+    broken: tuple[BrokenLimit, ...] = ()
+    """The limits that it does not keep."""
 
     @property
     def label(self) -> str:
@@ -44,13 +47,24 @@ class TrialRow:
         """Whether the configuration was measured and never failed."""
         return self.failure is None and not math.isnan(self.value)
 
+    @property
+    def broken_text(self) -> str:
+        """By how much it breaks which limits: `peak_rss_mb 2400 > 2000, by 20 %`."""
+        return "; ".join(each.text for each in self.broken)
+
     def metric(self, metric: Metric) -> float:
         """The value of a metric; NaN where it is not known."""
         return self.metrics.get(metric.name, math.nan)
 
     def columns(self) -> dict[str, Any]:
         """The row of `trials.csv`, by column; None where a metric is not known."""
-        return {"trial": self.trial, "label": self.label, "config": self.config, **self._numbers()}
+        return {
+            "trial": self.trial,
+            "label": self.label,
+            "config": self.config,
+            **self._numbers(),
+            "broken_limits": self.broken_text or None,
+        }
 
     def to_json(self) -> dict[str, Any]:
         """The entry of the trial in `--json`; null where a number is not known."""
@@ -58,7 +72,8 @@ class TrialRow:
             name: None if isinstance(value, float) and math.isnan(value) else value
             for name, value in self._numbers().items()
         }
-        return {"config": self.config.to_json(), **numbers}
+        broken = [each.to_json() for each in self.broken]
+        return {"config": self.config.to_json(), **numbers, "broken_limits": broken}
 
     def _numbers(self) -> dict[str, Any]:
         return {

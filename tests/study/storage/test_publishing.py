@@ -190,8 +190,8 @@ def test_every_attribute_that_has_a_unit_names_it(tmp_path: Path) -> None:
     for trial in left.study.trials:
         numbers = {key for key, value in trial.user_attrs.items() if isinstance(value, float | int)}
         assert numbers == {
-            "samples", "cpu_cores", "cpu_ms_per_step", "peak_rss_mb", "rpc_cpu_total_ms",
-            "parallelism_mean", "parallelism_max", "tracing_overhead",
+            "samples", "cpu_cores", "step_p99_ms", "cpu_ms_per_step", "peak_rss_mb",
+            "rpc_cpu_total_ms", "parallelism_mean", "parallelism_max", "tracing_overhead",
         }  # fmt: skip
         assert trial.user_attrs["label"] == f"num_worker_threads={trial.params.popitem()[1]}"
         pruned = trial.state == TrialState.PRUNED

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config
+from tuner.plan.limits import BrokenLimit
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.records import Record
 from tuner.study.storage.address import StudyPlace
@@ -142,9 +143,23 @@ class StudyStore:
         self._annotate(number, {"outcome": "eliminated", **numbers})
         self._study.tell(number, state=TrialState.PRUNED)
 
-    def complete(self, number: int, value: float, numbers: Mapping[str, float]) -> None:
+    def constrain(
+        self, number: int, excess: Mapping[str, float], broken: Sequence[BrokenLimit]
+    ) -> None:
+        """Note how far a trial is beyond each limit, as Optuna's constraints are: above 0 is out.
+
+        What it breaks is also told in words.
+        """
+        for limit, value in excess.items():
+            self._trial(number).set_constraint(limit, value)
+        if broken:
+            self._annotate(number, {"broken_limits": "; ".join(each.text for each in broken)})
+
+    def complete(
+        self, number: int, value: float, numbers: Mapping[str, float], outcome: str = "completed"
+    ) -> None:
         """End a trial that came through, with its value and its other numbers."""
-        self._annotate(number, {"outcome": "completed", **numbers})
+        self._annotate(number, {"outcome": outcome, **numbers})
         self._study.tell(number, value)
 
     def running(self) -> list[int]:
