@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -30,7 +31,7 @@ def broken(trial: int, count: int, value_mb: float = 2400.0) -> TrialRow:
     return replace(row, broken=(BrokenLimit(LIMIT, value_mb),))
 
 
-def answer(**changes: object) -> StudyAnswer:
+def answer(**changes: Any) -> StudyAnswer:
     return study_result(study_plan(require=["peak_rss_mb<=2000"]), **changes)
 
 
