@@ -67,6 +67,7 @@ def tune(
     confidence: str | float | None = None,
     min_time: str | float | None = None,
     deadline: str | float | None = None,
+    sampler: str | None = None,
     seed: int | None = None,
     name: str | None = None,
     storage: str | None = None,
@@ -120,6 +121,9 @@ def tune(
         min_time: How long the timed steps of a world last at least. Default: 0.3 s.
         deadline: A world that takes longer is ended, as a failure. Default: 30 s; for a
             program 10 min.
+        sampler: Who proposes what to measure where the grid is larger than the budget can measure:
+            `tpe`, `gp` or `random`; `grid` measures all of it. Default: `auto`, which is `grid`
+            where there is time for it, and else `tpe`.
         seed: Seeds the inputs, and the order of the configurations in blocks. Default: 0.
         name: The study's name. Default: the plan's, or the workload's.
         storage: An Optuna storage URL. Default: SQLite in the study's folder.
@@ -169,6 +173,7 @@ def tune(
         "confidence": confidence,
         "min_time": min_time,
         "deadline": deadline,
+        "sampler": sampler,
         "seed": seed,
         "name": name,
         "storage": storage,

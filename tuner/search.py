@@ -140,6 +140,14 @@ def search(
             help="A world that takes longer is ended, as a failure. Default: 30s, or 10m."
         ),
     ] = None,
+    sampler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|grid|tpe|gp|random",
+            help="Who proposes what to measure where the grid is larger than the budget can "
+            "measure; grid measures all of it. Default: auto, which is grid or tpe.",
+        ),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Seeds the inputs, and the order in blocks.")
     ] = None,
@@ -207,6 +215,7 @@ def search(
         confidence=confidence,
         min_time=min_time,
         deadline=deadline,
+        sampler=sampler,
         seed=seed,
         name=study,
         storage=storage,

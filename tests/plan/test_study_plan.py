@@ -48,6 +48,7 @@ def test_every_key_is_read() -> None:
         confidence=0.9,
         min_time="500ms",
         deadline=10,
+        sampler="gp",
         seed=3,
     )
     assert plan.name == "threads-2"
@@ -62,6 +63,7 @@ def test_every_key_is_read() -> None:
         "confidence": 0.9,
         "min_time_s": 0.5,
         "deadline_s": 10.0,
+        "sampler": "gp",
         "seed": 3,
     }
 

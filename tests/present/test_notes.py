@@ -98,6 +98,7 @@ def test_the_note_on_a_trial_names_it_and_has_its_numbers(plan: StudyPlan) -> No
         "| median step time (ms) | 2, 95 % interval 1.9 to 2.1 |",
         "| worlds | 5 |",
         "| CPUs used | 1.75 |",
+        "| 99th percentile of the step time (ms) | 2.75 |",
         "| CPU time of all ranks per step (ms) | 3.5 |",
         "| peak memory (MB) | 201 |",
         "| RPC CPU total per step (ms) | 8.12 |",

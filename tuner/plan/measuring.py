@@ -1,7 +1,7 @@
 """How a study measures and decides: everything but what is tuned, and the search space."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -30,6 +30,16 @@ def _confidence(raw: object) -> float:
 def _objective_name(name: str) -> str:
     if name not in OBJECTIVES:
         raise ValueError(f"unknown objective {name[:60]!r}{did_you_mean(name, tuple(OBJECTIVES))}")
+    return name
+
+
+SamplerName = Literal["auto", "grid", "tpe", "gp", "random"]
+
+
+def _sampler(name: object) -> object:
+    if name not in get_args(SamplerName):
+        known = get_args(SamplerName)
+        raise ValueError(f"unknown sampler {str(name)[:60]!r}{did_you_mean(str(name), known)}")
     return name
 
 
@@ -72,6 +82,8 @@ class Measuring(BaseModel):
     """The steps of a world are as many as last this long."""
     deadline_s: Duration = Field(30.0, alias="deadline")
     """A world that takes longer is ended, as a failure."""
+    sampler: Annotated[SamplerName, BeforeValidator(_sampler)] = "auto"
+    """Who proposes where the grid is larger than the budget can measure; `grid`: measure it all."""
     seed: int = Field(0, ge=0, lt=2**32)
 
 

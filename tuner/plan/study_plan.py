@@ -73,7 +73,9 @@ class StudyPlan(BaseModel):
 
     def fingerprint(self) -> dict[str, Any]:
         """What a resumed study must have in common with its first session, as JSON data."""
-        measuring = self.measuring.model_dump(exclude={"budget_s", "max_blocks"}, by_alias=True)
+        measuring = self.measuring.model_dump(
+            exclude={"budget_s", "max_blocks", "sampler"}, by_alias=True
+        )
         return {
             **self.subject.fingerprint(),
             "ranks": [f"{rank.name} ({rank.role})" for rank in self.subject.ranks],

@@ -105,6 +105,8 @@ def _blocks(answer: StudyAnswer) -> str:
         return len({seen.block for seen in answer.observations if seen.phase == phase})
 
     parts = []
+    if rounds := count("exploration"):
+        parts.append(f"{plural(rounds, 'block')} of what the sampler proposed")
     if race := count("race"):
         parts.append(f"{plural(race, 'block')} of a race among the configurations")
     if pairs := count("confirmation"):

@@ -14,6 +14,7 @@ from tuner.present.tables import (
     trial_lines,
     why_facts,
 )
+from tuner.present.tried import tried_sentences
 from tuner.present.wording import tied_sentence, verdict_sentence
 from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import metric_cells
@@ -38,6 +39,7 @@ def study_note(answer: StudyAnswer) -> str:
     parts = [f"**{_plain(verdict_sentence(answer))}**"]
     if tied := tied_sentence(answer):
         parts.append(_plain(tied))
+    parts += map(_plain, tried_sentences(answer))
     if snippet := snippet_of(answer):
         parts.append(f"```{snippet.language}\n{snippet.text}\n```")
     if mark := _misleading_mark(answer):

@@ -13,6 +13,7 @@ from tuner.text import duration, three_digits
 
 _PHASES: dict[Phase, str] = {
     "calibration": "calibrating",
+    "exploration": "exploring",
     "trace": "tracing",
     "race": "racing",
     "confirmation": "confirming",
@@ -24,6 +25,8 @@ def snapshot_line(snapshot: Snapshot) -> str:
     parts = [_PHASES[snapshot.phase]]
     if snapshot.phase == "calibration":
         parts.append(f"{snapshot.worlds} of {snapshot.configs} configurations")
+    elif snapshot.phase == "exploration":
+        parts.append(f"{snapshot.configs} configurations tried")
     elif snapshot.phase == "trace":
         parts.append(f"{snapshot.traced} of {snapshot.survivors} configurations")
     else:

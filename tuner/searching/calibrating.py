@@ -29,7 +29,7 @@ def trace(measurer: Measurer) -> None:
     """Trace each configuration that runs once, while there is time to decide as well."""
     log = measurer.log
     measurer.begin("trace")
-    for trial in log.runnable:
+    for trial in log.racing:
         if log.traced(trial) is not None:
             continue
         pair_s = measurer.block_s([BASELINE, trial])

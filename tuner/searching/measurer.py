@@ -2,14 +2,16 @@
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from tuner.plan.config import Config
 from tuner.searching.budget import Budget
 from tuner.searching.progress import Observer, Snapshot
 from tuner.searching.runner import Runner
-from tuner.study.log import BASELINE, Confirmation
+from tuner.study.log import BASELINE, BLOCK_PHASES, Confirmation
 from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
+from tuner.study.sampled import Sampling
 from tuner.study.storage.store import StudyStore
 from tuner.study.stored import stored_log
 from tuner.world.measurement import Failure
@@ -38,6 +40,7 @@ class Measurer:
         self.store = store
         self.observer = observer
         self.budget = budget
+        self.plan = runner.plan
         self.measuring = runner.plan.measuring
         self.log = stored_log(store, runner.plan)
         self._runner = runner
@@ -97,7 +100,7 @@ class Measurer:
         blocks."""
         blocks = self.budget.remaining_s / max(1e-9, self.block_s(trials))
         if self.measuring.max_blocks is not None:
-            measured = self.log.blocks("race") + self.log.blocks("confirmation")
+            measured = sum(map(self.log.blocks, BLOCK_PHASES))
             blocks = min(blocks, self.measuring.max_blocks - measured)
         return max(0.0, blocks)
 
@@ -121,6 +124,24 @@ class Measurer:
         """Note how the confirmation stands."""
         self.log.confirmation = confirmation
         self.store.note("confirmation", confirmation.model_dump(mode="json"))
+
+    def propose(self, configs: Sequence[Config]) -> list[int]:
+        """Add configurations to the study; returns their trials."""
+        self.store.add_configs(configs, self.plan)
+        self.log.extend(configs)
+        return list(range(len(self.log.configs) - len(configs), len(self.log.configs)))
+
+    def keep_sampling(self, sampling: Sampling) -> None:
+        """Note how far the exploration is."""
+        self.log.sampling = sampling
+        self.store.note("sampling", sampling.model_dump(mode="json"))
+
+    def set_aside(self, reasons: Mapping[int, str]) -> None:
+        """Take many trials out of the race, without a line for each."""
+        for trial, reason in reasons.items():
+            self.log.eliminated[trial] = reason
+            self.store.eliminate(trial, reason)
+        self._leader = self.log.leader()
 
     def note_elapsed(self) -> None:
         """Note the time spent so far, for a session that resumes the study."""
@@ -165,7 +186,7 @@ class Measurer:
         leader = None if self._leader in self.log.failures else self._leader
         return Snapshot(
             phase=self._phase,
-            block=self.log.blocks("race") + self.log.blocks("confirmation"),
+            block=sum(map(self.log.blocks, BLOCK_PHASES)),
             worlds=len(self.log.records),
             traced=self.log.traced_trials,
             configs=len(self.log.configs),

@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -12,6 +13,7 @@ from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import Budget
+from tuner.searching.exploring import sampling_for
 from tuner.searching.progress import Observer
 from tuner.searching.runner import Runner, check_budget
 from tuner.searching.session import Session
@@ -20,6 +22,7 @@ from tuner.study.claim import Claim, claimed
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE
 from tuner.study.records import CALIBRATION_BLOCK, Record
+from tuner.study.sampled import Sampling
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import create_study, load_study, resume_study
 from tuner.study.storage.store import StudyStore
@@ -117,9 +120,10 @@ def search(
             plan = _plan_of_program(draft, launcher, claim)
             observer.on_event(f"comparing the {plan.objective.label}{_why_this(plan)}")
         if claim.resumes:
-            opened, first = resume_study, None
+            opened, first = partial(resume_study), None
         else:
-            opened, first = create_study, _first_world(claim, plan, launcher, since_start)
+            first, sampling = _first_world(claim, plan, launcher, since_start)
+            opened = partial(create_study, sampling=sampling)
         store = opened(place, plan, Environment.here(), observer.on_event)
         claim.mark_folder()
         runner = Runner(plan, launcher, place.folder)
@@ -169,7 +173,7 @@ def _plan_of_program(draft: PlanDraft, launcher: Launcher, claim: Claim) -> Stud
 
 def _first_world(
     claim: Claim, plan: StudyPlan, launcher: Launcher, spent_s: Callable[[], float]
-) -> Record:
+) -> tuple[Record, Sampling | None]:
     """Begin a new study by the calibration of its baseline, which is its first record.
 
     This world tells whether the budget is enough. Until that is known nothing is written, and an
@@ -178,10 +182,12 @@ def _first_world(
     with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
         elsewhere = StudyFolder(Path(scratch))
         outcome = Runner(plan, launcher, elsewhere).run(plan.baseline, CALIBRATION_BLOCK, None)
-        check_budget(plan, outcome, spent_s())
+        if (sampling := sampling_for(plan, outcome, spent_s())) is None:
+            check_budget(plan, outcome, spent_s())
         claim.begin()
         _keep_evidence(elsewhere, claim.place.folder)
-    return Record(trial=BASELINE, block=CALIBRATION_BLOCK, phase="calibration", outcome=outcome)
+    record = Record(trial=BASELINE, block=CALIBRATION_BLOCK, phase="calibration", outcome=outcome)
+    return record, sampling
 
 
 def _keep_evidence(scratch: StudyFolder, folder: StudyFolder) -> None:

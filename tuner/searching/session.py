@@ -1,8 +1,9 @@
-"""One session of a search: calibrate, trace, race, confirm; outcomes are kept as they come."""
+"""One session: explore a large grid, calibrate, trace, race, confirm; all is kept as it comes."""
 
 from tuner.searching.budget import Budget
 from tuner.searching.calibrating import calibrate, trace
 from tuner.searching.confirming import confirm
+from tuner.searching.exploring import explore
 from tuner.searching.measurer import Measurer
 from tuner.searching.progress import Observer
 from tuner.searching.racing import race
@@ -44,6 +45,7 @@ class Session:
             measurer.observer.on_event("the study is finished: nothing is left to measure")
             return
         try:
+            explore(measurer)
             calibrate(measurer)
             trace(measurer)
             if self.log.confirmation is None:

@@ -17,8 +17,9 @@ from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.conclusion import Conclusion
 from tuner.study.folder import StudyFolder
-from tuner.study.log import BASELINE, StudyLog
+from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
 from tuner.study.metrics import metric_columns
+from tuner.study.sampled import Sampling
 from tuner.study.trial_row import Observation, TrialDetail, TrialRow
 from tuner.world.environment import Environment
 from tuner.world.measurement import Failure, Measurement, Quantiles
@@ -56,6 +57,8 @@ class StudyAnswer:
     elapsed_s: float
     measured_at: datetime
     """When its last session ended."""
+    sampling: Sampling | None = None
+    """That a sampler proposed what was measured; None where it was the whole grid."""
     interrupted: bool = False
     """Whether there is still something to measure."""
     rows: tuple[TrialRow, ...]
@@ -154,6 +157,7 @@ class StudyAnswer:
             "blocks": self.blocks,
             "worlds": self.worlds,
             "elapsed_s": round(self.elapsed_s, 3),
+            "sampling": self.sampling and self.sampling.to_json(len(self.rows)),
             "trials": [row.to_json() for row in self.rows],
         }
 
@@ -205,11 +209,12 @@ def study_answer(
         challenger_trial=None if conclusion is None else conclusion.challenger,
         challenger_speedup=challenger_speedup,
         epsilon_achieved=None if conclusion is None else conclusion.epsilon_achieved,
-        blocks=log.blocks("race") + log.blocks("confirmation"),
+        blocks=sum(map(log.blocks, BLOCK_PHASES)),
         worlds=len(log.records),
         elapsed_s=elapsed_s,
         measured_at=measured_at,
         interrupted=interrupted,
+        sampling=log.sampling,
         observations=tuple(sorted(_observations(log), key=lambda seen: (seen.block, seen.trial))),
         details={trial: _detail(log, trial) for trial in range(len(log.configs))},
         rows=_rows(log, frozenset() if conclusion is None else conclusion.tied),
@@ -219,7 +224,7 @@ def study_answer(
 def _observations(log: StudyLog) -> Iterator[Observation]:
     objective = log.plan.objective
     for record in log.records:
-        if record.phase in ("race", "confirmation") and isinstance(record.outcome, Measurement):
+        if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
             value = objective.value(record.outcome)
             yield Observation(record.trial, record.block, record.phase, value)
 

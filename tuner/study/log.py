@@ -19,10 +19,13 @@ from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.metrics import metrics_of
 from tuner.study.records import TRACE_BLOCK, Phase, Record
+from tuner.study.sampled import Sampling
 from tuner.world.measurement import Failure, Measurement, Outcome
 
 BASELINE = 0
 """The number of the baseline's trial."""
+BLOCK_PHASES: tuple[Phase, ...] = ("exploration", "race", "confirmation")
+"""The phases whose worlds count: those of blocks."""
 # One unlucky world in a row of few bars no configuration from the search.
 LEAST_TO_BAR = 3
 
@@ -101,6 +104,7 @@ class StudyLog:
         self.plan = plan
         self.configs = tuple(configs)
         self.eliminated = dict(eliminated or {})
+        self.sampling: Sampling | None = None
         self.confirmation: Confirmation | None = None
         self.failures: dict[int, Failure] = {}
         """The first failure of each trial that has one; a trace that failed is none of these."""
@@ -110,9 +114,8 @@ class StudyLog:
         self._worlds = [_TrialWorlds() for _ in self.configs]
         self._begun: dict[Phase, dict[int, set[int]]] = {}
         """The trials that each block of a phase has measured."""
-        self._rows: dict[Phase, dict[int, FloatArray]] = {}
-        """log(objective), or its negative if more is better, by trial, of each block of a phase;
-        NaN where not measured."""
+        self._rows: dict[Phase, dict[int, dict[int, float]]] = {}
+        """log(objective), or its negative if more is better, by trial, of each block of a phase."""
         for record in records:
             self.add(record)
 
@@ -120,6 +123,11 @@ class StudyLog:
     def records(self) -> Sequence[Record]:
         """Every world so far; `add` adds one."""
         return self._records
+
+    def extend(self, configs: Sequence[Config]) -> None:
+        """Take in configurations that were not there before, as the next trials."""
+        self.configs = (*self.configs, *configs)
+        self._worlds += [_TrialWorlds() for _ in configs]
 
     def add(self, record: Record) -> None:
         """Take in the outcome of one world."""
@@ -132,12 +140,10 @@ class StudyLog:
             self._judge(record.trial)
         begun = self._begun.setdefault(record.phase, {})
         begun.setdefault(record.block, set()).add(record.trial)
-        if record.phase in ("race", "confirmation") and isinstance(record.outcome, Measurement):
-            rows = self._rows.setdefault(record.phase, {})
-            if record.block not in rows:
-                rows[record.block] = np.full(len(self.configs), np.nan)
+        if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
+            row = self._rows.setdefault(record.phase, {}).setdefault(record.block, {})
             objective = self.plan.objective
-            rows[record.block][record.trial] = objective.cost(objective.value(record.outcome))
+            row[record.trial] = objective.cost(objective.value(record.outcome))
 
     def _judge(self, trial: int) -> None:
         """Note whether a trial keeps the limits, after another world."""
@@ -252,9 +258,10 @@ class StudyLog:
             has no row.
         """
         rows = {block: row for phase in phases for block, row in self._rows.get(phase, {}).items()}
-        if not rows:
-            return np.empty((0, len(self.configs)))
-        return np.array([rows[block] for block in sorted(rows)])
+        found = np.full((len(rows), len(self.configs)), np.nan)
+        for place, block in enumerate(sorted(rows)):
+            found[place, list(rows[block])] = list(rows[block].values())
+        return found
 
     def pairs(self, challenger: int) -> FloatArray:
         """`matrix` of the baseline and the challenger in the confirmation, pairs x 2."""

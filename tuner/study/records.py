@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tuner.world.measurement import Outcome
 
-Phase = Literal["calibration", "trace", "race", "confirmation"]
+Phase = Literal["calibration", "exploration", "trace", "race", "confirmation"]
 
 CALIBRATION_BLOCK = -1
 TRACE_BLOCK = -2

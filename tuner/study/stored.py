@@ -4,6 +4,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.study.answer import StudyAnswer, study_answer
 from tuner.study.conclusion import conclude
 from tuner.study.log import Confirmation, StudyLog
+from tuner.study.sampled import Sampling
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
 from tuner.study.storage.store import StudyStore
@@ -15,6 +16,9 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     if confirmation := store.noted("confirmation"):
         with store.reading("confirmation"):
             log.confirmation = Confirmation(**confirmation)
+    if sampling := store.noted("sampling"):
+        with store.reading("sampling"):
+            log.sampling = Sampling(**sampling)
     return log
 
 

@@ -16,6 +16,7 @@ from tuner.present.tables import (
     trial_lines,
     why_facts,
 )
+from tuner.present.tried import tried_sentences
 from tuner.present.wording import tied_sentence, verdict_sentence
 from tuner.study.answer import StudyAnswer
 from tuner.text import plural
@@ -42,6 +43,7 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         verdict=verdict_sentence(answer),
         verdict_class=_verdict_class(answer),
         tied=tied_sentence(answer),
+        tried=tried_sentences(answer),
         snippet=snippet_of(answer),
         why=_why(answer),
         figures=figures,

@@ -4,12 +4,12 @@ import warnings
 from collections.abc import Callable
 
 import optuna
-from optuna.trial import TrialState, create_trial
 
 from tuner.errors import UsageError
 from tuner.plan.study_plan import StudyPlan
+from tuner.study.sampled import Sampling
 from tuner.study.storage.address import StudyAddress, StudyPlace
-from tuner.study.storage.parameters import distributions_of, parameter_of
+from tuner.study.storage.parameters import distributions_of, running_trial
 from tuner.study.storage.store import StudyStore
 from tuner.world.environment import Environment
 
@@ -28,11 +28,16 @@ def ignored(message: str) -> None:
 
 
 def create_study(
-    place: StudyPlace, plan: StudyPlan, environment: Environment, tell: Tell = ignored
+    place: StudyPlace,
+    plan: StudyPlan,
+    environment: Environment,
+    tell: Tell = ignored,
+    sampling: Sampling | None = None,
 ) -> StudyStore:
     """A new study with one running trial per configuration, the baseline first.
 
-    UsageError if its storage cannot be opened.
+    With `sampling` it has the baseline alone: the others come as they are proposed. UsageError if
+    its storage cannot be opened.
     """
     address = place.address
     if address.in_own_folder:
@@ -47,7 +52,7 @@ def create_study(
             sampler=optuna.samplers.RandomSampler(seed=plan.measuring.seed),
         )
     try:
-        _fill(study, plan, environment)
+        _fill(study, plan, environment, sampling)
         store = StudyStore(place, study, tell)
         store.announce()
     except BaseException:
@@ -102,7 +107,9 @@ def _check_same(store: StudyStore, plan: StudyPlan, environment: Environment) ->
         )
 
 
-def _fill(study: optuna.Study, plan: StudyPlan, environment: Environment) -> None:
+def _fill(
+    study: optuna.Study, plan: StudyPlan, environment: Environment, sampling: Sampling | None
+) -> None:
     """What a new study starts with; its format comes last, and says that it is complete."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -111,19 +118,10 @@ def _fill(study: optuna.Study, plan: StudyPlan, environment: Environment) -> Non
     study.set_user_attr("environment", environment.model_dump())
     candidates = plan.candidates()
     distributions = distributions_of(candidates, plan.subject)
-    for config in candidates:
-        parameters = {
-            str(dimension): parameter_of(dimension, config, plan.subject)
-            for dimension in distributions
-        }
-        study.add_trial(
-            create_trial(
-                state=TrialState.RUNNING,
-                params=parameters,
-                distributions={str(d): chosen for d, chosen in distributions.items()},
-                user_attrs={"label": str(config), "config": config.to_json()},
-            )
-        )
+    if sampling is not None:
+        study.set_user_attr("sampling", sampling.model_dump(mode="json"))
+    for config in candidates if sampling is None else [plan.baseline]:
+        study.add_trial(running_trial(config, distributions, plan.subject))
     study.set_user_attr("format", FORMAT)
 
 

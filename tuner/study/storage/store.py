@@ -11,17 +11,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 import optuna
+from optuna.distributions import BaseDistribution
 from optuna.trial import Trial, TrialState
 from pydantic import ValidationError
 
 from tuner.errors import UsageError
-from tuner.plan.config import Config
+from tuner.plan.config import Config, Dimension
 from tuner.plan.limits import BrokenLimit
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.records import Record
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.artifacts import Attachments
 from tuner.study.storage.notes import announce, put_note
+from tuner.study.storage.parameters import distributions_of, running_trial
 from tuner.world.environment import Environment
 from tuner.world.measurement import Failure
 
@@ -40,6 +42,7 @@ class StudyStore:
         self._storage = place.address.storage
         self._study_id = self._storage.get_study_id_from_name(study.study_name)
         self._trials: dict[int, Trial] = {}
+        self._distributions: dict[Dimension, BaseDistribution] | None = None
         self._attachments = Attachments(self._storage, study, self._study_id, place.folder, tell)
 
     def plan(self) -> StudyPlan:
@@ -71,6 +74,13 @@ class StudyStore:
                 Config.from_json(trial.user_attrs["config"])
                 for trial in self._study.get_trials(deepcopy=False)
             ]
+
+    def add_configs(self, configs: Sequence[Config], plan: StudyPlan) -> None:
+        """Add running trials of configurations that were not there before."""
+        if self._distributions is None:
+            self._distributions = distributions_of(plan.candidates(), plan.subject)
+        for config in configs:
+            self._study.add_trial(running_trial(config, self._distributions, plan.subject))
 
     def records(self) -> list[Record]:
         """Every world measured so far, in the order of blocks."""
