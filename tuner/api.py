@@ -59,7 +59,7 @@ def tune(
     options: Mapping[str, object] | None = None,
     space: Table | None = None,
     baseline: Table | None = None,
-    objective: str | None = None,
+    objective: str | Sequence[str] | None = None,
     require: str | Sequence[str] | None = None,
     budget: str | float | None = None,
     max_blocks: int | None = None,
@@ -110,6 +110,7 @@ def tune(
             Default: `num_worker_threads` from 1 to 32, by powers of two.
         baseline: The configuration to compare with. Default: PyTorch's, or the program's own.
         objective: The number to make small, by its name in `tuner.plan.objectives.OBJECTIVES`.
+            Two of them, as `"step_ms,cpu_ms_per_step"`, give a Pareto front too; the first decides.
             Default: `step_ms`; for a program `rpc_active_s`, or `ms_per_call` where its number of
             calls varies.
         require: What a configuration must keep to be recommended, such as `"peak_rss_mb<=2000"`:

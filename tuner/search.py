@@ -65,7 +65,8 @@ def search(
         str | None,
         typer.Option(
             help=f"Of a workload: {_objectives_of('workload')}. Of a program: "
-            f"{_objectives_of('program')}. Default: step_ms; rpc_active_s."
+            f"{_objectives_of('program')}. Two of them, as step_ms,cpu_ms_per_step, show a Pareto "
+            "front; the first one decides. Default: step_ms; rpc_active_s."
         ),
     ] = None,
     require: Annotated[

@@ -56,6 +56,7 @@ def test_every_key_is_read() -> None:
     assert str(plan.baseline) == "num_worker_threads=8 server.rpc_timeout=60"
     assert plan.measuring.model_dump() == {
         "objective_name": "cpu_ms_per_step",
+        "second_objective_name": None,
         "require": ("peak_rss_mb<=2000",),
         "budget_s": 120.0,
         "max_blocks": 7,

@@ -113,6 +113,7 @@ def test_the_json_document_is_that_of_the_contract(
         "blocks": 12,
         "worlds": 60,
         "elapsed_s": 42.3,
+        "front": None,
         "sampling": None,
     }
     assert trials[0] == {

@@ -70,7 +70,7 @@ class PlanDraft:
             measuring = measuring.model_copy(update={"objective_name": subject.objective_name})
         problems = [
             *self.problems,
-            *_check_objective(measuring.objective_name, subject),
+            *_check_objectives(measuring, subject),
             *_check_limits(measuring, subject),
             *check_against(self.space.axes, subject),
             *(f"baseline: {mistake}" for mistake in check_against(named, subject)),
@@ -84,6 +84,19 @@ class PlanDraft:
             baseline=baseline_config(self.named_baseline, self.space, subject),
             measuring=measuring,
         )
+
+
+def _check_objectives(measuring: Measuring, subject: Subject) -> list[str]:
+    first, second = measuring.objective_name, measuring.second_objective_name
+    problems = _check_objective(first, subject)
+    if second is None:
+        return problems
+    if OBJECTIVES[first].traced != OBJECTIVES[second].traced:
+        problems.append(
+            f"the objectives {first} and {second} cannot be measured together: only one of them is "
+            "read from traced worlds"
+        )
+    return [*problems, *_check_objective(second, subject)]
 
 
 def _check_objective(name: str, subject: Subject) -> list[str]:

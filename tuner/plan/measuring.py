@@ -72,6 +72,8 @@ class Measuring(BaseModel):
 
     objective_name: ObjectiveName = Field("step_ms", alias="objective")
     """For a program that names none, the plan chooses; see `tuner.plan.draft`."""
+    second_objective_name: ObjectiveName | None = None
+    """The second one of `objective = "a,b"`: a Pareto front is shown; the first one decides."""
     require: Annotated[tuple[ReadLimit, ...], BeforeValidator(_one_or_more)] = ()
     """What a configuration must keep to be recommended."""
     budget_s: Duration = Field(60.0, alias="budget")
@@ -87,16 +89,38 @@ class Measuring(BaseModel):
     seed: int = Field(0, ge=0, lt=2**32)
 
 
-MEASURING_KEYS = tuple(field.alias or name for name, field in Measuring.model_fields.items())
+MEASURING_KEYS = tuple(
+    field.alias or name
+    for name, field in Measuring.model_fields.items()
+    if name != "second_objective_name"
+)
 
 
 def read_measuring(mapping: Mapping[str, Any]) -> tuple[Measuring, list[str]]:
     """How a plan's mapping says to measure, and every mistake of its keys."""
     given = {key: mapping[key] for key in MEASURING_KEYS if mapping.get(key) is not None}
+    names, mistakes = _objective_names(given.get("objective"))
+    given |= zip(("objective", "second_objective_name"), names, strict=False)
+    if mistakes:
+        return Measuring(), mistakes
     try:
         return Measuring.model_validate(given), []
     except ValidationError as error:
         return Measuring(), [sentence_of(detail) for detail in error.errors()]
+
+
+def _objective_names(raw: object) -> tuple[list[object], list[str]]:
+    """One objective or two, from `a`, `a,b` or a list of names; and the mistakes."""
+    if raw is None:
+        return [], []
+    names: list[object] = [*raw] if isinstance(raw, list | tuple) else [raw]
+    if isinstance(raw, str):
+        names = [name.strip() for name in raw.split(",")]
+    if not 1 <= len(names) <= 2:
+        return [], [f"objective must be one name or two, got {len(names)}"]
+    if len(set(map(str, names))) < len(names):
+        return [], [f"objective names {names[0]} twice"]
+    return names, []
 
 
 def sentence_of(detail: Any, name: str | None = None) -> str:

@@ -106,7 +106,8 @@ def _blocks(answer: StudyAnswer) -> str:
 
     parts = []
     if rounds := count("exploration"):
-        parts.append(f"{plural(rounds, 'block')} of what the sampler proposed")
+        said = "what the sampler proposed" if answer.sampling else "all that may be on the front"
+        parts.append(f"{plural(rounds, 'block')} of {said}")
     if race := count("race"):
         parts.append(f"{plural(race, 'block')} of a race among the configurations")
     if pairs := count("confirmation"):

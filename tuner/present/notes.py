@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from tuner.present.environment_and_method import Facts, environment_facts, method_facts
+from tuner.present.front import front_sentence, front_table
 from tuner.present.how_to_use import snippet_of
 from tuner.present.tables import (
     TrialLine,
@@ -44,6 +45,9 @@ def study_note(answer: StudyAnswer) -> str:
         parts.append(f"```{snippet.language}\n{snippet.text}\n```")
     if mark := _misleading_mark(answer):
         parts.append(mark)
+    if front := front_table(answer):
+        said = _plain(front_sentence(answer) or "")
+        parts += ["## Front", _table(front.headings, front.rows), said]
     parts += ["## All configurations", _configs_table(answer)]
     headings, facts = why_facts(answer)
     if facts:

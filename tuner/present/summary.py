@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
+from tuner.present.front import front_for_terminal, front_sentence
 from tuner.present.how_to_use import snippet_of
 from tuner.present.tables import failure_lines, trials_table, why_table
 from tuner.present.tried import tried_sentences
@@ -24,6 +25,10 @@ def print_summary(answer: StudyAnswer, console: Console) -> None:
     console.print(Text(verdict_sentence(answer), style="bold"), soft_wrap=True)
     if tied := tied_sentence(answer):
         console.print(Text(tied), soft_wrap=True)
+    if front := front_for_terminal(answer):
+        console.print()
+        console.print(front)
+        console.print(Text(front_sentence(answer) or ""), soft_wrap=True)
     for sentence in tried_sentences(answer):
         console.print(Text(sentence), soft_wrap=True)
     if why := why_table(answer):

@@ -1,5 +1,6 @@
 """One session: explore a large grid, calibrate, trace, race, confirm; all is kept as it comes."""
 
+from tuner.searching.both_goals import measure_both_goals
 from tuner.searching.budget import Budget
 from tuner.searching.calibrating import calibrate, trace
 from tuner.searching.confirming import confirm
@@ -49,6 +50,7 @@ class Session:
             calibrate(measurer)
             trace(measurer)
             if self.log.confirmation is None:
+                measure_both_goals(measurer)
                 race(measurer)
             confirm(measurer)
         finally:

@@ -17,6 +17,7 @@ from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.conclusion import Conclusion
 from tuner.study.folder import StudyFolder
+from tuner.study.front import Front, front_of
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
 from tuner.study.metrics import metric_columns
 from tuner.study.sampled import Sampling
@@ -57,6 +58,8 @@ class StudyAnswer:
     elapsed_s: float
     measured_at: datetime
     """When its last session ended."""
+    front: Front | None = None
+    """The Pareto front; None where there is one objective."""
     sampling: Sampling | None = None
     """That a sampler proposed what was measured; None where it was the whole grid."""
     interrupted: bool = False
@@ -157,6 +160,7 @@ class StudyAnswer:
             "blocks": self.blocks,
             "worlds": self.worlds,
             "elapsed_s": round(self.elapsed_s, 3),
+            "front": self.front and self.front.to_json(),
             "sampling": self.sampling and self.sampling.to_json(len(self.rows)),
             "trials": [row.to_json() for row in self.rows],
         }
@@ -214,6 +218,7 @@ def study_answer(
         elapsed_s=elapsed_s,
         measured_at=measured_at,
         interrupted=interrupted,
+        front=front_of(log),
         sampling=log.sampling,
         observations=tuple(sorted(_observations(log), key=lambda seen: (seen.block, seen.trial))),
         details={trial: _detail(log, trial) for trial in range(len(log.configs))},

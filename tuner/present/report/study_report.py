@@ -7,6 +7,7 @@ from typing import NamedTuple
 from tuner.files import written_atomically
 from tuner.present.environment_and_method import Facts, environment_facts, method_facts
 from tuner.present.figures import DrawnFigure
+from tuner.present.front import front_sentence, front_table
 from tuner.present.how_to_use import snippet_of
 from tuner.present.report.pages import render
 from tuner.present.tables import (
@@ -43,6 +44,8 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         verdict=verdict_sentence(answer),
         verdict_class=_verdict_class(answer),
         tied=tied_sentence(answer),
+        front=front_table(answer),
+        front_note=front_sentence(answer),
         tried=tried_sentences(answer),
         snippet=snippet_of(answer),
         why=_why(answer),
