@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import InterruptedSearchError, UsageError
-from tuner.plan.draft import draft_plan, read_plan_file, shipped_plan_path
+from tuner.plan.draft import PlanDraft, draft_plan, read_plan_file, shipped_plan_path
+from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import CatalogueEntry
 from tuner.present.notes import study_note, trial_notes
 from tuner.present.study_files import write_answer, write_study_report
 from tuner.present.study_result import StudyResult
+from tuner.searching.forecasting import Forecast
+from tuner.searching.forecasting import forecast as forecast_of
 from tuner.searching.progress import Observer, Silent
-from tuner.searching.search import Notes, SearchRequest, SearchStopped, search
+from tuner.searching.search import Notes, SearchRequest, SearchStopped, plan_of, search
 from tuner.study.answer import StudyAnswer
 from tuner.study.finding import find_study
 from tuner.world.launcher import Launcher
@@ -146,16 +149,7 @@ def tune(
         SearchInterrupted: a KeyboardInterrupt came; its `result` is the answer so far, and
             everything measured is kept.
     """
-    if workload is None and plan is None and program is None:
-        raise UsageError(
-            "name a workload, a plan or a program: --workload udf, --plan FILE, -- python main.py"
-        )
-    if beside and program is None:
-        raise UsageError("beside is for commands that run beside a program, and there is none")
-    if workload is not None and program is not None:
-        raise UsageError("name a workload or a program, not both")
     changes = {
-        "programs": None if program is None else [program, *beside],
         "roles": roles,
         "expect": expect,
         "metric": metric,
@@ -180,9 +174,8 @@ def tune(
         "storage": storage,
         "out": None if out is None else str(out),
     }
-    request = SearchRequest(
-        draft=draft_plan(plan_mapping(plan, workload, changes)), resume=resume, overwrite=overwrite
-    )
+    draft = _draft(workload, program, beside, plan, changes)
+    request = SearchRequest(draft=draft, resume=resume, overwrite=overwrite)
     hearing = observer or Silent()
     chosen = launcher or launcher_for(request.draft, tell=hearing.on_event, show=show)
     with chosen as running:
@@ -191,6 +184,63 @@ def tune(
         except SearchStopped as ending:
             raise SearchInterrupted(str(ending), StudyResult(ending.answer)) from None
     return StudyResult(answer)
+
+
+def forecast(
+    workload: str | None = None,
+    *,
+    program: Sequence[str] | None = None,
+    beside: Sequence[Sequence[str]] = (),
+    plan: str | Path | None = None,
+    show: Callable[[bytes], None] | None = None,
+    launcher: Launcher | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    **changes: Any,
+) -> tuple[Forecast, StudyPlan]:
+    """Tell what a search would do, from a few worlds of its baseline; nothing is left behind.
+
+    Args:
+        workload: As for `tune`.
+        program: As for `tune`.
+        beside: As for `tune`.
+        plan: As for `tune`.
+        show: As for `tune`.
+        launcher: As for `tune`.
+        clock: As for `tune`.
+        changes: Keys of a plan, as `tune` takes them.
+
+    Returns:
+        What the budget can be expected to show, and the plan.
+
+    Raises:
+        UsageError: the request cannot be carried out; the message lists everything that is wrong.
+        NothingRanError: the baseline does not run.
+    """
+    draft = _draft(workload, program, beside, plan, changes)
+    chosen = launcher or launcher_for(draft, tell=Silent().on_event, show=show)
+    with chosen as running:
+        whole = plan_of(draft, running)
+        return forecast_of(whole, running, clock), whole
+
+
+def _draft(
+    workload: str | None,
+    program: Sequence[str] | None,
+    beside: Sequence[Sequence[str]],
+    plan: str | Path | None,
+    changes: Mapping[str, Any],
+) -> PlanDraft:
+    """The plan that is asked for. UsageError if what is to be tuned is not named, or twice."""
+    if workload is None and plan is None and program is None:
+        raise UsageError(
+            "name a workload, a plan or a program: --workload udf, --plan FILE, -- python main.py"
+        )
+    if beside and program is None:
+        raise UsageError("beside is for commands that run beside a program, and there is none")
+    if workload is not None and program is not None:
+        raise UsageError("name a workload or a program, not both")
+    programs = None if program is None else [program, *beside]
+    return draft_plan(plan_mapping(plan, workload, {"programs": programs, **changes}))
 
 
 def load_study(

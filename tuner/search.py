@@ -176,6 +176,13 @@ def search(
             "--overwrite", help="Delete a study of this name first, with the files that it made."
         ),
     ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Run the baseline a few times, and say what the budget can be expected to show.",
+        ),
+    ] = False,
     list_workloads: Annotated[
         bool,
         typer.Option("--list-workloads", help="Show the shipped workloads, roles and options."),
@@ -191,7 +198,8 @@ def search(
     if list_workloads:
         _list_workloads(as_json)
         return
-    _answer(
+    task = _forecast if dry_run else _answer
+    task(
         as_json,
         workload=workload,
         program=context.obj or None,
@@ -221,9 +229,22 @@ def search(
         name=study,
         storage=storage,
         out=out,
-        resume=resume,
-        overwrite=overwrite,
+        **{} if dry_run else {"resume": resume, "overwrite": overwrite},
     )
+
+
+def _forecast(as_json: bool, **asked: Any) -> None:
+    """Say what a search for what is asked would do."""
+    from tuner.api import forecast
+    from tuner.present.forecast import forecast_lines
+
+    found, plan = forecast(**asked)
+    if as_json:
+        print_json(found.to_json())
+        return
+    console = stdout_console(piped_width=140)
+    for line in forecast_lines(found, plan.measuring.epsilon):
+        console.print(line, soft_wrap=True, highlight=False)
 
 
 def _answer(as_json: bool, **asked: Any) -> None:

@@ -112,7 +112,7 @@ def search(
         # A program takes a while to find out about, and is not run for nothing.
         raise UsageError.about("the plan", draft.problems)
     # A workload's mistakes come before those of the folder; a program is run for what can be kept.
-    plan = _plan(draft, launcher) if draft.program is None else None
+    plan = plan_of(draft, launcher) if draft.program is None else None
     name = draft.study_name if plan is None else plan.name
     place = StudyPlace.named(name, storage=draft.storage, out=draft.out)
     with claimed(place, resume=request.resume, overwrite=request.overwrite) as claim:
@@ -151,7 +151,7 @@ def _why_this(plan: StudyPlan) -> str:
     return f", because the number of calls varies from run to run: {counts}"
 
 
-def _plan(draft: PlanDraft, launcher: Launcher) -> StudyPlan:
+def plan_of(draft: PlanDraft, launcher: Launcher) -> StudyPlan:
     """The plan for what is tuned; all mistakes are told together."""
     try:
         spec = launcher.subject_of(draft)
@@ -168,7 +168,7 @@ def _plan_of_program(draft: PlanDraft, launcher: Launcher, claim: Claim) -> Stud
     if claim.resumes and draft.chooses_objective:
         known = load_study(claim.place).plan().measuring.objective_name
         draft = draft.with_objective(known)
-    return _plan(draft, launcher)
+    return plan_of(draft, launcher)
 
 
 def _first_world(

@@ -1,0 +1,113 @@
+"""What a search would do, from a few worlds of its baseline: nothing is kept."""
+
+import math
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tuner.decide.statistics import interval
+from tuner.errors import NothingRanError, UsageError
+from tuner.plan.study_plan import StudyPlan
+from tuner.searching.exploring import sampling_for
+from tuner.searching.measurer import STEPS_MARGIN
+from tuner.searching.racing import RACE_SHARE
+from tuner.searching.runner import Runner
+from tuner.study.folder import StudyFolder
+from tuner.world.launcher import Launcher
+from tuner.world.measurement import Failure, Measurement
+
+# Worlds beside the one that calibrates: the fewest that tell something of their spread.
+WORLDS = 4
+# Of the standard deviation of so few worlds only the order of magnitude is known.
+LEAST_SIGMA = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """What a budget can be expected to show."""
+
+    configs: int
+    """The configurations of the grid, the baseline included."""
+    sampler: str
+    """`grid`, or who would propose what to measure."""
+    world_s: float
+    """Seconds that a world of the baseline takes."""
+    block_s: float
+    """Seconds that a block of the whole grid would take, if all were like the baseline."""
+    budget_s: float
+    sigma: float
+    """Standard deviation of log(objective) between worlds, from `worlds` of them."""
+    worlds: int
+    pairs: int
+    """Pairs of the challenger and the baseline that the confirmation has time for."""
+    least_gain: float
+    """The smallest gain that these pairs would tell from none, a fraction; about."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of `--dry-run --json`."""
+        return asdict(self)
+
+
+def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) -> Forecast:
+    """Run a few worlds of the baseline, and tell what the budget would be enough for.
+
+    Args:
+        plan: The plan of the search.
+        launcher: What runs the worlds; entered already.
+        clock: Seconds from any beginning.
+
+    Raises:
+        NothingRanError: The baseline does not run.
+    """
+    started_s = clock()
+    measuring = plan.measuring
+    with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
+        runner = Runner(plan, launcher, StudyFolder(Path(scratch)))
+        first = _measured(runner.run(plan.baseline, 0, None))
+        calibrated_s = clock() - started_s
+        steps = None
+        if first.median_step_s is not None:
+            steps = max(1, math.ceil(measuring.min_time_s * STEPS_MARGIN / first.median_step_s))
+        worlds = [
+            _measured(runner.run(plan.baseline, block, steps)) for block in range(1, WORLDS + 1)
+        ]
+    try:
+        sampling = sampling_for(plan, first, calibrated_s)
+    except UsageError:
+        sampling = None
+    costs = [plan.objective.cost(plan.objective.value(world)) for world in worlds]
+    sigma = max(LEAST_SIGMA, float(np.std(costs, ddof=1)))
+    world_s = float(np.mean([world.world_s for world in worlds]))
+    configs = len(plan.candidates())
+    left_s = (measuring.budget_s - calibrated_s) * (1 - RACE_SHARE)
+    pairs = max(0, math.floor(left_s / (2 * world_s)))
+    return Forecast(
+        configs=configs,
+        sampler="grid" if sampling is None else sampling.sampler,
+        world_s=world_s,
+        block_s=world_s * configs,
+        budget_s=measuring.budget_s,
+        sigma=sigma,
+        worlds=len(worlds),
+        pairs=pairs,
+        least_gain=_least_gain(sigma, pairs, measuring.confidence),
+    )
+
+
+def _measured(outcome: Measurement | Failure) -> Measurement:
+    if isinstance(outcome, Failure):
+        raise NothingRanError(f"the baseline does not run: {outcome.failure}: {outcome.message}")
+    return outcome
+
+
+def _least_gain(sigma: float, pairs: int, confidence: float) -> float:
+    """The reach of the interval of so many pairs, whose differences spread as planted ones do."""
+    if pairs < 2:
+        return math.inf
+    planted = np.resize([-1.0, 1.0], pairs) * sigma * math.sqrt(2)
+    found = interval(planted, confidence)
+    return math.inf if found is None else math.expm1(found.high - found.estimate)
