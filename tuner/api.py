@@ -153,10 +153,10 @@ def tune(
         "roles": roles,
         "expect": expect,
         "metric": metric,
-        "maximize": maximize or None,
+        "maximize": maximize,
         "window": window,
         "warm_up": warm_up,
-        "cold": cold or None,
+        "cold": cold,
         "options": options,
         "space": space,
         "baseline": baseline,
@@ -240,7 +240,9 @@ def _draft(
     if workload is not None and program is not None:
         raise UsageError("name a workload or a program, not both")
     programs = None if program is None else [program, *beside]
-    return draft_plan(plan_mapping(plan, workload, {"programs": programs, **changes}))
+    # What is false is a key that nobody gave.
+    switched = {key: changes.get(key) or None for key in ("maximize", "cold")}
+    return draft_plan(plan_mapping(plan, workload, {"programs": programs, **changes, **switched}))
 
 
 def load_study(

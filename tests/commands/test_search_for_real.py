@@ -289,3 +289,15 @@ def check_bad_input(done: Done, messages: list[str], folder: Path) -> None:
     for message in messages:
         assert message in done.stderr
     assert list(folder.iterdir()) == []
+
+
+def test_a_dry_run_says_what_the_budget_can_show_and_leaves_nothing(tmp_path: Path) -> None:
+    arguments = ("--workload", "udf", "--space", "num_worker_threads=1,2", "--min-time", "0.05s")
+    done = in_new_process(*arguments, "--budget", "5m", "--dry-run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    first, second, third, fourth = done.stdout.splitlines()
+    assert first == "3 configurations, the baseline included."
+    assert second.startswith("A world takes ")
+    assert third == "The whole grid would be measured."
+    assert "there is time for about" in fourth
+    assert not list(tmp_path.iterdir())

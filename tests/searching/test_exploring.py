@@ -85,6 +85,15 @@ def test_a_grid_that_fits_is_measured_whole(tune: Tune) -> None:
     assert tried_sentences(result) == []
 
 
+@pytest.mark.slow
+def test_a_gaussian_process_explores_too(tune: Tune) -> None:
+    result = tune(planted(), **ASKED, sampler="gp")
+    assert result.sampling is not None
+    assert result.sampling.sampler == "gp"
+    assert len(result.rows) > 20
+    assert (times_the_best(result.best or result.baseline) or 9.0) <= 1.3
+
+
 def test_a_sampler_can_be_named_for_a_small_grid(tune: Tune) -> None:
     result = tune(FakeLauncher(sigma=0.02), sampler="random", budget="60s")
     assert result.sampling is not None

@@ -184,8 +184,10 @@ class Measurer:
 
     def _snapshot(self) -> Snapshot:
         leader = None if self._leader in self.log.failures else self._leader
+        sampling = self.log.sampling
+        exploring = sampling is not None and sampling.went_on is None
         return Snapshot(
-            phase=self._phase,
+            phase="exploration" if exploring else self._phase,
             block=sum(map(self.log.blocks, BLOCK_PHASES)),
             worlds=len(self.log.records),
             traced=self.log.traced_trials,
