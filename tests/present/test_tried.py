@@ -7,7 +7,7 @@ from tuner.present.tried import tried_sentences
 from tuner.study.sampled import Sampling
 
 LESSON = "transports=uv: all 3 tried failed; 197 configurations with it not tried"
-SAMPLING = Sampling(sampler="gp", configs=1000, went_on=4, lessons=(LESSON,))
+SAMPLING = Sampling(sampler="gp", configs=1000, went_on=(0, 1, 2, 3), lessons=(LESSON,))
 
 
 def test_what_was_tried_and_what_not_is_told_everywhere() -> None:

@@ -16,7 +16,7 @@ def tried_sentences(answer: StudyAnswer) -> list[str]:
     if sampling is None:
         return []
     tried = len(answer.rows)
-    on = "" if sampling.went_on is None else f", and the best {sampling.went_on} were compared"
+    on = "" if sampling.went_on is None else f", and the best {len(sampling.went_on)} were compared"
     rest = sampling.configs - tried
     first = (
         f"{tried:,} of {plural(sampling.configs, 'configuration')} were tried, as proposed by "

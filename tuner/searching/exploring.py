@@ -170,7 +170,9 @@ def _finish(measurer: Measurer, sampling: Sampling) -> None:
     }
     measurer.set_aside(behind)
     tried = len(log.configs)
-    measurer.keep_sampling(sampling.model_copy(update={"went_on": len(kept & {*log.alive})}))
+    measurer.keep_sampling(
+        sampling.model_copy(update={"went_on": tuple(sorted(kept & {*log.alive}))})
+    )
     measurer.observer.on_event(
         f"tried {tried} of {sampling.configs:,} configurations; {len(ranked) - len(behind)} go on"
     )

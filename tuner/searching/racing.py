@@ -70,5 +70,5 @@ def _calibrated(measurer: Measurer) -> int:
     """The number of configurations that ran at all: those that the race began with."""
     log = measurer.log
     if log.sampling is not None and log.sampling.went_on is not None:
-        return log.sampling.went_on
+        return len(log.sampling.went_on)
     return sum(log.calibration(trial) is not None for trial in range(len(log.configs)))

@@ -110,7 +110,7 @@ def _tied(log: StudyLog, best: int) -> frozenset[int]:
 
 
 def _epsilon_achieved(log: StudyLog, best: int) -> float | None:
-    others = [trial for trial in log.alive if trial != best]
+    others = [trial for trial in log.compared if trial != best]
     if not others:
         return None
     return epsilon_achieved(log.matrix("race", "confirmation"), best, others, log.rules)

@@ -170,6 +170,12 @@ class StudyLog:
         ]
 
     @property
+    def compared(self) -> list[int]:
+        """The trials without a failure that a claim is about: all, or those a sampler left."""
+        went_on = None if self.sampling is None else self.sampling.went_on
+        return [trial for trial in self.alive if went_on is None or trial in went_on]
+
+    @property
     def runnable(self) -> list[int]:
         """The trials that have run, and never failed: those that a block can measure."""
         return [trial for trial in self.alive if self.calibration(trial) is not None]

@@ -13,8 +13,8 @@ class Sampling(BaseModel):
     sampler: str
     configs: int
     """The configurations of the grid, the baseline included."""
-    went_on: int | None = None
-    """How many went on to the race, the baseline included; None until that is known."""
+    went_on: tuple[int, ...] | None = None
+    """The trials that went on to the race, the baseline among them; None until that is known."""
     lessons: tuple[str, ...] = ()
     """What is known of those that were not tried, as sentences."""
 
