@@ -2,6 +2,8 @@
 
 Who tests the same data again and again finds something in the end. So the looks share alpha: a
 look at n of N pairs may have spent at most (n / N)^2 of it, and the last look gets what is left.
+
+A budget never gets all of alpha: a study that is continued with a larger one needs some too.
 """
 
 import math
@@ -12,6 +14,8 @@ from typing import NamedTuple
 LEAST_EARLY_LOOK = 4
 # Fewer pairs give no interval.
 LEAST_LOOK = 2
+# The part of what is left of alpha that one budget may spend.
+SESSION_SHARE = 0.8
 # What rounding can leave of alpha.
 _NOTHING = 1e-9
 

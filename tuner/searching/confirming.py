@@ -3,12 +3,17 @@
 import math
 from collections.abc import Sequence
 
-from tuner.decide.alpha_spending import due_look, taking
+from tuner.decide.alpha_spending import due_look, left_of, taking
 from tuner.decide.ranking import cheapest, strongest
+from tuner.decide.statistics import typical
+from tuner.searching.excluding import Exclusion
 from tuner.searching.measurer import Measurer
 from tuner.searching.racing import shown_near_optimal
 from tuner.study.conclusion import LEAST_WORLDS, best_without_baseline, comparison_at
 from tuner.study.log import BASELINE, Confirmation, StudyLog
+
+# Fewer pairs do not tell whether the challenger gains anything.
+LEAST_PAIRS_TO_GUESS = 8
 
 
 def confirm(measurer: Measurer) -> None:
@@ -22,13 +27,17 @@ def confirm(measurer: Measurer) -> None:
     if log.confirmation is not None:
         measurer.finish_open_block([BASELINE, log.confirmation.challenger])
         _use_larger_budget(measurer, log.confirmation)
+    exclusion = Exclusion(measurer)
     while BASELINE not in log.failures:
         confirmation = log.confirmation
         if confirmation is None or confirmation.challenger in log.failures:
             confirmation = _begin(measurer, confirmation)
-        if confirmation is None or _is_over(measurer, confirmation):
+        if confirmation is None:
             return
-        measurer.measure_block([BASELINE, confirmation.challenger])
+        if _is_over(measurer, confirmation):
+            exclusion.finish()
+            return
+        measurer.measure_block([BASELINE, confirmation.challenger, *_companions(log, exclusion)])
     _measure_without_baseline(measurer)
 
 
@@ -55,19 +64,32 @@ def pick_challenger(log: StudyLog, near_optimal: Sequence[int]) -> int | None:
     return strongest(matrix, runnable, cost, log.rules.log_epsilon) if found is None else found
 
 
+def _companions(log: StudyLog, exclusion: Exclusion) -> list[int]:
+    """The rivals to measure along with the pair: those to be excluded, unless it gains anyway.
+
+    They share the baseline's world, which would otherwise be run for them alone.
+    """
+    assert log.confirmation is not None
+    pairs = log.pairs(log.confirmation.challenger)
+    if len(pairs) < LEAST_PAIRS_TO_GUESS:
+        return []
+    gain = typical(pairs[:, 0] - pairs[:, 1])
+    return exclusion.open if gain < log.rules.log_epsilon else []
+
+
 def _is_over(measurer: Measurer, confirmation: Confirmation) -> bool:
     """Take the look that is due, and say whether no further pair is to be measured."""
     log, challenger = measurer.log, confirmation.challenger
     pairs = len(log.pairs(challenger))
     over = pairs >= confirmation.cap or measurer.blocks_left([BASELINE, challenger]) < 1
-    look = due_look(pairs, confirmation.cap, confirmation.looks, confirmation.alpha, over=over)
+    look = due_look(pairs, confirmation.cap, confirmation.looks, confirmation.allowed, over=over)
     if look is not None:
         confirmation = confirmation.model_copy(update={"looks": taking(confirmation.looks, look)})
         measurer.keep(confirmation)
-    if over or not confirmation.alpha_left:
+    if over or not left_of(confirmation.allowed, confirmation.looks):
         return True
     looks = confirmation.looks
-    if not looks or looks[-1].pairs != pairs:
+    if not looks or looks[-1].pairs != pairs or pairs <= confirmation.begun_pairs:
         return False
     return comparison_at(log, challenger, looks[-1]).is_clear
 
@@ -102,7 +124,9 @@ def _use_larger_budget(measurer: Measurer, confirmation: Confirmation) -> None:
     if total_s > confirmation.budget_s:
         pairs = len(measurer.log.pairs(challenger))
         cap = pairs + math.floor(measurer.blocks_left([BASELINE, challenger]))
-        changes = {"cap": max(confirmation.cap, cap), "budget_s": total_s}
+        changes = {
+            "cap": max(confirmation.cap, cap), "budget_s": total_s, "begun_pairs": pairs,
+        }  # fmt: skip
         measurer.keep(confirmation.model_copy(update=changes))
 
 

@@ -2,12 +2,15 @@
 
 import math
 
+from tuner.decide.precision import pairs_needed, variance_between
 from tuner.decide.race import Decision, decide, near_optimal_of_race
 from tuner.searching.measurer import Measurer
 from tuner.study.log import BASELINE
 
-# The confirmation carries the claim, so it gets the larger part of the budget.
-RACE_SHARE = 0.4
+# The confirmation carries the claim, so it gets the larger part of the budget, but it needs no more
+# than tells epsilon.
+LEAST_SHARE = 0.2
+MOST_SHARE = 0.4
 
 
 def race(measurer: Measurer) -> None:
@@ -17,10 +20,11 @@ def race(measurer: Measurer) -> None:
     measurer.finish_open_block(log.racing)
     # Noted once, so that a resumed race goes on with the share and the cap it began with.
     start_s = measurer.noted_once("race_started_s", budget.spent_s)
-    race_s = max(1e-9, (budget.total_s - start_s) * RACE_SHARE)
+    race_s = max(1e-9, (budget.total_s - start_s) * MOST_SHARE)
     cap = int(measurer.noted_once("race_cap", _affordable_blocks(measurer, race_s)))
     while len([trial for trial in log.candidates if trial != BASELINE]) > 1:
         blocks, spent_s = log.blocks("race"), budget.spent_s - start_s
+        race_s = max(1e-9, (budget.total_s - start_s) * _share(measurer, start_s))
         if budget.remaining_s < measurer.block_s(log.racing):
             return
         if blocks:
@@ -46,10 +50,22 @@ def shown_near_optimal(measurer: Measurer) -> list[int]:
     )
 
 
+def _share(measurer: Measurer, start_s: float) -> float:
+    """The race's part of the budget: what the confirmation does not need, within bounds."""
+    log = measurer.log
+    between = variance_between(log.matrix("race"))
+    if between is None:
+        return MOST_SHARE
+    rival = next(trial for trial in log.candidates if trial != BASELINE)
+    needed_s = pairs_needed(between, log.rules.log_epsilon) * measurer.block_s([BASELINE, rival])
+    free = 1 - needed_s / max(1e-9, measurer.budget.total_s - start_s)
+    return min(MOST_SHARE, max(LEAST_SHARE, free))
+
+
 def _affordable_blocks(measurer: Measurer, race_s: float) -> int:
     blocks = race_s / max(1e-9, measurer.block_s(measurer.log.racing))
     if (max_blocks := measurer.measuring.max_blocks) is not None:
-        blocks = min(blocks, max_blocks * RACE_SHARE)
+        blocks = min(blocks, max_blocks * MOST_SHARE)
     return max(1, math.floor(blocks))
 
 

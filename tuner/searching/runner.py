@@ -17,6 +17,8 @@ from tuner.world.measurement import Failure, Measurement
 
 # A budget must be enough for one block, and for this many pairs: the fewest for an interval.
 LEAST_PAIRS = 2
+# The steps of a world that calibrates last so long; if one step takes longer, it is one.
+CALIBRATION_S = 0.05
 # Enough calls for a p99 of sorts, and a file that a browser opens at once.
 TRACED_TIME_S = 0.2
 MOST_TRACED_STEPS = 50
@@ -88,7 +90,8 @@ class Runner:
             config=config,
             seed=seed,
             steps=steps,
-            min_time_s=measuring.min_time_s,
+            # A calibration only tells about how long a step takes.
+            min_time_s=min(measuring.min_time_s, CALIBRATION_S if steps is None else math.inf),
             deadline_s=min(deadline_s, measuring.deadline_s),
             # A launcher's processes need not have the same current folder.
             failure_folder=failure_folder.absolute(),

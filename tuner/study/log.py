@@ -1,13 +1,15 @@
 """The log of a study: its configurations, every world so far, and what follows from them alone."""
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from tuner.decide.alpha_spending import Look, left_of
+from tuner.decide.alpha_spending import SESSION_SHARE, Look, left_of
+from tuner.decide.exclusion import ExclusionLook
 from tuner.decide.ranking import best_measured
 from tuner.decide.rules import Rules
 from tuner.decide.statistics import FloatArray, typical
@@ -34,18 +36,28 @@ class Confirmation(BaseModel):
     budget_s: float
     """The study's budget that `cap` is for."""
     alpha: float
-    """What all looks together may spend: less where an earlier challenger, which failed, has
-    spent a part."""
+    """What all looks together may spend, at whatever budget: less where an earlier challenger,
+    which failed, has spent a part."""
     looks: tuple[Look, ...] = ()
     """The looks taken so far, in order. A resumed study goes on with what they left."""
+    begun_pairs: int = 0
+    """The pairs that there were when this budget began."""
 
     @property
     def alpha_left(self) -> float:
-        """What further looks may spend."""
+        """What further looks may spend, at whatever budget."""
         return left_of(self.alpha, self.looks)
+
+    @property
+    def allowed(self) -> float:
+        """What all looks up to the end of this budget may spend."""
+        before = [look.alpha for look in self.looks if look.pairs <= self.begun_pairs]
+        return sum(before) + SESSION_SHARE * (self.alpha - sum(before))
 
 
 _CPU = OBJECTIVES["cpu_s"]
+# So many worlds tell how long a step takes now.
+_RECENT = 5
 
 
 @dataclass
@@ -98,6 +110,7 @@ class StudyLog:
         self.configs = tuple(configs)
         self.eliminated = dict(eliminated or {})
         self.confirmation: Confirmation | None = None
+        self.exclusion_looks: tuple[ExclusionLook, ...] = ()
         self.failures: dict[int, Failure] = {}
         """The first failure of each trial that has one; a trace that failed is none of these."""
         self._records: list[Record] = []
@@ -199,6 +212,14 @@ class StudyLog:
         """The number of the next block to begin, of whichever phase."""
         return max((max(begun) for begun in self._begun.values()), default=-1) + 1
 
+    def step_s(self, trial: int) -> float | None:
+        """The typical step time of a trial's worlds, in seconds; None for a program."""
+        medians = [each.median_step_s for each in self._worlds[trial].samples[-_RECENT:]]
+        if (calibration := self.calibration(trial)) is not None and len(medians) < _RECENT:
+            medians.append(calibration.median_step_s)
+        known = [median for median in medians if median is not None]
+        return statistics.median(known) if known else None
+
     def matrix(self, *phases: Phase) -> FloatArray:
         """log(objective) in the blocks of the phases, in order; turned so that less is better.
 
@@ -260,6 +281,10 @@ class StudyLog:
             return worlds.samples_s / len(worlds.samples)
         calibration = self.calibration(trial)
         return 0.0 if calibration is None else calibration.world_s
+
+    def block_s(self, trials: Sequence[int]) -> float:
+        """Seconds that one world of each of these trials takes."""
+        return sum(self.world_s(trial) for trial in trials)
 
     def metrics(self, trial: int) -> dict[str, float]:
         """The metrics that are known of a trial, by name."""
