@@ -51,21 +51,21 @@ def variance_between(matrix: FloatArray) -> float | None:
     return robust_variance(centred) * count / (count - 1)
 
 
-def variance_within(worlds: Sequence[Sequence[float]]) -> float | None:
+def variance_within(step_s: Sequence[float]) -> float | None:
     """Variance of log(median step time) within a world, times the seconds that its steps last.
 
     Args:
-        worlds: The step times of each world, in seconds.
+        step_s: The step times of the world, in seconds.
 
     Returns:
-        The median over the worlds with at least 3 steps; None if there is none.
+        None if there are fewer than 3 steps.
     """
-    found = []
-    for step_s in worlds:
-        if len(step_s) >= _LEAST_STEPS:
-            steps = np.log(step_s)
-            found.append(_MEDIAN * float(steps.var(ddof=1)) * math.fsum(step_s) / len(step_s))
-    return float(np.median(found)) if found else None
+    if len(step_s) < _LEAST_STEPS:
+        return None
+    logs = [math.log(max(each, 1e-12)) for each in step_s]
+    count, mean = len(logs), math.fsum(logs) / len(logs)
+    variance = math.fsum((each - mean) ** 2 for each in logs) / (count - 1)
+    return _MEDIAN * variance * math.fsum(step_s) / count
 
 
 def best_measured_s(fixed_s: float, within: float, between: float, used_s: float) -> float:

@@ -9,7 +9,7 @@ from tuner.decide.statistics import typical
 from tuner.searching.excluding import Exclusion
 from tuner.searching.measurer import Measurer
 from tuner.searching.racing import shown_near_optimal
-from tuner.study.conclusion import LEAST_WORLDS, best_without_baseline, comparison_at
+from tuner.study.conclusion import LEAST_WORLDS, best_without_baseline, comparison_at, seconds_to_decide
 from tuner.study.log import BASELINE, Confirmation, StudyLog
 
 # Fewer pairs do not tell whether the challenger gains anything.
@@ -37,7 +37,7 @@ def confirm(measurer: Measurer) -> None:
         if _is_over(measurer, confirmation):
             exclusion.finish()
             return
-        measurer.measure_block([BASELINE, confirmation.challenger, *_companions(log, exclusion)])
+        measurer.measure_block([BASELINE, confirmation.challenger, *_companions(measurer, exclusion)])
     _measure_without_baseline(measurer)
 
 
@@ -64,17 +64,23 @@ def pick_challenger(log: StudyLog, near_optimal: Sequence[int]) -> int | None:
     return strongest(matrix, runnable, cost, log.rules.log_epsilon) if found is None else found
 
 
-def _companions(log: StudyLog, exclusion: Exclusion) -> list[int]:
-    """The rivals to measure along with the pair: those to be excluded, unless it gains anyway.
+def _companions(measurer: Measurer, exclusion: Exclusion) -> list[int]:
+    """The rivals to measure along with the pair: those to be excluded, if there is time for that.
 
-    They share the baseline's world, which would otherwise be run for them alone.
+    They share the baseline's world, which would otherwise be run for them alone. Where the
+    challenger gains something, or where the time is too short to exclude them all, they would only
+    make its interval wider.
     """
+    log = measurer.log
     assert log.confirmation is not None
     pairs = log.pairs(log.confirmation.challenger)
     if len(pairs) < LEAST_PAIRS_TO_GUESS:
         return []
-    gain = typical(pairs[:, 0] - pairs[:, 1])
-    return exclusion.open if gain < log.rules.log_epsilon else []
+    if typical(pairs[:, 0] - pairs[:, 1]) >= log.rules.log_epsilon:
+        return []
+    rest = exclusion.open
+    needed_s = seconds_to_decide(log, rest)
+    return rest if needed_s is not None and needed_s <= measurer.budget.remaining_s else []
 
 
 def _is_over(measurer: Measurer, confirmation: Confirmation) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from tuner.decide.exclusion import ExclusionLook
-from tuner.decide.precision import best_measured_s, variance_between, variance_within
+from tuner.decide.precision import best_measured_s, variance_between
 from tuner.searching.budget import Budget
 from tuner.searching.progress import Observer, Snapshot
 from tuner.searching.runner import Runner
@@ -159,11 +159,11 @@ class Measurer:
     def _measured_s(self) -> float:
         """How long the steps of the next block's worlds last at least, from the noise so far."""
         least_s = self.measuring.min_time_s
-        worlds = [world for trial in self.log.alive for world in self.log.samples(trial)[-3:]]
         between = variance_between(self.log.matrix("race")[-_LATEST:])
-        within = variance_within([world.step_s for world in worlds])
+        within = self.log.variance_within()
         if between is None or within is None:
             return least_s
+        worlds = [world for trial in self.log.alive for world in self.log.samples(trial)[-3:]]
         fixed_s = statistics.median(world.world_s - world.wall_s for world in worlds)
         used_s = statistics.median(world.wall_s for world in worlds)
         best_s = best_measured_s(fixed_s, within, between, used_s)

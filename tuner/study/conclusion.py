@@ -1,5 +1,6 @@
 """From the log to the conclusion: pure, so that an interrupted study can be concluded too."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner.decide.alpha_spending import Look
@@ -114,11 +115,15 @@ def is_clear(log: StudyLog) -> bool:
     return conclusion.kind != "undecided" and conclusion.comparison.is_clear
 
 
-def seconds_to_decide(log: StudyLog) -> float | None:
+def seconds_to_decide(log: StudyLog, rest: Sequence[int] | None = None) -> float | None:
     """About how many more seconds of worlds would decide; None if too little is known to tell.
 
     The challenger needs as many pairs as tell its gain, as it looks now, from the nearer of 0 and
     epsilon; the others as many blocks as tell epsilon from no gain.
+
+    Args:
+        log: What was measured.
+        rest: The other rivals that are not excluded, if that is known.
     """
     confirmation = log.confirmation
     if confirmation is None or BASELINE in log.failures:
@@ -132,7 +137,9 @@ def seconds_to_decide(log: StudyLog) -> float | None:
     comparison = comparison_of(log)
     if comparison.kind == "undecided":
         seconds = pair_s * _more_pairs(log, confirmation, comparison, between)
-    if rest := not_excluded(log, BASELINE):
+    if rest is None:
+        rest = not_excluded(log, BASELINE)
+    if rest:
         if not all(log.samples(trial) for trial in rest):
             return None
         least = min(len(log.samples(trial)) for trial in rest)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tuner.decide.alpha_spending import SESSION_SHARE, Look, left_of
 from tuner.decide.exclusion import ExclusionLook
+from tuner.decide.precision import variance_within
 from tuner.decide.ranking import best_measured
 from tuner.decide.rules import Rules
 from tuner.decide.statistics import FloatArray, typical
@@ -71,6 +72,12 @@ class _TrialWorlds:
     samples: list[Measurement] = field(default_factory=list)
     samples_s: float = 0.0
     """How long the samples took together, in seconds."""
+    costs: list[float] = field(default_factory=list)
+    """log(objective), turned so that less is better, of each sample."""
+    cpu_costs: list[float] = field(default_factory=list)
+    """log(CPU seconds per step or run) of each sample."""
+    within: list[float] = field(default_factory=list)
+    """`variance_within` of each sample that has enough steps to tell."""
 
     def add(self, record: Record) -> None:
         outcome = record.outcome
@@ -82,6 +89,9 @@ class _TrialWorlds:
         elif isinstance(outcome, Measurement):
             self.samples.append(outcome)
             self.samples_s += outcome.world_s
+            self.cpu_costs.append(_CPU.cost(_CPU.value(outcome)))
+            if (within := variance_within(outcome.step_s)) is not None:
+                self.within.append(within)
         if isinstance(outcome, Failure):
             self.failure = self.failure or outcome
 
@@ -120,6 +130,7 @@ class StudyLog:
         self._rows: dict[Phase, dict[int, FloatArray]] = {}
         """log(objective), or its negative if more is better, by trial, of each block of a phase;
         NaN where not measured."""
+        self._matrices: dict[tuple[Phase, ...], FloatArray] = {}
         for record in records:
             self.add(record)
 
@@ -131,6 +142,7 @@ class StudyLog:
     def add(self, record: Record) -> None:
         """Take in the outcome of one world."""
         self._records.append(record)
+        self._matrices.clear()
         worlds = self._worlds[record.trial]
         worlds.add(record)
         if worlds.failure is not None:
@@ -142,7 +154,9 @@ class StudyLog:
             if record.block not in rows:
                 rows[record.block] = np.full(len(self.configs), np.nan)
             objective = self.plan.objective
-            rows[record.block][record.trial] = objective.cost(objective.value(record.outcome))
+            cost = objective.cost(objective.value(record.outcome))
+            rows[record.block][record.trial] = cost
+            worlds.costs.append(cost)
 
     @property
     def rules(self) -> Rules:
@@ -227,6 +241,11 @@ class StudyLog:
             Blocks x trials; NaN where nothing was measured. A block in which every world failed
             has no row.
         """
+        if phases not in self._matrices:
+            self._matrices[phases] = self._matrix(phases)
+        return self._matrices[phases]
+
+    def _matrix(self, phases: tuple[Phase, ...]) -> FloatArray:
         rows = {block: row for phase in phases for block, row in self._rows.get(phase, {}).items()}
         if not rows:
             return np.empty((0, len(self.configs)))
@@ -245,8 +264,11 @@ class StudyLog:
 
     def value(self, trial: int) -> float | None:
         """The typical objective of a trial, in its unit: a trimmed mean of logarithms."""
-        values = self.values(trial)
-        return math.exp(typical(np.log(values))) if values else None
+        costs = self._worlds[trial].costs
+        if not costs:
+            return None
+        cost = typical(np.array(costs))
+        return math.exp(-cost if self.plan.objective.maximize else cost)
 
     def leader(self) -> int | None:
         """The candidate with the best score in the race so far; None if none was measured."""
@@ -256,8 +278,8 @@ class StudyLog:
         """log(CPU seconds per step or run) of each trial, the median; NaN without samples."""
         costs = np.full(len(self.configs), np.nan)
         for trial in range(len(self.configs)):
-            if measured := self.samples(trial):
-                costs[trial] = np.median([_CPU.cost(_CPU.value(each)) for each in measured])
+            if measured := self._worlds[trial].cpu_costs:
+                costs[trial] = np.median(measured)
         return costs
 
     def threads(self) -> list[int]:
@@ -273,6 +295,11 @@ class StudyLog:
             assert isinstance(threads, int)
             total += threads
         return total
+
+    def variance_within(self) -> float | None:
+        """`variance_within` of a typical world; None where none has enough steps to tell."""
+        found = [within for worlds in self._worlds for within in worlds.within[-_RECENT:]]
+        return statistics.median(found) if found else None
 
     def world_s(self, trial: int) -> float:
         """Seconds that a world of this trial takes, from those it has had; 0 if it had none."""
