@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 # Fewer pairs give an interval too wide to stop a confirmation early.
 LEAST_EARLY_LOOK = 4
+# A look at a small part costs little: it spends the square of its part.
+_PARTS = (16, 8, 4, 2, 1)
 # Fewer pairs give no interval.
 LEAST_LOOK = 2
 # The part of what is left of alpha that one budget may spend.
@@ -29,7 +31,7 @@ class Look(NamedTuple):
 
 def planned_looks(cap: int) -> list[int]:
     """The numbers of pairs after which a confirmation up to `cap` pairs may stop."""
-    at = {math.ceil(cap / 4), math.ceil(cap / 2), cap}
+    at = {math.ceil(cap / part) for part in _PARTS}
     return sorted(pairs for pairs in at if pairs >= LEAST_EARLY_LOOK)
 
 

@@ -64,6 +64,11 @@ def pick_challenger(log: StudyLog, near_optimal: Sequence[int]) -> int | None:
     return strongest(matrix, runnable, cost, log.rules.log_epsilon) if found is None else found
 
 
+def next_challenger(measurer: Measurer) -> int | None:
+    """The trial that meets the baseline next; None if none can."""
+    return pick_challenger(measurer.log, shown_near_optimal(measurer))
+
+
 def _companions(measurer: Measurer, exclusion: Exclusion) -> list[int]:
     """The rivals to measure along with the pair: those to be excluded, if there is time for that.
 
@@ -106,7 +111,7 @@ def _begin(measurer: Measurer, failed: Confirmation | None) -> Confirmation | No
     It spends what is left of alpha by the one whose challenger has failed.
     """
     log = measurer.log
-    challenger = pick_challenger(log, shown_near_optimal(measurer))
+    challenger = next_challenger(measurer)
     if challenger is None:
         return None
     confirmation = Confirmation(

@@ -48,6 +48,8 @@ class Measurer:
         self.measuring = runner.plan.measuring
         self.log = stored_log(store, runner.plan)
         self._runner = runner
+        self.reserved_s = 0.0
+        """Seconds of the budget that blocks must leave."""
         self._phase: Phase = "calibration"
         store.repair(self.log.records, runner.plan)
         self._leader = self.log.leader()
@@ -72,10 +74,13 @@ class Measurer:
         """Run a trial's first world, which fixes how many steps the others have."""
         self._run(trial, CALIBRATION_BLOCK, None)
 
-    def trace(self, trial: int) -> None:
+    def trace(self, trial: int, *, operators: bool) -> None:
         """Run a world of a calibrated trial that is traced and not timed."""
         outcome = self._runner.trace(
-            self.log.configs[trial], self.log.step_s(trial), self._deadline_s(trial)
+            self.log.configs[trial],
+            self.log.step_s(trial),
+            self._deadline_s(trial),
+            operators=operators,
         )
         self.add(Record(trial=trial, block=TRACE_BLOCK, phase="trace", outcome=outcome))
 
@@ -98,7 +103,7 @@ class Measurer:
     def blocks_left(self, trials: Sequence[int]) -> float:
         """How many more blocks of these trials the plan allows, by its time and its number of
         blocks."""
-        blocks = self.budget.remaining_s / max(1e-9, self.block_s(trials))
+        blocks = (self.budget.remaining_s - self.reserved_s) / max(1e-9, self.block_s(trials))
         if self.measuring.max_blocks is not None:
             measured = self.log.blocks("race") + self.log.blocks("confirmation")
             blocks = min(blocks, self.measuring.max_blocks - measured)

@@ -1,7 +1,7 @@
-"""One session of a search: calibrate, trace, race, confirm; outcomes are kept as they come."""
+"""One session of a search: calibrate, race, trace, confirm; outcomes are kept as they come."""
 
 from tuner.searching.budget import Budget
-from tuner.searching.calibrating import calibrate, trace
+from tuner.searching.calibrating import calibrate, trace_contenders, trace_rest
 from tuner.searching.confirming import confirm
 from tuner.searching.measurer import Measurer
 from tuner.searching.progress import Observer
@@ -45,10 +45,11 @@ class Session:
             return
         try:
             calibrate(measurer)
-            trace(measurer)
             if self.log.confirmation is None:
                 race(measurer)
+            trace_contenders(measurer)
             confirm(measurer)
+            trace_rest(measurer)
         finally:
             measurer.note_elapsed()
         self._close()

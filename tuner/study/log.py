@@ -199,9 +199,21 @@ class StudyLog:
         found = self._worlds[trial].calibration
         return found if isinstance(found, Measurement) else None
 
+    def first_cost(self, trial: int) -> float:
+        """log(objective) of a trial's calibration, turned so that less is better; infinite where
+        it has none."""
+        first, objective = self.calibration(trial), self.plan.objective
+        value = None if first is None else objective.read(first)
+        return math.inf if value is None else objective.cost(value)
+
     def traced(self, trial: int) -> Measurement | Failure | None:
         """What came of tracing a trial, if that has been tried."""
         return self._worlds[trial].trace
+
+    @property
+    def traced_s(self) -> float:
+        """Seconds that all traced worlds took."""
+        return sum(each.trace.world_s for each in self._worlds if each.trace is not None)
 
     @property
     def traced_trials(self) -> int:
@@ -307,7 +319,11 @@ class StudyLog:
         if worlds.samples:
             return worlds.samples_s / len(worlds.samples)
         calibration = self.calibration(trial)
-        return 0.0 if calibration is None else calibration.world_s
+        if calibration is None:
+            return 0.0
+        # Its steps were few, and those of its other worlds last longer.
+        least_s = self.plan.measuring.min_time_s if calibration.step_s else 0.0
+        return calibration.world_s + max(0.0, least_s - calibration.wall_s)
 
     def block_s(self, trials: Sequence[int]) -> float:
         """Seconds that one world of each of these trials takes."""
