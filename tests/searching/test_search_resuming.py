@@ -105,21 +105,21 @@ def test_a_larger_budget_spends_only_what_the_looks_before_left(tune: Tune, tmp_
     assert after["cap"] > before["cap"]
     assert after["looks"][:spent] == before["looks"]
     assert len(after["looks"]) > spent
-    assert sum(alpha for _, alpha in after["looks"]) == pytest.approx(0.05)
+    assert sum(alpha for _, alpha in after["looks"]) < 0.05
     pairs, alpha = after["looks"][-1]
     expected = interval(confirmed_differences(result)[:pairs], 1 - alpha)
     assert expected is not None
     assert result.challenger_speedup == expected.exp()
 
 
-def test_a_confirmation_that_has_spent_all_of_alpha_is_over(tune: Tune, tmp_path: Path) -> None:
+def test_a_confirmation_that_has_spent_the_alpha_of_its_budget_is_over(tune: Tune, tmp_path: Path) -> None:
     tune(FakeLauncher(sigma=0.3))
     # As if the session had died after its last look, before it closed the study.
     stored = optuna.storages.get_storage(f"sqlite:///{tmp_path}/study/study.db")
     for trial in stored.get_all_trials(stored.get_study_id_from_name("udf"), deepcopy=False):
         trial.state = optuna.trial.TrialState.RUNNING
     idle = FakeLauncher()
-    result = tune(idle, resume=True, budget="60s")
+    result = tune(idle, resume=True)
     assert idle.orders == []
     assert result.verdict == "undecided"
 

@@ -59,7 +59,7 @@ class Runner:
             return self._with_objective(self._outcome(replace(order, trace=trace)))
 
     def trace(
-        self, config: Config, step_s: float | None, deadline_s: float, *, operators: bool
+        self, config: Config, step_s: float | None, deadline_s: float, *, operators: bool = True
     ) -> Measurement | Failure:
         """Run one world to trace it, and perhaps its operators; the trace is kept in the folder.
 
