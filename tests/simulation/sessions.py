@@ -9,7 +9,6 @@ from tests.fakes import UDF, threads_of
 from tests.simulation.cells import EPSILON, THREADS, Cell
 from tests.simulation.machine import Machine
 from tests.simulation.outcome import Outcome
-from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.measuring import Measuring
 from tuner.plan.space import Space
@@ -20,7 +19,7 @@ from tuner.searching.runner import TRACED_TIME_S, Runner
 from tuner.searching.session import Session
 from tuner.study.conclusion import Conclusion, conclude
 from tuner.study.folder import StudyFolder
-from tuner.study.log import BASELINE, StudyLog
+from tuner.study.log import StudyLog
 from tuner.study.records import Record
 from tuner.study.storage.store import StudyStore
 from tuner.world.launcher import WorldOrder
@@ -153,7 +152,7 @@ def _outcome(cell: Cell, log: StudyLog, conclusion: Conclusion, spent_s: float) 
     challenger = conclusion.challenger
     return Outcome(
         recommended=conclusion.best,
-        favourite=_favourite(conclusion, found),
+        favourite=conclusion.best if conclusion.leader is None else conclusion.leader,
         verdict=conclusion.kind,
         wrong=_is_wrong(cell, conclusion),
         covered=None if found is None or challenger is None
@@ -162,13 +161,6 @@ def _outcome(cell: Cell, log: StudyLog, conclusion: Conclusion, spent_s: float) 
         worlds=len(log.records),
         spent_s=spent_s,
     )  # fmt: skip
-
-
-def _favourite(conclusion: Conclusion, found: Interval | None) -> int:
-    """What a person would take who must take something."""
-    if conclusion.kind != "undecided" or conclusion.challenger is None or found is None:
-        return BASELINE if conclusion.best is None else conclusion.best
-    return conclusion.challenger if found.estimate > 0 else BASELINE
 
 
 def _is_wrong(cell: Cell, conclusion: Conclusion) -> bool:

@@ -34,6 +34,9 @@ class Conclusion:
     """The best is shown to be at most this fraction slower than any other; None: not shown."""
     not_excluded: tuple[int, ...] = ()
     """Trials that may be more than epsilon better than the best, as far as measured."""
+    leader: int | None = None
+    """The trial that is most likely the best, as far as measured: what to bet on, not what is
+    shown."""
     more_s: float | None = None
     """About how many more seconds would decide; None if it is decided, or nobody can tell."""
 
@@ -69,6 +72,7 @@ def conclude(log: StudyLog) -> Conclusion | None:
         tied=frozenset() if best is None else _tied(log, best),
         epsilon_achieved=None if best is None else _epsilon_achieved(log, best),
         not_excluded=() if best is None else tuple(not_excluded(log, best)),
+        leader=_leader(log, best, challenger) if kind == "undecided" else best,
         more_s=seconds_to_decide(log) if kind == "undecided" else None,
     )
 
@@ -105,6 +109,15 @@ def comparison_at(log: StudyLog, challenger: int, look: Look) -> Comparison:
         rules=log.rules,
         challenger_cheaper=cheaper == challenger,
     )
+
+
+def _leader(log: StudyLog, best: int | None, challenger: int | None) -> int | None:
+    """The challenger if all blocks together have it ahead of the baseline."""
+    if challenger is None or best is None:
+        return best
+    both = paired(log, [BASELINE, challenger])
+    gain = differences(both[:, 0], both[:, 1])
+    return challenger if len(gain) and typical(gain) > 0 else BASELINE
 
 
 def is_clear(log: StudyLog) -> bool:
