@@ -26,6 +26,10 @@ def calibrate(measurer: Measurer) -> None:
     """
     log = measurer.log
     measurer.begin("calibration")
+    for trial in log.alive:
+        # A larger budget may have time for what an earlier session had none for.
+        if log.calibration(trial) is None and trial in log.eliminated:
+            measurer.readmit(trial)
     for trial in log.candidates:
         if log.calibration(trial) is not None:
             continue

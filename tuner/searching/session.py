@@ -41,7 +41,9 @@ class Session:
         """Measure what is still to be measured, and close the study."""
         measurer = self._measurer
         if not measurer.store.running():
-            measurer.observer.on_event("the study is finished: nothing is left to measure")
+            measurer.observer.on_event(
+                "the study is finished: nothing is left to measure; a larger --budget continues it"
+            )
             return
         try:
             calibrate(measurer)
