@@ -99,7 +99,7 @@ class FakeLauncher:
     orders: list[WorldOrder] = field(default_factory=list)
     """Every timed world, in order."""
     traced: list[WorldOrder] = field(default_factory=list)
-    """Every world that was traced with its operators; none of these is timed."""
+    """Every world whose trace is kept; none of these is timed."""
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -157,7 +157,7 @@ class FakeLauncher:
 
     def _failure(self, order: WorldOrder) -> FailureKind | None:
         """Note a world, and say how it fails, if it does."""
-        if order.trace is not None and order.trace.operators:
+        if order.trace is not None and order.trace.path.name != "trace.json":
             self.traced.append(order)
             return self.trace_fails(order.config)
         before = sum(each.config == order.config for each in self.orders)

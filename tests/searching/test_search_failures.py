@@ -114,8 +114,8 @@ def test_a_rival_that_never_ran_is_not_confirmed(tune: Tune, interrupted: bool) 
 
     if interrupted:
         with pytest.raises(SearchInterrupted):
-            tune(launcher(interrupt_after=3), budget="31.6s")
-    result = tune(launcher(), budget="31.6s", resume=interrupted)
+            tune(launcher(interrupt_after=3), budget="31s")
+    result = tune(launcher(), budget="31s", resume=interrupted)
     assert result.verdict == "undecided"
     assert result.best == result.baseline
     assert result.challenger is None

@@ -1,6 +1,5 @@
 """Whole studies on the fake launcher: what they answer."""
 
-import math
 from pathlib import Path
 
 import pytest
@@ -89,11 +88,12 @@ def test_the_interval_is_that_of_the_look_where_the_confirmation_stopped(
 ) -> None:
     launcher = FakeLauncher(step_ms=scaling, sigma=0.01)
     result = tune(launcher, baseline={"num_worker_threads": 1}, budget="60s")
-    cap, found = study(tmp_path).user_attrs["confirmation"]["cap"], confirmed_differences(result)
-    quarter, half = math.ceil(cap / 4), math.ceil(cap / 2)
-    assert len(found) in (quarter, half)
-    before = 0 if len(found) == quarter else quarter
-    expected = interval(found, 1 - 0.05 * (len(found) ** 2 - before**2) / cap**2)
+    kept, found = study(tmp_path).user_attrs["confirmation"], confirmed_differences(result)
+    *_, before, (pairs, alpha) = [[0, 0.0], *kept["looks"]]
+    assert len(found) == pairs < kept["cap"]
+    # One budget spends four fifths of alpha.
+    assert alpha == pytest.approx(0.04 * (pairs**2 - before[0] ** 2) / kept["cap"] ** 2)
+    expected = interval(found, 1 - alpha)
     assert expected is not None
     assert result.speedup == expected.exp()
 

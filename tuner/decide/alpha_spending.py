@@ -2,6 +2,8 @@
 
 Who tests the same data again and again finds something in the end. So the looks share alpha: a
 look at n of N pairs may have spent at most (n / N)^2 of it, and the last look gets what is left.
+
+A budget never gets all of alpha: a study that is continued with a larger one needs some too.
 """
 
 import math
@@ -10,8 +12,12 @@ from typing import NamedTuple
 
 # Fewer pairs give an interval too wide to stop a confirmation early.
 LEAST_EARLY_LOOK = 4
+# A look at a small part costs little: it spends the square of its part.
+_PARTS = (16, 8, 4, 2, 1)
 # Fewer pairs give no interval.
 LEAST_LOOK = 2
+# The part of what is left of alpha that one budget may spend.
+SESSION_SHARE = 0.8
 # What rounding can leave of alpha.
 _NOTHING = 1e-9
 
@@ -25,7 +31,7 @@ class Look(NamedTuple):
 
 def planned_looks(cap: int) -> list[int]:
     """The numbers of pairs after which a confirmation up to `cap` pairs may stop."""
-    at = {math.ceil(cap / 4), math.ceil(cap / 2), cap}
+    at = {math.ceil(cap / part) for part in _PARTS}
     return sorted(pairs for pairs in at if pairs >= LEAST_EARLY_LOOK)
 
 

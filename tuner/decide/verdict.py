@@ -20,6 +20,8 @@ class Comparison:
     """log(baseline time / challenger time); None when fewer than two pairs were measured."""
     pairs: int
     kind: VerdictKind
+    may_tie: bool = False
+    """Whether the baseline is to be kept, and more pairs may show a tie."""
 
     @property
     def speedup(self) -> Interval | None:
@@ -29,7 +31,7 @@ class Comparison:
     @property
     def is_clear(self) -> bool:
         """Whether there is a verdict, and the speed-up is known well enough to stop."""
-        if self.kind == "undecided" or self.log_speedup is None:
+        if self.kind == "undecided" or self.log_speedup is None or self.may_tie:
             return False
         return (self.log_speedup.high - self.log_speedup.low) / 2 <= WIDE
 
@@ -58,7 +60,10 @@ def compare(
     found = interval(differences(baseline, challenger), 1 - alpha)
     if found is None:
         return Comparison(None, len(baseline), "undecided")
-    return Comparison(found, len(baseline), _kind(found, rules, challenger_cheaper))
+    kind = _kind(found, rules, challenger_cheaper)
+    near = found.estimate >= -rules.log_epsilon / 2
+    may_tie = kind == "keep-baseline" and challenger_cheaper and near
+    return Comparison(found, len(baseline), kind, may_tie)
 
 
 def _kind(log_speedup: Interval, rules: Rules, challenger_cheaper: bool) -> VerdictKind:

@@ -80,8 +80,8 @@ class Measuring(BaseModel):
     max_blocks: int | None = Field(None, ge=1)
     epsilon: Fraction = 0.03
     confidence: Annotated[float, BeforeValidator(_confidence)] = 0.95
-    min_time_s: Duration = Field(0.3, alias="min_time")
-    """The steps of a world are as many as last this long."""
+    min_time_s: Duration = Field(0.1, alias="min_time")
+    """The steps of a world last this long at least, and longer where that pays."""
     deadline_s: Duration = Field(30.0, alias="deadline")
     """A world that takes longer is ended, as a failure."""
     sampler: Annotated[SamplerName, BeforeValidator(_sampler)] = "auto"

@@ -133,12 +133,42 @@ def _undecided(answer: StudyAnswer) -> str:
     if answer.challenger_speedup is None:
         return (
             f"Undecided, so keep {answer.baseline}: {spent} was too short to compare it with "
-            "anything; search again with --overwrite and a larger --budget."
+            f"anything{_more(answer)}."
         )
+    gains_less = answer.challenger_speedup.high <= 1 + answer.plan.measuring.epsilon
+    unknown = (
+        "but others were seen too little to tell whether one gains more"
+        if gains_less
+        else f"and {spent} of measuring cannot tell whether that is a gain of {_epsilon(answer)}"
+    )
     return (
         f"Undecided, so keep {answer.baseline}: the strongest rival, {answer.challenger}, is "
-        f"{_change(answer)}, and {spent} of measuring cannot tell whether that is a gain of "
-        f"{_epsilon(answer)}; search again with --overwrite and a larger --budget."
+        f"{_change(answer)}, {unknown}{_more(answer)}."
+    )
+
+
+def not_excluded_sentence(answer: StudyAnswer) -> str | None:
+    """What may be better than the best by more than epsilon; None if nothing may."""
+    if answer.best is None or not answer.not_excluded:
+        return None
+    named = [answer.by_trial[trial].config for trial in answer.not_excluded]
+    return (
+        f"Not excluded: {_named(named)} may be more than {_epsilon(answer)} "
+        f"{'faster' if answer.objective.is_time else 'better'} than {answer.best}."
+    )
+
+
+def _more(answer: StudyAnswer) -> str:
+    """How to go on, as a clause."""
+    if answer.more_s is None:
+        return "; --resume with a larger --budget goes on"
+    more_s = math.ceil(answer.more_s)
+    if more_s >= 600:
+        more_s = math.ceil(more_s / 60) * 60
+    total_s = math.ceil((answer.elapsed_s + more_s) / 10) * 10
+    return (
+        f"; about {duration(more_s)} more would tell {_epsilon(answer)}: "
+        f"--resume --budget {total_s}s goes on"
     )
 
 

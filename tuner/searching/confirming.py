@@ -3,12 +3,22 @@
 import math
 from collections.abc import Sequence
 
-from tuner.decide.alpha_spending import due_look, taking
+from tuner.decide.alpha_spending import due_look, left_of, taking
 from tuner.decide.ranking import cheapest, strongest
+from tuner.decide.statistics import typical
+from tuner.searching.excluding import Exclusion
 from tuner.searching.measurer import Measurer
 from tuner.searching.racing import shown_near_optimal
-from tuner.study.conclusion import LEAST_WORLDS, best_without_baseline, comparison_at
+from tuner.study.conclusion import (
+    LEAST_WORLDS,
+    best_without_baseline,
+    comparison_at,
+    seconds_to_decide,
+)
 from tuner.study.log import BASELINE, Confirmation, StudyLog
+
+# Fewer pairs do not tell whether the challenger gains anything.
+LEAST_PAIRS_TO_GUESS = 8
 
 
 def confirm(measurer: Measurer) -> None:
@@ -22,13 +32,19 @@ def confirm(measurer: Measurer) -> None:
     if log.confirmation is not None:
         measurer.finish_open_block([BASELINE, log.confirmation.challenger])
         _use_larger_budget(measurer, log.confirmation)
+    exclusion = Exclusion(measurer)
     while BASELINE not in log.failures:
         confirmation = log.confirmation
         if confirmation is None or confirmation.challenger not in log.alive:
             confirmation = _begin(measurer, confirmation)
-        if confirmation is None or _is_over(measurer, confirmation):
+        if confirmation is None:
             return
-        measurer.measure_block([BASELINE, confirmation.challenger])
+        if _is_over(measurer, confirmation):
+            exclusion.finish()
+            return
+        measurer.measure_block(
+            [BASELINE, confirmation.challenger, *_companions(measurer, exclusion)]
+        )
     _measure_without_baseline(measurer)
 
 
@@ -55,19 +71,43 @@ def pick_challenger(log: StudyLog, near_optimal: Sequence[int]) -> int | None:
     return strongest(matrix, runnable, cost, log.rules.log_epsilon) if found is None else found
 
 
+def next_challenger(measurer: Measurer) -> int | None:
+    """The trial that meets the baseline next; None if none can."""
+    return pick_challenger(measurer.log, shown_near_optimal(measurer))
+
+
+def _companions(measurer: Measurer, exclusion: Exclusion) -> list[int]:
+    """The rivals to measure along with the pair: those to be excluded, if there is time for that.
+
+    They share the baseline's world, which would otherwise be run for them alone. Where the
+    challenger gains something, or where the time is too short to exclude them all, they would only
+    make its interval wider.
+    """
+    log = measurer.log
+    assert log.confirmation is not None
+    pairs = log.pairs(log.confirmation.challenger)
+    if len(pairs) < LEAST_PAIRS_TO_GUESS:
+        return []
+    if typical(pairs[:, 0] - pairs[:, 1]) >= log.rules.log_epsilon:
+        return []
+    rest = exclusion.open
+    needed_s = seconds_to_decide(log, rest)
+    return rest if needed_s is not None and needed_s <= measurer.budget.remaining_s else []
+
+
 def _is_over(measurer: Measurer, confirmation: Confirmation) -> bool:
     """Take the look that is due, and say whether no further pair is to be measured."""
     log, challenger = measurer.log, confirmation.challenger
     pairs = len(log.pairs(challenger))
     over = pairs >= confirmation.cap or measurer.blocks_left([BASELINE, challenger]) < 1
-    look = due_look(pairs, confirmation.cap, confirmation.looks, confirmation.alpha, over=over)
+    look = due_look(pairs, confirmation.cap, confirmation.looks, confirmation.allowed, over=over)
     if look is not None:
         confirmation = confirmation.model_copy(update={"looks": taking(confirmation.looks, look)})
         measurer.keep(confirmation)
-    if over or not confirmation.alpha_left:
+    if over or not left_of(confirmation.allowed, confirmation.looks):
         return True
     looks = confirmation.looks
-    if not looks or looks[-1].pairs != pairs:
+    if not looks or looks[-1].pairs != pairs or pairs <= confirmation.begun_pairs:
         return False
     return comparison_at(log, challenger, looks[-1]).is_clear
 
@@ -78,7 +118,7 @@ def _begin(measurer: Measurer, failed: Confirmation | None) -> Confirmation | No
     It spends what is left of alpha by the one whose challenger has failed.
     """
     log = measurer.log
-    challenger = pick_challenger(log, shown_near_optimal(measurer))
+    challenger = next_challenger(measurer)
     if challenger is None:
         return None
     confirmation = Confirmation(
@@ -102,7 +142,9 @@ def _use_larger_budget(measurer: Measurer, confirmation: Confirmation) -> None:
     if total_s > confirmation.budget_s:
         pairs = len(measurer.log.pairs(challenger))
         cap = pairs + math.floor(measurer.blocks_left([BASELINE, challenger]))
-        changes = {"cap": max(confirmation.cap, cap), "budget_s": total_s}
+        changes = {
+            "cap": max(confirmation.cap, cap), "budget_s": total_s, "begun_pairs": pairs,
+        }  # fmt: skip
         measurer.keep(confirmation.model_copy(update=changes))
 
 

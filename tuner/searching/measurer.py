@@ -2,9 +2,12 @@
 
 import math
 import random
+import statistics
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from tuner.decide.exclusion import ExclusionLook
+from tuner.decide.precision import best_measured_s, variance_between
 from tuner.plan.config import Config
 from tuner.searching.budget import Budget
 from tuner.searching.progress import Observer, Snapshot
@@ -22,6 +25,10 @@ STEPS_MARGIN = 1.2
 # stuck; but a start may take its time, so a deadline is never below LEAST_DEADLINE_S.
 DOMINATED_WORLD = 20
 LEAST_DEADLINE_S = 10.0
+# The steps of a world last so many times the least at most, however quiet worlds are between.
+LONGEST = 10.0
+# The noise is estimated from so many blocks.
+_LATEST = 20
 
 
 class Measurer:
@@ -44,6 +51,8 @@ class Measurer:
         self.measuring = runner.plan.measuring
         self.log = stored_log(store, runner.plan)
         self._runner = runner
+        self.reserved_s = 0.0
+        """Seconds of the budget that blocks must leave."""
         self._phase: Phase = "calibration"
         store.repair(self.log.records, runner.plan)
         self._leader = self.log.leader()
@@ -72,10 +81,13 @@ class Measurer:
         """Run a trial's first world, which fixes how many steps the others have."""
         self._run(trial, CALIBRATION_BLOCK, None)
 
-    def trace(self, trial: int) -> None:
+    def trace(self, trial: int, *, operators: bool) -> None:
         """Run a world of a calibrated trial that is traced and not timed."""
         outcome = self._runner.trace(
-            self.log.configs[trial], self._step_s(trial), self._deadline_s(trial)
+            self.log.configs[trial],
+            self.log.step_s(trial),
+            self._deadline_s(trial),
+            operators=operators,
         )
         self.add(Record(trial=trial, block=TRACE_BLOCK, phase="trace", outcome=outcome))
 
@@ -93,12 +105,12 @@ class Measurer:
 
     def block_s(self, trials: Sequence[int]) -> float:
         """Seconds that one world of each of these trials takes."""
-        return sum(self.log.world_s(trial) for trial in trials)
+        return self.log.block_s(trials)
 
     def blocks_left(self, trials: Sequence[int]) -> float:
         """How many more blocks of these trials the plan allows, by its time and its number of
         blocks."""
-        blocks = self.budget.remaining_s / max(1e-9, self.block_s(trials))
+        blocks = (self.budget.remaining_s - self.reserved_s) / max(1e-9, self.block_s(trials))
         if self.measuring.max_blocks is not None:
             measured = sum(map(self.log.blocks, BLOCK_PHASES))
             blocks = min(blocks, self.measuring.max_blocks - measured)
@@ -143,6 +155,11 @@ class Measurer:
             self.store.eliminate(trial, reason)
         self._leader = self.log.leader()
 
+    def keep_exclusion(self, look: ExclusionLook) -> None:
+        """Note a look at which rivals may be excluded."""
+        self.log.exclusion_looks = (*self.log.exclusion_looks, look)
+        self.store.note("exclusion_looks", self.log.exclusion_looks)
+
     def note_elapsed(self) -> None:
         """Note the time spent so far, for a session that resumes the study."""
         self.store.note("elapsed_s", self.budget.spent_s)
@@ -158,11 +175,10 @@ class Measurer:
     def _measure(self, trials: Sequence[int], block: int) -> None:
         order = list(trials)
         random.Random(f"{self.measuring.seed}/{block}").shuffle(order)
+        wanted_s = self._measured_s() * STEPS_MARGIN
         for trial in order:
-            steps, step_s = None, self._step_s(trial)
-            if step_s is not None:
-                wanted_s = self.measuring.min_time_s * STEPS_MARGIN
-                steps = max(1, math.ceil(wanted_s / step_s))
+            step_s = self.log.step_s(trial)
+            steps = None if step_s is None else max(1, math.ceil(wanted_s / step_s))
             self._run(trial, block, steps)
         self._leader = self.log.leader()
 
@@ -170,11 +186,18 @@ class Measurer:
         outcome = self._runner.run(self.log.configs[trial], block, steps, self._deadline_s(trial))
         self.add(Record(trial=trial, block=block, phase=self._phase, outcome=outcome))
 
-    def _step_s(self, trial: int) -> float | None:
-        """The step time of a trial's calibration, in seconds; None for a program."""
-        calibration = self.log.calibration(trial)
-        assert calibration is not None, f"trial {trial} has not been calibrated"
-        return calibration.median_step_s
+    def _measured_s(self) -> float:
+        """How long the steps of the next block's worlds last at least, from the noise so far."""
+        least_s = self.measuring.min_time_s
+        between = variance_between(self.log.matrix("race")[-_LATEST:])
+        within = self.log.variance_within()
+        if between is None or within is None:
+            return least_s
+        worlds = [world for trial in self.log.alive for world in self.log.samples(trial)[-3:]]
+        fixed_s = statistics.median(world.world_s - world.wall_s for world in worlds)
+        used_s = statistics.median(world.wall_s for world in worlds)
+        best_s = best_measured_s(fixed_s, within, between, used_s)
+        return min(max(least_s, best_s), LONGEST * least_s)
 
     def _deadline_s(self, trial: int) -> float:
         baseline = self.log.calibration(BASELINE)

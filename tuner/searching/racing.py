@@ -2,12 +2,17 @@
 
 import math
 
+from tuner.decide.precision import pairs_needed, variance_between
 from tuner.decide.race import Decision, decide, near_optimal_of_race
+from tuner.decide.statistics import differences, typical
 from tuner.searching.measurer import Measurer
 from tuner.study.log import BASELINE
 
-# The confirmation carries the claim, so it gets the larger part of the budget.
-RACE_SHARE = 0.4
+# Bounds of the race's part of the budget: it finds what to claim, the confirmation carries it.
+LEAST_SHARE = 0.2
+MOST_SHARE = 0.6
+# The leader of a race looks better than it is.
+MARGIN = 1.5
 
 
 def race(measurer: Measurer) -> None:
@@ -17,10 +22,11 @@ def race(measurer: Measurer) -> None:
     measurer.finish_open_block(log.racing)
     # Noted once, so that a resumed race goes on with the share and the cap it began with.
     start_s = measurer.noted_once("race_started_s", budget.spent_s)
-    race_s = max(1e-9, (budget.total_s - start_s) * RACE_SHARE)
+    race_s = max(1e-9, (budget.total_s - start_s) * MOST_SHARE)
     cap = int(measurer.noted_once("race_cap", _affordable_blocks(measurer, race_s)))
     while len([trial for trial in log.candidates if trial != BASELINE]) > 1:
         blocks, spent_s = log.blocks("race"), budget.spent_s - start_s
+        race_s = max(1e-9, (budget.total_s - start_s) * _share(measurer, start_s))
         if budget.remaining_s < measurer.block_s(log.racing):
             return
         if blocks:
@@ -46,10 +52,30 @@ def shown_near_optimal(measurer: Measurer) -> list[int]:
     )
 
 
+def _share(measurer: Measurer, start_s: float) -> float:
+    """The race's part of the budget: what the confirmation does not need, within bounds.
+
+    It needs as many pairs as tell the gain of the leader, as it looks now. Where no budget like
+    this tells that, a better choice of the leader is worth more than a narrower interval.
+    """
+    log = measurer.log
+    matrix, leader = log.matrix("race"), log.leader()
+    between = variance_between(matrix)
+    if between is None or leader is None or BASELINE in log.failures:
+        return MOST_SHARE
+    if leader == BASELINE:
+        leader = next(trial for trial in log.candidates if trial != BASELINE)
+    gain = typical(differences(matrix[:, BASELINE], matrix[:, leader]))
+    pairs = MARGIN * pairs_needed(between, max(gain, log.rules.log_epsilon))
+    needed_s = pairs * measurer.block_s([BASELINE, leader])
+    free = 1 - needed_s / max(1e-9, measurer.budget.total_s - start_s)
+    return MOST_SHARE if free < LEAST_SHARE else min(MOST_SHARE, free)
+
+
 def _affordable_blocks(measurer: Measurer, race_s: float) -> int:
     blocks = race_s / max(1e-9, measurer.block_s(measurer.log.racing))
     if (max_blocks := measurer.measuring.max_blocks) is not None:
-        blocks = min(blocks, max_blocks * RACE_SHARE)
+        blocks = min(blocks, max_blocks * MOST_SHARE)
     return max(1, math.floor(blocks))
 
 

@@ -1,8 +1,8 @@
-"""One session: explore a large grid, calibrate, trace, race, confirm; all is kept as it comes."""
+"""One session: explore a large grid, calibrate, race, trace, confirm; all is kept as it comes."""
 
 from tuner.searching.both_goals import measure_both_goals
 from tuner.searching.budget import Budget
-from tuner.searching.calibrating import calibrate, trace
+from tuner.searching.calibrating import calibrate, trace_contenders, trace_rest
 from tuner.searching.confirming import confirm
 from tuner.searching.exploring import explore
 from tuner.searching.measurer import Measurer
@@ -43,16 +43,19 @@ class Session:
         """Measure what is still to be measured, and close the study."""
         measurer = self._measurer
         if not measurer.store.running():
-            measurer.observer.on_event("the study is finished: nothing is left to measure")
+            measurer.observer.on_event(
+                "the study is finished: nothing is left to measure; a larger --budget continues it"
+            )
             return
         try:
             explore(measurer)
             calibrate(measurer)
-            trace(measurer)
             if self.log.confirmation is None:
                 measure_both_goals(measurer)
                 race(measurer)
+            trace_contenders(measurer)
             confirm(measurer)
+            trace_rest(measurer)
         finally:
             measurer.note_elapsed()
         self._close()

@@ -53,6 +53,12 @@ class StudyAnswer:
     challenger_speedup: Interval | None
     epsilon_achieved: float | None
     """The best is shown to be at most this fraction slower than any other configuration."""
+    not_excluded: tuple[int, ...] = ()
+    """The trials that may be more than epsilon better than the best, as far as measured."""
+    leader_trial: int | None = None
+    """The trial that is most likely the best: what to bet on where nothing is shown."""
+    more_s: float | None = None
+    """About how many more seconds of measuring would decide, where the verdict is undecided."""
     blocks: int
     worlds: int
     elapsed_s: float
@@ -91,6 +97,11 @@ class StudyAnswer:
     def challenger(self) -> Config | None:
         """The configuration that met the baseline on fresh worlds."""
         return self._config(self.challenger_trial)
+
+    @property
+    def leader(self) -> Config | None:
+        """The configuration that is most likely the best."""
+        return self._config(self.leader_trial)
 
     def _config(self, trial: int | None) -> Config | None:
         return None if trial is None else self.by_trial[trial].config
@@ -157,6 +168,9 @@ class StudyAnswer:
             },
             "why": {name: row.diagnosis for name, row in self.why.items()},
             "epsilon_achieved": self.epsilon_achieved,
+            "not_excluded": [self.by_trial[trial].config.to_json() for trial in self.not_excluded],
+            "leader": None if self.leader is None else self.leader.to_json(),
+            "more_s": None if self.more_s is None else round(self.more_s, 1),
             "blocks": self.blocks,
             "worlds": self.worlds,
             "elapsed_s": round(self.elapsed_s, 3),
@@ -213,6 +227,9 @@ def study_answer(
         challenger_trial=None if conclusion is None else conclusion.challenger,
         challenger_speedup=challenger_speedup,
         epsilon_achieved=None if conclusion is None else conclusion.epsilon_achieved,
+        not_excluded=() if conclusion is None else conclusion.not_excluded,
+        leader_trial=None if conclusion is None else conclusion.leader,
+        more_s=None if conclusion is None else conclusion.more_s,
         blocks=sum(map(log.blocks, BLOCK_PHASES)),
         worlds=len(log.records),
         elapsed_s=elapsed_s,

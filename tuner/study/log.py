@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from tuner.decide.alpha_spending import Look, left_of
+from tuner.decide.alpha_spending import SESSION_SHARE, Look, left_of
+from tuner.decide.exclusion import ExclusionLook
+from tuner.decide.precision import variance_within
 from tuner.decide.ranking import best_measured
 from tuner.decide.rules import Rules
 from tuner.decide.statistics import FloatArray, typical
@@ -41,18 +43,28 @@ class Confirmation(BaseModel):
     budget_s: float
     """The study's budget that `cap` is for."""
     alpha: float
-    """What all looks together may spend: less where an earlier challenger, which failed, has
-    spent a part."""
+    """What all looks together may spend, at whatever budget: less where an earlier challenger,
+    which failed, has spent a part."""
     looks: tuple[Look, ...] = ()
     """The looks taken so far, in order. A resumed study goes on with what they left."""
+    begun_pairs: int = 0
+    """The pairs that there were when this budget began."""
 
     @property
     def alpha_left(self) -> float:
-        """What further looks may spend."""
+        """What further looks may spend, at whatever budget."""
         return left_of(self.alpha, self.looks)
+
+    @property
+    def allowed(self) -> float:
+        """What all looks up to the end of this budget may spend."""
+        before = [look.alpha for look in self.looks if look.pairs <= self.begun_pairs]
+        return sum(before) + SESSION_SHARE * (self.alpha - sum(before))
 
 
 _CPU = OBJECTIVES["cpu_s"]
+# So many worlds tell how long a step takes now.
+_RECENT = 5
 
 
 @dataclass
@@ -66,6 +78,12 @@ class _TrialWorlds:
     samples: list[Measurement] = field(default_factory=list)
     samples_s: float = 0.0
     """How long the samples took together, in seconds."""
+    costs: list[float] = field(default_factory=list)
+    """log(objective), turned so that less is better, of each sample."""
+    cpu_costs: list[float] = field(default_factory=list)
+    """log(CPU seconds per step or run) of each sample."""
+    within: list[float] = field(default_factory=list)
+    """`variance_within` of each sample that has enough steps to tell."""
 
     def add(self, record: Record) -> None:
         outcome = record.outcome
@@ -77,6 +95,9 @@ class _TrialWorlds:
         elif isinstance(outcome, Measurement):
             self.samples.append(outcome)
             self.samples_s += outcome.world_s
+            self.cpu_costs.append(_CPU.cost(_CPU.value(outcome)))
+            if (within := variance_within(outcome.step_s)) is not None:
+                self.within.append(within)
         if isinstance(outcome, Failure):
             self.failure = self.failure or outcome
 
@@ -106,6 +127,7 @@ class StudyLog:
         self.eliminated = dict(eliminated or {})
         self.sampling: Sampling | None = None
         self.confirmation: Confirmation | None = None
+        self.exclusion_looks: tuple[ExclusionLook, ...] = ()
         self.failures: dict[int, Failure] = {}
         """The first failure of each trial that has one; a trace that failed is none of these."""
         self.barred: dict[int, list[BrokenLimit]] = {}
@@ -116,6 +138,7 @@ class StudyLog:
         """The trials that each block of a phase has measured."""
         self._rows: dict[Phase, dict[int, dict[int, float]]] = {}
         """log(objective), or its negative if more is better, by trial, of each block of a phase."""
+        self._matrices: dict[tuple[Phase, ...], FloatArray] = {}
         for record in records:
             self.add(record)
 
@@ -128,10 +151,12 @@ class StudyLog:
         """Take in configurations that were not there before, as the next trials."""
         self.configs = (*self.configs, *configs)
         self._worlds += [_TrialWorlds() for _ in configs]
+        self._matrices.clear()
 
     def add(self, record: Record) -> None:
         """Take in the outcome of one world."""
         self._records.append(record)
+        self._matrices.clear()
         worlds = self._worlds[record.trial]
         worlds.add(record)
         if worlds.failure is not None:
@@ -143,7 +168,9 @@ class StudyLog:
         if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
             row = self._rows.setdefault(record.phase, {}).setdefault(record.block, {})
             objective = self.plan.objective
-            row[record.trial] = objective.cost(objective.value(record.outcome))
+            cost = objective.cost(objective.value(record.outcome))
+            row[record.trial] = cost
+            worlds.costs.append(cost)
 
     def _judge(self, trial: int) -> None:
         """Note whether a trial keeps the limits, after another world."""
@@ -212,6 +239,13 @@ class StudyLog:
         found = self._worlds[trial].calibration
         return found if isinstance(found, Measurement) else None
 
+    def first_cost(self, trial: int) -> float:
+        """log(objective) of a trial's calibration, turned so that less is better; infinite where
+        it has none."""
+        first, objective = self.calibration(trial), self.plan.objective
+        value = None if first is None else objective.read(first)
+        return math.inf if value is None else objective.cost(value)
+
     def traced(self, trial: int) -> Measurement | Failure | None:
         """What came of tracing a trial, if that has been tried."""
         return self._worlds[trial].trace
@@ -232,6 +266,11 @@ class StudyLog:
             for limit, value in self.limited(trial)
             if limit.excess(value) > 0
         ]
+
+    @property
+    def traced_s(self) -> float:
+        """Seconds that all traced worlds took."""
+        return sum(each.trace.world_s for each in self._worlds if each.trace is not None)
 
     @property
     def traced_trials(self) -> int:
@@ -256,6 +295,14 @@ class StudyLog:
         """The number of the next block to begin, of whichever phase."""
         return max((max(begun) for begun in self._begun.values()), default=-1) + 1
 
+    def step_s(self, trial: int) -> float | None:
+        """The typical step time of a trial's worlds, in seconds; None for a program."""
+        medians = [each.median_step_s for each in self._worlds[trial].samples[-_RECENT:]]
+        if (calibration := self.calibration(trial)) is not None and len(medians) < _RECENT:
+            medians.append(calibration.median_step_s)
+        known = [median for median in medians if median is not None]
+        return statistics.median(known) if known else None
+
     def matrix(self, *phases: Phase) -> FloatArray:
         """log(objective) in the blocks of the phases, in order; turned so that less is better.
 
@@ -263,6 +310,11 @@ class StudyLog:
             Blocks x trials; NaN where nothing was measured. A block in which every world failed
             has no row.
         """
+        if phases not in self._matrices:
+            self._matrices[phases] = self._matrix(phases)
+        return self._matrices[phases]
+
+    def _matrix(self, phases: tuple[Phase, ...]) -> FloatArray:
         rows = {block: row for phase in phases for block, row in self._rows.get(phase, {}).items()}
         found = np.full((len(rows), len(self.configs)), np.nan)
         for place, block in enumerate(sorted(rows)):
@@ -282,8 +334,11 @@ class StudyLog:
 
     def value(self, trial: int) -> float | None:
         """The typical objective of a trial, in its unit: a trimmed mean of logarithms."""
-        values = self.values(trial)
-        return math.exp(typical(np.log(values))) if values else None
+        costs = self._worlds[trial].costs
+        if not costs:
+            return None
+        cost = typical(np.array(costs))
+        return math.exp(-cost if self.plan.objective.maximize else cost)
 
     def leader(self) -> int | None:
         """The candidate with the best score in the race so far; None if none was measured."""
@@ -293,8 +348,8 @@ class StudyLog:
         """log(CPU seconds per step or run) of each trial, the median; NaN without samples."""
         costs = np.full(len(self.configs), np.nan)
         for trial in range(len(self.configs)):
-            if measured := self.samples(trial):
-                costs[trial] = np.median([_CPU.cost(_CPU.value(each)) for each in measured])
+            if measured := self._worlds[trial].cpu_costs:
+                costs[trial] = np.median(measured)
         return costs
 
     def threads(self) -> list[int]:
@@ -311,13 +366,26 @@ class StudyLog:
             total += threads
         return total
 
+    def variance_within(self) -> float | None:
+        """`variance_within` of a typical world; None where none has enough steps to tell."""
+        found = [within for worlds in self._worlds for within in worlds.within[-_RECENT:]]
+        return statistics.median(found) if found else None
+
     def world_s(self, trial: int) -> float:
         """Seconds that a world of this trial takes, from those it has had; 0 if it had none."""
         worlds = self._worlds[trial]
         if worlds.samples:
             return worlds.samples_s / len(worlds.samples)
         calibration = self.calibration(trial)
-        return 0.0 if calibration is None else calibration.world_s
+        if calibration is None:
+            return 0.0
+        # Its steps were few, and those of its other worlds last longer.
+        least_s = self.plan.measuring.min_time_s if calibration.step_s else 0.0
+        return calibration.world_s + max(0.0, least_s - calibration.wall_s)
+
+    def block_s(self, trials: Sequence[int]) -> float:
+        """Seconds that one world of each of these trials takes."""
+        return sum(self.world_s(trial) for trial in trials)
 
     def metrics(self, trial: int) -> dict[str, float]:
         """The metrics that are known of a trial, by name."""

@@ -1,5 +1,6 @@
 """A study as its storage has it: what was measured, and what that answers."""
 
+from tuner.decide.exclusion import ExclusionLook
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.answer import StudyAnswer, study_answer
 from tuner.study.conclusion import conclude
@@ -19,6 +20,9 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     if sampling := store.noted("sampling"):
         with store.reading("sampling"):
             log.sampling = Sampling(**sampling)
+    if looks := store.noted("exclusion_looks"):
+        with store.reading("exclusion_looks"):
+            log.exclusion_looks = tuple(ExclusionLook(*look) for look in looks)
     return log
 
 

@@ -1,11 +1,13 @@
 """How a study is opened in its storage: made, read again, or gone on with."""
 
+import math
 import warnings
 from collections.abc import Callable
 
 import optuna
 
 from tuner.errors import UsageError
+from tuner.plan.measuring import Measuring
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.sampled import Sampling
 from tuner.study.storage.address import StudyAddress, StudyPlace
@@ -82,13 +84,21 @@ def resume_study(
 ) -> StudyStore:
     """The study, to go on with by a plan that differs from its own in the budget at most.
 
+    One that is finished is gone on with if the budget, or the most blocks, have grown.
+
     UsageError if it was measured by another plan or on another machine.
     """
     store = load_study(place, tell)
     _check_same(store, plan, environment)
-    if store.running():
+    if store.running() or _allows_more(plan.measuring, store.plan().measuring):
+        store.reopen()
         store.note("plan", plan.to_json())
     return store
+
+
+def _allows_more(now: Measuring, then: Measuring) -> bool:
+    blocks = (now.max_blocks or math.inf, then.max_blocks or math.inf)
+    return blocks[0] >= blocks[1] and (now.budget_s, blocks[0]) > (then.budget_s, blocks[1])
 
 
 def _check_same(store: StudyStore, plan: StudyPlan, environment: Environment) -> None:

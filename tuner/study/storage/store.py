@@ -12,7 +12,7 @@ from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from pydantic import ValidationError
 
 from tuner.errors import UsageError
@@ -28,6 +28,8 @@ from tuner.world.environment import Environment
 from tuner.world.measurement import Failure
 
 RECORD_KEY = "rpc_tuner:record:"
+# The number of the trial that a trial goes on with.
+CONTINUES = "continues"
 
 
 class StudyStore:
@@ -73,6 +75,7 @@ class StudyStore:
             return [
                 Config.from_json(trial.user_attrs["config"])
                 for trial in self._study.get_trials(deepcopy=False)
+                if CONTINUES not in trial.user_attrs
             ]
 
     def add_configs(self, configs: Sequence[Config], plan: StudyPlan) -> None:
@@ -100,8 +103,8 @@ class StudyStore:
     def eliminated(self) -> dict[int, str]:
         """The eliminated trials, each with the reason."""
         return {
-            trial.number: trial.user_attrs["eliminated"]
-            for trial in self._study.get_trials(deepcopy=False)
+            number: trial.user_attrs["eliminated"]
+            for number, trial in self._latest().items()
             if trial.user_attrs.get("eliminated")
         }
 
@@ -116,7 +119,7 @@ class StudyStore:
 
     def repair(self, records: Sequence[Record], plan: StudyPlan) -> None:
         """Finish what a session that died left between keeping an outcome and showing it."""
-        trials = {trial.number: trial for trial in self._study.get_trials(deepcopy=False)}
+        trials = self._latest()
         for record in records:
             trial = trials[record.trial]
             if not trial.state.is_finished() and record.block not in trial.intermediate_values:
@@ -136,7 +139,7 @@ class StudyStore:
         elif isinstance(record.outcome, Failure):
             facts = {"failure": record.outcome.failure, "failure_reason": record.outcome.message}
             self._annotate(record.trial, {**facts, "outcome": record.outcome.failure})
-            self._study.tell(record.trial, state=TrialState.FAIL)
+            self._study.tell(trial.number, state=TrialState.FAIL)
         elif record.phase != "calibration":
             value = plan.objective.value(record.outcome)
             trial.report(value, record.block)
@@ -151,7 +154,7 @@ class StudyStore:
     def prune(self, number: int, numbers: Mapping[str, float]) -> None:
         """End a trial that was eliminated, with its other numbers."""
         self._annotate(number, {"outcome": "eliminated", **numbers})
-        self._study.tell(number, state=TrialState.PRUNED)
+        self._study.tell(self._trial(number).number, state=TrialState.PRUNED)
 
     def constrain(
         self, number: int, excess: Mapping[str, float], broken: Sequence[BrokenLimit]
@@ -170,12 +173,32 @@ class StudyStore:
     ) -> None:
         """End a trial that came through, with its value and its other numbers."""
         self._annotate(number, {"outcome": outcome, **numbers})
-        self._study.tell(number, value)
+        self._study.tell(self._trial(number).number, value)
 
     def running(self) -> list[int]:
         """The trials that are neither eliminated, failed nor complete."""
         trials = self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        return [trial.number for trial in trials]
+        return [_number(trial) for trial in trials]
+
+    def reopen(self) -> None:
+        """Let the study be gone on with: begin anew each trial that has ended without a failure.
+
+        To Optuna an ended trial is final, so another one of the same configuration goes on.
+        """
+        for number, ended in self._latest().items():
+            if ended.state not in (TrialState.COMPLETE, TrialState.PRUNED):
+                continue
+            kept = {key: ended.user_attrs.get(key) for key in ("label", "config", "eliminated")}
+            self._study.add_trial(
+                create_trial(
+                    state=TrialState.RUNNING,
+                    params=ended.params,
+                    distributions=ended.distributions,
+                    user_attrs={**kept, CONTINUES: number},
+                    intermediate_values=ended.intermediate_values,
+                )
+            )
+        self._trials.clear()
 
     def note(self, key: str, value: Any) -> None:
         """Keep a fact about the study as a whole."""
@@ -217,11 +240,21 @@ class StudyStore:
         for name, value in facts.items():
             trial.set_user_attr(name, value)
 
+    def _latest(self) -> dict[int, FrozenTrial]:
+        """The trials by number; of one that was continued, the one that goes on."""
+        return {_number(trial): trial for trial in self._study.get_trials(deepcopy=False)}
+
     def _trial_id(self, number: int) -> int:
-        return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
+        return self._trial(number)._trial_id
 
     def _trial(self, number: int) -> Trial:
         # Making one reads the trial from the storage.
         if number not in self._trials:
-            self._trials[number] = Trial(self._study, self._trial_id(number))
+            trial_id = self._latest()[number]._trial_id
+            self._trials[number] = Trial(self._study, trial_id)
         return self._trials[number]
+
+
+def _number(trial: FrozenTrial) -> int:
+    """The number that a trial has for everybody but Optuna."""
+    return int(trial.user_attrs.get(CONTINUES, trial.number))
