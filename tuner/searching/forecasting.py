@@ -14,7 +14,6 @@ from tuner.errors import NothingRanError, UsageError
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.exploring import sampling_for
 from tuner.searching.measurer import STEPS_MARGIN
-from tuner.searching.racing import RACE_SHARE
 from tuner.searching.runner import Runner
 from tuner.study.folder import StudyFolder
 from tuner.world.launcher import Launcher
@@ -22,6 +21,8 @@ from tuner.world.measurement import Failure, Measurement
 
 # Worlds beside the one that calibrates: the fewest that tell something of their spread.
 WORLDS = 4
+# Of the budget, what is left for pairs where the race takes its share.
+CONFIRMED_SHARE = 0.6
 # Of the standard deviation of so few worlds only the order of magnitude is known.
 LEAST_SIGMA = 0.01
 
@@ -83,7 +84,7 @@ def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) ->
     sigma = max(LEAST_SIGMA, float(np.std(costs, ddof=1)))
     world_s = float(np.mean([world.world_s for world in worlds]))
     configs = len(plan.candidates())
-    left_s = (measuring.budget_s - calibrated_s) * (1 - RACE_SHARE)
+    left_s = (measuring.budget_s - calibrated_s) * CONFIRMED_SHARE
     pairs = max(0, math.floor(left_s / (2 * world_s)))
     return Forecast(
         configs=configs,
