@@ -10,6 +10,7 @@ from tests.simulation.cells import EPSILON, THREADS, Cell
 from tests.simulation.machine import Machine
 from tests.simulation.outcome import Outcome
 from tuner.plan.config import Config
+from tuner.plan.limits import BrokenLimit
 from tuner.plan.measuring import Measuring
 from tuner.plan.space import Space
 from tuner.plan.study_plan import StudyPlan
@@ -62,7 +63,14 @@ class MemoryStore(StudyStore):
     def running(self) -> list[int]:
         return list(range(len(self._configs)))
 
-    def complete(self, number: int, value: float, numbers: Mapping[str, float]) -> None:
+    def constrain(
+        self, number: int, excess: Mapping[str, float], broken: Sequence[BrokenLimit]
+    ) -> None:
+        return None
+
+    def complete(
+        self, number: int, value: float, numbers: Mapping[str, float], outcome: str = "completed"
+    ) -> None:
         return None
 
     def prune(self, number: int, numbers: Mapping[str, float]) -> None:

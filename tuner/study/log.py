@@ -3,26 +3,24 @@
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from tuner.decide.alpha_spending import SESSION_SHARE, Look, left_of
 from tuner.decide.exclusion import ExclusionLook
-from tuner.decide.precision import variance_within
 from tuner.decide.ranking import best_measured
 from tuner.decide.rules import Rules
 from tuner.decide.statistics import FloatArray, typical
 from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.limits import BrokenLimit, Limit
-from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.metrics import metrics_of
 from tuner.study.records import TRACE_BLOCK, Phase, Record
 from tuner.study.sampled import Sampling
-from tuner.world.measurement import Failure, Measurement, Outcome
+from tuner.study.trial_worlds import TrialWorlds
+from tuner.world.measurement import Failure, Measurement
 
 BASELINE = 0
 """The number of the baseline's trial."""
@@ -62,44 +60,8 @@ class Confirmation(BaseModel):
         return sum(before) + SESSION_SHARE * (self.alpha - sum(before))
 
 
-_CPU = OBJECTIVES["cpu_s"]
 # So many worlds tell how long a step takes now.
 _RECENT = 5
-
-
-@dataclass
-class _TrialWorlds:
-    """The worlds of one trial, by what they are for."""
-
-    calibration: Outcome | None = None
-    trace: Outcome | None = None
-    failure: Failure | None = None
-    """The first one; a trace that failed is none."""
-    samples: list[Measurement] = field(default_factory=list)
-    samples_s: float = 0.0
-    """How long the samples took together, in seconds."""
-    costs: list[float] = field(default_factory=list)
-    """log(objective), turned so that less is better, of each sample."""
-    cpu_costs: list[float] = field(default_factory=list)
-    """log(CPU seconds per step or run) of each sample."""
-    within: list[float] = field(default_factory=list)
-    """`variance_within` of each sample that has enough steps to tell."""
-
-    def add(self, record: Record) -> None:
-        outcome = record.outcome
-        if record.phase == "trace":
-            self.trace = self.trace or outcome
-            return
-        if record.phase == "calibration":
-            self.calibration = self.calibration or outcome
-        elif isinstance(outcome, Measurement):
-            self.samples.append(outcome)
-            self.samples_s += outcome.world_s
-            self.cpu_costs.append(_CPU.cost(_CPU.value(outcome)))
-            if (within := variance_within(outcome.step_s)) is not None:
-                self.within.append(within)
-        if isinstance(outcome, Failure):
-            self.failure = self.failure or outcome
 
 
 class StudyLog:
@@ -133,7 +95,7 @@ class StudyLog:
         self.barred: dict[int, list[BrokenLimit]] = {}
         """The trials that are measured well enough to say that they break a limit."""
         self._records: list[Record] = []
-        self._worlds = [_TrialWorlds() for _ in self.configs]
+        self._worlds = [TrialWorlds() for _ in self.configs]
         self._begun: dict[Phase, dict[int, set[int]]] = {}
         """The trials that each block of a phase has measured."""
         self._rows: dict[Phase, dict[int, dict[int, float]]] = {}
@@ -150,7 +112,7 @@ class StudyLog:
     def extend(self, configs: Sequence[Config]) -> None:
         """Take in configurations that were not there before, as the next trials."""
         self.configs = (*self.configs, *configs)
-        self._worlds += [_TrialWorlds() for _ in configs]
+        self._worlds += [TrialWorlds() for _ in configs]
         self._matrices.clear()
 
     def add(self, record: Record) -> None:
