@@ -24,9 +24,9 @@ def test_a_small_grid_and_a_quiet_machine(tmp_path: Path, monkeypatch: pytest.Mo
     launcher = FakeLauncher(sigma=0.02)
     found = told(launcher)
     assert (found.configs, found.sampler, found.worlds) == (5, "grid", 4)
-    assert found.world_s == pytest.approx(0.56, abs=0.02)
+    assert 0.2 < found.world_s < 1.0
     assert found.block_s == pytest.approx(5 * found.world_s)
-    assert 28 <= found.pairs <= 34
+    assert found.pairs == pytest.approx(0.6 * 60 / (2 * found.world_s), abs=2)
     assert found.least_gain < 0.03
     assert len(launcher.orders) == 5
     # Nothing is left behind.

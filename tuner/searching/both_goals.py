@@ -25,7 +25,9 @@ def measure_both_goals(measurer: Measurer) -> None:
     while log.blocks("exploration") < most:
         front = front_of(log)
         beaten = set() if front is None else {p.trial for p in front.points if not p.in_front}
-        trials = [trial for trial in log.racing if trial == BASELINE or trial not in beaten]
+        # Who was dropped for being slow may be the cheapest.
+        compared = [trial for trial in log.runnable if trial in log.compared]
+        trials = [trial for trial in compared if trial == BASELINE or trial not in beaten]
         few = log.blocks("exploration") >= LEAST_BLOCKS and len(trials) < 2
         if few or measurer.budget.spent_s + measurer.block_s(trials) > end_s:
             return
