@@ -9,7 +9,12 @@ from tuner.decide.statistics import typical
 from tuner.searching.excluding import Exclusion
 from tuner.searching.measurer import Measurer
 from tuner.searching.racing import shown_near_optimal
-from tuner.study.conclusion import LEAST_WORLDS, best_without_baseline, comparison_at, seconds_to_decide
+from tuner.study.conclusion import (
+    LEAST_WORLDS,
+    best_without_baseline,
+    comparison_at,
+    seconds_to_decide,
+)
 from tuner.study.log import BASELINE, Confirmation, StudyLog
 
 # Fewer pairs do not tell whether the challenger gains anything.
@@ -37,7 +42,9 @@ def confirm(measurer: Measurer) -> None:
         if _is_over(measurer, confirmation):
             exclusion.finish()
             return
-        measurer.measure_block([BASELINE, confirmation.challenger, *_companions(measurer, exclusion)])
+        measurer.measure_block(
+            [BASELINE, confirmation.challenger, *_companions(measurer, exclusion)]
+        )
     _measure_without_baseline(measurer)
 
 
