@@ -81,7 +81,10 @@ def excluded(
     for rival in rivals:
         gain = matrix[:, reference] - matrix[:, rival]
         measured = gain[~np.isnan(gain)]
-        if (len(measured) >= DOMINATED_BLOCKS and (measured < -math.log(DOMINATED_RATIO)).all()) or any(
+        dominated = len(measured) >= DOMINATED_BLOCKS and bool(
+            (measured < -math.log(DOMINATED_RATIO)).all()
+        )
+        if dominated or any(
             _bound(matrix[: look.rows], reference, rival, look.alpha / shared_by) <= log_epsilon
             for look in looks
         ):
