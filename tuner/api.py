@@ -114,8 +114,8 @@ def tune(
         max_blocks: The most blocks to measure. Default: as many as the budget allows.
         epsilon: The smallest difference that matters, a fraction. Default: 3 %.
         confidence: How sure every claim must be, a fraction. Default: 95 %.
-        min_time: How long the timed steps of a world last at least. Default: 0.1 s; they last longer
-            where the noise shows that it pays.
+        min_time: How long the timed steps of a world last at least. Default: 0.1 s; they
+            last longer where the noise shows that it pays.
         deadline: A world that takes longer is ended, as a failure. Default: 30 s; for a
             program 10 min.
         seed: Seeds the inputs, and the order of the configurations in blocks. Default: 0.

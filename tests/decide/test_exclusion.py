@@ -17,7 +17,7 @@ def test_a_rival_is_excluded_by_blocks_that_show_it_is_not_much_better() -> None
 
 
 def test_too_few_blocks_exclude_only_what_is_far_behind() -> None:
-    matrix = observed([1.0, 1.1, 1.0, 2.0], 4, sigma=0.05)
+    matrix = observed([1.0, 1.1, 1.0, 3.0], 4, sigma=0.2)
     assert excluded(matrix, 0, [1, 2, 3], [look(4)], EPSILON) == {3}
     assert excluded(matrix, 0, [1, 2, 3], [], EPSILON) == {3}
 

@@ -54,6 +54,7 @@ def test_a_peer_chooses_within_its_budget(name: str) -> None:
     assert 6 <= found.worlds <= 110
 
 
+@pytest.mark.filterwarnings("ignore:WilcoxonPruner is experimental")
 def test_the_pruner_tests_as_optuna_does() -> None:
     random = np.random.default_rng(5)
     for count in (4, 8, 30):
