@@ -15,14 +15,14 @@ import pytest
 from tests.programs.running import PROGRAMS, PYTHON, free_port
 from tuner import run
 from tuner.plan.config import Config
-from tuner.world.command.running import ProgramEnd, run_program
+from tuner.world.command.running import RunEnd, run_program
 
 ROOT = Path(__file__).parents[3]
 
 pytestmark = pytest.mark.world
 
 
-def with_config(config: dict[str, dict[str, object]], *command: str) -> ProgramEnd:
+def with_config(config: dict[str, dict[str, object]], *command: str) -> RunEnd:
     return run_program([*PYTHON, *command], Config.from_json(config))
 
 
