@@ -109,8 +109,11 @@ def search(
         # A program takes a while to find out about, and is not run for nothing.
         raise UsageError.about("the plan", draft.problems)
     # A workload's mistakes come before those of the folder; a program is run for what can be kept.
-    plan = _plan(draft, launcher) if draft.program is None else None
-    name = draft.study_name if plan is None else plan.name
+    if draft.program is None:
+        plan = _plan(draft, launcher)
+        name = plan.name
+    else:
+        plan, name = None, draft.name or draft.program.study_name
     place = StudyPlace.named(name, storage=draft.storage, out=draft.out)
     with claimed(place, resume=request.resume, overwrite=request.overwrite) as claim:
         if plan is None:
