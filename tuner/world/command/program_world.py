@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.world.command.probing import Probes
+from tuner.world.command.probing import Probes, records_of
 from tuner.world.command.process_tree import end_tree, stop_gently
 from tuner.world.command.reports import ProgramReport, read_reports
 from tuner.world.command.warm.starting import Started, Starter
@@ -128,7 +128,7 @@ class ProgramWorld:
             report=report,
             is_late=self._is_late,
             starved=self._starved,
-            states=self._probes.records(report),
+            states=records_of(report),
             counted=self._counted,
         )
 
@@ -167,7 +167,7 @@ class ProgramWorld:
                 if since_ns is not None and time.time_ns() - since_ns > UNMET_S * 1e9:
                     self._is_late = True
                     return now_s
-                self._starved = starvation(self._probes.records(report))
+                self._starved = starvation(records_of(report))
                 if self._starved is not None:
                     self._keep_stacks()
                     return now_s
