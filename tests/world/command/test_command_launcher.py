@@ -98,7 +98,7 @@ def test_fewer_threads_take_longer_and_call_as_often(spawning: Launched) -> None
         assert outcome.program is not None
         assert outcome.program.calls == outcome.program.metric == 32
         assert outcome.wall_s == outcome.program.rpc_active_s
-        assert outcome.wall_s < outcome.program.run_s == outcome.world_s
+        assert outcome.wall_s < outcome.world_s
         assert [rank.name for rank in outcome.ranks] == ["agent", "observer1", "observer2"]
         assert all(rank.peak_rss_mb > 50 and rank.threads > 8 for rank in outcome.ranks)
     # Two steps of 8 naps of 10 ms on each server, one after another or at once.
@@ -188,7 +188,7 @@ def test_a_tcp_address_under_torchrun_is_recognised() -> None:
     [
         ("print('hello')", {}, "it ended after .* with exit code 0 and never called init_rpc"),
         ("raise ValueError('no data')", {}, "exit code 1 after .*: ValueError: no data"),
-        ("import os; os.kill(os.getpid(), 11)", {}, "signal 11 after"),
+        ("import os; os.kill(os.getpid(), 11)", {}, "signal 11, SIGSEGV after"),
     ],
 )
 def test_a_program_that_cannot_be_tuned(code: str, keys: dict[str, Any], told: str) -> None:
@@ -209,7 +209,7 @@ def test_a_command_that_is_not_there() -> None:
 def test_what_the_output_must_hold_and_a_rank_that_is_not_reached() -> None:
     program = str(PROGRAMS / "by_rank.py")
     whole, hidden = [PYTHON, program, "--rank", "0"], [PYTHON, "-E", program, "--rank", "1"]
-    assert "of rank 1 nothing was heard: the hook does not reach a Python" in refused(
+    assert "the hook did not reach rank 1: it reaches every Python but one that is" in refused(
         whole, hidden, cold=True
     )
     seen = [PYTHON, program, "--rank", "1"]

@@ -188,7 +188,7 @@ def _unrecorded(folder: Path, recordings: Sequence[RankRecording]) -> Iterator[s
     size = max((rank.world_size or 0 for rank in read_reports(folder).ranks), default=0)
     if missing := sorted({*range(size)} - {each.rank for each in recordings}):
         some = first_of([str(rank) for rank in missing], 8)
-        yield f"of rank {some} nothing was recorded"
+        yield f"rank {some} recorded nothing"
 
 
 def _threads(content: JournalContent, pid: int, ended: Mapping[str, Any] | None) -> dict[int, str]:

@@ -7,6 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+_REACH = (
+    "it reaches every Python but one that is started with -S, -I or -E, or with an environment of "
+    "its own"
+)
 _KNOBS = ("num_worker_threads", "rpc_timeout", "transports", "channels", "intra_op_threads")
 
 
@@ -46,7 +50,7 @@ class RankReport:
     """When `shutdown` was called, or at the last probe."""
 
 
-class Meeting(NamedTuple):
+class Rendezvous(NamedTuple):
     """Where a process looks for the other ranks, and since when, in Unix nanoseconds."""
 
     url: str
@@ -64,8 +68,10 @@ class ProgramReport:
     """Python processes that the hook reached."""
     problems: tuple[str, ...]
     """Why the hook did not work in a process, each as a sentence."""
-    unmet: tuple[Meeting, ...] = ()
+    unmet: tuple[Rendezvous, ...] = ()
     """Of processes that never came to start an agent, where they wait for the others."""
+    states: tuple[Mapping[str, Any], ...] = ()
+    """All answers to probes, in the order of the questions."""
 
     @property
     def waiting(self) -> str:
@@ -111,19 +117,34 @@ class ProgramReport:
             return None
         return (max(shutdown) - max(ready)) / 1e9
 
+    @property
+    def why_no_rank(self) -> str:
+        """Why no rank is known, to follow how the program ended; empty if one is."""
+        if self.ranks:
+            return ""
+        if not self.processes:
+            return f", and the hook reached none of its processes: {_REACH}"
+        return "".join([" and never called init_rpc", *(f"; {each}" for each in self.problems)])
+
+    def why_missing(self, without: str = "") -> str:
+        """Why ranks are missing that the others wait for, as a sentence; empty if none is.
+
+        Args:
+            without: What a rank runs without that the hook did not reach.
+        """
+        if not self.missing_ranks:
+            return ""
+        some = ", ".join(map(str, self.missing_ranks))
+        if len(self.unmet) >= len(self.missing_ranks):
+            return (
+                f"rank {some} did not get past the rendezvous of all ranks at {self.unmet[0].url}"
+            )
+        runs = f", which runs without {without}" if without else ""
+        return f"the hook did not reach rank {some}{runs}: {_REACH}"
+
     def notes(self, without: str) -> list[str]:
         """What a person has to know of ranks that were not reached, and run `without` something."""
-        notes = list(self.problems)
-        if missing := self.missing_ranks:
-            some = ", ".join(map(str, missing))
-            if len(self.unmet) >= len(missing):
-                url = self.unmet[0].url
-                return [*notes, f"rank {some} did not get past the meeting of all ranks at {url}"]
-            notes.append(
-                f"of rank {some} nothing was heard: it runs without {without} if its Python is "
-                "started with -S, -I or -E, or with an environment of its own"
-            )
-        return notes
+        return [*self.problems, *filter(None, [self.why_missing(without)])]
 
 
 def read_reports(folder: Path) -> ProgramReport:
@@ -131,11 +152,13 @@ def read_reports(folder: Path) -> ProgramReport:
     found: list[RankReport] = []
     problems: list[str] = []
     rendezvous: list[dict[str, Any]] = []
+    states: list[dict[str, Any]] = []
     files = sorted(folder.glob("*.jsonl"))
     for file in files:
         events = read_events(file)
         found += map(_rank, agents(events))
         rendezvous += [event for event in events if event["event"] == "rendezvous"]
+        states += [event for event in events if event["event"] == "state"]
         problems += [
             f"the hook failed in process {event['pid']}: {event['error']}"
             for event in events
@@ -147,17 +170,12 @@ def read_reports(folder: Path) -> ProgramReport:
         processes=len(files),
         problems=tuple(problems),
         unmet=tuple(
-            Meeting(event["url"], event["nobody_listens"], event["time_ns"])
+            Rendezvous(event["url"], event["nobody_listens"], event["time_ns"])
             for event in rendezvous
             if event["pid"] not in began
         ),
+        states=tuple(sorted(states, key=lambda state: (state["number"], state["rank"]))),
     )
-
-
-def read_states(folder: Path) -> list[dict[str, Any]]:
-    """All answers to probes so far."""
-    events = [event for file in folder.glob("*.jsonl") for event in read_events(file)]
-    return [event for event in events if event["event"] == "state"]
 
 
 def read_events(file: Path) -> list[dict[str, Any]]:

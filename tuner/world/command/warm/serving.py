@@ -21,7 +21,7 @@ _END_S = 20.0
 
 
 class WarmProcess:
-    """A process of a server; see `tuner.world.command.warm.starting.Started`."""
+    """A process of a server; it is a `tuner.world.command.warm.starting.Started`."""
 
     def __init__(self, pid: int, told: int, command: Sequence[str]) -> None:
         """Take over the descriptor on which the server tells the exit code."""
@@ -38,17 +38,7 @@ class WarmProcess:
             return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end.
-
-        Args:
-            timeout: Seconds to wait at most.
-
-        Returns:
-            The exit code, as `poll` gives it.
-
-        Raises:
-            subprocess.TimeoutExpired: It has not ended.
-        """
+        """See `Started.wait`."""
         if self._code is None:
             poll = select.poll()
             poll.register(self._told, select.POLLIN)
