@@ -174,7 +174,9 @@ def gauges(records: Sequence[RankRecord]) -> str:
     """What each rank answered last, a line for each."""
     lines = []
     for record in records:
-        if record.states:
+        if record.states and record.states[-1]["pool_size"] is None:
+            lines.append(f"{record.name}: its agent does not run")
+        elif record.states:
             state = record.states[-1]
             lines.append(
                 f"{record.name}: {state['pool_size']} worker threads, {state['idle']} idle, "

@@ -35,7 +35,7 @@ Tell = Callable[..., None]
 
 
 class ProgramRecorder:
-    """The recording of one agent of this process: `tuner.torch_private.programs.Attendant`.
+    """The recording of one agent of this process: `tuner.torch_private.programs.Recorder`.
 
     Tells `recording` before the agent starts, `record-start`, and `record-end` with what only the
     process itself knows. The calls are in the journal at all times.

@@ -17,7 +17,7 @@ from tuner.trace.record.clock import SAME_CLOCK
 from tuner.trace.record.journal import MOST_CALLS, JournalContent, read_journal
 from tuner.trace.record.merge import merge
 from tuner.trace.record.recording import RankRecording
-from tuner.world.command.reports import agents, read_events, read_reports
+from tuner.world.command.reports import agents, by_world, read_events, read_reports
 
 _Agent = Mapping[str, Mapping[str, Any]]
 """The events of one agent, by name."""
@@ -69,7 +69,9 @@ def has_window_ended(folder: Path) -> bool:
 
 
 def _joined(folder: Path, ended_ns: int) -> MergedTrace:
-    worlds = _worlds([_part(folder, agent, ended_ns) for agent in _recorded_agents(folder)])
+    found = [_part(folder, agent, ended_ns) for agent in _recorded_agents(folder)]
+    found.sort(key=lambda part: part.prepared_ns)
+    worlds = by_world(found, lambda part: part.recording.rank)
     if not worlds:
         raise TraceError("no rank of the program was recorded")
     parts = max(worlds, key=lambda parts: sum(len(p.recording.client_spans) for p in parts))
@@ -99,17 +101,6 @@ def _recorded_agents(folder: Path) -> Iterator[_Agent]:
         for agent in agents(read_events(file)):
             if "recording" in agent:
                 yield agent
-
-
-def _worlds(parts: Sequence[_Part]) -> list[list[_Part]]:
-    """The parts by world: a program may start several, one after the other, with the same ranks."""
-    worlds: list[list[_Part]] = []
-    for part in sorted(parts, key=lambda part: part.prepared_ns):
-        rank = part.recording.rank
-        if not worlds or any(rank == other.recording.rank for other in worlds[-1]):
-            worlds.append([])
-        worlds[-1].append(part)
-    return worlds
 
 
 def _part(folder: Path, agent: _Agent, program_ended_ns: int) -> _Part:

@@ -56,26 +56,39 @@ def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> 
 
 
 def _measurement(end: ProgramEnd, metric: float | None) -> Measurement:
-    ranks = end.report.ranks
     counted = end.counted
-    cpu_s: Sequence[float] = [rank.cpu_s or 0.0 for rank in ranks]
-    calls, wall_s = sum(rank.calls for rank in ranks), end.report.rpc_active_s
+    usage = _usage(end.report.ranks)
+    calls, wall_s = sum(rank.calls for rank in end.report.ranks), end.report.rpc_active_s
     if counted is not None:
-        cpu_s, calls, wall_s = counted.cpu_s, counted.calls, counted.seconds
+        calls, wall_s = counted.calls, counted.seconds
+        pairs = zip(usage, counted.cpu_s, strict=True)
+        usage = [rank.model_copy(update={"cpu_s": cpu_s}) for rank, cpu_s in pairs]
     return Measurement(
         wall_s=end.run_s if wall_s is None else wall_s,
         world_s=end.run_s,
-        ranks=tuple(
-            RankUsage(name=rank.name, cpu_s=used_s, peak_rss_mb=rank.peak_rss_mb or 0.0,
-                      threads=rank.threads or 0)
-            for rank, used_s in zip(ranks, cpu_s, strict=True)
-        ),
+        ranks=tuple(usage),
         program=ProgramRun(
             calls=calls,
             rpc_active_s=None if counted is not None else end.report.rpc_active_s,
             metric=metric,
         ),
-    )  # fmt: skip
+    )
+
+
+def _usage(ranks: Sequence[RankReport]) -> list[RankUsage]:
+    """Of each rank once, in the agents that it has had, by its latest name."""
+    agents: dict[int, list[RankReport]] = {}
+    for rank in ranks:
+        agents.setdefault(rank.rank, []).append(rank)
+    return [
+        RankUsage(
+            name=each[-1].name,
+            cpu_s=sum(agent.cpu_s or 0.0 for agent in each),
+            peak_rss_mb=max(agent.peak_rss_mb or 0.0 for agent in each),
+            threads=max(agent.threads or 0 for agent in each),
+        )
+        for each in agents.values()
+    ]
 
 
 def is_port_taken(end: ProgramEnd) -> bool:
@@ -99,12 +112,12 @@ def _how_it_ended(end: ProgramEnd, request: ProgramRequest) -> str:
 
 
 def _phases(end: ProgramEnd) -> str:
-    ranks = end.report.ranks
-    if not ranks:
+    if not end.report.ranks:
         return end.report.waiting or "no process has called init_rpc"
     calls = sum(int(record.states[-1]["calls"]) for record in end.states if record.states)
-    phases = ", ".join(f"{rank.name} {_phase(rank)}" for rank in ranks)
-    return f"{plural(calls, 'call')} made; {phases}"
+    phases = ", ".join(f"{rank.name} {_phase(rank)}" for rank in end.report.latest)
+    waiting = f"; {end.report.waiting}" if end.report.unmet else ""
+    return f"{plural(calls, 'call')} made; {phases}{waiting}"
 
 
 def _phase(rank: RankReport) -> str:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +37,23 @@ class Probes:
         states = read_reports(self._reports).states
         return [state for state in states if state["number"] == number]
 
-    def awaited(self, number: int, ranks: int, seconds: float) -> list[Mapping[str, Any]]:
-        """The same, once that many ranks have answered or the time is over."""
+    def awaited(
+        self, number: int, pids: Collection[int], seconds: float
+    ) -> list[Mapping[str, Any]]:
+        """Those of these processes, once all have answered or the time is over."""
         until = time.monotonic() + seconds
-        while len(found := self.answers(number)) < ranks and time.monotonic() < until:
+        while True:
+            found = [state for state in self.answers(number) if state["pid"] in pids]
+            if len(found) == len(pids) or time.monotonic() >= until:
+                return found
             time.sleep(_POLL_S)
-        return found
 
 
 def records_of(report: ProgramReport) -> Sequence[RankRecord]:
-    """All answers to probes by rank, as a post-mortem takes them."""
-    by_rank: dict[int, RankRecord] = {rank.rank: RankRecord(rank.name) for rank in report.ranks}
+    """All answers to probes by rank, as a post-mortem takes them; the latest names are taken."""
+    by_rank = {rank.rank: RankRecord(rank.name) for rank in report.ranks}
+    for each in report.unmet:
+        by_rank.setdefault(each.rank, RankRecord(f"rank {each.rank}"))
     # A call that any rank issued is progress: the driver need not be rank 0.
     calls: Counter[int] = Counter()
     for state in report.states:
