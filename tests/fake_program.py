@@ -4,6 +4,7 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tests.fakes import FakeClock, NothingToClose
@@ -39,7 +40,7 @@ class FakeProgramLauncher(NothingToClose):
     def __post_init__(self) -> None:
         self._random = random.Random(0)
 
-    def subject_of(self, draft: PlanDraft) -> ProgramSpec:
+    def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> ProgramSpec:
         assert draft.program is not None
         return ProgramSpec(
             **draft.program.model_dump(), ranks=RANKS, own=self.own, calls=self.calls,

@@ -119,7 +119,7 @@ class FakeLauncher(NothingToClose):
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
 
-    def subject_of(self, draft: PlanDraft) -> WorkloadSpec:
+    def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> WorkloadSpec:
         return self.describe(draft.workload, draft.options)
 
     def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:

@@ -144,16 +144,16 @@ def _why_this(plan: StudyPlan) -> str:
         return ""
     if subject.window_s is not None:
         return ", in a window of each run"
-    if len(set(subject.calls)) == 1:
+    if len(set(subject.calls)) <= 1:
         return ""
     counts = " and ".join(map(str, subject.calls))
     return f", because the number of calls varies from run to run: {counts}"
 
 
-def _plan(draft: PlanDraft, launcher: Launcher) -> StudyPlan:
+def _plan(draft: PlanDraft, launcher: Launcher, failure_folder: Path | None = None) -> StudyPlan:
     """The plan for what is tuned; all mistakes are told together."""
     try:
-        spec = launcher.subject_of(draft)
+        spec = launcher.subject_of(draft, failure_folder)
     except UsageError as error:
         if not draft.problems:
             raise
@@ -167,7 +167,10 @@ def _plan_of_program(draft: PlanDraft, launcher: Launcher, claim: Claim) -> Stud
     if claim.resumes and draft.chooses_objective:
         known = load_study(claim.place).plan().measuring.objective_name
         draft = draft.with_objective(known)
-    return _plan(draft, launcher)
+    try:
+        return _plan(draft, launcher, claim.place.folder.first_run)
+    finally:
+        claim.keep_first_run()
 
 
 def _first_world(

@@ -2,67 +2,24 @@
 
 import os
 import re
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.world.command.launching import PROGRAMS, PYTHON, Launched, launched, refused
 from tests.world.launcher_contract import survives
-from tuner.errors import LauncherError, UsageError
-from tuner.plan.config import Config
+from tuner.errors import LauncherError
 from tuner.plan.draft import draft_plan
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.subject import intra_op_threads
 from tuner.trace.files.reader import read_trace
 from tuner.world.command.launcher import CommandLauncher
-from tuner.world.launcher import TraceOrder, WorldOrder
-from tuner.world.measurement import Failure, Measurement
+from tuner.world.launcher import TraceOrder
+from tuner.world.measurement import Failure
 
 pytestmark = pytest.mark.world
-
-PROGRAMS = Path(__file__).parents[2] / "programs"
-PYTHON = sys.executable
-
-
-class Launched:
-    """A launcher with a program, and what it told."""
-
-    def __init__(self, launcher: CommandLauncher, told: list[str], **keys: Any) -> None:
-        self.launcher = launcher
-        self.told = told
-        self.draft = draft_plan(keys)
-        assert self.draft.problems == ()
-        self.spec = launcher.subject_of(self.draft)
-
-    def run(self, **order: Any) -> Measurement | Failure:
-        values = order.pop("config", {})
-        wanted = {"deadline_s": 60.0, "trace": None, "failure_folder": None, **order}
-        return self.launcher.run(
-            WorldOrder(subject=self.spec, config=Config.from_json(values), seed=0, steps=None,
-                       min_time_s=0.1, **wanted)
-        )  # fmt: skip
-
-    def measured(self, **order: Any) -> Measurement:
-        outcome = self.run(**order)
-        assert isinstance(outcome, Measurement), outcome
-        return outcome
-
-
-@contextmanager
-def launched(*commands: list[str], **keys: Any) -> Iterator[Launched]:
-    told: list[str] = []
-    with CommandLauncher(told.append) as launcher:
-        yield Launched(launcher, told, programs=[*commands], **keys)
-
-
-def refused(*commands: list[str], **keys: Any) -> str:
-    """What a person is told who wants to tune this."""
-    with pytest.raises(UsageError) as error, launched(*commands, **keys):
-        pass
-    return str(error.value)
 
 
 @pytest.fixture(scope="module")

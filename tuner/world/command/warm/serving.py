@@ -20,6 +20,10 @@ _START_S = 300.0
 _END_S = 20.0
 
 
+class ServerGoneError(LauncherError):
+    """A server has ended, and what it had started with it."""
+
+
 class WarmProcess:
     """A process of a server; it is a `tuner.world.command.warm.starting.Started`."""
 
@@ -108,9 +112,9 @@ class Server:
             messages.send(self._control, order)
             found: dict[str, Any] = messages.receive(self._control)[0]
         except (OSError, EOFError) as error:
-            why = self._last_words() or str(error)
+            gone = self._gone(str(error))
             self.close()
-            raise LauncherError(f"the server of warm starts ended: {why}") from None
+            raise gone from None
         except BaseException:
             self.close()
             raise
@@ -123,21 +127,19 @@ class Server:
         """Have it start a process; see `rpc_tuner_server.main`.
 
         Raises:
-            LauncherError: It cannot.
+            ServerGoneError: It has ended.
         """
         told, tell = os.pipe()
         try:
             messages.send(self._control, order, [stdout, stderr, tell])
         except OSError:
             os.close(told)
-            raise LauncherError(
-                f"the server of warm starts is gone: {self._last_words()}"
-            ) from None
+            raise self._gone() from None
         finally:
             os.close(tell)
         if not (pid := _line(told)):
             os.close(told)
-            raise LauncherError(f"the server of warm starts ended: {self._last_words()}")
+            raise self._gone()
         return WarmProcess(int(pid), told, command)
 
     def close(self) -> None:
@@ -153,10 +155,18 @@ class Server:
             _kill_group(self._process.pid)
         self._errors.close()
 
-    def _last_words(self) -> str:
+    def check(self) -> None:
+        """ServerGoneError if it has ended."""
+        if self._process.poll() is not None:
+            raise self._gone()
+
+    def _gone(self, otherwise: str = "") -> ServerGoneError:
+        """With its last words, if it had any."""
         self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else ""
+        lines = self._errors.read().decode(errors="replace").strip().splitlines() or [otherwise]
+        return ServerGoneError(
+            ": ".join(filter(None, ["the server of warm starts ended", lines[-1]]))
+        )
 
 
 def _kill_group(leader: int) -> None:

@@ -89,6 +89,11 @@ class WarmStarter:
         self._running.append(process)
         return process
 
+    def check(self) -> None:
+        """ServerGoneError if the server has ended, and with it what it had started."""
+        if self._server is not None:
+            self._server.check()
+
     def __enter__(self) -> Self:
         """Start the server, which takes as long as the imports take.
 
