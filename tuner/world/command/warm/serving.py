@@ -30,6 +30,8 @@ class WarmProcess:
     def __init__(self, pid: int, told: int, command: Sequence[str]) -> None:
         """Take over the descriptor on which the server tells the exit code."""
         self.pid = pid
+        self.is_lost = False
+        """Whether it ended with its server, so that nobody knows its exit code."""
         self._told = told
         self._command = command
         self._code: int | None = None
@@ -52,6 +54,7 @@ class WarmProcess:
             os.close(self._told)
             if not answer:
                 # The server is gone, and the process with it; not so the children of that.
+                self.is_lost = True
                 _kill_group(self.pid)
             self._code = int(answer or -signal.SIGKILL)
         return self._code
@@ -112,7 +115,7 @@ class Server:
             messages.send(self._control, order)
             found: dict[str, Any] = messages.receive(self._control)[0]
         except (OSError, EOFError) as error:
-            gone = self._gone(str(error))
+            gone = self.gone(str(error))
             self.close()
             raise gone from None
         except BaseException:
@@ -134,12 +137,12 @@ class Server:
             messages.send(self._control, order, [stdout, stderr, tell])
         except OSError:
             os.close(told)
-            raise self._gone() from None
+            raise self.gone() from None
         finally:
             os.close(tell)
         if not (pid := _line(told)):
             os.close(told)
-            raise self._gone()
+            raise self.gone()
         return WarmProcess(int(pid), told, command)
 
     def close(self) -> None:
@@ -155,13 +158,8 @@ class Server:
             _kill_group(self._process.pid)
         self._errors.close()
 
-    def check(self) -> None:
-        """ServerGoneError if it has ended."""
-        if self._process.poll() is not None:
-            raise self._gone()
-
-    def _gone(self, otherwise: str = "") -> ServerGoneError:
-        """With its last words, if it had any."""
+    def gone(self, otherwise: str = "") -> ServerGoneError:
+        """The error that tells of its end, with its last words if it had any."""
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines() or [otherwise]
         return ServerGoneError(

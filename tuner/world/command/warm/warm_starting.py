@@ -90,9 +90,9 @@ class WarmStarter:
         return process
 
     def check(self) -> None:
-        """ServerGoneError if the server has ended, and with it what it had started."""
-        if self._server is not None:
-            self._server.check()
+        """ServerGoneError if the server has ended, and with it what was started last."""
+        if self._server is not None and any(process.is_lost for process in self._running):
+            raise self._server.gone()
 
     def __enter__(self) -> Self:
         """Start the server, which takes as long as the imports take.
