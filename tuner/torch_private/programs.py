@@ -101,7 +101,7 @@ class _Hooks:
         rpc = self._rpc
         self._hook_options(rpc.TensorPipeRpcBackendOptions)
         # `init_rpc` looks it up each time, however the program imported `init_rpc`.
-        rpc.dist = _Distributed(rpc.dist, self._meeting)
+        rpc.dist = _Distributed(rpc.dist, self._before_rendezvous)
         rpc._init_rpc_backend = self._initialising(rpc._init_rpc_backend)
         rpc.shutdown = rpc.api.shutdown = self._shutting_down(rpc.api.shutdown)
         for name in SENDERS:
@@ -125,10 +125,10 @@ class _Hooks:
 
         options_class.__init__ = init
 
-    def _meeting(self, url: str, rank: int) -> None:
+    def _before_rendezvous(self, url: str, rank: int) -> None:
         """The process is about to wait for the other ranks, perhaps for ever."""
         if rank < 0:
-            rank = int(os.environ.get("RANK", rank))
+            rank = _number_in("RANK", rank)
         facts = {"url": url, "rank": rank, "nobody_listens": _nobody_listens(url)}
         self._reports.send("rendezvous", **facts)
         self._answer_as(f"rank{rank}", rank)
@@ -252,28 +252,34 @@ class _Hooks:
 class _Distributed:
     """`torch.distributed` as RPC sees it: a rendezvous is reported before it may hang."""
 
-    def __init__(self, distributed: ModuleType, meeting: Callable[[str, int], None]) -> None:
+    def __init__(
+        self, distributed: ModuleType, before_rendezvous: Callable[[str, int], None]
+    ) -> None:
         self._distributed = distributed
-        self._meeting = meeting
+        self._before_rendezvous = before_rendezvous
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._distributed, name)
 
     def rendezvous(self, url: str, rank: int = -1, **kwargs: Any) -> Any:
         """See `torch.distributed.rendezvous`."""
-        self._meeting(url, rank)
+        self._before_rendezvous(url, rank)
         return self._distributed.rendezvous(url, rank=rank, **kwargs)
 
 
 def _nobody_listens(url: str) -> bool:
     """Whether every rank takes torchrun's agent to listen there, and it listens elsewhere."""
     has_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    return has_agent and url.startswith("tcp://") and urlsplit(url).port != _port_of_agent()
+    return (
+        has_agent
+        and url.startswith("tcp://")
+        and urlsplit(url).port != _number_in("MASTER_PORT", 0)
+    )
 
 
-def _port_of_agent() -> int:
-    port = os.environ.get("MASTER_PORT", "")
-    return int(port) if port.isdecimal() else 0
+def _number_in(variable: str, otherwise: int) -> int:
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdecimal() else otherwise
 
 
 def _options(options: Any) -> dict[str, object]:
