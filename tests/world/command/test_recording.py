@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.programs.running import PROGRAMS, PYTHON, free_port
@@ -203,6 +204,29 @@ def test_a_deadlock_is_recorded_until_it_is_ended() -> None:
     assert "driver, relay1 and store ended from one moment to the next" in printed
 
 
+def test_a_second_interrupt_ends_all_that_the_program_has_started() -> None:
+    """It ignores the first one, and so does a child of it in a session of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", RECORD_AND_PRINT, sys.executable, "-c", IGNORES_INTERRUPTS],
+        stdout=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    with process:
+        assert process.stdout is not None
+        child = psutil.Process(int(process.stdout.readline()))
+        os.kill(process.pid, signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=1)
+        os.kill(process.pid, signal.SIGINT)
+        process.wait(timeout=60)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+IGNORES_INTERRUPTS = """
+import signal, subprocess, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+print(subprocess.Popen(["sleep", "600"], start_new_session=True).pid, flush=True)
+time.sleep(600)
+"""
 RECORD_AND_PRINT = """
 import sys
 from tuner.trace.analyze.headroom import least_threads
