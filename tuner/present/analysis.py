@@ -54,7 +54,7 @@ class Analysis:
             levels=_of_both_sources(trace, levels),
             thread_use=_of_both_sources(trace, thread_use),
             critical_path=critical_path(trace),
-            diagnosis=diagnose(trace),
+            diagnosis=diagnose(trace, roles),
             least_threads=least_threads(trace, roles),
             slowest_call=slowest_call(trace),
         )

@@ -8,6 +8,7 @@ import pytest
 from tests.trace.analyze.diagnosed import COMPUTE, SLEEP, said, waits_for_a_cpu
 from tests.trace.analyze.planted import Rows, repeated
 from tests.trace.synthetic import Part, call, operator, ranks, simulate
+from tuner.present.analysis import Analysis
 from tuner.trace.analyze.diagnosis import Rule, diagnose
 from tuner.trace.analyze.limits import LARGE, MATERIAL, Limit, limits_of
 from tuner.trace.analyze.path.steps import Share, share_of
@@ -91,19 +92,38 @@ def test_where_nothing_stands_out_the_largest_shares_are_said() -> None:
     )
 
 
-def test_processes_of_a_role_are_one_limit_together() -> None:
-    names = tuple(TraceRank(rank=i, name=["agent", "env1", "env2"][i]) for i in range(3))
+def of_two_servers(*names: str) -> Trace:
+    """The agent waits for the two others in turn."""
+    processes = tuple(TraceRank(rank=i, name=name) for i, name in enumerate(("agent", *names)))
 
     def step(at: float, number: int) -> Rows:
         env = 1 + number // 100 % 2
-        columns: dict[str, Any] = {"client": "agent", "server": f"env{env}", "server_rank": env}
+        columns: dict[str, Any] = {
+            "client": "agent", "server": processes[env].name, "server_rank": env,
+        }  # fmt: skip
         return [call(number, at, at + 10, served_ms=(at + 1, at + 9), function="act", **columns)]
 
-    found = diagnose(repeated(step, processes=names))
+    return repeated(step, steps=100, processes=processes)
+
+
+@pytest.mark.parametrize(
+    ("names", "roles"), [(("env1", "env2"), ()), (("east", "west"), [("env", "east|west")])]
+)
+def test_processes_of_a_role_are_one_limit_together(
+    names: tuple[str, str], roles: list[tuple[str, str]]
+) -> None:
+    found = diagnose(of_two_servers(*names), roles)
     (limit,) = found.limits
-    assert set(limit.processes) == {"env1", "env2"}
+    assert set(limit.processes) == set(names)
     assert limit.share.share == pytest.approx(0.8)
-    assert "are the limit: for 80 % of the time, agent waited while act ran on env" in found.text
+    assert "are the limit: for 80 % of the time, agent waited while act ran on" in found.text
+    assert Analysis.of(of_two_servers(*names), roles).diagnosis == found
+
+
+def test_processes_of_two_roles_are_two_limits() -> None:
+    roles = [("first", "env1")]
+    limits = diagnose(of_two_servers("env1", "env2"), roles).limits
+    assert sorted(limit.processes for limit in limits) == [("env1",), ("env2",)]
 
 
 def share(middle: float, reach: float) -> Limit:

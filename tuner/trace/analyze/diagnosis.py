@@ -8,7 +8,7 @@ threads that wait for each other, or sleep, make calls queue. So a queue is put 
 of threads only where no cause before it explains it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -58,11 +58,12 @@ class Diagnosis:
         return " ".join(self.sentences)
 
 
-def diagnose(trace: Trace) -> Diagnosis:
+def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
     """Says what limits the driver, by the critical path of its steps.
 
     Args:
         trace: Any trace; one without servers' spans has "no clear limit".
+        roles: Pairs of a role and a pattern of its RPC names; see `tuner.roles.role_of`.
 
     Returns:
         The limits, and sentences on them: which they are, and why.
@@ -72,7 +73,7 @@ def diagnose(trace: Trace) -> Diagnosis:
     if doubt or path is None:
         why = doubt or "holds no calls that ended"
         return Diagnosis(rule="no-clear-limit", sentences=(f"No clear limit: the trace {why}.",))
-    shares = shares_of_path(path)
+    shares = shares_of_path(path, roles)
     limits = limits_of(shares)
     whys = [_why(trace, path, limit) for limit in limits]
     first = said(server_name(trace, path.driver.rank), shares, limits)

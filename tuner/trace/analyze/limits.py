@@ -5,7 +5,7 @@ upper end of every other. So two runs of one configuration may order two large s
 but neither names one that may be small.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -73,13 +73,16 @@ class Limit:
         return _NAMES.get(self.kind, f"{who} {number} the limit")
 
 
-def shares_of_path(path: CriticalPath) -> list[Limit]:
-    """All shares, the largest first: by kind of waiting, role and function."""
+def shares_of_path(path: CriticalPath, roles: Sequence[tuple[str, str]] = ()) -> list[Limit]:
+    """All shares, the largest first: by kind of waiting, role and function.
+
+    Processes of one role are taken together; for `roles` see `tuner.roles.role_of`.
+    """
     rows = path.rows
-    roles = [role_of(process) for process in rows["process"]]
+    role = [role_of(process, roles) for process in rows["process"]]
     keys = [
         (part, "", "") if part in ("caller", "run_queue") else (part, role, function)
-        for part, role, function in zip(rows["part"], roles, rows["function"], strict=True)
+        for part, role, function in zip(rows["part"], role, rows["function"], strict=True)
     ]
     keys = [("wire", "", "") if key[0] in WIRE else key for key in keys]
     found = [
@@ -108,7 +111,7 @@ def said(driver: str, shares: list[Limit], limits: list[Limit]) -> str:
         both = " and ".join(f"for {share_text(each.share)} it {each.phrase}" for each in limits)
         return f"Two things limit {driver}: {both}."
     largest = [each for each in shares[:MOST_SHOWN] if each.share.share >= SHOWN]
-    several = _joined(
+    several = "; ".join(
         f"for {share_text(each.share)} of the time it {each.phrase}" for each in largest
     )
     return f"No clear limit of {driver}: {several}."
@@ -120,10 +123,6 @@ def share_text(share: Share) -> str:
     if low == middle == high:
         return middle
     return f"{middle} ({low.removesuffix(' %')}-{high})"
-
-
-def _joined(parts: Iterable[str]) -> str:
-    return "; ".join(parts)
 
 
 def _limit(path: CriticalPath, kind: str, mask: pd.Series) -> Limit:
