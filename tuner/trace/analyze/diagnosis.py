@@ -9,10 +9,10 @@ of threads only where no cause before it explains it.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from tuner.text import plural
+from tuner.text import plural, whole_percent
 from tuner.trace.analyze.caller import caller_meanwhile
 from tuner.trace.analyze.critical_path import CriticalPath, find_critical_path
 from tuner.trace.analyze.evidence import Evidence, gather
@@ -81,7 +81,7 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
     more = dict.fromkeys(sentence for _, sentences in whys for sentence in sentences)
     return Diagnosis(
         rule=whys[0][0] if whys else "no-clear-limit",
-        sentences=(first, *more),
+        sentences=(first, *more, *_disturbed(path, roles)),
         limits=tuple(limits),
     )
 
@@ -104,6 +104,20 @@ def _doubt(trace: Trace) -> str:
     if not served:
         return "does not show how any call was served"
     return f"holds only {plural(served, 'answered call')}" if served < ENOUGH_CALLS else ""
+
+
+def _disturbed(path: CriticalPath, roles: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """That steps were left out, and what filled most of their time."""
+    disturbed, steps = len(path.disturbed_ns), len(path.disturbed_ns) + len(path.time_ns)
+    if not disturbed:
+        return ()
+    largest = shares_of_path(replace(path, time_ns=path.disturbed_ns), roles)[0]
+    verb, whose = ("is", "its") if disturbed == 1 else ("are", "their")
+    return (
+        f"{disturbed} of {plural(steps, 'step')} {verb} left out, since {whose} time is more than "
+        f"twice that of the fast ones: for {whole_percent(largest.share.share)} of it, the driver "
+        f"{largest.phrase}.",
+    )
 
 
 def _why(trace: Trace, path: CriticalPath, limit: Limit) -> tuple[Rule, tuple[str, ...]]:
