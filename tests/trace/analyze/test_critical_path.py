@@ -143,7 +143,7 @@ def test_results_taken_one_by_one_waited_for_a_thread_all_the_same() -> None:
         return [operator("aten::sum", at + i / 2 + 0.01, at + i / 2 + 0.02, rank=0, thread=1)
                 for i in range(1, 17)]  # fmt: skip
 
-    one_thread = {"processes": ranks(2, threads=1)}
+    one_thread: dict[str, Any] = {"processes": ranks(2, threads=1)}
     at_the_end = shares(repeated(step, **one_thread))
     one_by_one = shares(repeated(step, operators=reading, **one_thread))
     assert at_the_end["queue", "worker1", "udf"] == pytest.approx(0.8 * 15 / 16, abs=0.01)

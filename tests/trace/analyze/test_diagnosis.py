@@ -1,3 +1,6 @@
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -151,3 +154,16 @@ def test_no_step_of_a_program_is_left_out() -> None:
     found = diagnose(of_durations(*[4, 4, 40, 4.5, 5] * 4, steps=None))
     assert found.sentences[0].startswith("Two things limit worker0: for 74 %")
     assert "left out" not in found.text
+
+
+def test_how_much_of_a_program_s_time_holds_calls_is_said() -> None:
+    def short(at: float, number: int) -> list[dict[str, Any]]:
+        return [call(number, at, at + 9, served_ms=(at + 1, at + 8))]
+
+    wide: dict[str, Any] = {"steps": 20, "window_ms": (-1800, 200)}
+    taken = replace(repeated(short, **wide), steps=None)
+    said(
+        taken, "calls", "the 0.2s from the first call to the end of the last one, 10 % of the 2.0s"
+    )
+    assert "recorded: the rest" not in diagnose(replace(taken, steps=20)).text
+    assert "recorded: the rest" not in diagnose(replace(taken, window_ns=(0, 200_000_000))).text

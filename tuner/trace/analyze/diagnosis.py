@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tuner.text import plural, whole_percent
+from tuner.text import duration, plural, whole_percent
 from tuner.trace.analyze.caller import caller_meanwhile
 from tuner.trace.analyze.critical_path import CriticalPath, find_critical_path
 from tuner.trace.analyze.evidence import Evidence, gather
 from tuner.trace.analyze.limits import Limit, limits_of, said, shares_of_path
-from tuner.trace.analyze.parallelism import server_name
+from tuner.trace.analyze.parallelism import server_name, window
 from tuner.trace.analyze.rules.blocked_threads import blocked_threads
 from tuner.trace.analyze.rules.cpus_full import cpus_full
 from tuner.trace.analyze.rules.gil_or_lock import gil_or_lock
@@ -38,6 +38,8 @@ RULES: tuple[tuple[Rule, Callable[[Evidence], tuple[str, ...]]], ...] = (
 
 ENOUGH_CALLS = 10
 """Fewer served calls are too few to judge by."""
+MOSTLY = 0.8
+"""Where the time from a program's first call to its last is less of the run, that is said."""
 KNOWN_SHARE = 0.8
 """The share of the calls to a server that must be known from start to end to speak for all."""
 
@@ -81,7 +83,7 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
     more = dict.fromkeys(sentence for _, sentences in whys for sentence in sentences)
     return Diagnosis(
         rule=whys[0][0] if whys else "no-clear-limit",
-        sentences=(first, *more, *_disturbed(path, roles)),
+        sentences=(first, *more, *_disturbed(path, roles), *_beside_calls(trace, path)),
         limits=tuple(limits),
     )
 
@@ -117,6 +119,20 @@ def _disturbed(path: CriticalPath, roles: Sequence[tuple[str, str]]) -> tuple[st
         f"{disturbed} of {plural(steps, 'step')} {verb} left out, since {whose} time is more than "
         f"twice that of the fast ones: for {whole_percent(largest.share.share)} of it, the driver "
         f"{largest.phrase}.",
+    )
+
+
+def _beside_calls(trace: Trace, path: CriticalPath) -> tuple[str, ...]:
+    """That much of a program's time lies before its first call, or after its last."""
+    opened, closed = window(trace)
+    calls_s = (path.total_ns.sum() + path.disturbed_ns.sum()) / 1e9
+    whole_s = (closed - opened) / 1e9
+    if trace.steps is not None or calls_s >= MOSTLY * whole_s:
+        return ()
+    return (
+        f"All of that is about the {duration(calls_s)} from the first call to the end of the last "
+        f"one, {whole_percent(calls_s / whole_s)} of the {duration(whole_s)} recorded: the rest "
+        "holds no call, and no option of RPC changes it.",
     )
 
 
