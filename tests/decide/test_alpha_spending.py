@@ -54,13 +54,13 @@ def test_a_larger_cap_shares_what_earlier_looks_left() -> None:
     assert after[:3] == before
     assert [look.pairs for look in after[3:]] == [30, 60, 120]
     assert sum(look.alpha for look in after) == pytest.approx(ALPHA)
-    left = left_of(ALPHA, before)
+    left = left_of(ALPHA, [look.alpha for look in before])
     assert after[3].alpha == pytest.approx(left * (30**2 - 20**2) / (120**2 - 20**2))
 
 
 def test_nothing_is_left_after_the_last_look() -> None:
     looks = looks_up_to(40)
-    assert left_of(ALPHA, looks) == 0.0
+    assert left_of(ALPHA, [look.alpha for look in looks]) == 0.0
     assert due_look(80, 80, looks, ALPHA, over=True) is None
 
 

@@ -6,7 +6,7 @@ from tests.present.results import FASTER, ROWS, failed, nothing_ran, study_resul
 from tuner.decide.statistics import Interval
 from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.wording import tied_sentence, verdict_sentence
+from tuner.present.wording import not_excluded_sentence, tied_sentence, verdict_sentence
 
 NEARLY_EQUAL = Interval(1.021, 0.99, 1.028)
 
@@ -77,8 +77,29 @@ def test_undecided(plan: StudyPlan) -> None:
     assert verdict_sentence(result) == (
         "Undecided, so keep num_worker_threads=16: the strongest rival, num_worker_threads=4, is "
         "5.0 % faster (-3.0 % to +13.0 %, 95 % confidence), and 42s of measuring cannot tell "
-        "whether that is a gain of 3 %; search again with --overwrite and a larger --budget."
+        "whether that is a gain of 3 %; --resume with a larger --budget goes on."
     )
+
+
+def test_undecided_says_what_time_would_decide_and_who_may_be_better(plan: StudyPlan) -> None:
+    result = study_result(
+        plan,
+        best=threads(16),
+        verdict="undecided",
+        speedup=Interval(1.0, 1.0, 1.0),
+        challenger_speedup=Interval(1.01, 0.99, 1.02),
+        more_s=95.2,
+    )
+    others = tuple(row.trial for row in result.rows if row.label == "num_worker_threads=2")
+    result = replace(result, not_excluded=others)
+    assert verdict_sentence(result).endswith(
+        "95 % confidence), but others were seen too little to tell whether one gains more; about "
+        "1m 36s more would tell 3 %: --resume --budget 140s goes on."
+    )
+    assert not_excluded_sentence(result) == (
+        "Not excluded: num_worker_threads=2 may be more than 3 % faster than num_worker_threads=16."
+    )
+    assert not_excluded_sentence(replace(result, not_excluded=())) is None
 
 
 def test_undecided_without_a_comparison(plan: StudyPlan) -> None:
@@ -92,7 +113,7 @@ def test_undecided_without_a_comparison(plan: StudyPlan) -> None:
     )
     assert verdict_sentence(result) == (
         "Undecided, so keep num_worker_threads=16: 4.0s was too short to compare it with "
-        "anything; search again with --overwrite and a larger --budget."
+        "anything; --resume with a larger --budget goes on."
     )
 
 
@@ -162,7 +183,7 @@ def test_a_baseline_that_failed_and_nothing_measured_beside_it(plan: StudyPlan) 
     )
     assert verdict_sentence(result) == (
         "Undecided: the baseline num_worker_threads=16 cannot run here, and 42s was too short to "
-        "measure anything else; search again with --overwrite and a larger --budget."
+        "measure anything else; --resume with a larger --budget goes on."
     )
 
 

@@ -94,7 +94,7 @@ def test_a_larger_budget_does_not_raise_the_most_blocks(tune: Tune) -> None:
 
 
 def test_a_larger_budget_spends_only_what_the_looks_before_left(tune: Tune, tmp_path: Path) -> None:
-    first = FakeLauncher(sigma=0.3, interrupt_after=44)
+    first = FakeLauncher(sigma=0.3, interrupt_after=80)
     with pytest.raises(SearchInterrupted):
         tune(first, budget="30s")
     before = study(tmp_path).user_attrs["confirmation"]

@@ -89,10 +89,11 @@ def test_the_interval_is_that_of_the_look_where_the_confirmation_stopped(
     launcher = FakeLauncher(step_ms=scaling, sigma=0.01)
     result = tune(launcher, baseline={"num_worker_threads": 1}, budget="60s")
     kept, found = study(tmp_path).user_attrs["confirmation"], confirmed_differences(result)
-    *_, before, (pairs, alpha) = [[0, 0.0], *kept["looks"]]
+    looks = [(0, 0.0), *kept["looks"]]
+    (before, _), (pairs, alpha) = looks[-2:]
     assert len(found) == pairs < kept["cap"]
     # One budget spends four fifths of alpha.
-    assert alpha == pytest.approx(0.04 * (pairs**2 - before[0] ** 2) / kept["cap"] ** 2)
+    assert alpha == pytest.approx(0.04 * (pairs**2 - before**2) / kept["cap"] ** 2)
     expected = interval(found, 1 - alpha)
     assert expected is not None
     assert result.speedup == expected.exp()

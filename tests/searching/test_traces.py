@@ -157,7 +157,7 @@ def test_an_incomplete_trace_eliminates_no_configs(tmp_path: Path) -> None:
 
 def test_a_resumed_study_traces_nothing_twice(tmp_path: Path) -> None:
     # The contenders are traced before they are compared, the others after that.
-    first = FakeLauncher(interrupt_after=10)
+    first = FakeLauncher(interrupt_after=12)
     with pytest.raises(SearchInterrupted):
         search(first, tmp_path)
     second = FakeLauncher()

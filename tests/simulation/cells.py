@@ -1,4 +1,4 @@
-"""What is simulated: which configurations there are, how noisy their worlds, how long the budget."""
+"""What is simulated: the configurations, how noisy their worlds are, and the budgets."""
 
 import itertools
 import math

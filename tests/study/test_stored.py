@@ -66,7 +66,8 @@ def test_a_finished_study_answers_again_as_it_did(tmp_path: Path) -> None:
 
 
 def test_every_world_that_counts_is_an_observation(tmp_path: Path) -> None:
-    answer = searched(tmp_path, FakeLauncher(step_ms=lambda s: 8.0 / threads_of(s), sigma=0.05))
+    launcher = FakeLauncher(step_ms=lambda s: 2.0 + 2.0 / threads_of(s), sigma=0.05)
+    answer = searched(tmp_path, launcher)
     for row in answer.rows:
         found = [each for each in answer.observations if each.trial == row.trial]
         assert len(found) == row.samples

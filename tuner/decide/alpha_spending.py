@@ -7,7 +7,7 @@ A budget never gets all of alpha: a study that is continued with a larger one ne
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 # Fewer pairs give an interval too wide to stop a confirmation early.
@@ -35,9 +35,9 @@ def planned_looks(cap: int) -> list[int]:
     return sorted(pairs for pairs in at if pairs >= LEAST_EARLY_LOOK)
 
 
-def left_of(alpha: float, looks: Sequence[Look]) -> float:
-    """What these looks have left of `alpha`; 0 where that is no more than rounding."""
-    left = alpha - sum(look.alpha for look in looks)
+def left_of(alpha: float, spent: Iterable[float]) -> float:
+    """What is left of `alpha`, from what each look has spent; 0 where that is only rounding."""
+    left = alpha - sum(spent)
     return left if left > _NOTHING * alpha else 0.0
 
 
@@ -61,7 +61,7 @@ def due_look(
         or nothing is left to spend.
     """
     earlier = [look for look in taken if look.pairs < pairs]
-    left = left_of(alpha, earlier)
+    left = left_of(alpha, [look.alpha for look in earlier])
     if pairs < LEAST_LOOK or not left:
         return None
     if over or pairs >= cap:

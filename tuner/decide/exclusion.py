@@ -11,6 +11,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from tuner.decide.alpha_spending import SESSION_SHARE, left_of
 from tuner.decide.race import DOMINATED_BLOCKS, DOMINATED_RATIO
 from tuner.decide.statistics import FloatArray, differences, interval
@@ -41,8 +43,8 @@ def due_alpha(
         total_s: The budget.
         over: Whether this is the last look.
     """
-    before = [look for look in taken if look.total_s != total_s]
-    this = [look for look in taken if look.total_s == total_s]
+    before = [look.alpha for look in taken if look.total_s != total_s]
+    this = [look.alpha for look in taken if look.total_s == total_s]
     allowed = SESSION_SHARE * left_of(alpha, before)
     left = left_of(allowed, this)
     if over or not left:
@@ -78,10 +80,11 @@ def excluded(
     found = set()
     for rival in rivals:
         gain = matrix[:, reference] - matrix[:, rival]
-        measured = gain[gain == gain]
-        if len(measured) >= DOMINATED_BLOCKS and (measured < -math.log(DOMINATED_RATIO)).all():
-            found.add(rival)
-        elif any(
+        measured = gain[~np.isnan(gain)]
+        dominated = len(measured) >= DOMINATED_BLOCKS and bool(
+            (measured < -math.log(DOMINATED_RATIO)).all()
+        )
+        if dominated or any(
             _bound(matrix[: look.rows], reference, rival, look.alpha / shared_by) <= log_epsilon
             for look in looks
         ):

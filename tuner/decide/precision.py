@@ -43,11 +43,11 @@ def variance_between(matrix: FloatArray) -> float | None:
     Returns:
         The variance; None if there are fewer than 4 blocks, or fewer than 2 such columns.
     """
-    whole = matrix[:, ~np.isnan(matrix).any(axis=0)]
-    blocks, count = whole.shape
+    whole: FloatArray = matrix[:, ~np.isnan(matrix).any(axis=0)]
+    blocks, count = len(whole), int(whole.shape[1])
     if blocks < LEAST_BLOCKS or count < 2:
         return None
-    centred = whole - trimmed_mean(whole.T)[:, None]
+    centred: FloatArray = whole - trimmed_mean(whole.T)[:, None]
     return robust_variance(centred) * count / (count - 1)
 
 

@@ -104,7 +104,8 @@ def _is_over(measurer: Measurer, confirmation: Confirmation) -> bool:
     if look is not None:
         confirmation = confirmation.model_copy(update={"looks": taking(confirmation.looks, look)})
         measurer.keep(confirmation)
-    if over or not left_of(confirmation.allowed, confirmation.looks):
+    spent = [each.alpha for each in confirmation.looks]
+    if over or not left_of(confirmation.allowed, spent):
         return True
     looks = confirmation.looks
     if not looks or looks[-1].pairs != pairs or pairs <= confirmation.begun_pairs:

@@ -10,7 +10,9 @@ from tuner.study.log import BASELINE
 
 # Bounds of the race's part of the budget: it finds what to claim, the confirmation carries it.
 LEAST_SHARE = 0.2
-MOST_SHARE = 0.6
+MOST_SHARE = 0.5
+# Where no budget like this tells the gain.
+HOPELESS_SHARE = 0.4
 # The leader of a race looks better than it is.
 MARGIN = 1.5
 
@@ -69,7 +71,7 @@ def _share(measurer: Measurer, start_s: float) -> float:
     pairs = MARGIN * pairs_needed(between, max(gain, log.rules.log_epsilon))
     needed_s = pairs * measurer.block_s([BASELINE, leader])
     free = 1 - needed_s / max(1e-9, measurer.budget.total_s - start_s)
-    return MOST_SHARE if free < LEAST_SHARE else min(MOST_SHARE, free)
+    return HOPELESS_SHARE if free < LEAST_SHARE else min(MOST_SHARE, free)
 
 
 def _affordable_blocks(measurer: Measurer, race_s: float) -> int:

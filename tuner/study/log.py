@@ -51,7 +51,7 @@ class Confirmation(BaseModel):
     @property
     def alpha_left(self) -> float:
         """What further looks may spend, at whatever budget."""
-        return left_of(self.alpha, self.looks)
+        return left_of(self.alpha, [look.alpha for look in self.looks])
 
     @property
     def allowed(self) -> float:

@@ -90,15 +90,18 @@ def resume_study(
     """
     store = load_study(place, tell)
     _check_same(store, plan, environment)
-    if store.running() or _allows_more(plan.measuring, store.plan().measuring):
+    if store.running() or _allows_more(store, plan.measuring):
         store.reopen()
         store.note("plan", plan.to_json())
     return store
 
 
-def _allows_more(now: Measuring, then: Measuring) -> bool:
-    blocks = (now.max_blocks or math.inf, then.max_blocks or math.inf)
-    return blocks[0] >= blocks[1] and (now.budget_s, blocks[0]) > (then.budget_s, blocks[1])
+def _allows_more(store: StudyStore, now: Measuring) -> bool:
+    """Whether a finished study has time and blocks left to be gone on with."""
+    then = store.plan().measuring
+    most, most_then = now.max_blocks or math.inf, then.max_blocks or math.inf
+    measured = len({record.block for record in store.records() if record.block >= 0})
+    return measured < most and (now.budget_s > then.budget_s or most > most_then)
 
 
 def _check_same(store: StudyStore, plan: StudyPlan, environment: Environment) -> None:
