@@ -4,10 +4,10 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from pathlib import Path
+from typing import Any
 
-from tests.fakes import FakeClock
+from tests.fakes import FakeClock, NothingToClose
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec
@@ -28,7 +28,7 @@ OWN: dict[str, dict[str, Any]] = {
 
 
 @dataclass
-class FakeProgramLauncher:
+class FakeProgramLauncher(NothingToClose):
     """A launcher whose runs are active for as long as `active_s` says, with lognormal noise."""
 
     active_s: Callable[[Config], float]
@@ -40,18 +40,7 @@ class FakeProgramLauncher:
     def __post_init__(self) -> None:
         self._random = random.Random(0)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        return None
-
-    def subject_of(self, draft: PlanDraft) -> ProgramSpec:
+    def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> ProgramSpec:
         assert draft.program is not None
         return ProgramSpec(
             **draft.program.model_dump(), ranks=RANKS, own=self.own, calls=self.calls,
@@ -67,7 +56,7 @@ class FakeProgramLauncher:
         usage = [RankUsage(name=rank.name, cpu_s=0.1, peak_rss_mb=200.0, threads=20)
                  for rank in RANKS]  # fmt: skip
         run = ProgramRun(
-            calls=self._random.choice(self.calls), run_s=active_s + 0.5, rpc_active_s=active_s,
+            calls=self._random.choice(self.calls), rpc_active_s=active_s,
             metric=100 / active_s,
         )  # fmt: skip
         return Measurement(wall_s=active_s, world_s=active_s + 0.5, ranks=tuple(usage), program=run)

@@ -76,8 +76,23 @@ class MemoryStorages:
         return self._by_file[file]
 
 
+class NothingToClose:
+    """A context manager that leaves nothing behind."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return None
+
+
 @dataclass
-class FakeLauncher:
+class FakeLauncher(NothingToClose):
     """A launcher whose worlds take what `step_ms` says, with lognormal noise between worlds."""
 
     step_ms: Callable[[Config], float] = lambda config: 2.0
@@ -104,18 +119,7 @@ class FakeLauncher:
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        return None
-
-    def subject_of(self, draft: PlanDraft) -> WorkloadSpec:
+    def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> WorkloadSpec:
         return self.describe(draft.workload, draft.options)
 
     def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:

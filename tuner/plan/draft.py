@@ -52,11 +52,6 @@ class PlanDraft:
     """The study's folder; None means `studies/NAME`."""
     problems: tuple[str, ...]
 
-    @property
-    def study_name(self) -> str:
-        """The study's name, as far as it is known before a workload is described."""
-        return self.name or (self.program.study_name if self.program else self.workload)
-
     def with_objective(self, name: str) -> Self:
         """The draft with an objective that nobody has to choose any more."""
         measuring = self.measuring.model_copy(update={"objective_name": name})

@@ -29,10 +29,6 @@ class MeasuredProgram(Protocol):
         """RPC calls that the program made while it was measured."""
 
     @property
-    def run_s(self) -> float:
-        """Seconds from the start of the command to its end."""
-
-    @property
     def rpc_active_s(self) -> float | None:
         """Seconds from the last rank's `init_rpc` to the driver's `shutdown`, if it has one."""
 
@@ -43,6 +39,10 @@ class MeasuredProgram(Protocol):
 
 class MeasuredWorld(Protocol):
     """What an objective reads from a world: `tuner.world.measurement.Measurement` has all of it."""
+
+    @property
+    def world_s(self) -> float:
+        """Seconds from the start of the first process to the end of the last."""
 
     @property
     def median_step_s(self) -> float | None:
@@ -239,7 +239,7 @@ OBJECTIVES: dict[str, Objective] = {
             unit="s",
             label="time from the start of the program to its end",
             table_heading="wall\n(s)",
-            read=lambda world: None if world.program is None else world.program.run_s,
+            read=lambda world: None if world.program is None else world.world_s,
             of=_PROGRAMS,
         ),
         Objective(

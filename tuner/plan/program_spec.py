@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from tuner.plan.config import ALL_ROLES, Config
 from tuner.plan.knobs import KNOBS, Value
 from tuner.plan.objectives import METRIC
-from tuner.plan.workload_spec import RankSpec
+from tuner.plan.workload_spec import RankSpec, distinct_roles
 
 
 def _pattern(text: str) -> str:
@@ -111,7 +111,7 @@ class ProgramSpec(ProgramRequest):
     @property
     def roles(self) -> tuple[str, ...]:
         """The roles in order of first rank, each once."""
-        return tuple(dict.fromkeys(rank.role for rank in self.ranks))
+        return distinct_roles(self.ranks)
 
     @cached_property
     def own_config(self) -> Config:

@@ -1,5 +1,6 @@
 """What the tuner has to know of a workload, without importing it."""
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -14,6 +15,11 @@ class RankSpec(BaseModel):
 
     name: str
     role: str
+
+
+def distinct_roles(ranks: Iterable[RankSpec]) -> tuple[str, ...]:
+    """The roles in order of first rank, each once."""
+    return tuple(dict.fromkeys(rank.role for rank in ranks))
 
 
 class OptionSpec(BaseModel):
@@ -71,7 +77,7 @@ class WorkloadSpec(BaseModel):
     @property
     def roles(self) -> tuple[str, ...]:
         """The roles in order of first rank, each once."""
-        return tuple(dict.fromkeys(rank.role for rank in self.ranks))
+        return distinct_roles(self.ranks)
 
     def default_of(self, role: str, knob: str) -> Value:
         """What a process gets for a knob that the configuration does not name."""

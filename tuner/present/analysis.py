@@ -23,6 +23,8 @@ FORMAT = 2
 SOURCES: dict[Source, str] = {"calls": "serving calls", "operators": "inside operators"}
 MOST_LISTED = 12
 """Levels, and threads, that are listed one by one."""
+LEAST_SHOWN = 0.005
+"""Smaller shares of the critical path are left out of the table; JSON has all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +56,7 @@ class Analysis:
             levels=_of_both_sources(trace, levels),
             thread_use=_of_both_sources(trace, thread_use),
             critical_path=critical_path(trace),
-            diagnosis=diagnose(trace),
+            diagnosis=diagnose(trace, roles),
             least_threads=least_threads(trace, roles),
             slowest_call=slowest_call(trace),
         )
@@ -259,7 +261,8 @@ def _parallelism_lines(analysis: Analysis, width: int) -> list[str]:
     return lines
 
 
-def _path_lines(table: pd.DataFrame, width: int) -> list[str]:
+def _path_lines(whole: pd.DataFrame, width: int) -> list[str]:
+    table = whole[whole["share"] >= LEAST_SHOWN]
     names = [
         f"{part}: {function} on {process}" if function else f"{part}: {process}"
         for part, process, function in zip(
@@ -272,7 +275,10 @@ def _path_lines(table: pd.DataFrame, width: int) -> list[str]:
         _column("\nto", table["ci_high"], share),
     ]
     meant = [f"{part}: {meaning}" for part, meaning in PARTS.items() if part in set(table["part"])]
-    return [*named_rows("part", names, columns, width), *meant]
+    lines = [*named_rows("part", names, columns, width), *meant]
+    if few := len(whole) - len(table):
+        lines.append(f"left out: {plural(few, 'row')} of less than {share(LEAST_SHOWN)}")
+    return lines
 
 
 def _column(heading: str, values: pd.Series, form: Callable[[Any], str] = "{:,}".format) -> Column:

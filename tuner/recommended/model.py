@@ -32,7 +32,7 @@ from tuner.plan.knobs import (
 )
 from tuner.plan.measuring import ObjectiveName
 from tuner.plan.program_spec import ProgramRequest
-from tuner.plan.workload_spec import RankSpec
+from tuner.plan.workload_spec import RankSpec, distinct_roles
 from tuner.text import did_you_mean
 from tuner.world.environment import Environment
 
@@ -203,7 +203,7 @@ class Recommendation(_Part):
     @property
     def roles(self) -> tuple[str, ...]:
         """The roles in order of first rank, each once."""
-        return tuple(dict.fromkeys(rank.role for rank in self.ranks))
+        return distinct_roles(self.ranks)
 
     def values_of(self, role: str) -> dict[str, Value]:
         """What a process of the role gets, by knob, its intra-op threads included."""

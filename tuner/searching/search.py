@@ -112,8 +112,11 @@ def search(
         # A program takes a while to find out about, and is not run for nothing.
         raise UsageError.about("the plan", draft.problems)
     # A workload's mistakes come before those of the folder; a program is run for what can be kept.
-    plan = plan_of(draft, launcher) if draft.program is None else None
-    name = draft.study_name if plan is None else plan.name
+    if draft.program is None:
+        plan = plan_of(draft, launcher)
+        name = plan.name
+    else:
+        plan, name = None, draft.name or draft.program.study_name
     place = StudyPlace.named(name, storage=draft.storage, out=draft.out)
     with claimed(place, resume=request.resume, overwrite=request.overwrite) as claim:
         if plan is None:
@@ -145,16 +148,16 @@ def _why_this(plan: StudyPlan) -> str:
         return ""
     if subject.window_s is not None:
         return ", in a window of each run"
-    if len(set(subject.calls)) == 1:
+    if len(set(subject.calls)) <= 1:
         return ""
     counts = " and ".join(map(str, subject.calls))
     return f", because the number of calls varies from run to run: {counts}"
 
 
-def plan_of(draft: PlanDraft, launcher: Launcher) -> StudyPlan:
+def plan_of(draft: PlanDraft, launcher: Launcher, failure_folder: Path | None = None) -> StudyPlan:
     """The plan for what is tuned; all mistakes are told together."""
     try:
-        spec = launcher.subject_of(draft)
+        spec = launcher.subject_of(draft, failure_folder)
     except UsageError as error:
         if not draft.problems:
             raise
@@ -168,7 +171,10 @@ def _plan_of_program(draft: PlanDraft, launcher: Launcher, claim: Claim) -> Stud
     if claim.resumes and draft.chooses_objective:
         known = load_study(claim.place).plan().measuring.objective_name
         draft = draft.with_objective(known)
-    return plan_of(draft, launcher)
+    try:
+        return plan_of(draft, launcher, claim.place.folder.first_run)
+    finally:
+        claim.keep_first_run()
 
 
 def _first_world(

@@ -38,6 +38,13 @@ class Claim:
         if self.place.folder.manifest.study() is None:
             self.place.folder.manifest.begin(self.place.address.name, _own_files(self.place))
 
+    def keep_first_run(self) -> None:
+        """Keep what a first run left that failed; a later search of the study removes it."""
+        folder = self.place.folder
+        if folder.first_run.exists():
+            self.mark_folder()
+            folder.manifest.add(*folder.first_run.glob("*"))
+
 
 @contextmanager
 def claimed(place: StudyPlace, *, resume: bool, overwrite: bool) -> Iterator[Claim]:
@@ -103,9 +110,13 @@ def _has_files(place: StudyPlace) -> bool:
 
 
 def _own_files(place: StudyPlace) -> list[Path]:
-    """The files of the folder that a new study keeps: its locks and its database."""
+    """The files of the folder that a new study keeps: locks, database, and of its first run."""
     address, folder = place
-    files = [folder.lock, *(folder.root / n for n in _names_in(folder, lock_file(address)))]
+    files = [
+        folder.lock,
+        *folder.first_run.glob("*"),
+        *(folder.root / n for n in _names_in(folder, lock_file(address))),
+    ]
     return [*files, folder.database] if address.in_own_folder else files
 
 

@@ -68,6 +68,11 @@ class StudyFolder:
         return self.failures / f"{config.slug}-block{block:04d}"
 
     @property
+    def first_run(self) -> Path:
+        """What a program left that failed as it was run first, before its study began."""
+        return self.failures / "first-run"
+
+    @property
     def traces(self) -> Path:
         """One trace per configuration; ui.perfetto.dev opens them."""
         return self.root / "traces"

@@ -8,7 +8,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from threading import get_ident
 from types import ModuleType
 from typing import Any, Protocol
@@ -28,11 +28,11 @@ class Reports(Protocol):
         """Tell of an event, with facts that JSON can hold."""
 
 
-class Attendant(Protocol):
-    """Sees to one agent: records its calls, say, or answers what it is doing."""
+class Recorder(Protocol):
+    """Records the calls of one agent."""
 
     def prepare(self, name: str, rank: int) -> None:
-        """The agent is about to start; RuntimeError if it cannot be attended."""
+        """The agent is about to start; RuntimeError if it cannot be recorded."""
 
     def start(self) -> None:
         """The agent has started."""
@@ -41,16 +41,23 @@ class Attendant(Protocol):
         """The agent was shut down."""
 
 
+class Prober(Protocol):
+    """Answers what the process is doing."""
+
+    def begin(self, name: str, rank: int) -> None:
+        """Answer under this name from now on."""
+
+
 Standing = Callable[[], Mapping[str, object]]
-"""How many calls a process has issued so far, and what it has used."""
-NewAttendant = Callable[[Standing], Attendant]
+"""How many calls a process has issued so far, with all of its agents, and what it has used."""
 
 
 def hook_rpc(
     rpc: ModuleType,
     order: Mapping[str, Any],
     reports: Reports,
-    attendants: Sequence[NewAttendant] = (),
+    new_recorder: Callable[[], Recorder] | None = None,
+    new_prober: Callable[[Standing], Prober] | None = None,
 ) -> None:
     """Give every agent of this process the order's options, and report what it does.
 
@@ -59,10 +66,11 @@ def hook_rpc(
         order: What `tuner.world.command.order` writes: `options` by role, `intra_op_threads` by
             role, `roles` as pairs of a role and a pattern, `say`.
         reports: Told of `init_rpc`, `ready`, `shutdown`, `ended`, each once for every agent.
-        attendants: Each makes what sees to an agent, from a function that tells how the process
-            stands. They are called in `init_rpc`, since only by then is torch imported.
+        new_recorder: Makes what records an agent; None: nothing is recorded. It is called in
+            `init_rpc`, since only by then is torch imported.
+        new_prober: Makes what answers, from a function that tells how the process stands; likewise.
     """
-    _Hooks(rpc, order, reports, attendants).install()
+    _Hooks(rpc, order, reports, new_recorder, new_prober).install()
 
 
 class _Hooks:
@@ -71,15 +79,20 @@ class _Hooks:
         rpc: Any,
         order: Mapping[str, Any],
         reports: Reports,
-        new_attendants: Sequence[NewAttendant],
+        new_recorder: Callable[[], Recorder] | None,
+        new_prober: Callable[[Standing], Prober] | None,
     ) -> None:
         self._rpc = rpc
         self._order = order
         self._reports = reports
-        self._new_attendants = new_attendants
-        self._attendants: list[Attendant] = []
+        self._new_recorder = new_recorder
+        self._new_prober = new_prober
+        self._recorder: Recorder | None = None
+        self._prober: Prober | None = None
         self._name = ""
         self._calls = 0
+        self._calls_before = 0
+        """Those of agents that were shut down."""
         self._busy_in: int | None = None
         """The thread in which RPC itself calls others, to start and to shut down."""
 
@@ -88,7 +101,7 @@ class _Hooks:
         rpc = self._rpc
         self._hook_options(rpc.TensorPipeRpcBackendOptions)
         # `init_rpc` looks it up each time, however the program imported `init_rpc`.
-        rpc.dist = _Distributed(rpc.dist, self._reports)
+        rpc.dist = _Distributed(rpc.dist, self._before_rendezvous)
         rpc._init_rpc_backend = self._initialising(rpc._init_rpc_backend)
         rpc.shutdown = rpc.api.shutdown = self._shutting_down(rpc.api.shutdown)
         for name in SENDERS:
@@ -112,6 +125,23 @@ class _Hooks:
 
         options_class.__init__ = init
 
+    def _before_rendezvous(self, url: str, rank: int) -> None:
+        """The process is about to wait for the other ranks, perhaps for ever."""
+        if rank < 0:
+            rank = _number_in("RANK", rank)
+        facts = {"url": url, "rank": rank, "nobody_listens": _nobody_listens(url)}
+        self._reports.send("rendezvous", **facts)
+        self._answer_as(f"rank{rank}", rank)
+
+    def _answer_as(self, name: str, rank: int) -> None:
+        if self._new_prober is None:
+            return
+        try:
+            self._prober = self._prober or self._new_prober(self._standing)
+            self._prober.begin(name, rank)
+        except Exception as error:  # the program comes first
+            self._reports.send("hook-failed", error=repr(error))
+
     def _initialising(self, init_backend: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(init_backend)
         def init(
@@ -130,39 +160,42 @@ class _Hooks:
                 cuda_devices=_torch().cuda.device_count(),
             )
             if backend_name == "TENSORPIPE":
-                self._prepare_attendants(name, rank)
+                self._prepare_recorder(name, rank)
+                self._answer_as(name, rank)
             # A rank may serve, and call others, before its own init_rpc is done.
+            self._calls_before += self._calls
             self._name, self._calls, self._busy_in = name, 0, get_ident()
             try:
                 init_backend(backend, store, name, rank, world_size, options)
             finally:
                 self._busy_in = None
             self._reports.send("ready", **facts, **_usage())
-            self._have_all(lambda attendant: attendant.start())
+            self._have_recorder(lambda recorder: recorder.start())
             if self._order["say"]:
                 self._say(name, options)
 
         return init
 
-    def _prepare_attendants(self, name: str, rank: int) -> None:
-        self._attendants = []
-        for new in self._new_attendants:
-            try:
-                attendant = new(self._standing)
-                attendant.prepare(name, rank)
-                self._attendants.append(attendant)
-            except Exception as error:  # the program comes first
-                self._reports.send("hook-failed", error=repr(error))
+    def _prepare_recorder(self, name: str, rank: int) -> None:
+        self._recorder = None
+        if self._new_recorder is None:
+            return
+        try:
+            recorder = self._new_recorder()
+            recorder.prepare(name, rank)
+            self._recorder = recorder
+        except Exception as error:  # the program comes first
+            self._reports.send("hook-failed", error=repr(error))
 
-    def _have_all(self, action: Callable[[Attendant], None]) -> None:
-        for attendant in self._attendants:
+    def _have_recorder(self, action: Callable[[Recorder], None]) -> None:
+        if self._recorder is not None:
             try:
-                action(attendant)
+                action(self._recorder)
             except Exception as error:  # the program comes first
                 self._reports.send("hook-failed", error=repr(error))
 
     def _standing(self) -> dict[str, object]:
-        return {"calls": self._calls, **_usage()}
+        return {"calls": self._calls_before + self._calls, **_usage()}
 
     def _apply(self, role: str, options: Any) -> dict[str, object]:
         """Set what the role gets; the program may have set it otherwise after the constructor."""
@@ -202,8 +235,8 @@ class _Hooks:
             shutdown(*args, **kwargs)
             # Until its peers shut down too, a rank serves, and what it serves may call others.
             self._reports.send("ended", name=self._name, calls=self._calls, **_usage())
-            self._have_all(lambda attendant: attendant.end("shutdown"))
-            self._attendants = []
+            self._have_recorder(lambda recorder: recorder.end("shutdown"))
+            self._recorder = None
 
         return shut_down
 
@@ -219,28 +252,34 @@ class _Hooks:
 class _Distributed:
     """`torch.distributed` as RPC sees it: a rendezvous is reported before it may hang."""
 
-    def __init__(self, distributed: ModuleType, reports: Reports) -> None:
+    def __init__(
+        self, distributed: ModuleType, before_rendezvous: Callable[[str, int], None]
+    ) -> None:
         self._distributed = distributed
-        self._reports = reports
+        self._before_rendezvous = before_rendezvous
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._distributed, name)
 
-    def rendezvous(self, url: str, *args: Any, **kwargs: Any) -> Any:
+    def rendezvous(self, url: str, rank: int = -1, **kwargs: Any) -> Any:
         """See `torch.distributed.rendezvous`."""
-        self._reports.send("rendezvous", url=url, nobody_listens=_nobody_listens(url))
-        return self._distributed.rendezvous(url, *args, **kwargs)
+        self._before_rendezvous(url, rank)
+        return self._distributed.rendezvous(url, rank=rank, **kwargs)
 
 
 def _nobody_listens(url: str) -> bool:
     """Whether every rank takes torchrun's agent to listen there, and it listens elsewhere."""
     has_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    return has_agent and url.startswith("tcp://") and urlsplit(url).port != _port_of_agent()
+    return (
+        has_agent
+        and url.startswith("tcp://")
+        and urlsplit(url).port != _number_in("MASTER_PORT", 0)
+    )
 
 
-def _port_of_agent() -> int:
-    port = os.environ.get("MASTER_PORT", "")
-    return int(port) if port.isdecimal() else 0
+def _number_in(variable: str, otherwise: int) -> int:
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdecimal() else otherwise
 
 
 def _options(options: Any) -> dict[str, object]:

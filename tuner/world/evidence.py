@@ -14,7 +14,7 @@ FORMAT = 2
 
 
 def with_evidence(
-    failure: Failure, folder: Path, captured: Sequence[Path], config: Config
+    failure: Failure, folder: Path, captured: Sequence[Path], config: Config, *, called: str = ""
 ) -> Failure:
     """Keep evidence of a failure in a folder, and have its message name the folder.
 
@@ -23,12 +23,13 @@ def with_evidence(
         folder: Where to keep it; made if need be.
         captured: Files to copy; empty ones are left out.
         config: The configuration that failed.
+        called: What the message calls the folder; empty: as one within a study's.
 
     Returns:
         The failure; its message says where to look, or why nothing could be kept.
     """
-    where = f"see {folder.parent.name}/{folder.name}"
-    kept = failure.model_copy(update={"message": f"{failure.message}; {where}"})
+    where = called or f"{folder.parent.name}/{folder.name}"
+    kept = failure.model_copy(update={"message": f"{failure.message}; see {where}"})
     try:
         _keep(folder, captured, kept, config)
     except OSError as error:

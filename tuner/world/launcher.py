@@ -53,13 +53,15 @@ class WorldOrder:
 class Launcher(Protocol):
     """Launches worlds, one at a time; a context manager that leaves no rank behind."""
 
-    def subject_of(self, draft: PlanDraft) -> Subject:
+    def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> Subject:
         """Find out what there is to know of a draft's workload or program.
 
         A workload is imported, and its options are filled in. A program is run.
 
         Args:
             draft: The plan as a person gave it; it may have mistakes of its own.
+            failure_folder: Where to keep what a program printed, and its stacks, if it fails; what
+                an earlier one left there is removed.
 
         Raises:
             UsageError: It cannot be used as named or given; every problem is listed.

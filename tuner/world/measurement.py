@@ -83,12 +83,11 @@ class TraceNumbers(BaseModel):
 class ProgramRun(BaseModel):
     """What only a run of a program has."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Earlier versions kept more of a run.
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     calls: int
     """RPC calls that its ranks made in `Measurement.wall_s`."""
-    run_s: float
-    """Seconds from the start of the command to its end."""
     rpc_active_s: float | None = None
     """Seconds from the last rank's `init_rpc` to the driver's `shutdown`; None if a rank calls
     none, or a window was measured."""

@@ -119,17 +119,20 @@ def deadlock(record: RankRecord, records: Sequence[RankRecord], world_s: float) 
     )
 
 
+def ending(code: int) -> str:
+    """How a process ended, in words; a negative code is a signal's, as `subprocess` has it."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {-code}, {signal.Signals(-code).name}"
+    except ValueError:
+        return f"signal {-code}"
+
+
 def _death(record: RankRecord, world_s: float) -> Failure:
-    code = record.exit_code or 0
-    how = f"exit code {code}"
-    if code < 0:
-        try:
-            how = f"signal {-code}, {signal.Signals(-code).name}"
-        except ValueError:
-            how = f"signal {-code}"
     return Failure(
         failure="init-failed" if record.phase == "init_rpc" else "crashed",
-        message=f"{record.name} failed first ({how}, in {record.phase})",
+        message=f"{record.name} failed first ({ending(record.exit_code or 0)}, in {record.phase})",
         world_s=world_s,
     )
 
@@ -171,7 +174,9 @@ def gauges(records: Sequence[RankRecord]) -> str:
     """What each rank answered last, a line for each."""
     lines = []
     for record in records:
-        if record.states:
+        if record.states and record.states[-1]["pool_size"] is None:
+            lines.append(f"{record.name}: its agent does not run")
+        elif record.states:
             state = record.states[-1]
             lines.append(
                 f"{record.name}: {state['pool_size']} worker threads, {state['idle']} idle, "

@@ -1,58 +1,21 @@
 """Programs that nobody edited, recorded: the trace holds every call that the program counted."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.programs.running import PROGRAMS, PYTHON, free_port
-from tuner.trace.files.native_reader import trace_of
-from tuner.trace.model.trace import Trace
+from tests.world.command.recorded import python, recorded
 from tuner.world.command.order import RecordingOrder
-from tuner.world.command.recording import RecordedEnd, record_program
 
 pytestmark = pytest.mark.world
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """A program that was recorded: its trace, its end, and what it printed."""
-
-    trace: Trace
-    end: RecordedEnd
-    printed: str
-
-    @property
-    def counted(self) -> int:
-        """The calls that the program says it made."""
-        return int(re.findall(r"calls: (\d+)", self.printed)[-1])
-
-
-def recorded(*command: str, order: RecordingOrder | None = None) -> Recorded:
-    documents: list[bytes] = []
-    with tempfile.TemporaryFile("w+") as output:
-        end = record_program(
-            command,
-            order or RecordingOrder(),
-            lambda document, code: documents.append(document),
-            stdout=output,
-        )
-        output.seek(0)
-        printed = output.read()
-    assert end.why_not == ""
-    return Recorded(trace_of(documents[0], "the trace"), end, printed)
-
-
-def python(program: str, *arguments: str) -> list[str]:
-    return [*PYTHON, str(PROGRAMS / program), *arguments]
 
 
 def torchrun() -> list[str]:
@@ -137,7 +100,7 @@ def test_a_rank_that_the_hook_did_not_reach_gets_what_it_can_read(tmp_path: Path
     assert (len(there), set(there["link"])) == (9, {""})
     assert (len(here), set(here["link"])) == (1, {"exact"})
     assert any("right recorded nothing: 9 calls to it" in loss for loss in trace.losses)
-    assert "of rank 1 nothing was recorded" in trace.losses
+    assert "rank 1 recorded nothing" in trace.losses
 
 
 HALVES = """
@@ -203,6 +166,29 @@ def test_a_deadlock_is_recorded_until_it_is_ended() -> None:
     assert "driver, relay1 and store ended from one moment to the next" in printed
 
 
+def test_a_second_interrupt_ends_all_that_the_program_has_started() -> None:
+    """It ignores the first one, and so does a child of it in a session of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", RECORD_AND_PRINT, sys.executable, "-c", IGNORES_INTERRUPTS],
+        stdout=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    with process:
+        assert process.stdout is not None
+        child = psutil.Process(int(process.stdout.readline()))
+        os.kill(process.pid, signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=1)
+        os.kill(process.pid, signal.SIGINT)
+        process.wait(timeout=60)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+IGNORES_INTERRUPTS = """
+import signal, subprocess, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+print(subprocess.Popen(["sleep", "600"], start_new_session=True).pid, flush=True)
+time.sleep(600)
+"""
 RECORD_AND_PRINT = """
 import sys
 from tuner.trace.analyze.headroom import least_threads

@@ -15,14 +15,14 @@ import pytest
 from tests.programs.running import PROGRAMS, PYTHON, free_port
 from tuner import run
 from tuner.plan.config import Config
-from tuner.world.command.running import ProgramEnd, run_program
+from tuner.world.command.running import RunEnd, run_program
 
 ROOT = Path(__file__).parents[3]
 
 pytestmark = pytest.mark.world
 
 
-def with_config(config: dict[str, dict[str, object]], *command: str) -> ProgramEnd:
+def with_config(config: dict[str, dict[str, object]], *command: str) -> RunEnd:
     return run_program([*PYTHON, *command], Config.from_json(config))
 
 
@@ -146,7 +146,7 @@ def test_a_rank_that_the_hook_did_not_reach_is_told(
     assert run.main(arguments) == 0
     err = capfd.readouterr().err
     assert "rpc-tuner: ps has num_worker_threads=2" in err
-    assert "rpc-tuner: of rank 1 nothing was heard: it runs without the configuration" in err
+    assert "rpc-tuner: the hook did not reach rank 1, which runs without the configuration: " in err
 
 
 def test_a_rank_that_finds_its_port_taken_is_not_told_as_one_without_the_hook(
@@ -172,8 +172,8 @@ def test_a_rank_that_finds_its_port_taken_is_not_told_as_one_without_the_hook(
     finally:
         holder.communicate(b"")
     err = capfd.readouterr().err
-    assert "rpc-tuner: rank 0 did not get past the meeting of all ranks at env://" in err
-    assert "nothing was heard" not in err
+    assert "rpc-tuner: rank 0 did not get past the rendezvous of all ranks at env://" in err
+    assert "did not reach" not in err
 
 
 def test_a_recommendation_is_applied(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -2,8 +2,9 @@
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tuner.errors import UsageError
 from tuner.plan.knobs import KNOBS
@@ -11,6 +12,45 @@ from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.workload_spec import RankSpec
 from tuner.world.command.program_world import ProgramEnd
 from tuner.world.command.reports import RankReport
+from tuner.world.measurement import Failure, Measurement
+
+
+@dataclass(frozen=True)
+class TriedRun:
+    """A run of a program as it is: how it ended, and what came of it."""
+
+    end: ProgramEnd
+    outcome: Measurement | Failure
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why it is no measurement; None if it is one."""
+        return self.outcome if isinstance(self.outcome, Failure) else None
+
+    @property
+    def may_need_a_network(self) -> bool:
+        """Whether it failed as it may where no other machine is to be reached: not by waiting."""
+        kinds = ("init-failed", "crashed", "wrong-answer")
+        return self.failure is not None and self.failure.failure in kinds
+
+    @property
+    def may_go_well_otherwise(self) -> bool:
+        """Whether it failed with all ranks known, and perhaps because of its own options."""
+        kinds = ("deadlocked", "crashed")
+        is_theirs = self.failure is not None and self.failure.failure in kinds
+        return is_theirs and self.end.report.is_ready
+
+    def difference(self, first: Self) -> str:
+        """What a warm run did otherwise than the first, cold one, as a clause; empty if nothing."""
+        ranks, theirs = (
+            [(rank.rank, rank.name) for rank in run.end.report.ranks] for run in (self, first)
+        )
+        kind, expected = (run.failure and run.failure.failure for run in (self, first))
+        if self.failure is not None and kind != expected:
+            return f"started warm, the program fails: {self.failure.message}"
+        if kind != expected:
+            return "started warm, the program does not fail"
+        return "" if ranks == theirs else "started warm, the program has other ranks"
 
 
 def check_commands(request: ProgramRequest) -> None:
@@ -40,24 +80,26 @@ def check_backend(end: ProgramEnd) -> None:
 
 
 def program_spec(
-    request: ProgramRequest, ends: Sequence[ProgramEnd], *, own_network: bool
+    request: ProgramRequest, runs: Sequence[TriedRun], *, own_network: bool
 ) -> ProgramSpec:
     """The program as runs of it showed it.
 
     Args:
         request: How it was run.
-        ends: How its runs ended, none of which failed.
+        runs: Runs of it as it is. Of those that failed, its calls are not known, nor whether it
+            shuts down, which is assumed.
         own_network: Whether they had a network of their own.
     """
-    ranks = {rank.rank: rank for rank in ends[0].report.ranks}
+    ranks = runs[0].end.report.latest
+    ends = [run.end for run in runs if run.failure is None]
     return ProgramSpec(
         **request.model_dump(),
-        ranks=tuple(RankSpec(name=rank.name, role=rank.role) for rank in ranks.values()),
-        own=_own_options(list(ranks.values())),
+        ranks=tuple(RankSpec(name=rank.name, role=rank.role) for rank in ranks),
+        own=_own_options(ranks),
         calls=tuple(_calls(end) for end in ends),
         shuts_down=all(end.report.rpc_active_s is not None for end in ends),
         own_network=own_network,
-        cuda_devices=max(rank.cuda_devices for rank in ranks.values()),
+        cuda_devices=max(rank.cuda_devices for rank in ranks),
     )
 
 

@@ -17,7 +17,7 @@ from tuner.trace.record.clock import SAME_CLOCK
 from tuner.trace.record.journal import MOST_CALLS, JournalContent, read_journal
 from tuner.trace.record.merge import merge
 from tuner.trace.record.recording import RankRecording
-from tuner.world.command.reports import agents, read_events, read_reports
+from tuner.world.command.reports import agents, by_world, read_events, read_reports
 
 _Agent = Mapping[str, Mapping[str, Any]]
 """The events of one agent, by name."""
@@ -69,7 +69,9 @@ def has_window_ended(folder: Path) -> bool:
 
 
 def _joined(folder: Path, ended_ns: int) -> MergedTrace:
-    worlds = _worlds([_part(folder, agent, ended_ns) for agent in _recorded_agents(folder)])
+    found = [_part(folder, agent, ended_ns) for agent in _recorded_agents(folder)]
+    found.sort(key=lambda part: part.prepared_ns)
+    worlds = by_world(found, lambda part: part.recording.rank)
     if not worlds:
         raise TraceError("no rank of the program was recorded")
     parts = max(worlds, key=lambda parts: sum(len(p.recording.client_spans) for p in parts))
@@ -101,17 +103,6 @@ def _recorded_agents(folder: Path) -> Iterator[_Agent]:
                 yield agent
 
 
-def _worlds(parts: Sequence[_Part]) -> list[list[_Part]]:
-    """The parts by world: a program may start several, one after the other, with the same ranks."""
-    worlds: list[list[_Part]] = []
-    for part in sorted(parts, key=lambda part: part.prepared_ns):
-        rank = part.recording.rank
-        if not worlds or any(rank == other.recording.rank for other in worlds[-1]):
-            worlds.append([])
-        worlds[-1].append(part)
-    return worlds
-
-
 def _part(folder: Path, agent: _Agent, program_ended_ns: int) -> _Part:
     first, recording = agent["init_rpc"], agent["recording"]
     started, ended = agent.get("record-start"), agent.get("record-end")
@@ -130,6 +121,7 @@ def _part(folder: Path, agent: _Agent, program_ended_ns: int) -> _Part:
             cpu_count=recording["cpu_count"],
             num_worker_threads=(started or first)["num_worker_threads"],
             cpu_s=ended["cpu_s"] if ended else None,
+            main_thread_s=ended["main_thread_s"] if ended else None,
             threads=_threads(content, first["pid"], ended),
             client_spans=content.client_spans,
             server_spans=content.server_spans,
@@ -188,7 +180,7 @@ def _unrecorded(folder: Path, recordings: Sequence[RankRecording]) -> Iterator[s
     size = max((rank.world_size or 0 for rank in read_reports(folder).ranks), default=0)
     if missing := sorted({*range(size)} - {each.rank for each in recordings}):
         some = first_of([str(rank) for rank in missing], 8)
-        yield f"of rank {some} nothing was recorded"
+        yield f"rank {some} recorded nothing"
 
 
 def _threads(content: JournalContent, pid: int, ended: Mapping[str, Any] | None) -> dict[int, str]:
@@ -205,16 +197,20 @@ def _threads(content: JournalContent, pid: int, ended: Mapping[str, Any] | None)
 
 def _counts(content: JournalContent, ended: Mapping[str, Any] | None) -> dict[str, Any]:
     """The process's own counts of calls; of one that was killed, those of its journal."""
-    if ended is None:
-        return {
-            "issued": dict(Counter((span.server, span.body) for span in content.client_spans)),
-            "arrived": dict(
-                Counter(span.call_id // CALLS_PER_RANK for span in content.server_spans)
-            ),
-        }
+    served = content.server_spans
+    if ended is None or content.arrivals is None:
+        arrived = [span.call_id for span in served]
+    else:
+        # Other ranks may call it after it has counted: what began later arrived later.
+        counted = set(content.arrivals)
+        late = [span.call_id for span in served if span.start_ns >= ended["counted_ns"]]
+        arrived = [*content.arrivals, *(call for call in late if call not in counted)]
+    issued = Counter((span.server, span.body) for span in content.client_spans)
+    if ended is not None:
+        issued = Counter({(server, body): by for server, body, by in ended["issued"]})
     return {
-        "issued": {(server, body): by for server, body, by in ended["issued"]},
-        "arrived": dict(ended["arrived"]),
+        "issued": dict(issued),
+        "arrived": dict(Counter(call // CALLS_PER_RANK for call in arrived)),
     }
 
 

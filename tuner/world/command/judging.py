@@ -8,7 +8,7 @@ from tuner.text import plural
 from tuner.world.command.program_world import ProgramEnd
 from tuner.world.command.reports import RankReport
 from tuner.world.measurement import Failure, FailureKind, Measurement, ProgramRun, RankUsage
-from tuner.world.postmortem import deadlock, gauges
+from tuner.world.postmortem import deadlock, ending, gauges
 
 _TAIL_LINES = 40
 _ANOTHER_PORT = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
@@ -21,10 +21,11 @@ def outcome_of(end: ProgramEnd, request: ProgramRequest) -> Measurement | Failur
         end: How the run ended.
         request: What was asked of the program.
     """
-    return _failure(end, request) or _measurement(end, request)
+    metric = None if request.metric is None else request.metric.read(end.output)
+    return _failure(end, request, metric) or _measurement(end, metric)
 
 
-def _failure(end: ProgramEnd, request: ProgramRequest) -> Failure | None:
+def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> Failure | None:
     def failed(kind: FailureKind, message: str, detail: str = "") -> Failure:
         detail = detail or _tail(end.output)
         return Failure(failure=kind, message=message, detail=detail, world_s=end.run_s)
@@ -40,64 +41,54 @@ def _failure(end: ProgramEnd, request: ProgramRequest) -> Failure | None:
         kind = "crashed" if end.report.is_ready else "init-failed"
         return failed(kind, _how_it_ended(end, request))
     if not end.report.ranks:
-        return failed("init-failed", never_called_init_rpc(end))
-    if missing := end.report.missing_ranks:
-        return failed("init-failed", unheard_of(missing))
+        return failed("init-failed", f"{_end_of(end)}{end.report.why_no_rank}")
+    if missing := end.report.why_missing():
+        return failed("init-failed", missing)
     if request.window_s is not None and end.counted is None:
         return failed("crashed", f"it ended after {end.run_s:.1f} s, before its window was over")
     if request.expect is not None and not re.search(request.expect, end.output, re.MULTILINE):
         return failed("wrong-answer", f"its output does not match {request.expect!r}")
-    if request.metric is not None and request.metric.read(end.output) is None:
+    if request.metric is not None and metric is None:
         return failed(
             "wrong-answer", f"no number above zero in its output matches {request.metric.pattern!r}"
         )
     return None
 
 
-def _measurement(end: ProgramEnd, request: ProgramRequest) -> Measurement:
-    ranks = end.report.ranks
+def _measurement(end: ProgramEnd, metric: float | None) -> Measurement:
     counted = end.counted
-    cpu_s: Sequence[float] = [rank.cpu_s or 0.0 for rank in ranks]
-    calls, wall_s = sum(rank.calls for rank in ranks), end.report.rpc_active_s
+    usage = _usage(end.report.ranks)
+    calls, wall_s = sum(rank.calls for rank in end.report.ranks), end.report.rpc_active_s
     if counted is not None:
-        cpu_s, calls, wall_s = counted.cpu_s, counted.calls, counted.seconds
+        calls, wall_s = counted.calls, counted.seconds
+        pairs = zip(usage, counted.cpu_s, strict=True)
+        usage = [rank.model_copy(update={"cpu_s": cpu_s}) for rank, cpu_s in pairs]
     return Measurement(
         wall_s=end.run_s if wall_s is None else wall_s,
         world_s=end.run_s,
-        ranks=tuple(
-            RankUsage(name=rank.name, cpu_s=used_s, peak_rss_mb=rank.peak_rss_mb or 0.0,
-                      threads=rank.threads or 0)
-            for rank, used_s in zip(ranks, cpu_s, strict=True)
-        ),
+        ranks=tuple(usage),
         program=ProgramRun(
             calls=calls,
-            run_s=end.run_s,
             rpc_active_s=None if counted is not None else end.report.rpc_active_s,
-            metric=None if request.metric is None else request.metric.read(end.output),
+            metric=metric,
         ),
-    )  # fmt: skip
-
-
-def never_called_init_rpc(end: ProgramEnd) -> str:
-    """The sentence for a program of which nothing was heard."""
-    codes = ", ".join("ended by us" if code is None else str(code) for code in end.exit_codes)
-    said = f"it ended after {end.run_s:.1f} s with exit code {codes}"
-    if not end.report.processes:
-        return (
-            f"{said}, and none of its processes is a Python that the hook reached: one started "
-            "with -S, -I or -E is not"
-        )
-    why = "".join(f"; {problem}" for problem in end.report.problems)
-    return f"{said} and never called init_rpc{why}"
-
-
-def unheard_of(missing: Sequence[int]) -> str:
-    """The sentence for ranks that others waited for, and that the hook did not reach."""
-    some = ", ".join(map(str, missing))
-    return (
-        f"of rank {some} nothing was heard: the hook does not reach a Python that is started with "
-        "-S, -I or -E, or with an environment of its own"
     )
+
+
+def _usage(ranks: Sequence[RankReport]) -> list[RankUsage]:
+    """Of each rank once, in the agents that it has had, by its latest name."""
+    agents: dict[int, list[RankReport]] = {}
+    for rank in ranks:
+        agents.setdefault(rank.rank, []).append(rank)
+    return [
+        RankUsage(
+            name=each[-1].name,
+            cpu_s=sum(agent.cpu_s or 0.0 for agent in each),
+            peak_rss_mb=max(agent.peak_rss_mb or 0.0 for agent in each),
+            threads=max(agent.threads or 0 for agent in each),
+        )
+        for each in agents.values()
+    ]
 
 
 def is_port_taken(end: ProgramEnd) -> bool:
@@ -105,22 +96,28 @@ def is_port_taken(end: ProgramEnd) -> bool:
     return any(end.exit_codes) and bool(_ANOTHER_PORT.search(end.output))
 
 
+def _end_of(end: ProgramEnd) -> str:
+    codes = ", ".join("ended by us" if code is None else str(code) for code in end.exit_codes)
+    return f"it ended after {end.run_s:.1f} s with exit code {codes}"
+
+
 def _how_it_ended(end: ProgramEnd, request: ProgramRequest) -> str:
     pairs = zip(request.commands, end.exit_codes, strict=True)
     command, code = next((command, code) for command, code in pairs if code)
-    how = f"exit code {code}" if code > 0 else f"signal {-code}"
     which = "" if len(request.commands) == 1 else f" of {command[0]!r}"
     lines = [line.strip() for line in end.output.splitlines() if line.strip()]
-    return f"{how}{which} after {end.run_s:.1f} s" + (f": {lines[-1][:300]}" if lines else "")
+    return f"{ending(code)}{which} after {end.run_s:.1f} s" + (
+        f": {lines[-1][:300]}" if lines else ""
+    )
 
 
 def _phases(end: ProgramEnd) -> str:
-    ranks = end.report.ranks
-    if not ranks:
+    if not end.report.ranks:
         return end.report.waiting or "no process has called init_rpc"
     calls = sum(int(record.states[-1]["calls"]) for record in end.states if record.states)
-    phases = ", ".join(f"{rank.name} {_phase(rank)}" for rank in ranks)
-    return f"{plural(calls, 'call')} made; {phases}"
+    phases = ", ".join(f"{rank.name} {_phase(rank)}" for rank in end.report.latest)
+    waiting = f"; {end.report.waiting}" if end.report.unmet else ""
+    return f"{plural(calls, 'call')} made; {phases}{waiting}"
 
 
 def _phase(rank: RankReport) -> str:

@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,16 +16,20 @@ from tuner.files import written_atomically
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
-from tuner.world.command.discovering import check_backend, check_commands, program_spec
+from tuner.world.command.discovering import (
+    TriedRun,
+    check_backend,
+    check_commands,
+    program_spec,
+)
 from tuner.world.command.joining import join_recorded
 from tuner.world.command.judging import is_port_taken, outcome_of
 from tuner.world.command.order import HookOrder, RecordingOrder
-from tuner.world.command.own_network import OwnNetwork
 from tuner.world.command.process_tree import end_tree
 from tuner.world.command.program_world import ProgramEnd, ProgramWorld, Window
+from tuner.world.command.starters import Starters
 from tuner.world.command.warm.learning import Learnt, learn
-from tuner.world.command.warm.starting import ColdStarter, Starter
-from tuner.world.command.warm.warm_starting import WarmStarter
+from tuner.world.command.warm.serving import ServerGoneError
 from tuner.world.evidence import with_evidence
 from tuner.world.launcher import TraceOrder, WorldOrder
 from tuner.world.measurement import Failure, Measurement
@@ -34,6 +39,8 @@ PORT_ATTEMPTS = 10
 PORT_WAIT_S = 1.0
 
 Outcome = Measurement | Failure
+Keep = Callable[..., Failure]
+"""`with_evidence` for a folder."""
 
 
 class CommandLauncher:
@@ -52,16 +59,13 @@ class CommandLauncher:
         self._tell = tell
         self._show = show
         self._open = ExitStack()
-        self._servers = ExitStack()
-        self._starters: list[Starter] = []
+        self._starters = Starters(tell)
         self._scratch: Path | None = None
-        self._network = OwnNetwork()
 
     def __enter__(self) -> Self:
         self._scratch = Path(tempfile.mkdtemp(prefix="rpc-tuner-"))
         self._open.callback(shutil.rmtree, self._scratch, ignore_errors=True)
-        self._open.enter_context(self._network)
-        self._open.enter_context(self._servers)
+        self._open.enter_context(self._starters)
         return self
 
     def __exit__(
@@ -76,10 +80,11 @@ class CommandLauncher:
         self._open.close()
         self._scratch = None
 
-    def subject_of(self, draft: PlanDraft) -> ProgramSpec:
+    def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> ProgramSpec:
         """Run the program a few times as it is: see `Launcher.subject_of`.
 
         A second run shows whether it can be started warm, and whether its number of calls varies.
+        A program that fails once its RPC has begun may go well with other options.
 
         Raises:
             UsageError: It cannot be tuned.
@@ -89,87 +94,81 @@ class CommandLauncher:
         if request is None:
             raise LauncherError("this launcher runs programs, and the plan has a workload")
         check_commands(request)
-        deadline_s = draft.measuring.deadline_s
-        first, learnt = self._first_run(request, deadline_s)
-        check_backend(first)
-        second = self._warm_up(request, learnt, first, deadline_s)
-        if second is None:
-            second, outcome = self._run(request, Config.of({}), deadline_s)
-            if isinstance(outcome, Failure):
-                raise UsageError(f"a second run of the program failed: {outcome.message}")
-        return program_spec(request, [first, second], own_network=bool(self._network.prefix))
+        trying = partial(self._try, request, draft.measuring.deadline_s)
+        first, learnt = self._first_run(request, partial(trying, failure_folder))
+        check_backend(first.end)
+        second = self._warm_run(request, learnt, first, trying)
+        if second is None and first.failure is None:
+            second = trying(failure_folder)
+            if second.failure is not None:
+                raise UsageError(f"a second run of the program failed: {second.failure.message}")
+        return program_spec(
+            request, [first, *filter(None, [second])], own_network=self._starters.in_own_network
+        )
 
     def run(self, order: WorldOrder) -> Outcome:
         """See `Launcher.run`."""
         spec = order.subject
         assert isinstance(spec, ProgramSpec), "subject_of took no workload"
+        folder = order.failure_folder
         _, outcome = self._run(
-            spec, order.config, order.deadline_s, trace=order.trace, keep=order.failure_folder
+            spec,
+            order.config,
+            order.deadline_s,
+            trace=order.trace,
+            keep=None if folder is None else partial(with_evidence, folder=folder),
         )
         return outcome
 
-    def _first_run(self, request: ProgramRequest, deadline_s: float) -> tuple[ProgramEnd, Learnt]:
-        """Run it cold, in a network of its own if it can; UsageError if it does not run at all."""
+    def _first_run(
+        self, request: ProgramRequest, trying: Callable[..., TriedRun]
+    ) -> tuple[TriedRun, Learnt]:
+        """Run it cold, in a network of its own if it can; UsageError if nothing can be learnt."""
         learnt: list[Learnt] = []
-        self._start_cold(request)
-        end, outcome = self._run(request, Config.of({}), deadline_s, learnt=learnt)
-        if self._network.prefix and _failed_by_itself(outcome):
-            self._network.leave()
-            self._start_cold(request)
-            end, again = self._run(request, Config.of({}), deadline_s, learnt=learnt)
-            if isinstance(again, Measurement):
+        self._starters.start_cold(request)
+        run = trying(learnt=learnt)
+        if self._starters.in_own_network and run.may_need_a_network:
+            self._starters.leave_network(request)
+            run = trying(learnt=learnt)
+            if run.failure is None:
                 self._tell("the program does not run in a network of its own; it has the machine's")
-            outcome = again
-        if isinstance(outcome, Failure):
-            raise UsageError(
-                f"the program cannot be tuned: {outcome.message}{_indented(outcome.detail)}"
-            )
-        return end, learnt[0]
+        if (failure := run.failure) is not None:
+            why = f"{failure.message}{_indented(failure.detail)}"
+            if not run.may_go_well_otherwise:
+                raise UsageError(f"the program cannot be tuned: {why}")
+            self._tell(f"the program fails with its own options: {why}")
+        return run, learnt[0]
 
-    def _start_cold(self, request: ProgramRequest) -> None:
-        prefix = self._network.prefix
-        self._starters = [
-            ColdStarter([*prefix, *command], Path.cwd()) for command in request.commands
-        ]
-
-    def _warm_up(
-        self, request: ProgramRequest, learnt: Learnt, first: ProgramEnd, deadline_s: float
-    ) -> ProgramEnd | None:
-        """Start servers for what can be started warm, and see that it does the same.
-
-        Returns:
-            The end of the warm run; None if each run starts cold.
-        """
-        if request.cold:
+    def _warm_run(
+        self,
+        request: ProgramRequest,
+        learnt: Learnt,
+        first: TriedRun,
+        trying: Callable[..., TriedRun],
+    ) -> TriedRun | None:
+        """Run it warm, and see that it does what it did cold; None if each run starts cold."""
+        if not self._starters.warm_up(request, learnt):
             return None
-        cold_starters = self._starters
-        pairs = zip(request.commands, cold_starters, strict=True)
-        starters = [self._starter(command, learnt, cold) for command, cold in pairs]
-        self._starters = starters
-        if starters == cold_starters:
+        run = trying()
+        if (why := run.difference(first)) and self._starters.is_warm:
+            self._starters.cool_down(why)
             return None
-        end, outcome = self._run(request, Config.of({}), deadline_s)
-        ranks = [(rank.rank, rank.name) for rank in end.report.ranks]
-        if isinstance(outcome, Failure) or ranks != [
-            (rank.rank, rank.name) for rank in first.report.ranks
-        ]:
-            why = outcome.message if isinstance(outcome, Failure) else "it has other ranks then"
-            self._tell(f"each run starts cold: started warm, the program fails: {why}")
-            self._starters = cold_starters
-            self._servers.close()
-            return None
-        return end
+        return run
 
-    def _starter(self, command: tuple[str, ...], learnt: Learnt, cold: Starter) -> Starter:
-        environment = HookOrder(config=Config.of({}), reports=Path()).environment(os.environ)
-        try:
-            warm = WarmStarter(
-                command, environment, Path.cwd(), learnt, prefix=self._network.prefix
-            )
-            return self._servers.enter_context(warm)
-        except LauncherError as error:
-            self._tell(f"each run starts cold: {error}")
-            return cold
+    def _try(
+        self,
+        request: ProgramRequest,
+        deadline_s: float,
+        failure_folder: Path | None = None,
+        *,
+        learnt: list[Learnt] | None = None,
+    ) -> TriedRun:
+        """Run it as it is, which is not one of a study's worlds."""
+        keep = None
+        if failure_folder is not None:
+            shutil.rmtree(failure_folder, ignore_errors=True)
+            keep = partial(with_evidence, folder=failure_folder, called=str(failure_folder))
+        return TriedRun(*self._run(request, Config.of({}), deadline_s, learnt=learnt, keep=keep))
 
     def _run(
         self,
@@ -178,18 +177,25 @@ class CommandLauncher:
         deadline_s: float,
         *,
         trace: TraceOrder | None = None,
-        keep: Path | None = None,
+        keep: Keep | None = None,
         learnt: list[Learnt] | None = None,
     ) -> tuple[ProgramEnd, Outcome]:
         """One run; its trace is written, and what a failure leaves is kept.
 
-        A run whose port another process still has is tried again.
+        A run whose port another process still has is tried again, and one that is lost with the
+        server that it came from.
         """
         for attempt in range(PORT_ATTEMPTS):
             is_last = attempt + 1 == PORT_ATTEMPTS
-            end, outcome = self._run_once(
-                request, config, deadline_s, trace, keep, learnt, keeps_taken_port=is_last
-            )
+            once = partial(
+                self._run_once, request, config, deadline_s, trace, keep, learnt,
+                keeps_taken_port=is_last,
+            )  # fmt: skip
+            try:
+                end, outcome = once()
+            except ServerGoneError as error:
+                self._starters.cool_down(str(error))
+                end, outcome = once()
             if is_last or not is_port_taken(end):
                 break
             time.sleep(PORT_WAIT_S)
@@ -201,7 +207,7 @@ class CommandLauncher:
         config: Config,
         deadline_s: float,
         trace: TraceOrder | None,
-        keep: Path | None,
+        keep: Keep | None,
         learnt: list[Learnt] | None,
         *,
         keeps_taken_port: bool,
@@ -220,11 +226,12 @@ class CommandLauncher:
             learn=learnt is not None,
         )
         world = ProgramWorld(
-            self._starters, order.environment(os.environ), folder, reports,
+            self._starters.each, order.environment(os.environ), folder, reports,
             deadline_s=deadline_s, window=_window(request), show=self._show,
         )  # fmt: skip
         try:
             end = world.run()
+            self._starters.check_servers()
             if learnt is not None:
                 learnt[:] = [learn(reports)]
             outcome = outcome_of(end, request)
@@ -233,14 +240,10 @@ class CommandLauncher:
             is_kept = keeps_taken_port or not is_port_taken(end)
             if isinstance(outcome, Failure) and keep is not None and is_kept:
                 files = [folder / "output", *sorted(reports.glob("*.stacks"))]
-                outcome = with_evidence(outcome, keep, files, config)
+                outcome = keep(outcome, captured=files, config=config)
             return end, outcome
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _failed_by_itself(outcome: Outcome) -> bool:
-    return isinstance(outcome, Failure) and outcome.failure in ("crashed", "init-failed")
 
 
 def _window(request: ProgramRequest) -> Window | None:

@@ -2,12 +2,12 @@
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tuner.world.command.order import REQUEST
-from tuner.world.command.reports import ProgramReport, read_states
+from tuner.world.command.reports import ProgramReport, read_reports
 from tuner.world.postmortem import RankRecord
 
 _POLL_S = 0.02
@@ -32,28 +32,34 @@ class Probes:
         partial.replace(self._reports / REQUEST)
         return self._asked
 
-    def answers(self, number: int) -> list[dict[str, Any]]:
+    def answers(self, number: int) -> list[Mapping[str, Any]]:
         """The states that ranks have told to a question, in order of rank."""
-        states = [state for state in read_states(self._reports) if state["number"] == number]
-        return sorted(states, key=lambda state: int(state["rank"]))
+        states = read_reports(self._reports).states
+        return [state for state in states if state["number"] == number]
 
-    def awaited(self, number: int, ranks: int, seconds: float) -> list[dict[str, Any]]:
-        """The same, once that many ranks have answered or the time is over."""
+    def awaited(
+        self, number: int, pids: Collection[int], seconds: float
+    ) -> list[Mapping[str, Any]]:
+        """Those of these processes, once all have answered or the time is over."""
         until = time.monotonic() + seconds
-        while len(found := self.answers(number)) < ranks and time.monotonic() < until:
+        while True:
+            found = [state for state in self.answers(number) if state["pid"] in pids]
+            if len(found) == len(pids) or time.monotonic() >= until:
+                return found
             time.sleep(_POLL_S)
-        return found
 
-    def records(self, report: ProgramReport) -> Sequence[RankRecord]:
-        """All answers by rank, as a post-mortem takes them."""
-        by_rank: dict[int, RankRecord] = {rank.rank: RankRecord(rank.name) for rank in report.ranks}
-        states = sorted(read_states(self._reports), key=lambda state: int(state["number"]))
-        # A call that any rank issued is progress: the driver need not be rank 0.
-        calls: Counter[int] = Counter()
-        for state in states:
-            calls[state["number"]] += state["calls"]
-        for state in states:
-            record = by_rank.get(state["rank"])
-            if record is not None:
-                record.states.append({**state, "steps_done": calls[state["number"]]})
-        return [by_rank[rank] for rank in sorted(by_rank)]
+
+def records_of(report: ProgramReport) -> Sequence[RankRecord]:
+    """All answers to probes by rank, as a post-mortem takes them; the latest names are taken."""
+    by_rank = {rank.rank: RankRecord(rank.name) for rank in report.ranks}
+    for each in report.unmet:
+        by_rank.setdefault(each.rank, RankRecord(f"rank {each.rank}"))
+    # A call that any rank issued is progress: the driver need not be rank 0.
+    calls: Counter[int] = Counter()
+    for state in report.states:
+        calls[state["number"]] += state["calls"]
+    for state in report.states:
+        record = by_rank.get(state["rank"])
+        if record is not None:
+            record.states.append({**state, "steps_done": calls[state["number"]]})
+    return [by_rank[rank] for rank in sorted(by_rank)]

@@ -41,25 +41,40 @@ def end_tree(pids: Sequence[int], reports: Path) -> None:
     """
     until = time.monotonic() + _GONE_S
     # As it stands in the order, which is JSON.
-    mark = json.dumps(str(reports.resolve()))[1:-1]
+    mark = json.dumps(str(reports.resolve()))[1:-1].encode()
+    # Before they are orphans, whose parents nobody knows any more.
+    known = [process for pid in pids for process in _tree(pid)]
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
     while time.monotonic() < until:
-        left = list(_left(pids, mark))
+        left = [*_marked(mark), *(each.pid for each in known if _is_alive(each))]
         if not left:
             return
-        for process in left:
-            with suppress(psutil.Error):
-                process.kill()
+        for pid in left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
         time.sleep(_POLL_S)
 
 
-def _left(pids: Sequence[int], mark: str) -> Iterator[psutil.Process]:
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
-                continue
-            is_marked = mark in process.environ().get(ORDER_VARIABLE, "")
-            if is_marked or any(parent.pid in pids for parent in process.parents()):
-                yield process
+def _tree(pid: int) -> list[psutil.Process]:
+    with suppress(psutil.Error):
+        top = psutil.Process(pid)
+        return [*top.children(recursive=True), top]
+    return []
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def _marked(mark: bytes) -> Iterator[int]:
+    """The processes whose order has the mark; one that has ended has no environment any more."""
+    variable = f"{ORDER_VARIABLE}=".encode()
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            lines = file.read_bytes().split(b"\0")
+            if any(line.startswith(variable) and mark in line for line in lines):
+                yield int(file.parent.name)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.world.command.probing import Probes
+from tuner.world.command.probing import Probes, records_of
 from tuner.world.command.process_tree import end_tree, stop_gently
 from tuner.world.command.reports import ProgramReport, read_reports
 from tuner.world.command.warm.starting import Started, Starter
@@ -128,7 +128,7 @@ class ProgramWorld:
             report=report,
             is_late=self._is_late,
             starved=self._starved,
-            states=self._probes.records(report),
+            states=records_of(report),
             counted=self._counted,
         )
 
@@ -166,8 +166,9 @@ class ProgramWorld:
                 since_ns = report.nobody_listens_since_ns
                 if since_ns is not None and time.time_ns() - since_ns > UNMET_S * 1e9:
                     self._is_late = True
+                    self._keep_stacks()
                     return now_s
-                self._starved = starvation(self._probes.records(report))
+                self._starved = starvation(records_of(report))
                 if self._starved is not None:
                     self._keep_stacks()
                     return now_s
@@ -185,9 +186,11 @@ class ProgramWorld:
             time.sleep(_POLL_S)
 
     def _keep_stacks(self) -> None:
-        """Of all ranks that still run."""
-        running = [rank for rank in read_reports(self._reports).ranks if rank.ended_ns is None]
-        self._probes.awaited(self._probes.ask(stacks=True), len(running), ANSWERS_S)
+        """Of all ranks that still run, or wait for others to start."""
+        report = read_reports(self._reports)
+        pids = {rank.pid for rank in report.latest if rank.ended_ns is None}
+        pids |= {each.pid for each in report.unmet}
+        self._probes.awaited(self._probes.ask(stacks=True), pids, ANSWERS_S)
 
     def _pass_on(self, printed: bytes) -> None:
         if printed and self._show is not None:
@@ -195,39 +198,46 @@ class ProgramWorld:
 
 
 class _WindowWatch:
-    """Waits for all ranks, then for the warm-up, and then counts for the length of the window."""
+    """Waits for all ranks, then for the warm-up, and then counts for the length of the window.
+
+    Ranks may shut RPC down and start it again meanwhile; where other processes take over, the
+    waiting begins anew.
+    """
 
     def __init__(self, window: Window, probes: Probes) -> None:
         self._window = window
         self._probes = probes
-        self._ready_s: float | None = None
+        self._pids: set[int] = set()
+        """The ranks, once all are there."""
+        self._ready_s = 0.0
         self._first: tuple[float, int] | None = None
         """When the window began, and the number of the question then."""
 
     def look(self, reports: Path, now_s: float) -> Counted | None:
         """What was counted, once the window is over."""
-        if self._ready_s is None:
-            report = read_reports(reports)
-            if report.is_ready:
-                self._ready_s = now_s
+        if self._first is not None and now_s < self._first[0] + self._window.lasts_s:
             return None
-        if self._first is None:
-            if now_s >= self._ready_s + self._window.warm_up_s:
-                ranks = len(read_reports(reports).ranks)
-                number = self._probes.ask()
-                if len(self._probes.awaited(number, ranks, ANSWERS_S)) == ranks:
-                    self._first = (now_s, number)
+        if self._pids and now_s < self._ready_s + self._window.warm_up_s:
             return None
-        if now_s < self._first[0] + self._window.lasts_s:
-            return None
-        return self._count(self._first[1], len(read_reports(reports).ranks))
+        report = read_reports(reports)
+        pids = {rank.pid for rank in report.latest}
+        if not self._pids or pids != self._pids:
+            self._pids, self._ready_s = pids if report.is_ready else set(), now_s
+            self._first = None
+        elif self._first is None:
+            number = self._probes.ask()
+            if len(self._probes.awaited(number, pids, ANSWERS_S)) == len(pids):
+                self._first = (now_s, number)
+        else:
+            return self._count(self._first[1])
+        return None
 
-    def _count(self, first: int, ranks: int) -> Counted | None:
-        before = {state["rank"]: state for state in self._probes.answers(first)}
-        after = self._probes.awaited(self._probes.ask(), ranks, ANSWERS_S)
-        pairs = [(before[state["rank"]], state) for state in after if state["rank"] in before]
-        if len(pairs) < ranks:
+    def _count(self, first: int) -> Counted | None:
+        before = {state["pid"]: state for state in self._probes.answers(first)}
+        after = self._probes.awaited(self._probes.ask(), self._pids, ANSWERS_S)
+        if len(after) < len(self._pids):
             return None  # a rank that is busy answers late; the deadline ends what never does
+        pairs = [(before[state["pid"]], state) for state in after]
         lasted = [now["monotonic_s"] - then["monotonic_s"] for then, now in pairs]
         return Counted(
             calls=sum(now["calls"] - then["calls"] for then, now in pairs),

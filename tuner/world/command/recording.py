@@ -97,13 +97,8 @@ def _await_handing_over(folder: Path) -> None:
 
 def _why_not(report: ProgramReport, ran_s: float, code: int) -> str:
     ended = f"the program ended after {ran_s:.1f} s with exit code {code}"
-    if not report.processes:
-        return (
-            f"{ended}, and the hook reached none of its processes: they are no Python, or one that "
-            "is started with -S, -I or -E"
-        )
     if not report.ranks:
-        return f"{ended} and never called init_rpc"
+        return f"{ended}{report.why_no_rank}"
     others = [rank for rank in report.ranks if rank.backend != "TENSORPIPE"]
     if others:
         return (

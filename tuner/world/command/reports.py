@@ -1,12 +1,17 @@
 """What the processes of a program have reported, rank by rank."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+_T = TypeVar("_T")
+_REACH = (
+    "it reaches every Python but one that is started with -S, -I or -E, or with an environment of "
+    "its own"
+)
 _KNOBS = ("num_worker_threads", "rpc_timeout", "transports", "channels", "intra_op_threads")
 
 
@@ -46,12 +51,15 @@ class RankReport:
     """When `shutdown` was called, or at the last probe."""
 
 
-class Meeting(NamedTuple):
+class Rendezvous(NamedTuple):
     """Where a process looks for the other ranks, and since when, in Unix nanoseconds."""
 
     url: str
     nobody_listens: bool
     time_ns: int
+    pid: int
+    rank: int
+    """-1 if it does not know."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,13 +67,15 @@ class ProgramReport:
     """What is known of one run of a program."""
 
     ranks: tuple[RankReport, ...]
-    """In order of rank."""
+    """In order of rank, then of time: a process may start RPC again after it was shut down."""
     processes: int
     """Python processes that the hook reached."""
     problems: tuple[str, ...]
     """Why the hook did not work in a process, each as a sentence."""
-    unmet: tuple[Meeting, ...] = ()
-    """Of processes that never came to start an agent, where they wait for the others."""
+    unmet: tuple[Rendezvous, ...] = ()
+    """Of processes that did not come to start an agent, where they wait for the others."""
+    states: tuple[Mapping[str, Any], ...] = ()
+    """All answers to probes, in the order of the questions."""
 
     @property
     def waiting(self) -> str:
@@ -103,61 +113,82 @@ class ProgramReport:
         """Seconds from the last rank's `init_rpc` to the last call of `shutdown`.
 
         A rank that only serves calls `shutdown` at once and waits there: the last one to call it
-        is the driver. None if a rank never came so far.
+        is the driver. None if a rank never came so far. Where RPC was started several times, the
+        sum.
         """
-        ready = [rank.ready_ns for rank in self.ranks if rank.ready_ns is not None]
-        shutdown = [rank.shutdown_ns for rank in self.ranks if rank.shutdown_ns is not None]
-        if not self.ranks or len(ready) < len(self.ranks) or len(shutdown) < len(self.ranks):
-            return None
-        return (max(shutdown) - max(ready)) / 1e9
+        total_ns = 0
+        for world in self.worlds:
+            ready = [rank.ready_ns for rank in world if rank.ready_ns is not None]
+            shutdown = [rank.shutdown_ns for rank in world if rank.shutdown_ns is not None]
+            if len(ready) < len(world) or len(shutdown) < len(world):
+                return None
+            total_ns += max(shutdown) - max(ready)
+        return total_ns / 1e9 if self.ranks else None
+
+    @property
+    def worlds(self) -> list[list[RankReport]]:
+        """The ranks by world: those of one are started before any of the next."""
+        return by_world(sorted(self.ranks, key=lambda rank: rank.init_ns), lambda rank: rank.rank)
+
+    @property
+    def latest(self) -> list[RankReport]:
+        """Each rank once, as it was started last; in order of rank."""
+        return list({rank.rank: rank for rank in self.ranks}.values())
+
+    @property
+    def why_no_rank(self) -> str:
+        """Why no rank is known, to follow how the program ended; empty if one is."""
+        if self.ranks:
+            return ""
+        if not self.processes:
+            return f", and the hook reached none of its processes: {_REACH}"
+        return "".join([" and never called init_rpc", *(f"; {each}" for each in self.problems)])
+
+    def why_missing(self, without: str = "") -> str:
+        """Why ranks are missing that the others wait for, as a sentence; empty if none is.
+
+        Args:
+            without: What a rank runs without that the hook did not reach.
+        """
+        if not self.missing_ranks:
+            return ""
+        some = ", ".join(map(str, self.missing_ranks))
+        if len(self.unmet) >= len(self.missing_ranks):
+            return (
+                f"rank {some} did not get past the rendezvous of all ranks at {self.unmet[0].url}"
+            )
+        runs = f", which runs without {without}" if without else ""
+        return f"the hook did not reach rank {some}{runs}: {_REACH}"
 
     def notes(self, without: str) -> list[str]:
         """What a person has to know of ranks that were not reached, and run `without` something."""
-        notes = list(self.problems)
-        if missing := self.missing_ranks:
-            some = ", ".join(map(str, missing))
-            if len(self.unmet) >= len(missing):
-                url = self.unmet[0].url
-                return [*notes, f"rank {some} did not get past the meeting of all ranks at {url}"]
-            notes.append(
-                f"of rank {some} nothing was heard: it runs without {without} if its Python is "
-                "started with -S, -I or -E, or with an environment of its own"
-            )
-        return notes
+        return [*self.problems, *filter(None, [self.why_missing(without)])]
 
 
 def read_reports(folder: Path) -> ProgramReport:
     """Everything that the processes have written to the folder; a torn last line is left out."""
     found: list[RankReport] = []
     problems: list[str] = []
-    rendezvous: list[dict[str, Any]] = []
+    unmet: list[Rendezvous] = []
+    states: list[dict[str, Any]] = []
     files = sorted(folder.glob("*.jsonl"))
     for file in files:
         events = read_events(file)
         found += map(_rank, agents(events))
-        rendezvous += [event for event in events if event["event"] == "rendezvous"]
+        unmet += _unmet(events)
+        states += [event for event in events if event["event"] == "state"]
         problems += [
             f"the hook failed in process {event['pid']}: {event['error']}"
             for event in events
             if event["event"] == "hook-failed"
         ]
-    began = {rank.pid for rank in found}
     return ProgramReport(
         ranks=tuple(sorted(found, key=lambda rank: (rank.rank, rank.init_ns))),
         processes=len(files),
         problems=tuple(problems),
-        unmet=tuple(
-            Meeting(event["url"], event["nobody_listens"], event["time_ns"])
-            for event in rendezvous
-            if event["pid"] not in began
-        ),
+        unmet=tuple(unmet),
+        states=tuple(sorted(states, key=lambda state: (state["number"], state["rank"]))),
     )
-
-
-def read_states(folder: Path) -> list[dict[str, Any]]:
-    """All answers to probes so far."""
-    events = [event for file in folder.glob("*.jsonl") for event in read_events(file)]
-    return [event for event in events if event["event"] == "state"]
 
 
 def read_events(file: Path) -> list[dict[str, Any]]:
@@ -178,6 +209,24 @@ def agents(events: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Mapping[st
     starts = [place for place, event in enumerate(events) if event["event"] == "init_rpc"]
     for start, end in pairwise([*starts, len(events)]):
         yield {event["event"]: event for event in events[start:end]}
+
+
+def by_world(agents: Iterable[_T], rank_of: Callable[[_T], int]) -> list[list[_T]]:
+    """Agents in the order of their starts, by world: a rank that is there begins another one."""
+    worlds: list[list[_T]] = []
+    for agent in agents:
+        if not worlds or any(rank_of(agent) == rank_of(other) for other in worlds[-1]):
+            worlds.append([])
+        worlds[-1].append(agent)
+    return worlds
+
+
+def _unmet(events: Sequence[Mapping[str, Any]]) -> list[Rendezvous]:
+    """Where a process waits for the others, if no agent was started since."""
+    steps = [event for event in events if event["event"] in ("rendezvous", "init_rpc")]
+    if not steps or steps[-1]["event"] == "init_rpc":
+        return []
+    return [Rendezvous(*(steps[-1][fact] for fact in Rendezvous._fields))]
 
 
 def _rank(agent: Mapping[str, Mapping[str, Any]]) -> RankReport:

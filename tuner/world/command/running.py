@@ -6,22 +6,22 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
-import psutil
-
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.world.command.order import HookOrder
+from tuner.world.command.process_tree import end_tree
 from tuner.world.command.reports import ProgramReport, read_reports
 
 
 @dataclass(frozen=True)
-class ProgramEnd:
+class RunEnd:
     """How a program ended, and what its ranks reported."""
 
     exit_code: int
@@ -31,7 +31,7 @@ class ProgramEnd:
 
 def run_program(
     command: Sequence[str], config: Config, *, roles: Sequence[tuple[str, str]] = ()
-) -> ProgramEnd:
+) -> RunEnd:
     """Run a command to its end with a configuration put under it; each rank says what it got.
 
     Args:
@@ -49,7 +49,7 @@ def run_program(
         order = HookOrder(config=config, reports=Path(scratch), roles=roles, say=True)
         with started(command, order) as process:
             code = exit_code(process.wait())
-        return ProgramEnd(code, read_reports(Path(scratch)))
+        return RunEnd(code, read_reports(Path(scratch)))
 
 
 @contextmanager
@@ -71,7 +71,8 @@ def started(
     Raises:
         UsageError: The command cannot be started.
     """
-    with _signals_passed_on(ends_at_second_interrupt) as is_started:
+    kill = partial(end_tree, reports=order.reports) if ends_at_second_interrupt else None
+    with _signals_passed_on(kill) as is_started:
         try:
             process = subprocess.Popen(command, env=order.environment(os.environ), stdout=stdout)
         except OSError as error:
@@ -87,11 +88,12 @@ def exit_code(returned: int) -> int:
 
 @contextmanager
 def _signals_passed_on(
-    ends_at_second_interrupt: bool,
+    kill: Callable[[Sequence[int]], None] | None,
 ) -> "Iterator[Callable[[subprocess.Popen[bytes]], None]]":
     """Leave Ctrl-C to the program, which the terminal sends it to; pass SIGTERM and SIGHUP on.
 
-    Those that come before the program is known are passed on as soon as it is.
+    Those that come before the program is known are passed on as soon as it is. `kill` is called
+    with its process at the second Ctrl-C.
     """
     known: list[subprocess.Popen[bytes]] = []
     early: list[int] = []
@@ -112,8 +114,8 @@ def _signals_passed_on(
 
     def interrupted(number: int, frame: FrameType | None) -> None:
         del number, frame
-        if next(interrupts) > 1 and ends_at_second_interrupt and known:
-            _kill_tree(known[0].pid)
+        if next(interrupts) > 1 and kill is not None and known:
+            kill([known[0].pid])
 
     before = {signal.SIGINT: signal.signal(signal.SIGINT, interrupted)}
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -123,11 +125,3 @@ def _signals_passed_on(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _kill_tree(pid: int) -> None:
-    with suppress(psutil.Error):
-        top = psutil.Process(pid)
-        for each in (*top.children(recursive=True), top):
-            with suppress(psutil.Error):
-                each.kill()

@@ -64,7 +64,7 @@ class LocalLauncher:
             shutil.rmtree(self._scratch, ignore_errors=True)
             self._scratch = None
 
-    def subject_of(self, draft: PlanDraft) -> WorkloadSpec:
+    def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> WorkloadSpec:
         """See `Launcher.subject_of`."""
         if draft.program is not None:
             raise LauncherError("this launcher runs workloads, and the plan has a program")

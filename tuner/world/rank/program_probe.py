@@ -1,7 +1,7 @@
 """Answers, in a rank of a program, what it is doing: whenever the launcher asks.
 
-A thread looks for a file in the folder of reports. It starts before `init_rpc`, in which a rank may
-wait for another one for ever.
+A thread looks for a file in the folder of reports. It starts before the rendezvous, in which a rank
+may wait for another one for ever, and lasts as long as the process, which may start RPC again.
 """
 
 import faulthandler
@@ -17,7 +17,7 @@ _POLL_S = 0.1
 
 
 class Prober:
-    """Answers for one agent: `tuner.torch_private.programs.Attendant`."""
+    """Answers for one process: `tuner.torch_private.programs.Prober`."""
 
     def __init__(
         self, request: Path, standing: Callable[[], Mapping[str, object]], tell: Callable[..., None]
@@ -26,24 +26,22 @@ class Prober:
         self._request = request
         self._standing = standing
         self._tell = tell
-        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
 
-    def prepare(self, name: str, rank: int) -> None:
-        """Answer from now on."""
+    def begin(self, name: str, rank: int) -> None:
+        """Answer under this name from now on."""
         self._name, self._rank = name, rank
-        threading.Thread(target=self._answer, name="rpc-tuner probe", daemon=True).start()
-
-    def start(self) -> None:
-        """The agent has started; it is asked as before."""
-
-    def end(self, reason: str) -> None:
-        """Answer no more."""
-        del reason
-        self._ended.set()
+        # A fork of the process has no such thread any more.
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(
+                target=self._answer, name="rpc-tuner probe", daemon=True
+            )
+            self._thread.start()
 
     def _answer(self) -> None:
         answered = self._asked()
-        while not self._ended.wait(_POLL_S):
+        while True:
+            time.sleep(_POLL_S)
             asked = self._asked()
             if asked is None or asked == answered:
                 continue

@@ -49,8 +49,7 @@ def learnt_with(environment: Mapping[str, str], modules: Sequence[str] = A_FEW.m
 
 def both(command: Sequence[str], environment: Mapping[str, str], cwd: Path) -> tuple[Ended, Ended]:
     """How the command ends cold, and how it ends warm."""
-    with ColdStarter(command, cwd) as cold:
-        one = run_to_end(cold, environment)
+    one = run_to_end(ColdStarter(command, cwd), environment)
     with WarmStarter(command, environment, cwd, learnt_with(environment)) as warm:
         run_to_end(warm, environment)  # the second run is like the first
         return one, run_to_end(warm, environment)

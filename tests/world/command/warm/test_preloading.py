@@ -12,8 +12,9 @@ from tuner.plan.config import Config
 from tuner.world.command.order import HookOrder
 from tuner.world.command.reports import read_reports
 from tuner.world.command.warm.learning import Learnt, learn
+from tuner.world.command.warm.recognising import PythonCommand, recognise
 from tuner.world.command.warm.starting import ColdStarter
-from tuner.world.command.warm.warm_starting import WarmStarter, why_cold
+from tuner.world.command.warm.warm_starting import WarmStarter
 
 pytestmark = pytest.mark.slow
 
@@ -83,7 +84,7 @@ def test_without_such_modules_nothing_is_left_out(folder: Path) -> None:
 def test_variables_that_are_read_at_import_are_the_same(folder: Path) -> None:
     environment = environment_of(folder)
     command = [PYTHON, "main.py"]
-    assert why_cold(command, environment, folder) is None
+    assert isinstance(recognise(command, environment, folder), PythonCommand)
     own = Learnt(
         modules=(), environment={**learnt_with(environment).environment, "OMP_NUM_THREADS": "3"}
     )
@@ -137,8 +138,7 @@ def test_what_is_learnt_is_what_was_installed(folder: Path) -> None:
     order = HookOrder(config=Config(()), reports=folder, learn=True)
     environment = order.environment({**environment_of(folder), "OMP_PLACES": "cores"})
     command = [PYTHON, "-W", "ignore", "main.py"]
-    with ColdStarter(command, folder) as cold:
-        ended = run_to_end(cold, environment)
+    ended = run_to_end(ColdStarter(command, folder), environment)
     assert (ended.code, ended.err) == (0, "")
     learnt = learn(folder)
     assert {"decimal", "is_fine", "torch.distributed.rpc"} <= set(learnt.modules)

@@ -14,8 +14,9 @@ from tuner.plan.config import Config
 from tuner.world.command.order import HookOrder
 from tuner.world.command.reports import ProgramReport, read_reports
 from tuner.world.command.warm.learning import Learnt, learn
+from tuner.world.command.warm.recognising import PythonCommand, recognise
 from tuner.world.command.warm.starting import ColdStarter, Starter
-from tuner.world.command.warm.warm_starting import WarmStarter, why_cold
+from tuner.world.command.warm.warm_starting import WarmStarter
 
 ROOT = Path(__file__).parents[4]
 PROGRAMS = ROOT / "tests" / "programs"
@@ -57,10 +58,9 @@ def cpu_s() -> float:
 def test_ranks_report_the_same(program: str) -> None:
     arguments = program.replace("PORT", str(free_port())).split()
     command = [PYTHON, "-W", "ignore", *arguments]
-    assert why_cold(command, os.environ, PROGRAMS) is None
+    assert isinstance(recognise(command, os.environ, PROGRAMS), PythonCommand)
     before_s = cpu_s()
-    with ColdStarter(command, PROGRAMS) as starter:
-        ended, report, learnt = run(starter, is_first=True)
+    ended, report, learnt = run(ColdStarter(command, PROGRAMS), is_first=True)
     cold_s = cpu_s() - before_s
     first = told(ended, report)
     order = HookOrder(config=CONFIG, reports=Path.cwd())
@@ -79,8 +79,7 @@ def test_a_module_is_run_warm_too(tmp_path: Path) -> None:
     source = (PROGRAMS / "own_options.py").read_text()
     (tmp_path / "package" / "main.py").write_text(source)
     command = [PYTHON, "-W", "ignore", "-m", "package.main", str(free_port())]
-    with ColdStarter(command, tmp_path) as starter:
-        ended, report, learnt = run(starter, is_first=True)
+    ended, report, learnt = run(ColdStarter(command, tmp_path), is_first=True)
     order = HookOrder(config=CONFIG, reports=tmp_path)
     with WarmStarter(command, order.environment(os.environ), tmp_path, learnt) as starter:
         assert told(*run(starter)[:2]) == told(ended, report)

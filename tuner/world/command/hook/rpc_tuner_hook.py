@@ -72,31 +72,39 @@ def _hook(rpc: ModuleType, order: dict[str, Any], reports: Reports) -> None:
     try:
         from tuner.torch_private.programs import hook_rpc
 
-        hook_rpc(rpc, order, reports, _attendants(order, reports))
+        hook_rpc(rpc, order, reports, _new_recorder(order, reports), _new_prober(order, reports))
     except Exception as error:  # the program comes first
         reports.send("hook-failed", error=repr(error))
 
 
-def _attendants(order: dict[str, Any], reports: Reports) -> list[Callable[[Any], Any]]:
-    """What makes them; each imports torch, in the middle of whose import we are now."""
+def _new_recorder(order: dict[str, Any], reports: Reports) -> Callable[[], Any] | None:
+    """What makes one; it imports torch, in the middle of whose import we are now."""
+    if order["recording"] is None:
+        return None
 
-    def new_recorder(standing: Any) -> Any:
-        del standing
+    def new() -> Any:
         from pathlib import Path
 
         from tuner.trace.record.program import ProgramRecorder
 
         return ProgramRecorder(Path(order["reports"]), order["recording"], reports.send)
 
-    def new_prober(standing: Any) -> Any:
+    return new
+
+
+def _new_prober(order: dict[str, Any], reports: Reports) -> Callable[[Any], Any] | None:
+    """Likewise, from a function that tells how the process stands."""
+    if order["request"] is None:
+        return None
+
+    def new(standing: Any) -> Any:
         from pathlib import Path
 
         from tuner.world.rank.program_probe import Prober
 
         return Prober(Path(order["request"]), standing, reports.send)
 
-    wanted = {"recording": new_recorder, "request": new_prober}
-    return [new for key, new in wanted.items() if order[key] is not None]
+    return new
 
 
 class _Finder(MetaPathFinder):

@@ -1,10 +1,11 @@
 """What the first, cold run of a program shows about how it can be started warm."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+
+from tuner.world.command.reports import read_events
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,13 +23,8 @@ def learn(reports: Path) -> Learnt:
     modules: dict[str, None] = {}
     environment: dict[str, str] = {}
     for file in sorted(reports.glob("*.jsonl")):
-        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-            if '"event": "imported"' not in line:
-                continue
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue
-            modules.update(dict.fromkeys(event["modules"]))
-            environment.update(event["environment"])
+        for event in read_events(file):
+            if event["event"] == "imported":
+                modules.update(dict.fromkeys(event["modules"]))
+                environment.update(event["environment"])
     return Learnt(modules=tuple(modules), environment=environment)

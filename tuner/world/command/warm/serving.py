@@ -20,12 +20,18 @@ _START_S = 300.0
 _END_S = 20.0
 
 
+class ServerGoneError(LauncherError):
+    """A server has ended, and what it had started with it."""
+
+
 class WarmProcess:
-    """A process of a server; see `tuner.world.command.warm.starting.Started`."""
+    """A process of a server; it is a `tuner.world.command.warm.starting.Started`."""
 
     def __init__(self, pid: int, told: int, command: Sequence[str]) -> None:
         """Take over the descriptor on which the server tells the exit code."""
         self.pid = pid
+        self.is_lost = False
+        """Whether it ended with its server, so that nobody knows its exit code."""
         self._told = told
         self._command = command
         self._code: int | None = None
@@ -38,17 +44,7 @@ class WarmProcess:
             return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end.
-
-        Args:
-            timeout: Seconds to wait at most.
-
-        Returns:
-            The exit code, as `poll` gives it.
-
-        Raises:
-            subprocess.TimeoutExpired: It has not ended.
-        """
+        """See `Started.wait`."""
         if self._code is None:
             poll = select.poll()
             poll.register(self._told, select.POLLIN)
@@ -58,6 +54,7 @@ class WarmProcess:
             os.close(self._told)
             if not answer:
                 # The server is gone, and the process with it; not so the children of that.
+                self.is_lost = True
                 _kill_group(self.pid)
             self._code = int(answer or -signal.SIGKILL)
         return self._code
@@ -118,9 +115,9 @@ class Server:
             messages.send(self._control, order)
             found: dict[str, Any] = messages.receive(self._control)[0]
         except (OSError, EOFError) as error:
-            why = self._last_words() or str(error)
+            gone = self.gone(str(error))
             self.close()
-            raise LauncherError(f"the server of warm starts ended: {why}") from None
+            raise gone from None
         except BaseException:
             self.close()
             raise
@@ -133,21 +130,19 @@ class Server:
         """Have it start a process; see `rpc_tuner_server.main`.
 
         Raises:
-            LauncherError: It cannot.
+            ServerGoneError: It has ended.
         """
         told, tell = os.pipe()
         try:
             messages.send(self._control, order, [stdout, stderr, tell])
         except OSError:
             os.close(told)
-            raise LauncherError(
-                f"the server of warm starts is gone: {self._last_words()}"
-            ) from None
+            raise self.gone() from None
         finally:
             os.close(tell)
         if not (pid := _line(told)):
             os.close(told)
-            raise LauncherError(f"the server of warm starts ended: {self._last_words()}")
+            raise self.gone()
         return WarmProcess(int(pid), told, command)
 
     def close(self) -> None:
@@ -163,10 +158,13 @@ class Server:
             _kill_group(self._process.pid)
         self._errors.close()
 
-    def _last_words(self) -> str:
+    def gone(self, otherwise: str = "") -> ServerGoneError:
+        """The error that tells of its end, with its last words if it had any."""
         self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else ""
+        lines = self._errors.read().decode(errors="replace").strip().splitlines() or [otherwise]
+        return ServerGoneError(
+            ": ".join(filter(None, ["the server of warm starts ended", lines[-1]]))
+        )
 
 
 def _kill_group(leader: int) -> None:

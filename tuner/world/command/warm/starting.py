@@ -3,8 +3,7 @@
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 from tuner.errors import LauncherError
 
@@ -34,7 +33,7 @@ class Started(Protocol):
 
 
 class Starter(Protocol):
-    """Starts one program; a context manager."""
+    """Starts one program."""
 
     def start(self, environment: Mapping[str, str], stdout: int, stderr: int) -> Started:
         """Start the program once more, with its stdin at its end.
@@ -47,15 +46,6 @@ class Starter(Protocol):
         Raises:
             LauncherError: It cannot be started.
         """
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
 
 
 class ColdStarter:
@@ -81,14 +71,3 @@ class ColdStarter:
             )
         except OSError as error:
             raise LauncherError(f"cannot start {self._command[0]!r}: {error.strerror}") from None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Leave what was started to whoever has started it."""

@@ -13,18 +13,6 @@ from tuner.world.command.warm.recognising import PythonCommand, recognise
 from tuner.world.command.warm.serving import Server, WarmProcess
 
 
-def why_cold(command: Sequence[str], environment: Mapping[str, str], cwd: Path) -> str | None:
-    """Why a command cannot be started warm, as a clause; None if it may be tried.
-
-    Args:
-        command: The program and its arguments.
-        environment: What it is started with.
-        cwd: The folder it is started in.
-    """
-    recognised = recognise(command, environment, cwd)
-    return recognised if isinstance(recognised, str) else None
-
-
 class WarmStarter:
     """Starts a Python program from a server that has imported its libraries; a context manager.
 
@@ -61,7 +49,7 @@ class WarmStarter:
             prefix: What goes before the server's command, such as `unshare -n`.
 
         Raises:
-            LauncherError: `why_cold` has a reason.
+            LauncherError: It is none of the commands that can be; the message says why.
         """
         recognised = recognise(command, environment, cwd)
         if isinstance(recognised, str):
@@ -100,6 +88,11 @@ class WarmStarter:
         )
         self._running.append(process)
         return process
+
+    def check(self) -> None:
+        """ServerGoneError if the server has ended, and with it what was started last."""
+        if self._server is not None and any(process.is_lost for process in self._running):
+            raise self._server.gone()
 
     def __enter__(self) -> Self:
         """Start the server, which takes as long as the imports take.

@@ -1,0 +1,63 @@
+"""Launches programs that nobody edited, and tells what comes of them."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.errors import UsageError
+from tuner.plan.config import Config
+from tuner.plan.draft import draft_plan
+from tuner.world.command.launcher import CommandLauncher
+from tuner.world.launcher import WorldOrder
+from tuner.world.measurement import Failure, Measurement
+
+PYTHON = sys.executable
+PROGRAMS = Path(__file__).parents[2] / "programs"
+
+
+class Launched:
+    """A launcher with a program, and what it told."""
+
+    def __init__(
+        self,
+        launcher: CommandLauncher,
+        told: list[str],
+        failure_folder: Path | None = None,
+        **keys: Any,
+    ) -> None:
+        self.launcher = launcher
+        self.told = told
+        self.draft = draft_plan(keys)
+        assert self.draft.problems == ()
+        self.spec = launcher.subject_of(self.draft, failure_folder)
+
+    def run(self, **order: Any) -> Measurement | Failure:
+        values = order.pop("config", {})
+        wanted = {"deadline_s": 60.0, "trace": None, "failure_folder": None, **order}
+        return self.launcher.run(
+            WorldOrder(subject=self.spec, config=Config.from_json(values), seed=0, steps=None,
+                       min_time_s=0.1, **wanted)
+        )  # fmt: skip
+
+    def measured(self, **order: Any) -> Measurement:
+        outcome = self.run(**order)
+        assert isinstance(outcome, Measurement), outcome
+        return outcome
+
+
+@contextmanager
+def launched(*commands: list[str], **keys: Any) -> Iterator[Launched]:
+    told: list[str] = []
+    with CommandLauncher(told.append) as launcher:
+        yield Launched(launcher, told, programs=[*commands], **keys)
+
+
+def refused(*commands: list[str], **keys: Any) -> str:
+    """What a person is told who wants to tune this."""
+    with pytest.raises(UsageError) as error, launched(*commands, **keys):
+        pass
+    return str(error.value)

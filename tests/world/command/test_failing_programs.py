@@ -1,0 +1,170 @@
+"""Programs that nobody edited and that fail: what is told, and what is kept of it."""
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+
+import tuner
+from tests.programs.running import free_port
+from tests.world.command.launching import PROGRAMS, PYTHON, launched, refused
+from tuner.errors import UsageError
+from tuner.plan.config import Config
+from tuner.world.command.own_network import OwnNetwork
+from tuner.world.measurement import Failure
+
+pytestmark = pytest.mark.world
+
+DEADLINES_S = (5.0, 20.0, 60.0)
+"""A busy machine takes a while to come to the rendezvous."""
+MAY_NEVER_MEET = """
+import os, sys, time
+import torch.distributed.rpc as rpc
+import torch.multiprocessing as mp
+
+def run(rank, port):
+    if rank == 1 and "STUCK" in os.environ:
+        time.sleep(600)
+    options = rpc.TensorPipeRpcBackendOptions(init_method=f"tcp://127.0.0.1:{port}")
+    rpc.init_rpc(f"node{rank}", rank=rank, world_size=2, rpc_backend_options=options)
+    rpc.shutdown()
+
+if __name__ == "__main__":
+    mp.spawn(run, args=(sys.argv[1],), nprocs=2)
+"""
+
+
+def test_a_rank_that_is_stuck_in_the_rendezvous_shows_its_stacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "main.py"
+    program.write_text(MAY_NEVER_MEET)
+    folder = tmp_path / "failures" / "stuck"
+    with launched([PYTHON, str(program), free_port()]) as running:
+        monkeypatch.setenv("STUCK", "1")
+        for deadline_s in DEADLINES_S:
+            failure = running.run(deadline_s=deadline_s, failure_folder=folder)
+            assert isinstance(failure, Failure)
+            assert failure.failure == "timed-out"
+            if "1 process waits for the others at tcp://" in failure.message:
+                break
+    (stacks,) = folder.glob("rank0-*.stacks")
+    assert "in init_rpc" in stacks.read_text()
+
+
+def test_what_a_failed_first_run_left_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, folder = tmp_path / "main.py", tmp_path / "failures" / "first-run"
+    program.write_text(MAY_NEVER_MEET)
+    monkeypatch.setenv("STUCK", "1")
+    command = [PYTHON, str(program), free_port()]
+    for deadline_s in DEADLINES_S:
+        told = refused(command, deadline=f"{deadline_s}s", failure_folder=folder)
+        if "1 process waits for the others at tcp://" in told:
+            break
+    assert f"; see {folder}" in told
+    (stacks,) = folder.glob("rank0-*.stacks")
+    assert "in init_rpc" in stacks.read_text()
+    assert json.loads((folder / "failure.json").read_text())["failure"] == "timed-out"
+
+
+def test_a_search_keeps_it_in_the_folder_of_the_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("main.py").write_text("raise ValueError('no data')")
+    kept = Path("studies", "main", "failures", "first-run")
+    for _ in range(2):  # the folder of a study that never began is in nobody's way
+        with pytest.raises(UsageError, match=f"ValueError: no data; see {kept}"):
+            tuner.tune(program=[PYTHON, "main.py"])
+        assert "ValueError: no data" in (kept / "output").read_text()
+
+
+def test_a_program_that_deadlocks_by_itself_is_tuned_all_the_same(tmp_path: Path) -> None:
+    """Three nested calls at once on the three threads that it gives itself."""
+    told: list[str] = []
+
+    class Hearing:
+        def on_event(self, message: str) -> None:
+            told.append(message)
+
+        def on_snapshot(self, snapshot: object) -> None: ...
+
+    result = tuner.tune(
+        program=[PYTHON, str(PROGRAMS / "nested.py"), free_port(), "3", "3"],
+        space={"relay": {"num_worker_threads": [3, 4]}}, max_blocks=4, budget="3m",
+        out=tmp_path / "study", observer=Hearing(),
+    )  # fmt: skip
+    assert any(
+        sentence.startswith("the program fails with its own options: relay1 deadlocked")
+        for sentence in told
+    )
+    assert not any("cold" in sentence for sentence in told)
+    assert result.answer.baseline_failed
+    assert result.best == Config.from_json({"relay": {"num_worker_threads": 4}})
+    assert list((tmp_path / "study" / "failures" / "first-run").glob("relay1-*.stacks"))
+
+
+def servers() -> list[psutil.Process]:
+    """The servers of warm starts that this process has started."""
+    found = psutil.Process().children()
+    return [each for each in found if "rpc_tuner_server.main" in " ".join(each.cmdline())]
+
+
+@pytest.mark.parametrize("after_s", [0.0, 2.0])
+def test_where_the_server_of_warm_starts_dies_runs_go_on_cold(after_s: float) -> None:
+    """Before a run, and in the middle of one, which takes 4 s at least."""
+    with launched([PYTHON, str(PROGRAMS / "spawn_env.py"), "2", "200"]) as running:
+        (server,) = servers()
+        if after_s:
+            threading.Timer(after_s, server.kill).start()
+        else:
+            server.kill()
+        for _ in range(2):
+            assert running.measured().program.calls == 1600  # type: ignore[union-attr]
+    assert running.told == ["each run starts cold: the server of warm starts ended"]
+
+
+def test_what_a_server_cannot_import_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "site-packages"
+    installed.mkdir()
+    (installed / "leaves_a_thread.py").write_text(
+        "import threading, time\n"
+        "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(installed), prepend=os.pathsep)
+    program = tmp_path / "main.py"
+    program.write_text(
+        "import leaves_a_thread, sys, torch.distributed.rpc as rpc\n"
+        "at = rpc.TensorPipeRpcBackendOptions(init_method='tcp://127.0.0.1:' + sys.argv[1])\n"
+        "rpc.init_rpc('a', rank=0, world_size=1, rpc_backend_options=at)\n"
+        "rpc.shutdown()\n"
+    )
+    with launched([PYTHON, str(program), free_port()]) as running:
+        (sentence,) = running.told
+    assert sentence.startswith("imported anew by each run: leaves_a_thread (it leaves a thread")
+
+
+def test_a_wrong_answer_in_a_network_of_its_own_is_tried_in_the_machines(tmp_path: Path) -> None:
+    program = tmp_path / "main.py"
+    program.write_text(
+        "import os, sys, torch.distributed.rpc as rpc\n"
+        "at = rpc.TensorPipeRpcBackendOptions(init_method='tcp://127.0.0.1:' + sys.argv[1])\n"
+        "rpc.init_rpc('a', rank=0, world_size=1, rpc_backend_options=at)\n"
+        "rpc.shutdown()\n"
+        "print('found' if os.readlink('/proc/self/ns/net') == sys.argv[2] else 'not found')\n"
+    )
+    here = os.readlink("/proc/self/ns/net")  # noqa: PTH115
+    command = [PYTHON, str(program), free_port(), here]
+    with launched(command, expect="^found", cold=True) as running:
+        running.measured()
+    with OwnNetwork() as network:
+        is_allowed = bool(network.prefix)
+    expected = ["the program does not run in a network of its own; it has the machine's"]
+    assert running.told == (expected if is_allowed else [])

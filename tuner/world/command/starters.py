@@ -1,0 +1,105 @@
+"""What starts the commands of a program: cold or warm, in a network of its own or the machine's."""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tuner.errors import LauncherError
+from tuner.plan.config import Config
+from tuner.plan.program_spec import ProgramRequest
+from tuner.text import first_of
+from tuner.world.command.order import HookOrder
+from tuner.world.command.own_network import OwnNetwork
+from tuner.world.command.warm.learning import Learnt
+from tuner.world.command.warm.starting import ColdStarter, Starter
+from tuner.world.command.warm.warm_starting import WarmStarter
+
+_MOST_NAMED = 3
+
+
+class Starters:
+    """A starter for each command; a context manager.
+
+    Args:
+        tell: Hears why runs are cold, and what is imported anew by each, a sentence each.
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._network = OwnNetwork()
+        self._open = ExitStack()
+        self._servers = ExitStack()
+        self._cold: list[Starter] = []
+        self._warm: list[WarmStarter] = []
+        self.each: Sequence[Starter] = ()
+        """In the order of the commands, for the next run."""
+
+    def __enter__(self) -> Self:
+        self._open.enter_context(self._network)
+        self._open.enter_context(self._servers)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.close()
+
+    @property
+    def in_own_network(self) -> bool:
+        """Whether the next run has a network of its own."""
+        return bool(self._network.prefix)
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether any command is started warm."""
+        return bool(self._warm)
+
+    def start_cold(self, request: ProgramRequest) -> None:
+        """Start the commands as they are, from the next run on."""
+        prefix = self._network.prefix
+        self._cold = [ColdStarter([*prefix, *command], Path.cwd()) for command in request.commands]
+        self.each = self._cold
+
+    def leave_network(self, request: ProgramRequest) -> None:
+        """Start the commands in the machine's network, and cold, from the next run on."""
+        self._network.leave()
+        self.start_cold(request)
+
+    def warm_up(self, request: ProgramRequest, learnt: Learnt) -> bool:
+        """Start a server for each command that can be started warm; whether there is one."""
+        if not request.cold:
+            pairs = zip(request.commands, self._cold, strict=True)
+            self.each = [self._warmed(command, learnt) or cold for command, cold in pairs]
+        return self.is_warm
+
+    def cool_down(self, why: str) -> None:
+        """End the servers; from the next run on, all is cold."""
+        self._tell(f"each run starts cold: {why}")
+        self.each, self._warm = self._cold, []
+        self._servers.close()
+
+    def check_servers(self) -> None:
+        """ServerGoneError if a server has ended, and with it what it had started."""
+        for starter in self._warm:
+            starter.check()
+
+    def _warmed(self, command: Sequence[str], learnt: Learnt) -> WarmStarter | None:
+        environment = HookOrder(config=Config.of({}), reports=Path()).environment(os.environ)
+        try:
+            warm = self._servers.enter_context(
+                WarmStarter(command, environment, Path.cwd(), learnt, prefix=self._network.prefix)
+            )
+        except LauncherError as error:
+            self._tell(f"each run starts cold: {error}")
+            return None
+        self._warm.append(warm)
+        if warm.left_out:
+            some = [f"{name} ({why})" for name, why in warm.left_out.items()]
+            self._tell(f"imported anew by each run: {first_of(some, _MOST_NAMED)}")
+        return warm
