@@ -4,7 +4,8 @@ import pytest
 from tests.fakes import UDF
 from tuner.plan.draft import draft_plan
 from tuner.plan.study_plan import StudyPlan
-from tuner.study.log import Confirmation, StudyLog
+from tuner.study.confirmation import Confirmation
+from tuner.study.log import StudyLog
 from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
 from tuner.world.measurement import Failure, Measurement, Outcome, RankUsage
 

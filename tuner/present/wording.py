@@ -70,7 +70,7 @@ def _without_baseline(answer: StudyAnswer) -> str:
     )
     return (
         f"Undecided: the baseline {answer.baseline} cannot run here, and {known}; "
-        "search again with --overwrite and a larger --budget."
+        "--resume with a larger --budget goes on."
     )
 
 
@@ -93,7 +93,7 @@ def _infeasible_baseline(answer: StudyAnswer) -> str:
     if answer.best is None:
         return (
             f"Undecided: {broken}, and {duration(answer.elapsed_s)} was too short to measure "
-            "anything else; search again with --overwrite and a larger --budget."
+            "anything else; --resume with a larger --budget goes on."
         )
     if answer.challenger_speedup is None:
         return f"Use {answer.best}: {broken}; there is no speed-up to state yet."

@@ -15,7 +15,8 @@ from tuner.study.conclusion import (
     comparison_at,
     seconds_to_decide,
 )
-from tuner.study.log import BASELINE, Confirmation, StudyLog
+from tuner.study.confirmation import Confirmation
+from tuner.study.log import BASELINE, StudyLog
 
 # Fewer pairs do not tell whether the challenger gains anything.
 LEAST_PAIRS_TO_GUESS = 8

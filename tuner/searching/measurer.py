@@ -12,7 +12,8 @@ from tuner.plan.config import Config
 from tuner.searching.budget import Budget
 from tuner.searching.progress import Observer, Snapshot
 from tuner.searching.runner import Runner
-from tuner.study.log import BASELINE, BLOCK_PHASES, Confirmation
+from tuner.study.confirmation import Confirmation
+from tuner.study.log import BASELINE, BLOCK_PHASES
 from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
 from tuner.study.sampled import Sampling
 from tuner.study.storage.store import StudyStore

@@ -10,8 +10,9 @@ from tuner.decide.ranking import best_measured, cheapest
 from tuner.decide.statistics import differences, typical
 from tuner.decide.verdict import UNCOMPARED, Comparison, compare
 from tuner.decide.verdict_kind import VerdictKind
+from tuner.study.confirmation import Confirmation
 from tuner.study.evidence import not_excluded, paired
-from tuner.study.log import BASELINE, Confirmation, StudyLog
+from tuner.study.log import BASELINE, StudyLog
 
 # The worlds that a recommendation rests on at least where there is no baseline to compare with.
 LEAST_WORLDS = 4

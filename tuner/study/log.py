@@ -5,9 +5,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
-from tuner.decide.alpha_spending import SESSION_SHARE, Look, left_of
 from tuner.decide.exclusion import ExclusionLook
 from tuner.decide.ranking import best_measured
 from tuner.decide.rules import Rules
@@ -16,6 +14,7 @@ from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.limits import BrokenLimit, Limit
 from tuner.plan.study_plan import StudyPlan
+from tuner.study.confirmation import Confirmation
 from tuner.study.metrics import metrics_of
 from tuner.study.records import TRACE_BLOCK, Phase, Record
 from tuner.study.sampled import Sampling
@@ -28,36 +27,6 @@ BLOCK_PHASES: tuple[Phase, ...] = ("exploration", "race", "confirmation")
 """The phases whose worlds count: those of blocks."""
 # One unlucky world in a row of few bars no configuration from the search.
 LEAST_TO_BAR = 3
-
-
-class Confirmation(BaseModel):
-    """A challenger that meets the baseline in pairs of fresh worlds, and the looks at them."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    challenger: int
-    cap: int
-    """The most pairs that the budget allows."""
-    budget_s: float
-    """The study's budget that `cap` is for."""
-    alpha: float
-    """What all looks together may spend, at whatever budget: less where an earlier challenger,
-    which failed, has spent a part."""
-    looks: tuple[Look, ...] = ()
-    """The looks taken so far, in order. A resumed study goes on with what they left."""
-    begun_pairs: int = 0
-    """The pairs that there were when this budget began."""
-
-    @property
-    def alpha_left(self) -> float:
-        """What further looks may spend, at whatever budget."""
-        return left_of(self.alpha, [look.alpha for look in self.looks])
-
-    @property
-    def allowed(self) -> float:
-        """What all looks up to the end of this budget may spend."""
-        before = [look.alpha for look in self.looks if look.pairs <= self.begun_pairs]
-        return sum(before) + SESSION_SHARE * (self.alpha - sum(before))
 
 
 # So many worlds tell how long a step takes now.

@@ -4,7 +4,8 @@ from tuner.decide.exclusion import ExclusionLook
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.answer import StudyAnswer, study_answer
 from tuner.study.conclusion import conclude
-from tuner.study.log import Confirmation, StudyLog
+from tuner.study.confirmation import Confirmation
+from tuner.study.log import StudyLog
 from tuner.study.sampled import Sampling
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
