@@ -66,7 +66,7 @@ def _without_baseline(answer: StudyAnswer) -> str:
     )
     return (
         f"Undecided: the baseline {answer.baseline} cannot run here, and {known}; "
-        "search again with --overwrite and a larger --budget."
+        "--resume with a larger --budget goes on."
     )
 
 
