@@ -90,14 +90,14 @@ def test_undecided_says_what_time_would_decide_and_who_may_be_better(plan: Study
         challenger_speedup=Interval(1.01, 0.99, 1.02),
         more_s=95.2,
     )
-    others = tuple(row.trial for row in result.rows if row.label == "num_worker_threads=2")
+    others = tuple(row.trial for row in result.rows if row.label == "num_worker_threads=8")
     result = replace(result, not_excluded=others)
     assert verdict_sentence(result).endswith(
         "95 % confidence), but others were seen too little to tell whether one gains more; about "
         "1m36s more would tell 3 %: --resume --budget 140s goes on."
     )
     assert not_excluded_sentence(result) == (
-        "Not excluded: num_worker_threads=2 may be more than 3 % faster than num_worker_threads=16."
+        "Not excluded: num_worker_threads=8 may be more than 3 % faster than num_worker_threads=16."
     )
     assert not_excluded_sentence(replace(result, not_excluded=())) is None
 
