@@ -90,14 +90,14 @@ def test_undecided_says_what_time_would_decide_and_who_may_be_better(plan: Study
         challenger_speedup=Interval(1.01, 0.99, 1.02),
         more_s=95.2,
     )
-    others = tuple(row.trial for row in result.rows if row.label == "num_worker_threads=2")
+    others = tuple(row.trial for row in result.rows if row.label == "num_worker_threads=8")
     result = replace(result, not_excluded=others)
     assert verdict_sentence(result).endswith(
         "95 % confidence), but others were seen too little to tell whether one gains more; about "
-        "1m 36s more would tell 3 %: --resume --budget 140s goes on."
+        "1m36s more would tell 3 %: --resume --budget 140s goes on."
     )
     assert not_excluded_sentence(result) == (
-        "Not excluded: num_worker_threads=2 may be more than 3 % faster than num_worker_threads=16."
+        "Not excluded: num_worker_threads=8 may be more than 3 % faster than num_worker_threads=16."
     )
     assert not_excluded_sentence(replace(result, not_excluded=())) is None
 
@@ -166,8 +166,8 @@ def test_a_baseline_that_failed_and_too_few_worlds_of_the_others(plan: StudyPlan
     )
     assert verdict_sentence(result) == (
         "Undecided: the baseline num_worker_threads=16 cannot run here, and num_worker_threads=4, "
-        "the best of what could run, was measured in only 2 worlds; search again with --overwrite "
-        "and a larger --budget."
+        "the best of what could run, was measured in only 2 worlds; --resume with a larger "
+        "--budget goes on."
     )
 
 
