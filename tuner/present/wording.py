@@ -5,7 +5,8 @@ import math
 from tuner.plan.config import Config
 from tuner.plan.knobs import KNOBS
 from tuner.study.answer import StudyAnswer
-from tuner.text import duration, percent, plural, three_digits
+from tuner.text import duration, percent, plural, three_digits, whole_percent
+from tuner.world.machine_state import DISTURBED_SHARE
 
 
 def verdict_sentence(answer: StudyAnswer) -> str:
@@ -35,6 +36,19 @@ def tied_sentence(answer: StudyAnswer) -> str | None:
     return (
         f"{_named(answer.tied)} {verb} within {_epsilon(answer)} of {answer.best}, as far as "
         "measured."
+    )
+
+
+def busy_sentence(answer: StudyAnswer) -> str | None:
+    """That others disturbed the study, and what that means; None if they did not."""
+    machine = answer.machine
+    if machine is None or not machine.is_busy:
+        return None
+    return (
+        f"The machine was busy: in {machine.disturbed} of {plural(machine.worlds, 'world')} other "
+        f"programs or virtual machines took more than {percent(DISTURBED_SHARE)} of the "
+        f"{plural(machine.cpus, 'logical CPU')}, and {whole_percent(machine.taken_share)} on "
+        "average over all; on a quiet machine the intervals are narrower."
     )
 
 

@@ -27,6 +27,7 @@ from tuner.world.command.warm.starting import ColdStarter, Starter
 from tuner.world.command.warm.warm_starting import WarmStarter
 from tuner.world.evidence import with_evidence
 from tuner.world.launcher import TraceOrder, WorldOrder
+from tuner.world.machine_reading import MachineReader, machine_between
 from tuner.world.measurement import Failure, Measurement
 
 # A port of an earlier run may be held for a while.
@@ -56,6 +57,7 @@ class CommandLauncher:
         self._starters: list[Starter] = []
         self._scratch: Path | None = None
         self._network = OwnNetwork()
+        self._machine = MachineReader()
 
     def __enter__(self) -> Self:
         self._scratch = Path(tempfile.mkdtemp(prefix="rpc-tuner-"))
@@ -224,7 +226,9 @@ class CommandLauncher:
             deadline_s=deadline_s, window=_window(request), show=self._show,
         )  # fmt: skip
         try:
+            before = self._machine.read()
             end = world.run()
+            machine = machine_between(before, self._machine.read())
             if learnt is not None:
                 learnt[:] = [learn(reports)]
             outcome = outcome_of(end, request)
@@ -234,7 +238,7 @@ class CommandLauncher:
             if isinstance(outcome, Failure) and keep is not None and is_kept:
                 files = [folder / "output", *sorted(reports.glob("*.stacks"))]
                 outcome = with_evidence(outcome, keep, files, config)
-            return end, outcome
+            return end, outcome.model_copy(update={"machine": machine})
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
