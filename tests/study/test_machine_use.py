@@ -98,8 +98,10 @@ def test_the_environment_tells_what_others_took() -> None:
 
 def test_it_survives_in_the_study(tmp_path: Path) -> None:
     launcher = FakeLauncher(others_cpus=lambda number: 0.5 * (number % 2))
-    changes = {"clock": launcher.clock, "out": tmp_path, "budget": "30s"}
-    result = tune("udf", launcher=launcher, space={"num_worker_threads": [1, 2]}, **changes)
+    result = tune(
+        "udf", launcher=launcher, clock=launcher.clock, out=tmp_path, budget="30s",
+        space={"num_worker_threads": [1, 2]},
+    )  # fmt: skip
     machine = result.answer.machine
     assert machine is not None
     assert machine.is_busy

@@ -88,9 +88,9 @@ def _better(answer: StudyAnswer) -> str:
     speedup = answer.challenger_speedup
     assert speedup is not None
     return (
-        f"Use {answer.best}: {_ratio(speedup.estimate)} times as "
+        f"Use {answer.best}: {ratio_text(speedup.estimate)} times as "
         f"{'fast' if answer.objective.is_time else 'good'} as the baseline "
-        f"{answer.baseline} ({_ratio(speedup.low)} to {_ratio(speedup.high)}"
+        f"{answer.baseline} ({ratio_text(speedup.low)} to {ratio_text(speedup.high)}"
         f"{_certainty(answer)}), "
         f"by {answer.objective.label}."
     )
@@ -157,6 +157,6 @@ def _named(configs: list[Config]) -> str:
     return "; ".join(map(str, configs))
 
 
-def _ratio(value: float) -> str:
+def ratio_text(value: float) -> str:
     """Two decimals, and more where a ratio just above 1 would look like 1."""
     return f"{value:.2f}" if abs(value - 1) >= 0.01 else f"{value:.4f}"
