@@ -86,12 +86,14 @@ def test_of_a_quiet_machine_nothing_is_said(machine: MachineUse | None) -> None:
 
 
 def test_the_environment_tells_what_others_took() -> None:
-    answer = study_result(study_plan(), machine=replace(BUSY, throttled=2, load=1.25))
+    busy = replace(BUSY, throttled=2, load=1.25, repeated_blocks=1)
+    answer = study_result(study_plan(), machine=busy)
     said = dict(environment_facts(answer))["others on the machine"]
     assert said.startswith("other programs used 0.3 of 2 logical CPUs on average")
     assert "3 of 10 worlds had more than 10 % of the CPUs taken" in said
     assert "a CPU quota stopped 2 worlds for a while" in said
     assert "load average 1.25" in said
+    assert "1 disturbed block more measured again" in said
     quiet = study_result(study_plan())
     assert "others on the machine" not in dict(environment_facts(quiet))
 

@@ -45,6 +45,8 @@ def _others(answer: StudyAnswer) -> Facts:
         f"{machine.disturbed} of {plural(machine.worlds, 'world')} had more than "
         f"{percent(DISTURBED_SHARE)} of the CPUs taken",
     ]
+    if machine.repeated_blocks:
+        said.append(f"{plural(machine.repeated_blocks, 'disturbed block')} more measured again")
     if machine.throttled:
         said.append(f"a CPU quota stopped {plural(machine.throttled, 'world')} for a while")
     if machine.pressure_some is not None:

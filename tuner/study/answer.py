@@ -202,7 +202,8 @@ def study_answer(
         measured_at=measured_at,
         interrupted=interrupted,
         machine=MachineUse.of(
-            world for trial in range(len(log.configs)) for world in log.samples(trial)
+            (world for trial in range(len(log.configs)) for world in log.samples(trial)),
+            repeated_blocks=len(log.set_aside),
         ),
         observations=tuple(sorted(_observations(log), key=lambda seen: (seen.block, seen.trial))),
         details={trial: _detail(log, trial) for trial in range(len(log.configs))},

@@ -27,6 +27,8 @@ class MachineUse:
     """CPU seconds per second that the hypervisor gave to other virtual machines."""
     throttled: int
     """The worlds that a CPU quota stopped for a while."""
+    repeated_blocks: int
+    """The disturbed blocks that were measured again; their worlds do not count."""
     pressure_some: float | None
     """Share of the time in which some thread waited for a CPU, those of the worlds included."""
     mhz: float | None
@@ -34,7 +36,7 @@ class MachineUse:
     """Load average when a world began, those of the study included."""
 
     @classmethod
-    def of(cls, worlds: Iterable[Measurement]) -> Self | None:
+    def of(cls, worlds: Iterable[Measurement], repeated_blocks: int = 0) -> Self | None:
         """The use of the machine by others during these worlds; None where it is not known."""
         states = [
             world.machine
@@ -50,6 +52,7 @@ class MachineUse:
             others_cpus=_mean([state.others_cpus for state in states]) or 0.0,
             stolen_cpus=_mean([state.stolen_cpus for state in states]) or 0.0,
             throttled=sum(bool(state.throttled_periods) for state in states),
+            repeated_blocks=repeated_blocks,
             pressure_some=_mean([state.pressure_some for state in states]),
             mhz=_mean([state.mhz for state in states]),
             load=_mean([state.load for state in states]),
@@ -76,6 +79,7 @@ class MachineUse:
             "others_cpus": self.others_cpus,
             "stolen_cpus": self.stolen_cpus,
             "throttled_worlds": self.throttled,
+            "repeated_blocks": self.repeated_blocks,
             "pressure_some": self.pressure_some,
             "mhz": self.mhz,
             "load": self.load,
