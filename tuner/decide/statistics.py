@@ -1,4 +1,4 @@
-"""The statistics of decisions: trimmed mean, its interval, paired differences, Wilcoxon's test."""
+"""The statistics of decisions: 20 % trimmed mean, its interval, pairs, and Wilcoxon's test."""
 
 import math
 from dataclasses import dataclass

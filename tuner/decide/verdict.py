@@ -1,4 +1,4 @@
-"""From the confirmation's pairs of worlds to the verdict."""
+"""From the confirmation's pairs of worlds to the verdict: better, tie, keep or undecided."""
 
 import math
 from dataclasses import dataclass

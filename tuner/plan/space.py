@@ -1,4 +1,4 @@
-"""The search space: the tuned knobs and the values each may take."""
+"""The search space: the tuned knobs, found by name and role, and the values each may take."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""The metrics of a trial: the one table that says what they are called and how they are read.
+"""The metrics of a trial: the one table of their names, units and headings, and how they are read.
 
 A new entry is a new column of `trials.csv`, a new key of `--json`, a new attribute of the Optuna
 trial and a new line in the trial's note; if it has a `table_heading`, it is a new column of the

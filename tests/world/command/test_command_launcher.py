@@ -105,8 +105,9 @@ def test_fewer_threads_take_longer_and_call_as_often(spawning: Launched) -> None
         assert outcome.machine is not None
         assert outcome.machine.others_cpus is not None
         assert outcome.machine.others_cpus <= outcome.machine.cpus
-    # Two steps of 8 naps of 10 ms on each server, one after another or at once.
-    assert one.wall_s > 0.16
+    # Two steps of 8 naps of 10 ms on each server, one after another or at once. The time begins
+    # when the last rank is ready, and the agent may be ready a little earlier.
+    assert one.wall_s > 0.12
     assert one.wall_s > 2 * eight.wall_s
 
 

@@ -1,4 +1,4 @@
-"""Imports modules beforehand, and finds out whether a process with them can be forked.
+"""Imports modules beforehand, and leaves out those with which a process cannot be forked.
 
 Threads, sockets and devices do not survive a fork; a program's own files may change between two
 runs. A module that leaves such a thing is left out.
