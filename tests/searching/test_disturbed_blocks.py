@@ -56,6 +56,13 @@ def test_on_a_machine_that_is_always_busy_blocks_count(tune: Tune) -> None:
     assert 1 <= answer.machine.repeated_blocks <= 1 + MOST_REPEATED * 20
 
 
+def test_a_block_is_kept_where_no_time_is_left_for_others(tune: Tune) -> None:
+    answer = tune(busy_in(*range(1000)), **TWO, max_blocks=3)
+    assert answer.blocks == 3
+    assert answer.machine is not None
+    assert (answer.machine.repeated_blocks, answer.machine.disturbed) == (0, 6)
+
+
 def test_it_is_put_aside_in_the_study_too(tune: Tune) -> None:
     answer = tune(busy_in(FIRST), **TWO, max_blocks=8)
     again = tuner.load_study(answer.folder.root).answer
