@@ -10,6 +10,7 @@ import optuna
 import pytest
 
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this file
+from tests.fake_program import COMMAND, FakeProgramLauncher
 from tests.fakes import FakeLauncher, MemoryStorages, threads_of
 from tests.searching.tuning import failing, scaling
 from tuner import checking, search
@@ -192,3 +193,25 @@ def test_what_the_study_says_is_not_said_again(
     assert search.main(["--check", "udf", *arguments]) == 2
     message = f"rpc-tuner: --check takes what it measures from the study: leave out {named}\n"
     assert capsys.readouterr().err == message
+
+
+def by_threads(config: Config) -> float:
+    return 4.0 if config.for_role("observer").get("num_worker_threads") == 8 else 8.0
+
+
+def test_a_program_is_run_as_the_study_ran_it() -> None:
+    first = FakeProgramLauncher(active_s=by_threads)
+    result = tune(
+        program=COMMAND, roles={"observer": "observer[0-9]+"}, expect="done", launcher=first,
+        clock=first.clock, space={"observer": {"num_worker_threads": [1, 8]}}, max_blocks=12,
+    )  # fmt: skip
+    launcher = FakeProgramLauncher(active_s=by_threads)
+    again = check(
+        result.folder / "recommended.json", launcher=launcher, clock=launcher.clock, max_blocks=12
+    )
+    assert again.outcome == "holds"
+    assert again.answer.plan.subject == result.plan.subject
+    assert again.answer.objective == result.answer.objective
+    assert {row.label for row in again.answer.rows} == {
+        str(result.baseline), "observer.num_worker_threads=8",
+    }  # fmt: skip
