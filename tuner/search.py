@@ -1,6 +1,5 @@
 """`python -m tuner.search`: find the best RPC configuration for a workload or a program."""
 
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tuner.command_line import (
+    BesideOption,
     Interruption,
     RoleOption,
+    commands_of,
     pairs_of,
     print_json,
     roles_of,
@@ -35,7 +36,7 @@ def _objectives_of(kind: str) -> str:
     return ", ".join(name for name, each in OBJECTIVES.items() if kind in each.of)
 
 
-@app.command(epilog=EPILOG)
+@app.command(epilog=EPILOG, options_metavar="[OPTIONS] [-- COMMAND...]")
 def search(
     context: typer.Context,
     workload: Annotated[
@@ -99,10 +100,7 @@ def search(
         ),
     ] = None,
     role: RoleOption = None,
-    beside: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COMMAND", help="A command to run beside the program, as one world."),
-    ] = None,
+    beside: BesideOption = None,
     cold: Annotated[
         bool,
         typer.Option(
@@ -177,7 +175,7 @@ def search(
         as_json,
         workload=workload,
         program=context.obj or None,
-        beside=_commands(beside or []),
+        beside=commands_of(beside),
         roles=dict(roles_of(role)) or None,
         expect=expect,
         metric=metric,
@@ -258,17 +256,6 @@ class _Interruptible:
 
     def on_event(self, message: str) -> None:
         self._observer.on_event(message)
-
-
-def _commands(entries: list[str]) -> list[list[str]]:
-    """The commands of `--beside`, each as a shell would split it."""
-    commands = []
-    for entry in entries:
-        try:
-            commands.append(shlex.split(entry))
-        except ValueError as error:
-            raise UsageError(f"--beside {entry!r}: {error}") from None
-    return commands
 
 
 def _show(printed: bytes) -> None:
