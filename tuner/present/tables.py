@@ -68,7 +68,7 @@ def _number_columns(answer: StudyAnswer) -> list[Column]:
     objective, confidence = answer.objective, percent(answer.plan.measuring.confidence)
     return [
         Column(
-            objective.heading,
+            objective.short_heading,
             objective.table_heading,
             lambda row: three_digits(row.value),
         ),
