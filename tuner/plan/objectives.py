@@ -77,7 +77,7 @@ class MeasuredWorld(Protocol):
         """What the world's trace shows; None where it was not traced."""
 
 
-_SHORT = 34
+_SHORT = 30
 """Letters of a heading that fits beside the axis of a figure, or above a column of a table."""
 
 Kind = Literal["workload", "program"]

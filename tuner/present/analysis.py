@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tuner.present.named_rows import Column, named_rows, time_columns
-from tuner.text import decimal, first_of, plural, share, three_digits
+from tuner.text import decimal, first_of, percent, plural, share, three_digits
 from tuner.trace.analyze.call_times import breakdown, latency
 from tuner.trace.analyze.critical_path import PARTS, critical_path
 from tuner.trace.analyze.diagnosis import Diagnosis, diagnose
@@ -21,6 +21,8 @@ from tuner.trace.model.trace import RECORDERS, Trace
 
 FORMAT = 2
 SOURCES: dict[Source, str] = {"calls": "serving calls", "operators": "inside operators"}
+_LEAST_SHARE = 0.005
+"""Parts of the critical path that take less of the time are not listed."""
 MOST_LISTED = 12
 """Levels, and threads, that are listed one by one."""
 
@@ -199,7 +201,11 @@ def _recipe_lines(table: pd.DataFrame, width: int) -> list[str]:
         _column("# of\nCalls", table["# of Calls"]),
         _column("Node\nID", table["Node ID"]),
     ]
-    return named_rows("Name", table["Name"].tolist(), columns, width)
+    lines = named_rows("Name", table["Name"].tolist(), columns, width)
+    return [
+        *lines,
+        "As in PyTorch's recipe, CPU total is the time from start to end; Node ID: rank",
+    ]
 
 
 def _latency_lines(table: pd.DataFrame, width: int) -> list[str]:
@@ -260,6 +266,9 @@ def _parallelism_lines(analysis: Analysis, width: int) -> list[str]:
 
 
 def _path_lines(table: pd.DataFrame, width: int) -> list[str]:
+    whole = len(table)
+    large = (table["share"] >= _LEAST_SHARE) | (table["ci_high"] >= _LEAST_SHARE)
+    table = table[large] if large.any() else table
     names = [
         f"{part}: {function} on {process}" if function else f"{part}: {process}"
         for part, process, function in zip(
@@ -272,7 +281,10 @@ def _path_lines(table: pd.DataFrame, width: int) -> list[str]:
         _column("\nto", table["ci_high"], share),
     ]
     meant = [f"{part}: {meaning}" for part, meaning in PARTS.items() if part in set(table["part"])]
-    return [*named_rows("part", names, columns, width), *meant]
+    lines = [*named_rows("part", names, columns, width), *meant]
+    if small := whole - len(table):
+        lines.append(f"{plural(small, 'part')} of less than {percent(_LEAST_SHARE)} left out")
+    return lines
 
 
 def _column(heading: str, values: pd.Series, form: Callable[[Any], str] = "{:,}".format) -> Column:
