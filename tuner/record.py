@@ -11,7 +11,6 @@ from tuner.analyze import (
     JsonOption,
     NoTimelineOption,
     RowLimitOption,
-    TimelineOption,
     check_timeline,
     show,
     timeline_name,
@@ -60,7 +59,13 @@ def record(
     ] = False,
     role: RoleOption = None,
     beside: BesideOption = None,
-    timeline: TimelineOption = None,
+    timeline: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The picture, .png or .svg. Default: TRACE.timeline.png beside the trace.",
+        ),
+    ] = None,
     no_timeline: NoTimelineOption = False,
     row_limit: RowLimitOption = 30,
     as_json: JsonOption = False,

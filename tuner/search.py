@@ -144,7 +144,9 @@ def search(
     out: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR", help="The study's folder: a new or an empty one. Default: studies/NAME."
+            metavar="DIR",
+            help="The study's folder: a new or an empty one, or that of an earlier study of this "
+            "name. Default: studies/NAME.",
         ),
     ] = None,
     resume: Annotated[
