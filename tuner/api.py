@@ -49,8 +49,8 @@ class AnswerFiles:
 def tune(
     workload: str | None = None,
     *,
-    program: Sequence[str] | None = None,
-    beside: Sequence[Sequence[str]] = (),
+    program: Sequence[str] | str | None = None,
+    beside: Sequence[Sequence[str] | str] = (),
     roles: Mapping[str, str] | None = None,
     expect: str | None = None,
     metric: str | None = None,
@@ -90,8 +90,8 @@ def tune(
 
     Args:
         workload: A shipped workload's name, `package.module:Class` or `file.py:Class`.
-        program: Instead of a workload a command, such as `["python", "main.py"]`. Each world is
-            one run of it.
+        program: Instead of a workload a command, such as `["python", "main.py"]`, or
+            `"python main.py"`, which is split as a shell does. Each world is one run of it.
         beside: Further commands that together with `program` are one world.
         roles: A regular expression of the RPC names of each role. Default: the name of a rank
             without its digits is its role.

@@ -1,6 +1,5 @@
 """`python -m tuner.search`: find the best RPC configuration for a workload or a program."""
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,9 +8,11 @@ import typer
 
 from tuner.checking import check_study
 from tuner.command_line import (
+    BesideOption,
     Interruptible,
     Interruption,
     RoleOption,
+    commands_of,
     pairs_of,
     print_json,
     roles_of,
@@ -35,7 +36,7 @@ def _objectives_of(kind: str) -> str:
     return ", ".join(name for name, each in OBJECTIVES.items() if kind in each.of)
 
 
-@app.command(epilog=EPILOG)
+@app.command(epilog=EPILOG, options_metavar="[OPTIONS] [-- COMMAND...]")
 def search(
     context: typer.Context,
     workload: Annotated[
@@ -99,10 +100,7 @@ def search(
         ),
     ] = None,
     role: RoleOption = None,
-    beside: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COMMAND", help="A command to run beside the program, as one world."),
-    ] = None,
+    beside: BesideOption = None,
     cold: Annotated[
         bool,
         typer.Option(
@@ -146,7 +144,9 @@ def search(
     out: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR", help="The study's folder: a new or an empty one. Default: studies/NAME."
+            metavar="DIR",
+            help="The study's folder: a new or an empty one, or that of an earlier study of this "
+            "name. Default: studies/NAME.",
         ),
     ] = None,
     resume: Annotated[
@@ -188,7 +188,7 @@ def search(
         as_json,
         workload=workload,
         program=context.obj or None,
-        beside=_commands(beside or []),
+        beside=commands_of(beside),
         roles=dict(roles_of(role)) or None,
         expect=expect,
         metric=metric,
@@ -254,17 +254,6 @@ def _list_workloads(as_json: bool) -> None:
         print_json({"workloads": [entry.model_dump() for entry in entries]})
     else:
         print_catalogue(entries, stdout_console(piped_width=100))
-
-
-def _commands(entries: list[str]) -> list[list[str]]:
-    """The commands of `--beside`, each as a shell would split it."""
-    commands = []
-    for entry in entries:
-        try:
-            commands.append(shlex.split(entry))
-        except ValueError as error:
-            raise UsageError(f"--beside {entry!r}: {error}") from None
-    return commands
 
 
 def _show(printed: bytes) -> None:

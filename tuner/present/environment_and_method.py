@@ -89,11 +89,7 @@ def method_facts(answer: StudyAnswer) -> Facts:
             f"{plural(answer.worlds, 'world')} in {budget}; {_world(answer)}",
         ),
         ("blocks", _blocks(answer)),
-        (
-            "speed-up",
-            f"{_ratio(answer.objective)}, from pairs of fresh worlds that had no part in choosing "
-            f"the best; trimmed mean of the pairs, with a {percent(measuring.confidence)} interval",
-        ),
+        *_speedup(answer),
         (
             "epsilon",
             f"{percent(measuring.epsilon)}: a smaller difference does not matter{_shown(answer)}",
@@ -103,11 +99,27 @@ def method_facts(answer: StudyAnswer) -> Facts:
     ]
 
 
-def _ratio(objective: Objective) -> str:
+def _speedup(answer: StudyAnswer) -> Facts:
+    """How the rival that met the baseline was compared with it; nothing if none did."""
+    rivals = [contender for contender in answer.contenders if contender != "baseline"]
+    if not rivals:
+        return []
+    (rival,) = rivals
+    return [
+        (
+            "speed-up",
+            f"{_ratio(answer.objective, rival)}, from pairs of fresh worlds that had no part in "
+            f"choosing the {rival}; trimmed mean of the pairs, with a "
+            f"{percent(answer.plan.measuring.confidence)} interval",
+        )
+    ]
+
+
+def _ratio(objective: Objective, rival: str) -> str:
     """What a speed-up divides, so that more than 1 is better."""
     if objective.is_time:
-        return "baseline time / best time"
-    return "best / baseline" if objective.maximize else "baseline / best"
+        return f"baseline time / {rival} time"
+    return f"{rival} / baseline" if objective.maximize else f"baseline / {rival}"
 
 
 def _world(answer: StudyAnswer) -> str:

@@ -1,4 +1,4 @@
-"""The command that measures a recommendation again, where it is to be used."""
+"""The commands that measure a recommendation, or a whole study, again."""
 
 import shlex
 from collections.abc import Iterator
@@ -6,10 +6,14 @@ from typing import Any
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config
+from tuner.plan.draft import PROGRAM_DEFAULTS
 from tuner.plan.knobs import KNOBS
 from tuner.plan.measuring import Measuring
-from tuner.plan.program_spec import ProgramRequest
+from tuner.plan.program_spec import ProgramRequest, ProgramSpec
+from tuner.plan.quantities import parse_duration_s
+from tuner.plan.study_plan import StudyPlan
 from tuner.recommended.model import MeasuredIn, Recommendation
+from tuner.text import duration
 
 
 def recheck_plan(recommendation: Recommendation) -> dict[str, Any]:
@@ -136,3 +140,42 @@ def _flags(flag: str, config: Config) -> Iterator[str]:
 def _pairs(config: Config) -> list[tuple[str, str]]:
     """Knobs with their values, as the command line gives them."""
     return [(str(dim), KNOBS[dim.knob].format(value)) for dim, value in config.items]
+
+
+def search_command(plan: StudyPlan) -> str:
+    """One line for a shell that searches for what this plan searches for."""
+    subject, how, usual = plan.subject, plan.measuring, Measuring()
+    program = subject if isinstance(subject, ProgramSpec) else None
+    deadline_s, objective = usual.deadline_s, usual.objective_name
+    if program is not None:
+        deadline_s = parse_duration_s(PROGRAM_DEFAULTS["deadline"])
+        objective = program.objective_name
+    arguments = []
+    if not isinstance(subject, ProgramSpec):
+        arguments += ["--workload", subject.reference]
+        for name, option in subject.options.items():
+            arguments += ["--set", f"{name}={option}"]
+    for dimension, values in plan.space.axes:
+        texts = map(KNOBS[dimension.knob].format, values)
+        arguments += ["--space", f"{dimension}={','.join(texts)}"]
+    # The plan that is shipped for a workload may have another baseline than PyTorch's defaults.
+    baseline = {
+        dimension: value
+        for dimension, value in plan.baseline.items
+        if program is None or value != program.default_of(dimension.role, dimension.knob)
+    }
+    arguments += _flags("--baseline", Config.of(baseline))
+    for flag, value, default, text in (
+        ("--objective", how.objective_name, objective, how.objective_name),
+        ("--budget", how.budget_s, None, duration(how.budget_s)),
+        ("--max-blocks", how.max_blocks, None, str(how.max_blocks)),
+        ("--epsilon", how.epsilon, usual.epsilon, repr(how.epsilon)),
+        ("--confidence", how.confidence, usual.confidence, repr(how.confidence)),
+        ("--min-time", how.min_time_s, usual.min_time_s, f"{how.min_time_s!r}s"),
+        ("--deadline", how.deadline_s, deadline_s, f"{how.deadline_s!r}s"),
+        ("--seed", how.seed, usual.seed, str(how.seed)),
+        ("--study", plan.name, subject.study_name, plan.name),
+    ):
+        if value != default:
+            arguments += [flag, text]
+    return shlex.join(["python", "-m", "tuner.search", *arguments, *_program_arguments(program)])

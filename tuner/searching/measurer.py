@@ -62,7 +62,8 @@ class Measurer:
             label = str(self.log.configs[record.trial])
             if record.phase == "trace":
                 label += ": no trace"
-            self.observer.on_event(f"{label}: {failure.failure}: {failure.message}")
+            told = self._runner.folder.failure_text(failure.failure, failure.message)
+            self.observer.on_event(f"{label}: {told}")
         self.observer.on_snapshot(self._snapshot())
 
     def calibrate(self, trial: int) -> None:

@@ -110,7 +110,7 @@ def search(
     draft = request.draft
     if draft.problems and not draft.workload:
         # A program takes a while to find out about, and is not run for nothing.
-        raise UsageError.about("the plan", draft.problems)
+        raise UsageError.about("the request", draft.problems)
     # A workload's mistakes come before those of the folder; a program is run for what can be kept.
     if draft.program is None:
         plan = _plan(draft, launcher)
@@ -179,7 +179,7 @@ def _plan(draft: PlanDraft, launcher: Launcher, failure_folder: Path | None = No
         if not draft.problems:
             raise
         problems = [*(error.problems or [str(error)]), *draft.problems]
-        raise UsageError.about("the plan", problems) from None
+        raise UsageError.about("the request", problems) from None
     return draft.finish(spec)
 
 

@@ -62,7 +62,11 @@ def local_time(moment: datetime) -> str:
 
 def busy(reason: str, holder: Holder | str | None) -> UsageError:
     """The refusal of a second search, with who runs the first one, where that is known."""
-    return UsageError(reason if holder is None else f"{reason}: {holder}")
+    told = reason if holder is None else f"{reason}: {holder}"
+    return UsageError(
+        f"{told}; wait for its end, or give this one another --study: both run then, and disturb "
+        "each other's times"
+    )
 
 
 @contextmanager

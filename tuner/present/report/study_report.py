@@ -17,6 +17,7 @@ from tuner.present.tables import (
     why_facts,
 )
 from tuner.present.wording import busy_sentence, tied_sentence, verdict_sentence
+from tuner.recommended.recheck import search_command
 from tuner.study.answer import StudyAnswer
 from tuner.text import plural
 
@@ -35,7 +36,7 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         "report",
         answer=answer,
         subtitle=(
-            f"{answer.plan.subject.reference}, {answer.measured_at:%Y-%m-%d}, "
+            f"{_of_what(answer)}{answer.measured_at:%Y-%m-%d}, "
             f"on {plural(environment.cpu_count, 'logical CPU')} ({environment.cpu_model}), "
             f"torch {environment.torch}"
         ),
@@ -57,6 +58,7 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         failures_note=(f"The output and the stacks of each rank are in {answer.folder.failures}."),
         environment=environment_facts(answer),
         method=method_facts(answer),
+        command=search_command(answer.plan),
     )
 
 
@@ -90,6 +92,12 @@ def _why(answer: StudyAnswer) -> list[tuple[str, Facts]]:
         (heading, [(fact[0], fact[place]) for fact in facts])
         for place, heading in enumerate(headings, start=1)
     ]
+
+
+def _of_what(answer: StudyAnswer) -> str:
+    """What was searched for, unless the title says it."""
+    what = answer.plan.subject.reference
+    return "" if what == answer.study else f"{what}, "
 
 
 def _verdict_class(answer: StudyAnswer) -> str:

@@ -95,7 +95,7 @@ def resume_study(
 def _check_same(store: StudyStore, plan: StudyPlan, environment: Environment) -> None:
     then = store.plan().fingerprint()
     problems = [
-        f"{key}: {_plain(then.get(key, 'none'))} then, {_plain(now)} now"
+        f"{key}: {_plain(then.get(key))} in the study, {_plain(now)} now"
         for key, now in plan.fingerprint().items()
         if then.get(key) != now
     ]
@@ -152,4 +152,4 @@ def _check_format(study: optuna.Study, address: StudyAddress) -> None:
 
 
 def _plain(value: object) -> str:
-    return str(value).replace("'", "")
+    return "none" if value is None else str(value).replace("'", "")

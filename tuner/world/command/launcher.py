@@ -135,7 +135,8 @@ class CommandLauncher:
             if run.failure is None:
                 self._tell("the program does not run in a network of its own; it has the machine's")
         if (failure := run.failure) is not None:
-            why = f"{failure.message}{_indented(failure.detail)}"
+            detail = "" if failure.detail.strip() in failure.message else _indented(failure.detail)
+            why = f"{failure.message}{detail}"
             if not run.may_go_well_otherwise:
                 raise UsageError(f"the program cannot be tuned: {why}")
             self._tell(f"the program fails with its own options: {why}")
