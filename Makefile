@@ -12,7 +12,7 @@ SEARCH_ARGS ?= --workload udf --overwrite
 .DEFAULT_GOAL := help
 
 help:  ## This list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
 $(READY): pyproject.toml constraints.txt
 	python3 -m venv $(VENV)

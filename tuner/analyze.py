@@ -14,13 +14,6 @@ if TYPE_CHECKING:
     from tuner.present.analysis import Analysis
     from tuner.trace.model.trace import Trace
 
-TimelineOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="The picture, .png or .svg. Default: TRACE.timeline.png in the current folder.",
-    ),
-]
 NoTimelineOption = Annotated[bool, typer.Option("--no-timeline", help="Draw no picture.")]
 RowLimitOption = Annotated[
     int, typer.Option(min=0, metavar="N", help="The most rows of a table; 0 for all.")
@@ -48,7 +41,13 @@ def analyze(
             help="A trace; for torch.profiler one per rank of a run.",
         ),
     ],
-    timeline: TimelineOption = None,
+    timeline: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The picture, .png or .svg. Default: TRACE.timeline.png in the current folder.",
+        ),
+    ] = None,
     no_timeline: NoTimelineOption = False,
     row_limit: RowLimitOption = 30,
     as_json: JsonOption = False,

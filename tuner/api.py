@@ -15,7 +15,14 @@ from tuner.present.study_result import StudyResult
 from tuner.searching.forecasting import Forecast
 from tuner.searching.forecasting import forecast as forecast_of
 from tuner.searching.progress import Observer, Silent
-from tuner.searching.search import Notes, SearchRequest, SearchStopped, plan_of, search
+from tuner.searching.search import (
+    Notes,
+    Presenter,
+    SearchRequest,
+    SearchStopped,
+    plan_of,
+    search,
+)
 from tuner.study.answer import StudyAnswer
 from tuner.study.finding import find_study
 from tuner.world.launcher import Launcher
@@ -33,24 +40,27 @@ class SearchInterrupted(InterruptedSearchError):  # noqa: N818 - an ending, not 
         self.result = result
 
 
-class _Files:
+class AnswerFiles:
     """Presents an answer by the files and notes of `tuner.present`."""
 
     def write_answer(self, answer: StudyAnswer) -> None:
+        """See `Presenter`."""
         write_answer(answer)
 
     def write_report(self, answer: StudyAnswer) -> None:
+        """See `Presenter`."""
         write_study_report(answer)
 
     def notes(self, answer: StudyAnswer) -> Notes:
+        """See `Presenter`."""
         return Notes(study_note(answer), trial_notes(answer))
 
 
 def tune(
     workload: str | None = None,
     *,
-    program: Sequence[str] | None = None,
-    beside: Sequence[Sequence[str]] = (),
+    program: Sequence[str] | str | None = None,
+    beside: Sequence[Sequence[str] | str] = (),
     roles: Mapping[str, str] | None = None,
     expect: str | None = None,
     metric: str | None = None,
@@ -92,8 +102,8 @@ def tune(
 
     Args:
         workload: A shipped workload's name, `package.module:Class` or `file.py:Class`.
-        program: Instead of a workload a command, such as `["python", "main.py"]`. Each world is
-            one run of it.
+        program: Instead of a workload a command, such as `["python", "main.py"]`, or
+            `"python main.py"`, which is split as a shell does. Each world is one run of it.
         beside: Further commands that together with `program` are one world.
         roles: A regular expression of the RPC names of each role. Default: the name of a rank
             without its digits is its role.
@@ -178,14 +188,25 @@ def tune(
     }
     draft = _draft(workload, program, beside, plan, changes)
     request = SearchRequest(draft=draft, resume=resume, overwrite=overwrite)
+    try:
+        return StudyResult(searched(request, AnswerFiles(), observer, show, launcher, clock))
+    except SearchStopped as ending:
+        raise SearchInterrupted(str(ending), StudyResult(ending.answer)) from None
+
+
+def searched(
+    request: SearchRequest,
+    presenter: Presenter,
+    observer: Observer | None,
+    show: Callable[[bytes], None] | None,
+    launcher: Launcher | None,
+    clock: Callable[[], float],
+) -> StudyAnswer:
+    """Search by a request, with the keywords of `tune`. SearchStopped at a KeyboardInterrupt."""
     hearing = observer or Silent()
     chosen = launcher or launcher_for(request.draft, tell=hearing.on_event, show=show)
     with chosen as running:
-        try:
-            answer = search(request, running, hearing, _Files(), clock)
-        except SearchStopped as ending:
-            raise SearchInterrupted(str(ending), StudyResult(ending.answer)) from None
-    return StudyResult(answer)
+        return search(request, running, hearing, presenter, clock)
 
 
 def forecast(

@@ -1,8 +1,11 @@
 """What all commands share: how they end, how they are interrupted, how they write JSON."""
 
 import re
+import shlex
+import shutil
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +17,8 @@ from tuner.errors import TunerError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from tuner.searching.progress import Observer, Snapshot
 
 
 StorageOption = Annotated[
@@ -42,6 +47,15 @@ RoleOption = Annotated[
 """Which ranks have which role, for the commands that start a program; see `roles_of`."""
 
 
+BesideOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--beside", metavar="COMMAND", help="A command to run beside the program, as one world."
+    ),
+]
+"""Further commands, for those that run a program; see `commands_of`."""
+
+
 def run(
     app: typer.Typer, arguments: list[str] | None, program: str, *, takes_program: bool = False
 ) -> int:
@@ -55,11 +69,29 @@ def run(
     try:
         app(args=given[:dashes], prog_name=program, standalone_mode=True, obj=given[dashes + 1 :])
     except SystemExit as end:
+        if takes_program and end.code == 2 and (hint := _forgotten_dashes(given)):
+            print(f"rpc-tuner: {hint}", file=sys.stderr)  # noqa: T201 - this is the terminal
         return end.code if isinstance(end.code, int) else 1
     except TunerError as error:
         print(f"rpc-tuner: {error}", file=sys.stderr)  # noqa: T201 - this is the terminal
         return error.exit_code
     return 0
+
+
+def _forgotten_dashes(given: Sequence[str]) -> str:
+    """What to type where a command stands among the flags, without `--`; empty if none does."""
+    if "--" in given:
+        return ""
+    for before, word, place in zip(["", *given], given, range(len(given)), strict=False):
+        is_python = Path(word).name.startswith("python") or Path(word).suffix == ".py"
+        # The value of a flag may have the name of some command.
+        if (is_python or not before.startswith("-")) and (shutil.which(word) or _is_file(word)):
+            return f"put -- before the command: -- {shlex.join(given[place:])}"
+    return ""
+
+
+def _is_file(word: str) -> bool:
+    return Path(word).suffix == ".py" and Path(word).is_file()
 
 
 def program_after_dashes(context: typer.Context) -> list[str]:
@@ -68,6 +100,19 @@ def program_after_dashes(context: typer.Context) -> list[str]:
     if not command:
         raise UsageError("name a program behind --, such as: -- python main.py --world-size 3")
     return command
+
+
+def commands_of(entries: list[str] | None) -> list[list[str]]:
+    """The commands of `BesideOption`, each as a shell would split it; UsageError if it cannot."""
+    commands = []
+    for entry in entries or []:
+        try:
+            commands.append(shlex.split(entry))
+        except ValueError as error:
+            raise UsageError(f"--beside {entry!r}: {error}") from None
+        if not commands[-1]:
+            raise UsageError(f"--beside takes a command, got {entry!r}")
+    return commands
 
 
 def pairs_of(flag: str, entries: list[str]) -> list[tuple[str, str]]:
@@ -129,3 +174,20 @@ class Interruption:
         del number, frame
         self._is_asked_for = True
         raise KeyboardInterrupt
+
+
+class Interruptible:
+    """An observer that passes everything on, and ends the search once it was interrupted."""
+
+    def __init__(self, observer: "Observer", interruption: Interruption) -> None:
+        self._observer = observer
+        self._interruption = interruption
+
+    def on_snapshot(self, snapshot: "Snapshot") -> None:
+        """Pass it on; KeyboardInterrupt if a signal has come."""
+        self._interruption.check()
+        self._observer.on_snapshot(snapshot)
+
+    def on_event(self, message: str) -> None:
+        """Pass it on."""
+        self._observer.on_event(message)

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -26,7 +26,7 @@ def export(
         ),
     ],
     form: Annotated[
-        Literal["json", "toml", "python"], typer.Option("--format", help="What to write.")
+        str, typer.Option("--format", metavar="json|toml|python", help="What to write.")
     ] = "json",
     trial: Annotated[
         int | None,

@@ -11,12 +11,18 @@ from tuner.analyze import (
     JsonOption,
     NoTimelineOption,
     RowLimitOption,
-    TimelineOption,
     check_timeline,
     show,
     timeline_name,
 )
-from tuner.command_line import RoleOption, program_after_dashes, roles_of, run
+from tuner.command_line import (
+    BesideOption,
+    RoleOption,
+    commands_of,
+    program_after_dashes,
+    roles_of,
+    run,
+)
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +36,7 @@ EPILOG = (
 )
 
 
-@app.command(epilog=EPILOG)
+@app.command(epilog=EPILOG, options_metavar="[OPTIONS] -- COMMAND...")
 def record(
     context: typer.Context,
     out: Annotated[
@@ -52,7 +58,14 @@ def record(
         bool, typer.Option("--operators", help="Record operators too, which slows the program.")
     ] = False,
     role: RoleOption = None,
-    timeline: TimelineOption = None,
+    beside: BesideOption = None,
+    timeline: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The picture, .png or .svg. Default: TRACE.timeline.png beside the trace.",
+        ),
+    ] = None,
     no_timeline: NoTimelineOption = False,
     row_limit: RowLimitOption = 30,
     as_json: JsonOption = False,
@@ -61,13 +74,13 @@ def record(
 
     The program is started as it is: python -m tuner.record -- python main.py
     """
-    command = program_after_dashes(context)
+    commands = [program_after_dashes(context), *commands_of(beside)]
     check_timeline(timeline, no_timeline)
     if out.is_dir():
         raise UsageError(f"--out takes a file, and {out} is a folder")
     roles, order = roles_of(role), _order(operators, start_after, record_for)
     output = _Output(
-        command=command,
+        commands=commands,
         out=out,
         roles=roles,
         picture=None if no_timeline else timeline or out.parent / timeline_name(out),
@@ -75,14 +88,14 @@ def record(
         row_limit=row_limit,
         as_json=as_json,
     )
-    raise typer.Exit(_record(command, order, output))
+    raise typer.Exit(_record(order, output))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Output:
     """Where the trace goes, and how it is shown."""
 
-    command: list[str]
+    commands: list[list[str]]
     out: Path
     roles: list[tuple[str, str]]
     picture: Path | None
@@ -113,12 +126,17 @@ class _Output:
             must_draw=self.must_draw,
             row_limit=self.row_limit,
             as_json=self.as_json,
-            more={"program": self.command, "exit_code": exit_code, "trace": str(self.out)},
+            more={
+                "program": self.commands[0],
+                "beside": self.commands[1:],
+                "exit_code": exit_code,
+                "trace": str(self.out),
+            },
         )
         print(f"Trace: {self.out}, for ui.perfetto.dev", file=self.stdout, flush=True)
 
 
-def _record(command: list[str], order: "RecordingOrder", output: _Output) -> int:
+def _record(order: "RecordingOrder", output: _Output) -> int:
     """Run the program and show its trace; returns the exit code."""
     # Late: --help and a mistyped flag must not wait for it.
     from tuner.world.command.recording import record_program
@@ -131,7 +149,10 @@ def _record(command: list[str], order: "RecordingOrder", output: _Output) -> int
         except UsageError as problem:
             problems.append(problem)  # the program may be running: first wait for it
 
-    end = record_program(command, order, show_trace, roles=output.roles, stdout=output.stdout)
+    program, *beside = output.commands
+    end = record_program(
+        program, order, show_trace, beside=beside, roles=output.roles, stdout=output.stdout
+    )
     notes = end.report.notes("being recorded")
     if end.why_not:
         notes.append(f"nothing was recorded: {end.why_not}")

@@ -2,9 +2,10 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from tuner.command_line import RoleOption, pairs_of, program_after_dashes, roles_of, run
 from tuner.errors import UsageError
@@ -22,13 +23,21 @@ EPILOG = (
 )
 
 
-@app.command(epilog=EPILOG)
+class _WithProgram(TyperCommand):
+    """A command whose usage names the program."""
+
+    def collect_usage_pieces(self, context: Any) -> list[str]:
+        """What stands behind the command's name."""
+        return [*super().collect_usage_pieces(context), "-- COMMAND..."]
+
+
+@app.command(cls=_WithProgram, epilog=EPILOG)
 def run_program(
     context: typer.Context,
     recommended: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[RECOMMENDED] -- COMMAND",
+            metavar="RECOMMENDED",
             show_default=False,
             help="A recommended.json, or an export to JSON or TOML; after -- the program.",
         ),
@@ -52,6 +61,7 @@ def run_program(
     notes = end.report.notes("the configuration")
     if not end.report.ranks:
         notes.append("no process of the program called init_rpc, so nothing was configured")
+    notes += end.unused(chosen)
     for note in notes:
         print(f"rpc-tuner: {note}", file=sys.stderr)  # noqa: T201 - this is the terminal
     raise typer.Exit(end.exit_code)

@@ -1,15 +1,18 @@
 """`python -m tuner.search`: find the best RPC configuration for a workload or a program."""
 
-import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from tuner.checking import check_study
 from tuner.command_line import (
+    BesideOption,
+    Interruptible,
     Interruption,
     RoleOption,
+    commands_of,
     pairs_of,
     print_json,
     roles_of,
@@ -19,16 +22,13 @@ from tuner.command_line import (
 from tuner.errors import InterruptedSearchError, NothingRanError, UsageError
 from tuner.plan.objectives import OBJECTIVES
 
-if TYPE_CHECKING:
-    from tuner.searching.progress import Observer, Snapshot
-
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 EPILOG = (
     "Values: num_worker_threads=1,2,4 lists; 1..32 are the powers of two, 1..8:1 every number; "
     "transports=shm,uv,shm+uv are three lists of transports. Exit codes: 0 answered, 1 internal "
     "error, 2 bad usage or bad input, 3 no configuration could run or keeps the limits, "
-    "130 interrupted."
+    "4 a recommendation no longer holds (--check), 130 interrupted."
 )
 
 
@@ -36,7 +36,7 @@ def _objectives_of(kind: str) -> str:
     return ", ".join(name for name, each in OBJECTIVES.items() if kind in each.of)
 
 
-@app.command(epilog=EPILOG)
+@app.command(epilog=EPILOG, options_metavar="[OPTIONS] [-- COMMAND...]")
 def search(
     context: typer.Context,
     workload: Annotated[
@@ -109,10 +109,7 @@ def search(
         ),
     ] = None,
     role: RoleOption = None,
-    beside: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COMMAND", help="A command to run beside the program, as one world."),
-    ] = None,
+    beside: BesideOption = None,
     cold: Annotated[
         bool,
         typer.Option(
@@ -164,7 +161,9 @@ def search(
     out: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR", help="The study's folder: a new or an empty one. Default: studies/NAME."
+            metavar="DIR",
+            help="The study's folder: a new or an empty one, or that of an earlier study of this "
+            "name. Default: studies/NAME.",
         ),
     ] = None,
     resume: Annotated[
@@ -183,6 +182,15 @@ def search(
             help="Run the baseline a few times, and say what the budget can be expected to show.",
         ),
     ] = False,
+    check: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STUDY",
+            help="Measure an earlier recommendation against its baseline, here and now: that of a "
+            "study, or of a recommended.json. Goes with --budget, --max-blocks, --epsilon, "
+            "--confidence, --seed, --storage, --out, --show-output and --json.",
+        ),
+    ] = None,
     list_workloads: Annotated[
         bool,
         typer.Option("--list-workloads", help="Show the shipped workloads, roles and options."),
@@ -198,12 +206,14 @@ def search(
     if list_workloads:
         _list_workloads(as_json)
         return
+    if check is not None:
+        raise typer.Exit(check_study(context, check, _show if show_output else None))
     task = _forecast if dry_run else _answer
     task(
         as_json,
         workload=workload,
         program=context.obj or None,
-        beside=_commands(beside or []),
+        beside=commands_of(beside),
         roles=dict(roles_of(role)) or None,
         expect=expect,
         metric=metric,
@@ -259,7 +269,7 @@ def _answer(as_json: bool, **asked: Any) -> None:
     interruption = Interruption()
     try:
         with progress_for(Console(stderr=True)) as progress:
-            result = tune(observer=_Interruptible(progress, interruption), **asked)
+            result = tune(observer=Interruptible(progress, interruption), **asked)
     except SearchInterrupted as ending:
         print_interruption(ending.result.answer, Console(stderr=True))
         raise
@@ -286,32 +296,6 @@ def _list_workloads(as_json: bool) -> None:
         print_json({"workloads": [entry.model_dump() for entry in entries]})
     else:
         print_catalogue(entries, stdout_console(piped_width=100))
-
-
-class _Interruptible:
-    """An observer that passes everything on, and ends the search once it was interrupted."""
-
-    def __init__(self, observer: "Observer", interruption: Interruption) -> None:
-        self._observer = observer
-        self._interruption = interruption
-
-    def on_snapshot(self, snapshot: "Snapshot") -> None:
-        self._interruption.check()
-        self._observer.on_snapshot(snapshot)
-
-    def on_event(self, message: str) -> None:
-        self._observer.on_event(message)
-
-
-def _commands(entries: list[str]) -> list[list[str]]:
-    """The commands of `--beside`, each as a shell would split it."""
-    commands = []
-    for entry in entries:
-        try:
-            commands.append(shlex.split(entry))
-        except ValueError as error:
-            raise UsageError(f"--beside {entry!r}: {error}") from None
-    return commands
 
 
 def _show(printed: bytes) -> None:

@@ -98,6 +98,18 @@ def test_a_study_that_recommends_nothing(
     assert "recommends nothing" in capsys.readouterr().err
 
 
+def test_a_format_that_is_not_known(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        "tuner.study.finding.find_study", lambda *_, **__: study_result(study_plan())
+    )
+    assert export.main(["udf", "--format", "yaml"]) == 2
+    assert capsys.readouterr().err == (
+        "rpc-tuner: the format must be json, toml or python, got 'yaml'\n"
+    )
+
+
 def test_a_study_that_is_not_there(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,7 +119,7 @@ def test_a_study_that_is_not_there(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("arguments", [[], ["udf", "--format", "yaml"], ["udf", "--trial", "-1"]])
+@pytest.mark.parametrize("arguments", [[], ["udf", "--trial", "-1"]])
 def test_bad_usage_is_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert export.main(arguments) == 2
     assert "Usage: python -m tuner.export" in capsys.readouterr().err

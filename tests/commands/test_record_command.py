@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,7 +22,9 @@ from tuner.trace.files.reader import read_trace
     ("arguments", "message"),
     [
         ([], "name a program behind --, such as: -- python"),
-        (["--", "/no/such/program"], "cannot start '/no/such/program': No such file or directory"),
+        (["--", "/no/such/program"], "the program: '/no/such/program' is no file, and no command"),
+        (["--beside", "'x", "--", "true"], '--beside "\'x": No closing quotation'),
+        (["--beside", " ", "--", "true"], "--beside takes a command, got ' '"),
         (["--out", ".", "--", "x"], "--out takes a file, and . is a folder"),
         (["--for", "soon", "--", "x"], "--for: must be a duration such as 60s"),
         (["--start-after", "-1s", "--", "x"], "--start-after: must be"),
@@ -109,6 +112,37 @@ def test_a_program_is_shown_and_kept(tmp_path: Path, capfd: pytest.CaptureFixtur
     slowest = document["slowest_call"]
     assert slowest["rpc_timeout_s"] == 20
     assert 0.05 <= slowest["took_s"] < 20
+
+
+@pytest.mark.world
+def test_several_commands_are_recorded_as_one_world(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out, port = tmp_path / "trace.json", free_port()
+    rank0, rank1 = (
+        [*PYTHON, str(PROGRAMS / "by_rank.py"), "--rank", rank, "--master-port", port]
+        for rank in "01"
+    )
+    flags = ["--out", str(out), "--no-timeline", "--json", "--beside", shlex.join(rank1)]
+    assert record.main([*flags, "--", *rank0]) == 0
+    printed = capfd.readouterr()
+    document = json.loads(printed.out)
+    assert (document["program"], document["beside"]) == (rank0, [rank1])
+    assert "rpc-tuner: " not in printed.err
+    trace = read_trace(out)
+    assert [rank.name for rank in trace.ranks] == ["ps", "trainer1"]
+    assert (len(trace.calls), trace.losses) == (20, ())
+
+
+@pytest.mark.world
+def test_of_several_commands_the_first_that_fails_has_the_exit_code(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fails = [shlex.join([sys.executable, "-c", f"import sys; sys.exit({code})"]) for code in (7, 8)]
+    flags = [word for command in fails for word in ("--beside", command)]
+    out = tmp_path / "trace.json"
+    assert record.main(["--out", str(out), *flags, "--", sys.executable, "-c", "pass"]) == 7
+    assert "with exit code 7 and never called init_rpc" in capfd.readouterr().err
 
 
 @pytest.mark.world

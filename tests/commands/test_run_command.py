@@ -1,8 +1,12 @@
-"""What `tuner.run` refuses before it starts anything."""
+"""What `tuner.run` refuses before it starts anything, and what all commands with a program say."""
+
+import shlex
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from tuner import export, run
+from tuner import export, record, run, search
 
 
 @pytest.mark.parametrize(
@@ -16,7 +20,7 @@ from tuner import export, run
         (["--config", "num_worker_threads=2", "--role", "ps=(", "--", "x"],
          "--role ps: '(' is not a regular expression"),
         (["--config", "num_worker_threads=2", "--", "/no/such/program"],
-         "cannot start '/no/such/program': No such file or directory"),
+         "the program: '/no/such/program' is no file, and no command on the PATH"),
         (["gone.json", "--", "x"], "cannot read gone.json"),
     ],
 )  # fmt: skip
@@ -25,6 +29,64 @@ def test_what_cannot_be_run_is_refused(
 ) -> None:
     assert run.main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_script_that_is_not_executable_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ps.py").touch()
+    message = "rpc-tuner: the program: 'ps.py' is not executable; did you mean python ps.py?\n"
+    for command, flags in ((record, []), (run, ["--config", "num_worker_threads=2"])):
+        assert command.main([*flags, "--", "ps.py"]) == 2
+        assert capsys.readouterr().err == message
+
+
+@pytest.mark.parametrize(
+    ("command", "flags", "program"),
+    [
+        (search, ["--budget", "60s"], ["python", "ps.py"]),
+        (search, ["--study", "test"], ["python", "ps.py", "--world-size", "3"]),
+        (record, ["--operators"], ["python3", "ps.py"]),
+        (record, [], ["ps.py"]),
+        (run, ["recommended.json"], ["python", "ps.py", "a b"]),
+        (run, ["--config", "num_worker_threads=2"], ["python", "ps.py"]),
+    ],
+)
+def test_forgotten_dashes_are_told(
+    command: ModuleType,
+    flags: list[str],
+    program: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ps.py").touch()
+    assert command.main([*flags, *program]) == 2
+    hint = f"rpc-tuner: put -- before the command: -- {shlex.join(program)}\n"
+    assert capsys.readouterr().err.endswith(hint)
+
+
+def test_other_mistakes_have_nothing_to_do_with_dashes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert search.main(["--bugdet", "60s", "--study", "test"]) == 2
+    assert record.main(["--bugdet", "60s", "--", "python", "ps.py"]) == 2
+    assert "put --" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        (search, "[OPTIONS] [-- COMMAND...]"),
+        (record, "[OPTIONS] -- COMMAND..."),
+        (run, "[OPTIONS] [RECOMMENDED] -- COMMAND..."),
+    ],
+)
+def test_the_usage_shows_where_the_command_stands(
+    command: ModuleType, usage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["--help"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith(f" {usage}")
 
 
 def test_other_commands_take_no_program(capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,6 +35,12 @@ def test_an_objective_is_read_from_a_world(name: str, value: float) -> None:
     assert OBJECTIVES[name].value(WORLD) == pytest.approx(value)
 
 
+def test_where_there_is_little_room_a_long_heading_is_shortened() -> None:
+    assert OBJECTIVES["step_ms"].short_heading == "median step time (ms)"
+    assert OBJECTIVES["rpc_active_s"].short_heading == "RPC active (s)"
+    assert max(len(each.short_heading) for each in OBJECTIVES.values()) <= 30
+
+
 @pytest.mark.parametrize("name", [name for name, each in OBJECTIVES.items() if each.traced])
 @pytest.mark.parametrize("trace", [None, TRACE.model_copy(update={"rpc_p99_ms": None})])
 def test_a_traced_objective_needs_a_trace_that_tells(name: str, trace: TraceNumbers | None) -> None:

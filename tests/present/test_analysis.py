@@ -70,6 +70,7 @@ def test_the_recipes_table_names_calls_and_remote_operators_in_full() -> None:
     ]
     assert table[4].startswith(name + " ")
     assert table[5].startswith(f"{name}#remote_op: aten::mm ")
+    assert table[-1].endswith("CPU total is the time from start to end; Node ID: rank")
     assert table[5].split()[4:] == ["37.1", "%", "40", "37.1", "%", "40", "1000", "40", "1"]
 
 
@@ -140,7 +141,16 @@ def test_the_critical_path_has_shares_their_intervals_and_what_its_parts_mean() 
         "queue: waits for a thread of the server",
     ]
     # The caller's own time.
-    assert table[-1] == "left out: 1 row of less than 0.5 %"
+    assert table[-1] == "1 part of less than 0.5 % left out"
+
+
+def test_small_parts_of_the_critical_path_are_left_out() -> None:
+    calls = [
+        call(n, 10 * n, 10 * n + 9, served_ms=(10 * n + 0.0001, 10 * n + 8.9999)) for n in range(40)
+    ]
+    table = section(printed(trace(calls)), SECTIONS[3])
+    assert not any(line.startswith("to_server: worker1 ") for line in table)
+    assert any(line.endswith("of less than 0.5 % left out") for line in table)
 
 
 def test_tables_have_so_many_rows_at_most_and_say_so() -> None:

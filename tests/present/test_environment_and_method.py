@@ -1,9 +1,11 @@
 """What pages and notes say of the environment, and of how a study was measured."""
 
 import math
+from typing import Any
 
 import pytest
 
+from tests.plan.specs import threads
 from tests.present.results import study_result
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.environment_and_method import environment_facts, method_facts
@@ -31,6 +33,17 @@ def test_the_epsilon_achieved_is_a_plain_percentage(
 def test_an_endless_bound_is_not_shown(plan: StudyPlan, achieved: float | None) -> None:
     epsilon = dict(method_facts(study_result(plan, epsilon_achieved=achieved)))["epsilon"]
     assert epsilon == "3 %: a smaller difference does not matter"
+
+
+def test_a_speed_up_is_told_of_what_met_the_baseline(plan: StudyPlan) -> None:
+    def told(**changes: Any) -> str | None:
+        return dict(method_facts(study_result(plan, **changes))).get("speed-up")
+
+    kept = {"best": threads(16), "verdict": "undecided"}
+    assert (told() or "").startswith("baseline time / best time, from pairs of fresh worlds")
+    rival = told(**kept, challenger=threads(4))
+    assert (rival or "").startswith("baseline time / challenger time, from pairs of fresh worlds")
+    assert told(**kept, challenger=None, challenger_speedup=None) is None
 
 
 def test_the_environment_counts_logical_cpus(plan: StudyPlan) -> None:

@@ -11,14 +11,14 @@ from tests.present.results import (
 )
 from tuner.decide.statistics import Interval
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.export_formats import ExportFormat, exported
+from tuner.present.export_formats import exported
 
 
 @pytest.mark.parametrize("trial", [None, 2])
 def test_every_format_holds_the_same_configs(plan: StudyPlan, trial: int | None) -> None:
     count = 4 if trial is None else 8
     answer = study_result(plan)
-    texts: dict[ExportFormat, str] = {
+    texts: dict[str, str] = {
         form: exported(answer, form, trial) for form in ("json", "toml", "python")
     }
     config = {"*": {"num_worker_threads": count}}

@@ -118,6 +118,7 @@ def test_the_json_document_is_that_of_the_contract(
         "elapsed_s": 42.3,
         "front": None,
         "sampling": None,
+        "machine": None,
     }
     assert trials[0] == {
         "config": {"*": {"num_worker_threads": 4}},
@@ -135,6 +136,8 @@ def test_the_json_document_is_that_of_the_contract(
         "parallelism_mean": 3.52,
         "parallelism_max": 4.0,
         "tracing_overhead": 1.24,
+        "others_cpus": None,
+        "disturbed_worlds": None,
         "diagnosis": "What limits num_worker_threads=4.",
         "tied_with_best": True,
         "broken_limits": [],

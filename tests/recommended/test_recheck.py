@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.fake_program import COMMAND, FakeProgramLauncher
 from tests.plan.specs import threads, workload_spec
 from tests.present.results import FASTER, study_plan, study_result
 from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, recommendation
@@ -17,15 +18,20 @@ from tuner.plan.subject import Subject
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.recommended.building import recommendation_of
 from tuner.recommended.model import Recommendation
-from tuner.recommended.recheck import recheck_command
+from tuner.recommended.recheck import recheck_command, search_command
 from tuner.world.local.launcher import LocalLauncher
 
 
 def drafted(each: Recommendation, monkeypatch: pytest.MonkeyPatch) -> PlanDraft:
-    """The plan that the command asks for, by way of the search's own flags."""
+    """The plan that the command asks for."""
+    return asked_for(recheck_command(each), monkeypatch)
+
+
+def asked_for(command: str, monkeypatch: pytest.MonkeyPatch) -> PlanDraft:
+    """The plan that a command asks for, by way of the search's own flags."""
     asked: dict[str, Any] = {}
     monkeypatch.setattr("tuner.search._answer", lambda as_json, **given: asked.update(given))
-    python, dash_m, module, *arguments = shlex.split(recheck_command(each))
+    python, dash_m, module, *arguments = shlex.split(command)
     assert (python, dash_m, module) == ("python", "-m", "tuner.search")
     assert search.main(arguments) == 0
     given = {key: value for key, value in asked.items() if value not in (None, [], False)}
@@ -115,3 +121,31 @@ def test_the_command_measures_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -
     assert again.measuring == plan.measuring
     usual = recommendation_of(study_result(study_plan()))
     assert "--min-time" not in recheck_command(usual)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"workload": "udf", "baseline": {"num_worker_threads": 1}, "budget": "90s"},
+        {
+            "workload": "udf",
+            "space": {"caller.num_worker_threads": "1,2", "transports": "uv,shm+uv"},
+        },
+        {"workload": "udf", "objective": "step_p99_ms", "epsilon": "1%", "seed": 7, "name": "mine"},
+        {"workload": "udf", "max_blocks": 4, "min_time": "1s", "deadline": "77s"},
+        {"program": COMMAND, "expect": "total: 8", "roles": {"observer": "observer.*"}},
+        {"programs": [COMMAND, ["sh", "-c", "a 'b'"]], "deadline": "30s", "objective": "cpu_s"},
+        {"program": COMMAND, "metric": "loss=loss: ([0-9.]+)", "maximize": True, "cold": True},
+        {"program": COMMAND, "window": "10s", "space": {"agent.num_worker_threads": "2,4"}},
+    ],
+)
+def test_the_command_of_a_search_asks_for_the_same(
+    keys: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft = draft_plan(keys)
+    with FakeProgramLauncher(lambda config: 1.0) as launcher:
+        spec = workload_spec() if draft.program is None else launcher.subject_of(draft)
+        plan = draft.finish(spec)
+        again = asked_for(search_command(plan), monkeypatch)
+        spec = workload_spec() if again.program is None else launcher.subject_of(again)
+        assert again.finish(spec) == plan

@@ -157,8 +157,8 @@ def test_a_study_is_not_mixed_with_another_plan(tune: Tune) -> None:
     with pytest.raises(UsageError) as raised:
         tune(FakeLauncher(), resume=True, options={"size": "400"}, epsilon="5%")
     assert "it was measured differently: 2 problems" in str(raised.value)
-    assert "options: {calls: 4, size: 100, rounds: 10} then" in str(raised.value)
-    assert "epsilon: 0.03 then, 0.05 now" in str(raised.value)
+    assert "options: {calls: 4, size: 100, rounds: 10} in the study" in str(raised.value)
+    assert "epsilon: 0.03 in the study, 0.05 now" in str(raised.value)
 
 
 def test_a_study_is_not_mixed_with_another_machine(tune: Tune, tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ def test_an_empty_name_of_a_folder_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert refusal("") == "the plan: out must name a folder, got ''"
+    assert refusal("") == "the request: out must name a folder, got ''"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -288,6 +288,7 @@ def test_of_two_commands_started_together_one_has_the_study(tmp_path: Path) -> N
         assert (outcome, blocks) == ("searched", "6")
         assert re.match(rf"refused 0 \d+ {re.escape(where)}", refused)
         assert f": process {winner} on " in refused
+        assert refused.endswith("another --study: both run then, and disturb each other's times")
 
 
 def test_an_interrupted_study_is_not_taken_for_a_finished_one(tmp_path: Path) -> None:

@@ -85,7 +85,10 @@ def test_in_a_storage() -> None:
 
 def test_one_that_is_not_there() -> None:
     here = Path("studies").resolve()
-    ending = f" (give a study of {here}, or the path of its folder; with --storage, one in there)"
+    ending = (
+        f" (give the name of a study in {here} or the path of its folder; one that was searched "
+        "with --storage URL needs that again)"
+    )
     assert refusal("udf") == f"there is no study 'udf'; the folder studies holds none{ending}"
     made(Path("studies/udf"))
     made(Path("studies/light"))

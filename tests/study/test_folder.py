@@ -16,6 +16,14 @@ def test_the_files_have_the_names_of_the_contract() -> None:
     assert folder.report == Path("studies/udf/report.html")
 
 
+def test_a_failure_is_told_with_its_kind_once_and_with_a_path_that_can_be_opened() -> None:
+    folder = StudyFolder(Path("studies/udf"))
+    told = folder.failure_text("crashed", "server failed first; see failures/defaults-block0000")
+    assert told == "crashed: server failed first; see studies/udf/failures/defaults-block0000"
+    told = folder.failure_text("deadlocked", "server deadlocked: all 2 worker threads wait")
+    assert told == "server deadlocked: all 2 worker threads wait"
+
+
 def test_each_failed_world_has_a_folder_of_its_own() -> None:
     folder = StudyFolder(Path("udf"))
     first = folder.failure(threads(8), block=3)

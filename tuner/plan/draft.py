@@ -29,7 +29,7 @@ _STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _PLAN_KEYS = ("format", "name", "workload", "options", *PROGRAM_KEYS, "space", "baseline",
               *MEASURING_KEYS, "storage", "out")  # fmt: skip
 # Programs start slowly, and nobody made their runs short.
-_PROGRAM_DEFAULTS = {"budget": "5m", "deadline": "10m"}
+PROGRAM_DEFAULTS = {"budget": "5m", "deadline": "10m"}
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class PlanDraft:
             *(f"baseline: {mistake}" for mistake in check_against(named, subject)),
         ]
         if problems:
-            raise UsageError.about("the plan", problems)
+            raise UsageError.about("the request", problems)
         return StudyPlan(
             name=self.name or subject.study_name,
             subject=subject,
@@ -157,7 +157,7 @@ def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
         problems.append("space: it is empty; give it a knob, such as num_worker_threads=1,2,4,8")
     baseline, mistakes = _read_baseline(mapping.get("baseline", {}))
     problems += [f"baseline: {mistake}" for mistake in mistakes]
-    defaults = {} if program is None else _PROGRAM_DEFAULTS
+    defaults = {} if program is None else PROGRAM_DEFAULTS
     measuring, mistakes = read_measuring({**defaults, **mapping})
     problems += mistakes
     options = mapping.get("options", {})

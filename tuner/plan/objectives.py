@@ -81,6 +81,9 @@ class MeasuredWorld(Protocol):
         """What the world's trace shows; None where it was not traced."""
 
 
+_SHORT = 30
+"""Letters of a heading that fits beside the axis of a figure, or above a column of a table."""
+
 Kind = Literal["workload", "program"]
 
 
@@ -106,6 +109,12 @@ class Objective:
     def heading(self) -> str:
         """The label with the unit: `median step time (ms)`."""
         return f"{self.label} ({self.unit})" if self.unit else self.label
+
+    @property
+    def short_heading(self) -> str:
+        """The heading where there is little room: `median step time (ms)`, `RPC active (s)`."""
+        short = self.table_heading.replace("\n", " ")
+        return self.heading if len(self.heading) <= _SHORT else short
 
     @property
     def better(self) -> str:

@@ -1,7 +1,8 @@
 """The keys of a plan that name a program, and how it is to be run."""
 
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -26,17 +27,43 @@ def read_program(mapping: Mapping[str, Any]) -> tuple[ProgramRequest | None, lis
     if {"program", "programs"} <= given.keys():
         problems.append("a plan has one program, or several programs that are one world")
     single, several = given.pop("program", None), given.pop("programs", None)
-    given["commands"] = [single] if several is None else several
+    if several is None:
+        given["commands"] = [_words("program", single, problems)]
+    else:
+        is_list = isinstance(several, Sequence) and not isinstance(several, str)
+        commands = several if is_list else [several]
+        given["commands"] = [_words("programs", each, problems) for each in commands]
+        if not commands:
+            problems.append("programs must name at least one command")
     if isinstance(given.get("roles"), Mapping):
         given["roles"] = list(given["roles"].items())
     if "roles" in given:
         given["role_patterns"] = given.pop("roles")
     given.update(_metric(given, problems))
     given.update(_window(given, problems))
+    if not given["commands"] or None in given["commands"]:
+        return None, problems
     try:
         return ProgramRequest.model_validate(given), problems
     except ValidationError as error:
         return None, [*problems, *map(sentence_of, error.errors())]
+
+
+def _words(key: str, command: object, problems: list[str]) -> Sequence[object] | None:
+    """A command as its words, also of a line as a shell reads it; None if there are none."""
+    words = command
+    try:
+        words = shlex.split(command) if isinstance(command, str) else command
+    except ValueError as error:
+        problems.append(f"{key}: {command!r} is no command: {error}")
+        return None
+    if isinstance(words, Sequence) and words and all(isinstance(word, str) for word in words):
+        return words
+    problems.append(
+        f'{key} must be a command, such as "python main.py" or ["python", "main.py"], got '
+        f"{command!r}"
+    )
+    return None
 
 
 def _metric(given: dict[str, Any], problems: list[str]) -> dict[str, object]:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tuner.present.named_rows import Column, named_rows, time_columns
-from tuner.text import decimal, first_of, plural, share, three_digits
+from tuner.text import decimal, first_of, percent, plural, share, three_digits
 from tuner.trace.analyze.call_times import breakdown, latency
 from tuner.trace.analyze.critical_path import PARTS, critical_path
 from tuner.trace.analyze.diagnosis import Diagnosis, diagnose
@@ -21,10 +21,10 @@ from tuner.trace.model.trace import RECORDERS, Trace
 
 FORMAT = 2
 SOURCES: dict[Source, str] = {"calls": "serving calls", "operators": "inside operators"}
+LEAST_SHARE = 0.005
+"""Parts of the critical path that take less of the time are not listed; JSON has all."""
 MOST_LISTED = 12
 """Levels, and threads, that are listed one by one."""
-LEAST_SHOWN = 0.005
-"""Smaller shares of the critical path are left out of the table; JSON has all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +201,11 @@ def _recipe_lines(table: pd.DataFrame, width: int) -> list[str]:
         _column("# of\nCalls", table["# of Calls"]),
         _column("Node\nID", table["Node ID"]),
     ]
-    return named_rows("Name", table["Name"].tolist(), columns, width)
+    lines = named_rows("Name", table["Name"].tolist(), columns, width)
+    return [
+        *lines,
+        "As in PyTorch's recipe, CPU total is the time from start to end; Node ID: rank",
+    ]
 
 
 def _latency_lines(table: pd.DataFrame, width: int) -> list[str]:
@@ -261,8 +265,10 @@ def _parallelism_lines(analysis: Analysis, width: int) -> list[str]:
     return lines
 
 
-def _path_lines(whole: pd.DataFrame, width: int) -> list[str]:
-    table = whole[whole["share"] >= LEAST_SHOWN]
+def _path_lines(table: pd.DataFrame, width: int) -> list[str]:
+    whole = len(table)
+    large = (table["share"] >= LEAST_SHARE) | (table["ci_high"] >= LEAST_SHARE)
+    table = table[large] if large.any() else table
     names = [
         f"{part}: {function} on {process}" if function else f"{part}: {process}"
         for part, process, function in zip(
@@ -276,8 +282,8 @@ def _path_lines(whole: pd.DataFrame, width: int) -> list[str]:
     ]
     meant = [f"{part}: {meaning}" for part, meaning in PARTS.items() if part in set(table["part"])]
     lines = [*named_rows("part", names, columns, width), *meant]
-    if few := len(whole) - len(table):
-        lines.append(f"left out: {plural(few, 'row')} of less than {share(LEAST_SHOWN)}")
+    if small := whole - len(table):
+        lines.append(f"{plural(small, 'part')} of less than {percent(LEAST_SHARE)} left out")
     return lines
 
 

@@ -1,7 +1,6 @@
 """A recommendation in each format that `export` writes."""
 
-from typing import Literal
-
+from tuner.errors import UsageError
 from tuner.present.wording import verdict_sentence
 from tuner.recommended.building import recommendation_of
 from tuner.recommended.json_and_toml import as_json, as_toml
@@ -10,19 +9,17 @@ from tuner.recommended.python_module import as_python
 from tuner.study.answer import StudyAnswer
 from tuner.text import plural, three_digits
 
-ExportFormat = Literal["json", "toml", "python"]
 
-
-def exported(answer: StudyAnswer, form: ExportFormat, trial: int | None = None) -> str:
+def exported(answer: StudyAnswer, form: str, trial: int | None = None) -> str:
     """A configuration in a format that a program loads.
 
     Args:
         answer: The study.
-        form: The format.
+        form: The format: `json`, `toml` or `python`.
         trial: Whose configuration; None: the recommended one.
 
     Raises:
-        UsageError: The study recommends nothing, or the trial did not run.
+        UsageError: There is no such format, the study recommends nothing, or the trial did not run.
     """
     recommendation = recommendation_of(answer, trial)
     match form:
@@ -32,6 +29,8 @@ def exported(answer: StudyAnswer, form: ExportFormat, trial: int | None = None) 
             return as_toml(recommendation)
         case "python":
             return as_python(recommendation, _sentence(answer, recommendation))
+        case _:
+            raise UsageError(f"the format must be json, toml or python, got {form!r}")
 
 
 def _sentence(answer: StudyAnswer, recommendation: Recommendation) -> str:

@@ -16,7 +16,7 @@ from tuner.present.tables import (
     why_facts,
 )
 from tuner.present.tried import tried_sentences
-from tuner.present.wording import tied_sentence, verdict_sentence
+from tuner.present.wording import busy_sentence, tied_sentence, verdict_sentence
 from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import metric_cells
 from tuner.study.trial_row import TrialDetail, TrialRow
@@ -40,6 +40,8 @@ def study_note(answer: StudyAnswer) -> str:
     parts = [f"**{_plain(verdict_sentence(answer))}**"]
     if tied := tied_sentence(answer):
         parts.append(_plain(tied))
+    if busy := busy_sentence(answer):
+        parts.append(_plain(busy))
     parts += map(_plain, tried_sentences(answer))
     if snippet := snippet_of(answer):
         parts.append(f"```{snippet.language}\n{snippet.text}\n```")

@@ -116,8 +116,10 @@ class StudyResult:
         (the objective, in its unit), `cpu_cores` (CPU seconds per wall second, all ranks),
         `step_p99_ms`, `cpu_ms_per_step` and `rpc_cpu_total_ms` (milliseconds), `peak_rss_mb` (MB),
         `parallelism_mean`, `parallelism_max`, `tracing_overhead` (traced / untraced step time),
-        `diagnosis` (text, or None), `tied_with_best`, and `broken_limits` (text: which limits of
-        the plan it breaks, and by how much; or None). Numbers are NaN where they are not known.
+        `others_cpus` (CPU seconds per second that other programs used meanwhile),
+        `disturbed_worlds` (how many worlds others disturbed), `diagnosis` (text, or None),
+        `tied_with_best`, and `broken_limits` (text: which limits of the plan it breaks, and by how
+        much; or None). Numbers are NaN where they are not known.
         """
         return self.answer.trials
 

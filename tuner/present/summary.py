@@ -12,7 +12,12 @@ from tuner.present.front import front_for_terminal, front_sentence
 from tuner.present.how_to_use import snippet_of
 from tuner.present.tables import failure_lines, trials_table, why_table
 from tuner.present.tried import tried_sentences
-from tuner.present.wording import not_excluded_sentence, tied_sentence, verdict_sentence
+from tuner.present.wording import (
+    busy_sentence,
+    not_excluded_sentence,
+    tied_sentence,
+    verdict_sentence,
+)
 from tuner.study.answer import StudyAnswer
 from tuner.text import duration, plural
 
@@ -25,6 +30,8 @@ def print_summary(answer: StudyAnswer, console: Console) -> None:
     console.print(Text(verdict_sentence(answer), style="bold"), soft_wrap=True)
     if tied := tied_sentence(answer):
         console.print(Text(tied), soft_wrap=True)
+    if busy := busy_sentence(answer):
+        console.print(Text(busy), soft_wrap=True)
     if others := not_excluded_sentence(answer):
         console.print(Text(others), soft_wrap=True)
     if front := front_for_terminal(answer):

@@ -68,7 +68,7 @@ def _number_columns(answer: StudyAnswer) -> list[Column]:
     objective, confidence = answer.objective, percent(answer.plan.measuring.confidence)
     return [
         Column(
-            objective.heading,
+            objective.short_heading,
             objective.table_heading,
             lambda row: three_digits(row.value),
         ),
@@ -164,7 +164,11 @@ def why_table(answer: StudyAnswer) -> Table | None:
 
 def failure_lines(answer: StudyAnswer) -> list[str]:
     """One line per configuration that failed, with the reason."""
-    return [f"{row.label}: {row.outcome}: {row.failure}" for row in answer.rows if row.failure]
+    return [
+        f"{row.label}: {answer.folder.failure_text(row.outcome, row.failure)}"
+        for row in answer.rows
+        if row.failure
+    ]
 
 
 def _dimensions(answer: StudyAnswer) -> list[Dimension]:

@@ -66,7 +66,10 @@ def _parsed(path: Path) -> Mapping[str, Any]:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     if path.suffix == ".py":
-        raise UsageError(f"{path} is the export to Python: import it, or export with --format json")
+        raise UsageError(
+            f"{path} is a Python file, and a configuration is read from JSON or TOML; if it is an "
+            "export to Python, import it, or export with --format json"
+        )
     is_toml = path.suffix.lower() == ".toml"
     try:
         document = tomllib.loads(content.decode()) if is_toml else orjson.loads(content)

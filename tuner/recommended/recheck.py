@@ -1,13 +1,71 @@
-"""The command that measures a recommendation again, where it is to be used."""
+"""The commands that measure a recommendation, or a whole study, again."""
 
 import shlex
 from collections.abc import Iterator
+from typing import Any
 
+from tuner.errors import UsageError
 from tuner.plan.config import Config
+from tuner.plan.draft import PROGRAM_DEFAULTS
 from tuner.plan.knobs import KNOBS
 from tuner.plan.measuring import Measuring
-from tuner.plan.program_spec import ProgramRequest
+from tuner.plan.program_spec import ProgramRequest, ProgramSpec
+from tuner.plan.quantities import parse_duration_s
+from tuner.plan.study_plan import StudyPlan
 from tuner.recommended.model import MeasuredIn, Recommendation
+from tuner.text import duration
+
+
+def recheck_plan(recommendation: Recommendation) -> dict[str, Any]:
+    """The plan, as a plan file holds it, that compares the configuration with the baseline again.
+
+    Where the baseline itself is recommended, it compares its strongest rival with it.
+
+    Raises:
+        UsageError: Nothing was compared with the baseline.
+    """
+    compared = _compared(recommendation)
+    if compared is None:
+        raise UsageError(
+            f"there is nothing to compare with the baseline: the study {recommendation.study} "
+            "recommends it, and measured no rival; search again"
+        )
+    environment, how = recommendation.environment, recommendation.how
+    return {
+        **_subject_keys(environment),
+        "name": f"{recommendation.study}-check",
+        "space": _pairs(compared),
+        "baseline": _pairs(recommendation.baseline),
+        "objective": recommendation.objective,
+        "min_time": how.min_time_s,
+        "deadline": how.deadline_s,
+        "epsilon": how.epsilon,
+        "confidence": recommendation.confidence,
+    }
+
+
+def _compared(recommendation: Recommendation) -> Config | None:
+    """What is measured beside the baseline: the configuration, or else its strongest rival."""
+    if recommendation.config == recommendation.baseline:
+        return recommendation.challenger.config
+    return recommendation.config
+
+
+def _subject_keys(environment: MeasuredIn) -> dict[str, Any]:
+    program = environment.program
+    if program is None:
+        return {"workload": environment.workload, "options": environment.options}
+    metric = program.metric
+    return {
+        "programs": [list(command) for command in program.commands],
+        "roles": list(program.role_patterns),
+        "expect": program.expect,
+        "metric": None if metric is None else f"{metric.name}={metric.pattern}",
+        "maximize": None if metric is None else metric.maximize,
+        "window": program.window_s,
+        "warm_up": None if program.window_s is None else program.warm_up_s,
+        "cold": program.cold,
+    }
 
 
 def recheck_arguments(recommendation: Recommendation) -> list[str]:
@@ -15,9 +73,7 @@ def recheck_arguments(recommendation: Recommendation) -> list[str]:
 
     Where the baseline itself is recommended, they compare its strongest rival with it.
     """
-    chosen: Config | None = recommendation.config
-    if chosen == recommendation.baseline:
-        chosen = recommendation.challenger.config
+    chosen = _compared(recommendation)
     environment = recommendation.environment
     arguments = [*_workload_flags(environment)]
     if chosen is not None:
@@ -77,6 +133,49 @@ def _measured_alike(recommendation: Recommendation) -> Iterator[str]:
 
 
 def _flags(flag: str, config: Config) -> Iterator[str]:
-    for dimension, value in config.items:
-        yield flag
-        yield f"{dimension}={KNOBS[dimension.knob].format(value)}"
+    for name, value in _pairs(config):
+        yield from (flag, f"{name}={value}")
+
+
+def _pairs(config: Config) -> list[tuple[str, str]]:
+    """Knobs with their values, as the command line gives them."""
+    return [(str(dim), KNOBS[dim.knob].format(value)) for dim, value in config.items]
+
+
+def search_command(plan: StudyPlan) -> str:
+    """One line for a shell that searches for what this plan searches for."""
+    subject, how, usual = plan.subject, plan.measuring, Measuring()
+    program = subject if isinstance(subject, ProgramSpec) else None
+    deadline_s, objective = usual.deadline_s, usual.objective_name
+    if program is not None:
+        deadline_s = parse_duration_s(PROGRAM_DEFAULTS["deadline"])
+        objective = program.objective_name
+    arguments = []
+    if not isinstance(subject, ProgramSpec):
+        arguments += ["--workload", subject.reference]
+        for name, option in subject.options.items():
+            arguments += ["--set", f"{name}={option}"]
+    for dimension, values in plan.space.axes:
+        texts = map(KNOBS[dimension.knob].format, values)
+        arguments += ["--space", f"{dimension}={','.join(texts)}"]
+    # The plan that is shipped for a workload may have another baseline than PyTorch's defaults.
+    baseline = {
+        dimension: value
+        for dimension, value in plan.baseline.items
+        if program is None or value != program.default_of(dimension.role, dimension.knob)
+    }
+    arguments += _flags("--baseline", Config.of(baseline))
+    for flag, value, default, text in (
+        ("--objective", how.objective_name, objective, how.objective_name),
+        ("--budget", how.budget_s, None, duration(how.budget_s)),
+        ("--max-blocks", how.max_blocks, None, str(how.max_blocks)),
+        ("--epsilon", how.epsilon, usual.epsilon, repr(how.epsilon)),
+        ("--confidence", how.confidence, usual.confidence, repr(how.confidence)),
+        ("--min-time", how.min_time_s, usual.min_time_s, f"{how.min_time_s!r}s"),
+        ("--deadline", how.deadline_s, deadline_s, f"{how.deadline_s!r}s"),
+        ("--seed", how.seed, usual.seed, str(how.seed)),
+        ("--study", plan.name, subject.study_name, plan.name),
+    ):
+        if value != default:
+            arguments += [flag, text]
+    return shlex.join(["python", "-m", "tuner.search", *arguments, *_program_arguments(program)])

@@ -30,6 +30,10 @@ LEAST_DEADLINE_S = 10.0
 LONGEST = 10.0
 # The noise is estimated from so many blocks.
 _LATEST = 20
+# So many disturbed blocks are measured again at most, as a share of the others.
+MOST_REPEATED = 0.25
+# And only while there is time for so many more.
+LEAST_LEFT = 4
 
 
 class Measurer:
@@ -75,7 +79,8 @@ class Measurer:
             label = str(self.log.configs[record.trial])
             if record.phase == "trace":
                 label += ": no trace"
-            self.observer.on_event(f"{label}: {failure.failure}: {failure.message}")
+            told = self._runner.folder.failure_text(failure.failure, failure.message)
+            self.observer.on_event(f"{label}: {told}")
         self.observer.on_snapshot(self._snapshot())
 
     def calibrate(self, trial: int) -> None:
@@ -181,7 +186,25 @@ class Measurer:
             step_s = self.log.step_s(trial)
             steps = None if step_s is None else max(1, math.ceil(wanted_s / step_s))
             self._run(trial, block, steps)
+        # An exploration goes on to other configurations, and claims nothing of these.
+        counts = bool(order) and self._phase != "exploration"
+        if counts and self.log.disturbed(block) and self.blocks_left(order) >= LEAST_LEFT:
+            self._put_aside(block)
         self._leader = self.log.leader()
+
+    def _put_aside(self, block: int) -> None:
+        """Have a block that others disturbed count no more, so that another takes its place.
+
+        Whether it does was decided by the machine alone, not by the times. Where many blocks are
+        disturbed, the next one would be too.
+        """
+        measured = self.log.blocks("race") + self.log.blocks("confirmation")
+        if len(self.log.set_aside) < max(1, MOST_REPEATED * measured):
+            self.log.put_aside(block)
+            self.store.note("set_aside", self.log.set_aside)
+            self.observer.on_event(
+                f"block {block} was disturbed by other programs; another takes its place"
+            )
 
     def _run(self, trial: int, block: int, steps: int | None) -> None:
         outcome = self._runner.run(self.log.configs[trial], block, steps, self._deadline_s(trial))

@@ -149,5 +149,6 @@ def check_budget(plan: StudyPlan, first: Measurement | Failure, spent_s: float) 
         needed = duration(math.ceil(needed_s * 1.1))
         raise UsageError(
             f"a budget of {duration(plan.measuring.budget_s)} is too short for one block of "
-            f"{plural(count, 'configuration')}; it needs about {needed}"
+            f"{plural(count, 'configuration')}, with {plural(worlds + count, 'world')} of "
+            f"{duration(first.world_s)} or more each; it needs about {needed}"
         )

@@ -4,11 +4,11 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from tuner.errors import InterruptedSearchError, UsageError
+from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
@@ -19,12 +19,14 @@ from tuner.searching.runner import Runner, check_budget
 from tuner.searching.session import Session
 from tuner.study.answer import StudyAnswer
 from tuner.study.claim import Claim, claimed
+from tuner.study.finding import earlier_studies
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE
 from tuner.study.records import CALIBRATION_BLOCK, Record
 from tuner.study.sampled import Sampling
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import create_study, load_study, resume_study
+from tuner.study.storage.prior import in_prior_order, prior_costs
 from tuner.study.storage.store import StudyStore
 from tuner.study.stored import answer_of
 from tuner.text import plural
@@ -110,7 +112,7 @@ def search(
     draft = request.draft
     if draft.problems and not draft.workload:
         # A program takes a while to find out about, and is not run for nothing.
-        raise UsageError.about("the plan", draft.problems)
+        raise UsageError.about("the request", draft.problems)
     # A workload's mistakes come before those of the folder; a program is run for what can be kept.
     if draft.program is None:
         plan = plan_of(draft, launcher)
@@ -122,12 +124,18 @@ def search(
         if plan is None:
             plan = _plan_of_program(draft, launcher, claim)
             observer.on_event(f"comparing the {plan.objective.label}{_why_this(plan)}")
+        here, first = Environment.here(), None
         if claim.resumes:
-            opened, first = partial(resume_study), None
+            store = resume_study(place, plan, here, observer.on_event)
         else:
+            candidates, known = _in_prior_order(place, plan, here)
             first, sampling = _first_world(claim, plan, launcher, since_start)
-            opened = partial(create_study, sampling=sampling)
-        store = opened(place, plan, Environment.here(), observer.on_event)
+            if known and sampling is None:
+                observer.on_event(
+                    f"earlier studies here measured {plural(known, 'configuration')} of these: "
+                    "what did well is measured first, and nothing of it counts"
+                )
+            store = create_study(place, plan, here, observer.on_event, candidates, sampling)
         claim.mark_folder()
         runner = Runner(plan, launcher, place.folder)
         budget = Budget(plan.measuring.budget_s, store.elapsed_s, started_s, clock)
@@ -139,6 +147,20 @@ def search(
         except KeyboardInterrupt:
             raise SearchStopped(_told(store, session, observer, presenter)) from None
         return _told(store, session, observer, presenter)
+
+
+def _in_prior_order(
+    place: StudyPlace, plan: StudyPlan, here: Environment
+) -> tuple[list[Config], int]:
+    """The plan's candidates, those first that did well in the studies beside: never evidence.
+
+    The number is how many of these the other studies have measured.
+    """
+    candidates = plan.candidates()
+    if len(candidates) < 3:
+        return candidates, 0
+    prior = prior_costs(earlier_studies(place), plan, here)
+    return in_prior_order(candidates, prior), sum(config in prior for config in candidates[1:])
 
 
 def _why_this(plan: StudyPlan) -> str:
@@ -162,7 +184,7 @@ def plan_of(draft: PlanDraft, launcher: Launcher, failure_folder: Path | None = 
         if not draft.problems:
             raise
         problems = [*(error.problems or [str(error)]), *draft.problems]
-        raise UsageError.about("the plan", problems) from None
+        raise UsageError.about("the request", problems) from None
     return draft.finish(spec)
 
 

@@ -19,6 +19,7 @@ from tuner.study.conclusion import Conclusion
 from tuner.study.folder import StudyFolder
 from tuner.study.front import Front, front_of
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
+from tuner.study.machine_use import MachineUse
 from tuner.study.metrics import metric_columns
 from tuner.study.sampled import Sampling
 from tuner.study.trial_row import Observation, TrialDetail, TrialRow
@@ -70,6 +71,8 @@ class StudyAnswer:
     """That a sampler proposed what was measured; None where it was the whole grid."""
     interrupted: bool = False
     """Whether there is still something to measure."""
+    machine: MachineUse | None = None
+    """What others took of the machine meanwhile; None where it is not known."""
     rows: tuple[TrialRow, ...]
     """One per trial: the fastest first, then those that break a limit; those that failed or were
     not measured last."""
@@ -176,6 +179,7 @@ class StudyAnswer:
             "elapsed_s": round(self.elapsed_s, 3),
             "front": self.front and self.front.to_json(),
             "sampling": self.sampling and self.sampling.to_json(len(self.rows)),
+            "machine": None if self.machine is None else self.machine.to_json(),
             "trials": [row.to_json() for row in self.rows],
         }
 
@@ -237,6 +241,10 @@ def study_answer(
         interrupted=interrupted,
         front=front_of(log),
         sampling=log.sampling,
+        machine=MachineUse.of(
+            (world for trial in range(len(log.configs)) for world in log.samples(trial)),
+            repeated_blocks=len(log.set_aside),
+        ),
         observations=tuple(sorted(_observations(log), key=lambda seen: (seen.block, seen.trial))),
         details={trial: _detail(log, trial) for trial in range(len(log.configs))},
         rows=_rows(log, frozenset() if conclusion is None else conclusion.tied),

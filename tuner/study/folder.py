@@ -81,6 +81,14 @@ class StudyFolder:
         """The trace of a configuration."""
         return self.traces / f"{config.slug}.json"
 
+    def failure_text(self, kind: str, message: str) -> str:
+        """What a person reads of a failure: its kind once, and where its evidence is.
+
+        A message names the folder of its evidence as one within the study's.
+        """
+        told = message.replace("; see failures/", f"; see {self.failures}/")
+        return told if kind in message else f"{kind}: {told}"
+
     def trace_failure(self, config: Config) -> Path:
         """The folder of a traced world that failed."""
         return self.failures / f"{config.slug}-trace"

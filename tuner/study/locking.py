@@ -12,6 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
+import psutil
+
 from tuner.errors import UsageError
 
 # For what another process does in a moment: writing who it is, or removing a lock that is unused.
@@ -43,6 +45,16 @@ class Holder:
         return f"process {self.pid} on {self.host}{since}"
 
 
+def holder_of(path: Path) -> Holder | None:
+    """The process on this host that holds the lock on a file; None if none does, or it is gone."""
+    try:
+        holder = Holder.parse(path.read_text(errors="replace"))
+    except OSError:
+        return None
+    is_here = holder is not None and holder.host == socket.gethostname()
+    return holder if is_here and holder is not None and psutil.pid_exists(holder.pid) else None
+
+
 def local_time(moment: datetime) -> str:
     """A moment as the clock on the wall says it, to the second."""
     return moment.astimezone().replace(tzinfo=None).isoformat(" ", "seconds")
@@ -50,7 +62,11 @@ def local_time(moment: datetime) -> str:
 
 def busy(reason: str, holder: Holder | str | None) -> UsageError:
     """The refusal of a second search, with who runs the first one, where that is known."""
-    return UsageError(reason if holder is None else f"{reason}: {holder}")
+    told = reason if holder is None else f"{reason}: {holder}"
+    return UsageError(
+        f"{told}; wait for its end, or give this one another --study: both run then, and disturb "
+        "each other's times"
+    )
 
 
 @contextmanager

@@ -59,6 +59,9 @@ class StudyLog:
         self.sampling: Sampling | None = None
         self.confirmation: Confirmation | None = None
         self.exclusion_looks: tuple[ExclusionLook, ...] = ()
+        self.set_aside: tuple[int, ...] = ()
+        """The blocks that others disturbed and that were measured again; their worlds do not
+        count."""
         self.failures: dict[int, Failure] = {}
         """The first failure of each trial that has one; a trace that failed is none of these."""
         self.barred: dict[int, list[BrokenLimit]] = {}
@@ -109,6 +112,21 @@ class StudyLog:
             self.barred[trial] = broken
         else:
             self.barred.pop(trial, None)
+
+    def disturbed(self, block: int) -> bool:
+        """Whether others disturbed a world of a block in which none failed."""
+        worlds = [record.outcome for record in self._records if record.block == block]
+        measured = [world for world in worlds if isinstance(world, Measurement)]
+        return len(measured) == len(worlds) and any(world.is_disturbed for world in measured)
+
+    def put_aside(self, *blocks: int) -> None:
+        """Have these blocks count no more; each must be one without a failure."""
+        self.set_aside = (*self.set_aside, *blocks)
+        kept = [record for record in self._records if record.block not in blocks]
+        fresh = StudyLog(self.plan, self.configs, kept)
+        # What is private follows from the records alone; so does who breaks a limit.
+        vars(self).update({key: value for key, value in vars(fresh).items() if key[0] == "_"})
+        self.barred = fresh.barred
 
     @property
     def rules(self) -> Rules:
@@ -224,7 +242,8 @@ class StudyLog:
     @property
     def next_block(self) -> int:
         """The number of the next block to begin, of whichever phase."""
-        return max((max(begun) for begun in self._begun.values()), default=-1) + 1
+        begun = [max(blocks) for blocks in self._begun.values()]
+        return max([*begun, *self.set_aside], default=-1) + 1
 
     def step_s(self, trial: int) -> float | None:
         """The typical step time of a trial's worlds, in seconds; None for a program."""

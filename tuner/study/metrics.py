@@ -47,6 +47,12 @@ def _of_trace(
     return lambda world: None if world.trace is None else read(world.trace)
 
 
+def _disturbed(world: Measurement) -> float | None:
+    if world.machine is None or world.machine.others_cpus is None:
+        return None
+    return float(world.machine.is_disturbed)
+
+
 def _of(
     objective: Objective,
     *,
@@ -95,6 +101,17 @@ TRACING_OVERHEAD = Metric(
     read=lambda world: world.tracing_overhead,
     traced=True,
 )
+OTHERS_CPUS = Metric(
+    name="others_cpus",
+    label="CPUs used by other programs",
+    read=lambda world: None if world.machine is None else world.machine.others_cpus,
+)
+DISTURBED_WORLDS = Metric(
+    name="disturbed_worlds",
+    label="worlds disturbed by others",
+    read=_disturbed,
+    combine=sum,
+)
 
 METRICS: tuple[Metric, ...] = (
     CPUS_USED,
@@ -105,6 +122,8 @@ METRICS: tuple[Metric, ...] = (
     PARALLELISM_MEAN,
     PARALLELISM_MAX,
     TRACING_OVERHEAD,
+    OTHERS_CPUS,
+    DISTURBED_WORLDS,
 )
 """Every metric, in the order of the CSV's columns."""
 

@@ -24,6 +24,8 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     if looks := store.noted("exclusion_looks"):
         with store.reading("exclusion_looks"):
             log.exclusion_looks = tuple(ExclusionLook(*look) for look in looks)
+    if set_aside := store.noted("set_aside"):
+        log.put_aside(*set_aside)
     return log
 
 

@@ -125,12 +125,19 @@ class _Hooks:
 
         options_class.__init__ = init
 
-    def _before_rendezvous(self, url: str, rank: int) -> None:
+    def _before_rendezvous(self, url: str, rank: int, world_size: int) -> None:
         """The process is about to wait for the other ranks, perhaps for ever."""
         if rank < 0:
             rank = _number_in("RANK", rank)
-        facts = {"url": url, "rank": rank, "nobody_listens": _nobody_listens(url)}
-        self._reports.send("rendezvous", **facts)
+        if world_size < 0:
+            world_size = _number_in("WORLD_SIZE", world_size)
+        self._reports.send(
+            "rendezvous",
+            url=url,
+            rank=rank,
+            world_size=None if world_size < 0 else world_size,
+            nobody_listens=_nobody_listens(url),
+        )
         self._answer_as(f"rank{rank}", rank)
 
     def _answer_as(self, name: str, rank: int) -> None:
@@ -253,7 +260,7 @@ class _Distributed:
     """`torch.distributed` as RPC sees it: a rendezvous is reported before it may hang."""
 
     def __init__(
-        self, distributed: ModuleType, before_rendezvous: Callable[[str, int], None]
+        self, distributed: ModuleType, before_rendezvous: Callable[[str, int, int], None]
     ) -> None:
         self._distributed = distributed
         self._before_rendezvous = before_rendezvous
@@ -261,10 +268,10 @@ class _Distributed:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._distributed, name)
 
-    def rendezvous(self, url: str, rank: int = -1, **kwargs: Any) -> Any:
+    def rendezvous(self, url: str, rank: int = -1, world_size: int = -1, **kwargs: Any) -> Any:
         """See `torch.distributed.rendezvous`."""
-        self._before_rendezvous(url, rank)
-        return self._distributed.rendezvous(url, rank=rank, **kwargs)
+        self._before_rendezvous(url, rank, world_size)
+        return self._distributed.rendezvous(url, rank=rank, world_size=world_size, **kwargs)
 
 
 def _nobody_listens(url: str) -> bool:

@@ -77,6 +77,13 @@ def test_without_traces_there_is_one_panel(plan: StudyPlan) -> None:
     )
 
 
+def test_of_a_program_there_are_calls_alone(plan: StudyPlan) -> None:
+    details = {0: TrialDetail(call_ms=quantiles(3.0))}
+    figure = latency_figure(study_result(plan, details=details))
+    assert figure is not None
+    assert figure.caption.startswith("The calls in the trace of each configuration, on a log scale")
+
+
 def test_configs_that_failed_after_some_worlds_have_no_row(plan: StudyPlan) -> None:
     rows = (ROWS[0], ROWS[2], failed_later(5, threads(2), 1.0))
     answer = study_result(plan, rows=rows, details={n: detail(n + 1.0) for n in (0, 1, 5)})

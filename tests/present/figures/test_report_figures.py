@@ -223,5 +223,5 @@ def test_the_objective_gives_the_axes_their_names(plan: StudyPlan) -> None:
     assert speed is not None
     assert cost is not None
     for figure in (speed, cost):
-        assert "CPU time of all ranks per step (ms)" in figure.svg
+        assert "CPU per step (ms)" in figure.svg
     assert speed.title == "CPU time of all ranks per step by configuration"

@@ -139,3 +139,21 @@ def test_the_figure_is_written_in_the_format_of_its_suffix(tmp_path: Path) -> No
     assert png.read_bytes().startswith(b"\x89PNG")
     assert ">two<" in svg.read_text()
     assert [path.name for path in png.parent.iterdir()] == ["one.png"]
+
+
+def test_on_a_longer_axis_nothing_goes_on_beyond_an_excerpt(figure: Figure) -> None:
+    """A call that is served all the time ends with the excerpt, as its lane does."""
+    calls = [call(n, n, n + 1, served_ms=(n, n + 0.5)) for n in range(MOST_CALLS + 1)]
+    whole = call(999, 0, 200, served_ms=(0, 199), function="whole", thread=12)
+    cut, long = trace([*calls, whole]), stepped(100, threads=1)
+    write_timelines_figure([("cut", cut), ("long", long)], Path("unused.png"))
+    axes = figure.axes[0]
+    length_ms = timeline(cut).length_ms
+    assert length_ms < axes.get_xlim()[1]
+    ends = [
+        path.get_extents().x1
+        for bars in axes.collections
+        if isinstance(bars, PolyCollection)
+        for path in bars.get_paths()
+    ]
+    assert max(ends) == pytest.approx(length_ms)

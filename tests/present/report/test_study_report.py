@@ -9,6 +9,7 @@ from tests.plan.specs import threads
 from tests.present.results import FASTER, failed, measured, nothing_ran, study_result
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import DrawnFigure
+from tuner.present.report.pages import prose
 from tuner.present.report.study_report import notebook_html, report_html, write_report
 from tuner.present.study_result import StudyResult
 from tuner.study.answer import StudyAnswer
@@ -100,10 +101,31 @@ def test_the_page_says_why_configs_failed_and_where_to_look(plan: StudyPlan) -> 
     rows = (measured(0, threads(16), 3.0), failed(1, threads(1), "worker1: <stuck> & gone"))
     found = page(study_result(plan, rows=rows))
     failures = said(found.text["failures"])
-    assert "num_worker_threads=1: crashed" in failures
+    assert "num_worker_threads=1" in failures
+    assert "crashed: worker1" in failures
     assert "worker1: <stuck> & gone" in failures
     assert "studies/udf/failures" in failures
     assert "failures" not in page(study_result(plan, rows=rows[:1])).text
+
+
+def test_no_line_ends_inside_a_flag_or_a_percentage() -> None:
+    assert prose("a larger --budget <b> 53 % (43-64 %), -1.5 % to +16.1 %; a--b") == (
+        'a larger <span class="whole">--budget</span> &lt;b&gt; <span class="whole">53 %</span> '
+        '(<span class="whole">43-64 %</span>), <span class="whole">-1.5 %</span> to '
+        '<span class="whole">+16.1 %</span>; a--b'
+    )
+
+
+def test_the_page_has_the_command_of_the_search(plan: StudyPlan) -> None:
+    found = page(study_result(plan))
+    assert "python -m tuner.search --workload udf " in found.text["search-command"]
+
+
+def test_the_subtitle_says_what_was_searched_for_unless_the_title_does(plan: StudyPlan) -> None:
+    html = report_html(study_result(plan), [])
+    assert '<p class="soft">2026-11-21, on 2 logical CPUs' in html
+    named = plan.model_copy(update={"name": "first"})
+    assert '<p class="soft">udf, 2026-11-21, on 2' in report_html(study_result(named), [])
 
 
 def test_the_page_has_the_environment_and_the_method(plan: StudyPlan) -> None:

@@ -85,6 +85,10 @@ REFUSED = {
         b"[1, 2]",
         "{path}: JSON, but no trace: no span of the legacy profiler in 0 events",
     ),
+    "a program": (
+        b'"""Says what it does."""\nimport os\n',
+        "{path}: not JSON, so no trace: JSON is malformed: trailing characters (byte 3)",
+    ),
     "a number": (b"5", "{path}: JSON, but no trace: Expected `object`, got `int`"),
     "text": (b'"x"', "{path}: JSON, but no trace: Expected `object`, got `str`"),
     "no array of events": (

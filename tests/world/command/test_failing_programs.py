@@ -49,7 +49,7 @@ def test_a_rank_that_is_stuck_in_the_rendezvous_shows_its_stacks(
             failure = running.run(deadline_s=deadline_s, failure_folder=folder)
             assert isinstance(failure, Failure)
             assert failure.failure == "timed-out"
-            if "1 process waits for the others at tcp://" in failure.message:
+            if "1 process waits for 1 other rank at tcp://" in failure.message:
                 break
     (stacks,) = folder.glob("rank0-*.stacks")
     assert "in init_rpc" in stacks.read_text()
@@ -64,12 +64,22 @@ def test_what_a_failed_first_run_left_is_kept(
     command = [PYTHON, str(program), free_port()]
     for deadline_s in DEADLINES_S:
         told = refused(command, deadline=f"{deadline_s}s", failure_folder=folder)
-        if "1 process waits for the others at tcp://" in told:
+        if "1 process waits for 1 other rank at tcp://" in told:
             break
     assert f"; see {folder}" in told
     (stacks,) = folder.glob("rank0-*.stacks")
     assert "in init_rpc" in stacks.read_text()
     assert json.loads((folder / "failure.json").read_text())["failure"] == "timed-out"
+
+
+def test_a_rank_that_another_command_starts_is_named_as_such() -> None:
+    port = free_port()
+    command = [PYTHON, str(PROGRAMS / "by_rank.py"), "--rank", "0", "--world-size", "3"]
+    for deadline_s in DEADLINES_S:
+        told = refused([*command, "--master-port", port], deadline=f"{deadline_s}s")
+        if "1 process waits for 2 other ranks at env://" in told:
+            break
+    assert "if another command starts what is missing, name it with --beside" in told
 
 
 def test_a_search_keeps_it_in_the_folder_of_the_study(

@@ -146,7 +146,18 @@ def test_a_rank_that_the_hook_did_not_reach_is_told(
     assert run.main(arguments) == 0
     err = capfd.readouterr().err
     assert "rpc-tuner: ps has num_worker_threads=2" in err
-    assert "rpc-tuner: the hook did not reach rank 1, which runs without the configuration: " in err
+    assert "rpc-tuner: this command knows nothing of rank 1: another command may have" in err
+    assert "it runs without the configuration, and the hook did not reach it: it reaches" in err
+
+
+def test_a_role_that_no_rank_has_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+    flags = ["--config", "trainers.num_worker_threads=2", "--config", "trainer.rpc_timeout=20"]
+    program = [*PYTHON, str(PROGRAMS / "own_options.py"), free_port()]
+    assert run.main([*flags, "--", *program]) == 0
+    err = capfd.readouterr().err
+    assert "rpc-tuner: no rank has the role 'trainers', so what is set for it was not used; " in err
+    assert "did you mean trainer?" in err
+    assert err.count("no rank has the role") == 1
 
 
 def test_a_rank_that_finds_its_port_taken_is_not_told_as_one_without_the_hook(

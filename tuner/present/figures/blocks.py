@@ -89,7 +89,7 @@ def blocks(answer: StudyAnswer) -> Blocks | None:
     trials = {seen.trial for seen in answer.observations}
     low, high = _scale([*leading.values(), rest])
     return Blocks(
-        y_label=f"{answer.objective.heading}\n(log scale)",
+        y_label=f"{answer.objective.short_heading}\n(log scale)",
         leading={each: tuple(sorted(leading[each])) for each in LOOKS if each in leading},
         names={
             contender: names.legend_name(trial) for trial, contender in names.contenders.items()

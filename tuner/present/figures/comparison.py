@@ -100,7 +100,7 @@ def side_by_side(
     order = sorted(kept, key=lambda config: threads[config]) if threads else kept
     objective = answers[0][1].objective
     return SideBySide(
-        value_label=objective.heading,
+        value_label=objective.short_heading,
         knob=knob,
         names={config: names[config] for config in order},
         threads=threads,

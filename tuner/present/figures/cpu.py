@@ -82,7 +82,7 @@ def cpu(answer: StudyAnswer) -> Cpu | None:
         for row, pair in zip(known, pairs, strict=True)
     ]
     return Cpu(
-        x_label=answer.objective.heading,
+        x_label=answer.objective.short_heading,
         points=tuple(sorted(points, key=lambda point: (cost(point.value), point.cpus))),
     )
 

@@ -146,10 +146,8 @@ def latency_figure(answer: StudyAnswer) -> DrawnFigure | None:
         name="latency",
         title="How the times are distributed",
         caption=(
-            "All timed steps of all worlds of each configuration"
-            + (", and the calls of its trace" if len(shown.panels) > 1 else "")
-            + ", on a log scale: the thick line covers the middle half, the thin one 90 %."
-            + left_out(len(shown.rows), shown.known)
+            f"{_what(shown)}, on a log scale: the thick line covers the middle half, the thin one "
+            "90 %." + left_out(len(shown.rows), shown.known)
         ),
         alt=f"Times {names.by}: {'; '.join(texts)}"
         if texts
@@ -157,3 +155,13 @@ def latency_figure(answer: StudyAnswer) -> DrawnFigure | None:
     )
     rows = Rows(tuple(names.row_name(row.trial) for row in shown.rows))
     return drawn(words, 0.75 + rows.height_in, lambda figure: draw_latency(shown, names, figure))
+
+
+def _what(shown: Latency) -> str:
+    """What is drawn of each configuration: a program has no steps."""
+    steps = "All timed steps of all worlds of each configuration"
+    if not any(row.call_ms for row in shown.rows):
+        return steps
+    if not any(row.step_ms for row in shown.rows):
+        return "The calls in the trace of each configuration"
+    return f"{steps}, and the calls of its trace"

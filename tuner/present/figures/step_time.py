@@ -145,7 +145,7 @@ def draw_scaling_curve(curve: ScalingCurve, axes: Axes) -> None:
     handles = [*_mark(curve, axes), *handles]
     if curve.points:
         (axes.set_ylim if curve.numeric else axes.set_xlim)(0, curve.top)
-    (axes.set_ylabel if curve.numeric else axes.set_xlabel)(curve.objective.heading)
+    (axes.set_ylabel if curve.numeric else axes.set_xlabel)(curve.objective.short_heading)
     lines = 0.3 if curve.numeric else curve.rows.heading_lines(curve.x_label)
     legend_above(axes, handles, lines_between=lines)
 

@@ -57,7 +57,6 @@ class Scales(NamedTuple):
 
     shown: list[Timeline]
     longest_ms: float
-    highest: float
     colours: dict[str, Paint]
 
     def legend(self, width: int = 1000) -> list[Patch]:
@@ -68,27 +67,26 @@ class Scales(NamedTuple):
         return entries
 
     def draw(self, each: Timeline, axes: Axes, *, narrow: bool = False) -> None:
-        """Draw one of them."""
+        """Draw one of them, with its lanes alone."""
         draw_timeline(each, axes, self.colours, narrow=narrow)
         axes.set_xlim(0, self.longest_ms * 1.002)
-        axes.set_ylim(self.highest, 0)
 
     @property
-    def height_in(self) -> float:
-        """The height without the legend, in inches."""
-        return 1.3 + 0.27 * self.highest
+    def highest(self) -> float:
+        """The height of the highest, in lanes."""
+        return max(map(total_height, self.shown))
 
 
 def scales(traces: Sequence[tuple[str, Trace]], finest: int = FINEST) -> Scales:
     """The timelines of named traces, with as many steps of each; `finest` as in `timeline`."""
     shown = _comparable(traces, finest)
     colours = _palette(shown)
-    return Scales(
-        shown,
-        max(each.length_ms for each in shown),
-        max(_total_height(each) for each in shown),
-        colours,
-    )
+    return Scales(shown, max(each.length_ms for each in shown), colours)
+
+
+def height_in(lanes: float) -> float:
+    """The height of a figure without its legend, in inches."""
+    return 1.3 + 0.27 * lanes
 
 
 def draw_timeline(
@@ -112,7 +110,7 @@ def draw_timeline(
         ticks |= _draw_server(server, timeline.length_ms, top, colours, axes)
         top += _height(server) + _GAP
     axes.set_xlim(0, timeline.length_ms or 1.0)
-    axes.set_ylim(_total_height(timeline), 0)
+    axes.set_ylim(total_height(timeline), 0)
     labels = [narrowed(label) if narrow else label for label in ticks.values()]
     axes.set_yticks(list(ticks), labels, fontsize=SMALL)
     axes.tick_params(axis="y", length=0)
@@ -160,10 +158,12 @@ def write_timelines_figure(traces: Sequence[tuple[str, Trace]], path: Path) -> N
         raise UsageError(f"there is no timeline to draw: {shown[0].note}")
     legend, columns = shared.legend(), 2 * len(shown) + 1
     width = 11.0 if len(shown) == 1 else 7.2 * len(shown)
-    height = shared.height_in + 0.2 * math.ceil(len(legend) / columns)
+    height = height_in(shared.highest) + 0.2 * math.ceil(len(legend) / columns)
     with canvas((width, height), [path]) as figure:
         for place, each in enumerate(shown, start=1):
-            shared.draw(each, figure.add_subplot(1, len(shown), place))
+            axes = figure.add_subplot(1, len(shown), place)
+            shared.draw(each, axes)
+            axes.set_ylim(shared.highest, 0)  # side by side, all lanes are of one height
         legend_below(figure, legend, columns)
 
 
@@ -181,7 +181,7 @@ def _comparable(traces: Sequence[tuple[str, Trace]], finest: int) -> list[Timeli
     return [timeline(trace, title, steps=fewest, finest=finest) for title, trace in traces]
 
 
-def _total_height(timeline: Timeline) -> float:
+def total_height(timeline: Timeline) -> float:
     """The height of all that is drawn, in lanes; at least one lane."""
     return max(sum(_height(server) + _GAP for server in timeline.servers) - _GAP, _LANE)
 
@@ -234,7 +234,9 @@ def _draw_lane(
     axes.broken_barh([(0, length_ms)], (bar_top, _BAR), facecolor=IDLE.light, linewidth=0, zorder=1)
     alike: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for bar in lane.bars:
-        alike.setdefault((bar.what, bar.kind), []).append((bar.start_ms, bar.end_ms - bar.start_ms))
+        # Of an excerpt the axes may be longer, and a bar goes on there.
+        end_ms = min(bar.end_ms, length_ms)
+        alike.setdefault((bar.what, bar.kind), []).append((bar.start_ms, end_ms - bar.start_ms))
     for (what, kind), spans in alike.items():
         paint = colours.get(what, _OTHERS_PAINT)
         axes.broken_barh(
@@ -246,7 +248,8 @@ def _draw_lane(
             linewidth=0.6,
             zorder=2,
         )
-    _draw_strip(lane.operators, bar_top + _BAR, axes)
+    strip = [(start_ms, min(end_ms, length_ms)) for start_ms, end_ms in lane.operators]
+    _draw_strip(strip, bar_top + _BAR, axes)
 
 
 def _draw_strip(spans: Sequence[tuple[float, float]], top: float, axes: Axes) -> None:

@@ -10,7 +10,14 @@ from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import legend_below
 from tuner.present.figures.kit.rows import wrapped
 from tuner.present.figures.timeline_data import Timeline
-from tuner.present.figures.timeline_drawing import Scales, narrowed, scales, under_way
+from tuner.present.figures.timeline_drawing import (
+    Scales,
+    height_in,
+    narrowed,
+    scales,
+    total_height,
+    under_way,
+)
 from tuner.text import plural, three_digits
 from tuner.trace.model.trace import Trace
 
@@ -33,14 +40,15 @@ def timeline_figures(traces: Sequence[tuple[str, str, Trace]]) -> list[DrawnFigu
         return []
     titles = [wrapped(f"{contender}: {name}", _TITLE, most=3) for contender, name, _ in traces]
     lines = max(title.count("\n") for title in titles)
-    # Titles of as many lines, or the lanes would differ in height.
+    # Titles of as many lines, or the first lanes would not be side by side.
     titles = [title + "\n" * (lines - title.count("\n")) for title in titles]
     shared = scales(
         [(title, trace) for title, (_, _, trace) in zip(titles, traces, strict=True)], _FINE
     )
     return [
         drawn(
-            _words(contender, name, each), shared.height_in + _TITLE_LINE_IN * lines,
+            _words(contender, name, each),
+            height_in(total_height(each)) + _TITLE_LINE_IN * lines,
             partial(_draw_narrow, shared, each), partial(_align, shared),
         )
         for (contender, name, _), each in zip(traces, shared.shown, strict=True)

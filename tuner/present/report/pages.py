@@ -1,26 +1,36 @@
 """Pages from Jinja2 templates, which refuse a name that they do not know."""
 
 import functools
+import re
 from importlib.metadata import version
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from tuner.present.figures import theme_css
 
 FORMAT = 1
+_WHOLE = re.compile(r"(?<![\w-])--[a-z][a-z-]*|[+-]?\d[\d.]*(?:-\d[\d.]*)? %")
 
 
 @functools.cache
 def _templates() -> jinja2.Environment:
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("tuner.present.report"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["prose"] = prose
+    return environment
+
+
+def prose(text: str) -> Markup:
+    """A sentence, escaped, in which no line ends inside a flag, a percentage or an interval."""
+    escaped = str(escape(text))
+    return Markup(_WHOLE.sub(r'<span class="whole">\g<0></span>', escaped))
 
 
 def render(template: str, **values: Any) -> str:

@@ -18,7 +18,8 @@ from tuner.present.tables import (
     why_facts,
 )
 from tuner.present.tried import tried_sentences
-from tuner.present.wording import tied_sentence, verdict_sentence
+from tuner.present.wording import busy_sentence, tied_sentence, verdict_sentence
+from tuner.recommended.recheck import search_command
 from tuner.study.answer import StudyAnswer
 from tuner.text import plural
 
@@ -37,13 +38,14 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         "report",
         answer=answer,
         subtitle=(
-            f"{answer.plan.subject.reference}, {answer.measured_at:%Y-%m-%d}, "
+            f"{_of_what(answer)}{answer.measured_at:%Y-%m-%d}, "
             f"on {plural(environment.cpu_count, 'logical CPU')} ({environment.cpu_model}), "
             f"torch {environment.torch}"
         ),
         verdict=verdict_sentence(answer),
         verdict_class=_verdict_class(answer),
         tied=tied_sentence(answer),
+        busy=busy_sentence(answer),
         front=front_table(answer),
         front_note=front_sentence(answer),
         tried=tried_sentences(answer),
@@ -61,6 +63,7 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         failures_note=(f"The output and the stacks of each rank are in {answer.folder.failures}."),
         environment=environment_facts(answer),
         method=method_facts(answer),
+        command=search_command(answer.plan),
     )
 
 
@@ -75,6 +78,7 @@ def notebook_html(answer: StudyAnswer) -> str:
     return render(
         "notebook",
         verdict=verdict_sentence(answer),
+        busy=busy_sentence(answer),
         trials=trials_of(answer),
         snippet=snippet_of(answer),
     )
@@ -93,6 +97,12 @@ def _why(answer: StudyAnswer) -> list[tuple[str, Facts]]:
         (heading, [(fact[0], fact[place]) for fact in facts])
         for place, heading in enumerate(headings, start=1)
     ]
+
+
+def _of_what(answer: StudyAnswer) -> str:
+    """What was searched for, unless the title says it."""
+    what = answer.plan.subject.reference
+    return "" if what == answer.study else f"{what}, "
 
 
 def _verdict_class(answer: StudyAnswer) -> str:

@@ -2,11 +2,12 @@
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import optuna
 
 from tuner.errors import UsageError
+from tuner.plan.config import Config
 from tuner.plan.measuring import Measuring
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.sampled import Sampling
@@ -34,12 +35,14 @@ def create_study(
     plan: StudyPlan,
     environment: Environment,
     tell: Tell = ignored,
+    candidates: Sequence[Config] | None = None,
     sampling: Sampling | None = None,
 ) -> StudyStore:
     """A new study with one running trial per configuration, the baseline first.
 
-    With `sampling` it has the baseline alone: the others come as they are proposed. UsageError if
-    its storage cannot be opened.
+    `candidates` are the plan's, in the order in which they are to be measured. With `sampling` the
+    study has the baseline alone: the others come as they are proposed. UsageError if its storage
+    cannot be opened.
     """
     address = place.address
     if address.in_own_folder:
@@ -54,7 +57,7 @@ def create_study(
             sampler=optuna.samplers.RandomSampler(seed=plan.measuring.seed),
         )
     try:
-        _fill(study, plan, environment, sampling)
+        _fill(study, plan, environment, candidates or plan.candidates(), sampling)
         store = StudyStore(place, study, tell)
         store.announce()
     except BaseException:
@@ -100,14 +103,15 @@ def _allows_more(store: StudyStore, now: Measuring) -> bool:
     """Whether a finished study has time and blocks left to be gone on with."""
     then = store.plan().measuring
     most, most_then = now.max_blocks or math.inf, then.max_blocks or math.inf
-    measured = len({record.block for record in store.records() if record.block >= 0})
+    blocks = {record.block for record in store.records() if record.block >= 0}
+    measured = len(blocks.difference(store.noted("set_aside") or ()))
     return measured < most and (now.budget_s > then.budget_s or most > most_then)
 
 
 def _check_same(store: StudyStore, plan: StudyPlan, environment: Environment) -> None:
     then = store.plan().fingerprint()
     problems = [
-        f"{key}: {_plain(then.get(key, 'none'))} then, {_plain(now)} now"
+        f"{key}: {_plain(then.get(key))} in the study, {_plain(now)} now"
         for key, now in plan.fingerprint().items()
         if then.get(key) != now
     ]
@@ -121,7 +125,11 @@ def _check_same(store: StudyStore, plan: StudyPlan, environment: Environment) ->
 
 
 def _fill(
-    study: optuna.Study, plan: StudyPlan, environment: Environment, sampling: Sampling | None
+    study: optuna.Study,
+    plan: StudyPlan,
+    environment: Environment,
+    candidates: Sequence[Config],
+    sampling: Sampling | None,
 ) -> None:
     """What a new study starts with; its format comes last, and says that it is complete."""
     with warnings.catch_warnings():
@@ -129,8 +137,7 @@ def _fill(
         study.set_metric_names([plan.objective.name])
     study.set_user_attr("plan", plan.to_json())
     study.set_user_attr("environment", environment.model_dump())
-    candidates = plan.candidates()
-    distributions = distributions_of(candidates, plan.subject)
+    distributions = distributions_of(plan.candidates(), plan.subject)
     if sampling is not None:
         study.set_user_attr("sampling", sampling.model_dump(mode="json"))
     for config in candidates if sampling is None else [plan.baseline]:
@@ -156,4 +163,4 @@ def _check_format(study: optuna.Study, address: StudyAddress) -> None:
 
 
 def _plain(value: object) -> str:
-    return str(value).replace("'", "")
+    return "none" if value is None else str(value).replace("'", "")

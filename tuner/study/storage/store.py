@@ -85,6 +85,10 @@ class StudyStore:
         for config in configs:
             self._study.add_trial(running_trial(config, self._distributions, plan.subject))
 
+    def trials(self) -> list[FrozenTrial]:
+        """The Optuna trials, by number; of one that was continued, the one that goes on."""
+        return [trial for _, trial in sorted(self._latest().items())]
+
     def records(self) -> list[Record]:
         """Every world measured so far, in the order of blocks."""
         found = []
@@ -177,8 +181,9 @@ class StudyStore:
 
     def running(self) -> list[int]:
         """The trials that are neither eliminated, failed nor complete."""
-        trials = self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        return [_number(trial) for trial in trials]
+        return [
+            number for number, trial in self._latest().items() if trial.state == TrialState.RUNNING
+        ]
 
     def reopen(self) -> None:
         """Let the study be gone on with: begin anew each trial that has ended without a failure.
@@ -242,7 +247,10 @@ class StudyStore:
 
     def _latest(self) -> dict[int, FrozenTrial]:
         """The trials by number; of one that was continued, the one that goes on."""
-        return {_number(trial): trial for trial in self._study.get_trials(deepcopy=False)}
+        latest: dict[int, FrozenTrial] = {}
+        for trial in self._study.get_trials(deepcopy=False):
+            latest[trial.user_attrs.get(CONTINUES, len(latest))] = trial
+        return latest
 
     def _trial_id(self, number: int) -> int:
         return self._trial(number)._trial_id
@@ -253,8 +261,3 @@ class StudyStore:
             trial_id = self._latest()[number]._trial_id
             self._trials[number] = Trial(self._study, trial_id)
         return self._trials[number]
-
-
-def _number(trial: FrozenTrial) -> int:
-    """The number that a trial has for everybody but Optuna."""
-    return int(trial.user_attrs.get(CONTINUES, trial.number))

@@ -92,7 +92,7 @@ def read_kineto(text: TraceText) -> KinetoFile:
     try:
         document, whole = text.decode(_File)
     except msgspec.ValidationError as error:
-        raise text.refused(f"JSON, but no trace: {error}") from None
+        raise text.no_trace(error) from None
     events, losses = events_in(document.traceEvents, text)
     if not events:
         raise text.refused("a trace without events")

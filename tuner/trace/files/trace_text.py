@@ -74,6 +74,14 @@ class TraceText:
             return self.refused(f"not UTF-8 text: byte {error.start} is 0x{byte:02x}")
         return self.refused(f"not JSON, so no trace: {problem}")
 
+    def no_trace(self, problem: msgspec.ValidationError) -> UsageError:
+        """The error for text that begins as JSON of another type, and may go on as anything."""
+        try:
+            msgspec.json.decode(self.content)
+        except ValueError as error:
+            return self.malformed(error)
+        return self.refused(f"JSON, but no trace: {problem}")
+
     def broken_off(self, events: int) -> str:
         """The loss of a text that is not whole."""
         return (

@@ -1,9 +1,7 @@
 """What the first runs of a program show: its ranks, its own options, whether its calls vary."""
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 from tuner.errors import UsageError
@@ -12,6 +10,7 @@ from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.workload_spec import RankSpec
 from tuner.world.command.program_world import ProgramEnd
 from tuner.world.command.reports import RankReport
+from tuner.world.command.running import why_no_command
 from tuner.world.measurement import Failure, Measurement
 
 
@@ -55,18 +54,9 @@ class TriedRun:
 
 def check_commands(request: ProgramRequest) -> None:
     """UsageError unless every command can be started."""
-    problems = [
-        _why_not(command[0]) for command in request.commands if shutil.which(command[0]) is None
-    ]
+    problems = list(filter(None, (why_no_command(command[0]) for command in request.commands)))
     if problems:
         raise UsageError.about("the program", problems)
-
-
-def _why_not(name: str) -> str:
-    if Path(name).is_file():
-        how = f"; did you mean python {name}?" if name.endswith(".py") else ""
-        return f"{name!r} is not executable{how}"
-    return f"{name!r} is no file, and no command on the PATH"
 
 
 def check_backend(end: ProgramEnd) -> None:

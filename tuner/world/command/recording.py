@@ -37,6 +37,7 @@ def record_program(
     recording: RecordingOrder,
     show: Callable[[bytes, int | None], None],
     *,
+    beside: Sequence[Sequence[str]] = (),
     roles: Sequence[tuple[str, str]] = (),
     stdout: IO[Any] | None = None,
 ) -> RecordedEnd:
@@ -47,6 +48,7 @@ def record_program(
         recording: What to record, and when.
         show: Called once, if anything was recorded: with the content of the trace's file, and with
             the exit code, which is None while the program goes on after its window.
+        beside: Further commands that together with it are one world.
         roles: Pairs of a role and a pattern of its RPC names; the first that matches decides.
         stdout: Where the program's output goes; None: where ours goes.
 
@@ -54,18 +56,18 @@ def record_program(
         The exit code, the reports, and why nothing was recorded.
 
     Raises:
-        UsageError: The command cannot be started.
+        UsageError: A command cannot be started.
     """
     with tempfile.TemporaryDirectory(prefix="rpc-tuner-", ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch)
         order = HookOrder(config=Config.of({}), reports=folder, roles=roles, recording=recording)
         started_s = time.monotonic()
-        program = started(command, order, stdout=stdout, ends_at_second_interrupt=True)
-        with program as process:
-            is_shown = recording.for_s is not None and _window_ended(folder, process)
+        program = started([command, *beside], order, stdout=stdout, ends_at_second_interrupt=True)
+        with program as processes:
+            is_shown = recording.for_s is not None and _window_ended(folder, processes)
             if is_shown:
                 show(join_recorded(folder), None)
-            code = exit_code(process.wait())
+            code = exit_code(processes)
             ended_ns = time.time_ns()
         ran_s = time.monotonic() - started_s
         why_not = ""
@@ -80,9 +82,9 @@ def record_program(
         return RecordedEnd(exit_code=code, report=read_reports(folder), why_not=why_not)
 
 
-def _window_ended(folder: Path, process: "subprocess.Popen[bytes]") -> bool:
+def _window_ended(folder: Path, processes: "Sequence[subprocess.Popen[bytes]]") -> bool:
     """Wait until all ranks have recorded for their window, or the program has ended."""
-    while process.poll() is None:
+    while None in [process.poll() for process in processes]:
         if has_window_ended(folder):
             return True
         time.sleep(_POLL_S)

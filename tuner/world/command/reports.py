@@ -7,11 +7,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from tuner.text import plural
+
 _T = TypeVar("_T")
 _REACH = (
     "it reaches every Python but one that is started with -S, -I or -E, or with an environment of "
     "its own"
 )
+_BESIDE = "; if another command starts what is missing, name it with --beside (a plan: in programs)"
 _KNOBS = ("num_worker_threads", "rpc_timeout", "transports", "channels", "intra_op_threads")
 
 
@@ -60,6 +63,8 @@ class Rendezvous(NamedTuple):
     pid: int
     rank: int
     """-1 if it does not know."""
+    world_size: int | None = None
+    """How many ranks meet there; None if it does not know."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,10 +87,14 @@ class ProgramReport:
         """The same as a sentence; empty if none waits."""
         if not self.unmet:
             return ""
-        who = "1 process waits" if len(self.unmet) == 1 else f"{len(self.unmet)} processes wait"
-        said = f"{who} for the others at {self.unmet[0].url}"
+        count, size = len(self.unmet), max(each.world_size or 0 for each in self.unmet)
+        who = "1 process" if count == 1 else f"{count} processes"
+        there = {each.rank for each in self.unmet} | {each.rank for each in self.ranks}
+        absent = size - len(there)
+        others = plural(absent, "other rank") if absent > 0 else "the others"
+        said = f"{who} {'waits' if count == 1 else 'wait'} for {others} at {self.unmet[0].url}"
         if self.nobody_listens_since_ns is None:
-            return said
+            return f"{said}{_BESIDE}" if absent > 0 else said
         return (
             f"{said}: under torchrun nobody listens at a tcp:// address of the program's own; "
             "use init_method='env://', or unset TORCHELASTIC_USE_AGENT_STORE"
@@ -148,7 +157,8 @@ class ProgramReport:
         """Why ranks are missing that the others wait for, as a sentence; empty if none is.
 
         Args:
-            without: What a rank runs without that the hook did not reach.
+            without: What a rank runs without that the hook did not reach; empty: the program is
+                known to have started all of its ranks.
         """
         if not self.missing_ranks:
             return ""
@@ -157,11 +167,15 @@ class ProgramReport:
             return (
                 f"rank {some} did not get past the rendezvous of all ranks at {self.unmet[0].url}"
             )
-        runs = f", which runs without {without}" if without else ""
-        return f"the hook did not reach rank {some}{runs}: {_REACH}"
+        if not without:
+            return f"the hook did not reach rank {some}: {_REACH}"
+        return (
+            f"this command knows nothing of rank {some}: another command may have started it; if "
+            f"this one did, it runs without {without}, and the hook did not reach it: {_REACH}"
+        )
 
     def notes(self, without: str) -> list[str]:
-        """What a person has to know of ranks that were not reached, and run `without` something."""
+        """What a person has to know of ranks that may run `without` something."""
         return [*self.problems, *filter(None, [self.why_missing(without)])]
 
 
@@ -226,7 +240,7 @@ def _unmet(events: Sequence[Mapping[str, Any]]) -> list[Rendezvous]:
     steps = [event for event in events if event["event"] in ("rendezvous", "init_rpc")]
     if not steps or steps[-1]["event"] == "init_rpc":
         return []
-    return [Rendezvous(*(steps[-1][fact] for fact in Rendezvous._fields))]
+    return [Rendezvous(**{fact: steps[-1][fact] for fact in Rendezvous._fields})]
 
 
 def _rank(agent: Mapping[str, Mapping[str, Any]]) -> RankReport:

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -14,7 +15,8 @@ from types import FrameType
 from typing import IO, Any
 
 from tuner.errors import UsageError
-from tuner.plan.config import Config
+from tuner.plan.config import ALL_ROLES, Config
+from tuner.text import did_you_mean
 from tuner.world.command.order import HookOrder
 from tuner.world.command.process_tree import end_tree
 from tuner.world.command.reports import ProgramReport, read_reports
@@ -27,6 +29,22 @@ class RunEnd:
     exit_code: int
     """As a shell tells it: 128 and the signal's number for one that a signal ended."""
     report: ProgramReport
+
+    def unused(self, config: Config) -> list[str]:
+        """What no rank got, because none has the role: a sentence for each such role.
+
+        Nothing is said where ranks are not known, which may have it.
+        """
+        known = list(dict.fromkeys(rank.role for rank in self.report.ranks))
+        if not known or self.report.missing_ranks:
+            return []
+        given = dict.fromkeys(dimension.role for dimension, _ in config.items)
+        return [
+            f"no rank has the role {role!r}, so what is set for it was not used"
+            f"{did_you_mean(role, known)}"
+            for role in given
+            if role not in (ALL_ROLES, *known)
+        ]
 
 
 def run_program(
@@ -47,43 +65,62 @@ def run_program(
     """
     with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
         order = HookOrder(config=config, reports=Path(scratch), roles=roles, say=True)
-        with started(command, order) as process:
-            code = exit_code(process.wait())
+        with started([command], order) as processes:
+            code = exit_code(processes)
         return RunEnd(code, read_reports(Path(scratch)))
+
+
+def why_no_command(name: str) -> str:
+    """Why a command of this name cannot be started, with what helps; empty if it can."""
+    if shutil.which(name) is not None:
+        return ""
+    if not Path(name).is_file():
+        return f"{name!r} is no file, and no command on the PATH"
+    how = f"; did you mean python {name}?" if name.endswith(".py") else ""
+    return f"{name!r} is not executable{how}"
 
 
 @contextmanager
 def started(
-    command: Sequence[str],
+    commands: Sequence[Sequence[str]],
     order: HookOrder,
     *,
     stdout: IO[Any] | None = None,
     ends_at_second_interrupt: bool = False,
-) -> Iterator["subprocess.Popen[bytes]"]:
-    """Start a command with the hook in it; until the end of the block, signals go to the command.
+) -> Iterator["list[subprocess.Popen[bytes]]"]:
+    """Start commands with the hook in them; until the end of the block, signals go to them.
 
     Args:
-        command: The program and its arguments.
-        order: What its processes are to do.
-        stdout: Where its output goes; None: where ours goes.
-        ends_at_second_interrupt: Whether a second Ctrl-C kills the command and all that it started.
+        commands: The programs, each with its arguments; together they are one world.
+        order: What their processes are to do.
+        stdout: Where their output goes; None: where ours goes.
+        ends_at_second_interrupt: Whether a second Ctrl-C kills them and all that they started.
 
     Raises:
-        UsageError: The command cannot be started.
+        UsageError: A command cannot be started; none is left running.
     """
+    if problems := list(filter(None, (why_no_command(command[0]) for command in commands))):
+        raise UsageError.about("the program", problems)
     kill = partial(end_tree, reports=order.reports) if ends_at_second_interrupt else None
+    processes: list[subprocess.Popen[bytes]] = []
     with _signals_passed_on(kill) as is_started:
-        try:
-            process = subprocess.Popen(command, env=order.environment(os.environ), stdout=stdout)
-        except OSError as error:
-            raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from None
-        is_started(process)
-        yield process
+        environment = order.environment(os.environ)
+        for command in commands:
+            try:
+                process = subprocess.Popen(command, env=environment, stdout=stdout)
+            except OSError as error:
+                end_tree([process.pid for process in processes], order.reports)
+                raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from None
+            is_started(process)
+            processes.append(process)
+        yield processes
 
 
-def exit_code(returned: int) -> int:
-    """What a shell says of a process that ended in this way."""
-    return 128 - returned if returned < 0 else returned
+def exit_code(processes: "Sequence[subprocess.Popen[bytes]]") -> int:
+    """Wait for the end of all; what a shell says of the first of them that did not end well."""
+    codes = [process.wait() for process in processes]
+    first = next(filter(None, codes), 0)
+    return 128 - first if first < 0 else first
 
 
 @contextmanager
@@ -92,18 +129,17 @@ def _signals_passed_on(
 ) -> "Iterator[Callable[[subprocess.Popen[bytes]], None]]":
     """Leave Ctrl-C to the program, which the terminal sends it to; pass SIGTERM and SIGHUP on.
 
-    Those that come before the program is known are passed on as soon as it is. `kill` is called
-    with its process at the second Ctrl-C.
+    Those that come before a process of it is known are passed on as soon as it is. `kill` is
+    called with its processes at the second Ctrl-C.
     """
     known: list[subprocess.Popen[bytes]] = []
     early: list[int] = []
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         del frame
-        if known:
-            known[0].send_signal(number)
-        else:
-            early.append(number)
+        early.append(number)
+        for process in known:
+            process.send_signal(number)
 
     def started(process: "subprocess.Popen[bytes]") -> None:
         known.append(process)
@@ -115,7 +151,7 @@ def _signals_passed_on(
     def interrupted(number: int, frame: FrameType | None) -> None:
         del number, frame
         if next(interrupts) > 1 and kill is not None and known:
-            kill([known[0].pid])
+            kill([process.pid for process in known])
 
     before = {signal.SIGINT: signal.signal(signal.SIGINT, interrupted)}
     for number in (signal.SIGTERM, signal.SIGHUP):

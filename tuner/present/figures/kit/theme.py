@@ -57,23 +57,25 @@ SERVED = Colour("served", "mark", "#3f7a58", "#74b58c")
 PENDING = Colour("pending", "filled", "#cbccd6", "#4b4f5a")
 
 # Paul Tol's medium contrast: the colour-blind can tell these apart, and in grey their lightness.
+# The two blues are far apart: few programs have so many functions that they need both.
 FUNCTIONS = (
     Colour("function-1", "filled", "#6699cc", "#6fa3d6"),
     Colour("function-2", "filled", "#eecc66", "#e6c663"),
-    Colour("function-3", "filled", "#004488", "#2f6fb5"),
+    Colour("function-3", "filled", "#994455", "#b35a6c"),
     Colour("function-4", "filled", "#ee99aa", "#f0a3b2"),
-    Colour("function-5", "filled", "#994455", "#b35a6c"),
-    Colour("function-6", "filled", "#997700", "#a88a1f"),
+    Colour("function-5", "filled", "#997700", "#a88a1f"),
+    Colour("function-6", "filled", "#004488", "#2f6fb5"),
 )
 OTHER_FUNCTIONS = Colour("other-functions", "filled", "#dddddd", "#59616a")
-# The edge of a bar is darker than its fill; of a dark fill, lighter.
+# The edge of a bar is darker than its fill on a light page, and lighter on a dark one. A thin bar
+# has hardly more than its edges.
 EDGES = (
     Colour("function-1-edge", "mark", "#3d5c7a", "#a9c8e6"),
     Colour("function-2-edge", "mark", "#8f7a3d", "#f3e1a8"),
-    Colour("function-3-edge", "mark", "#5c84ad", "#7fa9d6"),
+    Colour("function-3-edge", "mark", "#5c2933", "#d79aa7"),
     Colour("function-4-edge", "mark", "#8f5c66", "#f7cdd5"),
-    Colour("function-5-edge", "mark", "#5c2933", "#d79aa7"),
-    Colour("function-6-edge", "mark", "#5c4700", "#d6c27c"),
+    Colour("function-5-edge", "mark", "#5c4700", "#d6c27c"),
+    Colour("function-6-edge", "mark", "#002a54", "#4d86c4"),
 )
 OTHER_FUNCTIONS_EDGE = Colour("other-functions-edge", "mark", "#85898d", "#9aa2ab")
 OPERATORS = Colour("operators", "mark", "#222222", "#d5d8dc")
