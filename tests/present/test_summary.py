@@ -120,6 +120,13 @@ def test_the_json_document_is_that_of_the_contract(
         "sampling": None,
         "machine": None,
     }
+    assert [trial["outcome"] for trial in trials].count("completed") > 1
+
+
+def test_the_json_document_has_an_entry_for_every_trial(
+    plan: StudyPlan, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    trials = json_document(study_result(plan), capsysbinary)["trials"]
     assert trials[0] == {
         "config": {"*": {"num_worker_threads": 4}},
         "outcome": "completed",

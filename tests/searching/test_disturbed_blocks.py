@@ -91,3 +91,12 @@ def test_a_failure_is_a_fact_however_busy_the_machine_was(tune: Tune) -> None:
     launcher.fails = fails
     answer = tune(launcher, **TWO, max_blocks=6)
     assert [row.outcome for row in answer.rows if row.failure] == ["crashed"]
+
+
+def test_an_exploration_goes_on_behind_one(tune: Tune) -> None:
+    grid = {"space": {"num_worker_threads": [*range(1, 16)]}, "sampler": "random"}
+    answer = tune(busy_in(*range(12)), **grid, budget="20s")
+    assert answer.machine is not None
+    assert answer.machine.repeated_blocks == 0
+    assert answer.machine.disturbed > 0
+    assert "exploration" in {seen.phase for seen in answer.observations}

@@ -7,7 +7,7 @@ import pytest
 
 from tests.fakes import FakeLauncher
 from tests.searching.planted import SPACE
-from tests.searching.tuning import failing
+from tests.searching.tuning import confirmed_differences, failing, tuning_in
 from tuner.api import forecast
 from tuner.errors import NothingRanError, UsageError
 from tuner.present.forecast import forecast_lines
@@ -65,3 +65,15 @@ def test_a_baseline_that_does_not_run_is_said() -> None:
         told(FakeLauncher(), space={"threads": [1]})
     with pytest.raises(UsageError, match="name a workload, a plan or a program"):
         forecast()
+
+
+@pytest.mark.parametrize("threads", [[8], [1, 2, 4, 8], [*range(1, 13)]])
+def test_a_search_has_the_time_that_was_told(
+    threads: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = told(FakeLauncher(sigma=0.3), space={"num_worker_threads": threads})
+    result = tuning_in(tmp_path)(
+        FakeLauncher(sigma=0.3), space={"num_worker_threads": threads}, budget="60s"
+    )
+    assert found.pairs == pytest.approx(len(confirmed_differences(result)), rel=0.35)

@@ -3,6 +3,7 @@ import pytest
 
 from tests.fakes import UDF
 from tuner.plan.draft import draft_plan
+from tuner.plan.limits import Limit
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.confirmation import Confirmation
 from tuner.study.log import StudyLog
@@ -112,3 +113,26 @@ def test_a_confirmation_comes_back_from_json() -> None:
     )
     assert Confirmation(**confirmation.model_dump(mode="json")) == confirmation
     assert confirmation.alpha_left == pytest.approx(0.02)
+
+
+def test_a_block_put_aside_counts_no_more_whatever_came_before(plan: StudyPlan) -> None:
+    """Trials may have been added meanwhile, and what breaks a limit is judged again."""
+    require = (Limit.read("step_ms<=1500"),)
+    measuring = plan.measuring.model_copy(update={"require": require})
+    limited = plan.model_copy(update={"measuring": measuring})
+    log = StudyLog(limited, plan.candidates()[:2])
+    log.extend(plan.candidates()[2:])
+    worlds = [[1.0, 1.0, 1.0], [1.0, 2.0, 1.0], [1.0, 1.0, 3.0], [1.0, 2.0, 1.0], [1.0, 1.0, 1.0]]
+    for block, steps_s in enumerate(worlds):
+        for trial, step_s in enumerate(steps_s):
+            log.add(world("race", trial, block, took(step_s)))
+    assert log.barred == {}
+    log.put_aside(0)
+    log.put_aside(4)
+    assert [*log.barred] == [1]
+    np.testing.assert_allclose(np.exp(log.matrix("race")), np.array(worlds[1:4]) * 1e3)
+    assert log.blocks("race") == 3
+    assert log.next_block == 5
+    again = StudyLog(limited, plan.candidates(), log.records)
+    assert log.value(2) == again.value(2)
+    assert log.barred == again.barred

@@ -56,8 +56,11 @@ class CheckResult:
         beside = rival if self.keeps_baseline else self._baseline
         if chosen.failure is not None or self.answer.verdict is None:
             return "cannot-run"
-        # Nothing to compare with: it could not run, or the two configurations are one by now.
-        if beside.failure is not None or rival is self._baseline:
+        if chosen.broken:
+            return "no-longer-holds"
+        # Nothing to compare with: it could not run or breaks a limit, or the two configurations
+        # are one by now.
+        if beside.failure is not None or beside.broken or rival is self._baseline:
             return "holds"
         measuring = self.answer.plan.measuring
         earlier = self.recommendation
@@ -156,6 +159,10 @@ class CheckResult:
                 f"{other.label} runs, and the baseline {baseline.label} cannot ({baseline.outcome})"
             )
         who = f"its strongest rival {other.label}" if self.keeps_baseline else other.label
+        chosen = baseline if self.keeps_baseline else other
+        for row in (chosen, baseline, other):
+            if row.broken:
+                return f"{row.label} breaks a limit here ({row.broken_text})"
         if self.speedup is None:
             return f"{who} was compared with the baseline {baseline.label} in too few pairs"
         how = "fast" if self.answer.objective.is_time else "good"

@@ -56,6 +56,7 @@ def recommendation_of(answer: StudyAnswer, trial: int | None = None) -> Recommen
             min_time_s=measuring.min_time_s,
             deadline_s=measuring.deadline_s,
             epsilon=measuring.epsilon,
+            require=tuple(map(str, measuring.require)),
         ),
         baseline=answer.baseline,
         ranks=subject.ranks,

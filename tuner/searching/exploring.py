@@ -39,7 +39,11 @@ def sampling_for(plan: StudyPlan, first: Measurement | Failure, spent_s: float) 
     if asked == "grid":
         return None
     needed_s = spent_s + first.world_s * GRID_WORLDS * configs
-    if asked == "auto" and (needed_s <= GRID_SHARE * budget_s or isinstance(first, Failure)):
+    if asked == "auto" and (
+        configs <= KEPT + 1  # All of them would go on.
+        or needed_s <= GRID_SHARE * budget_s
+        or isinstance(first, Failure)
+    ):
         return None
     least_s = spent_s + first.world_s * (2 * BATCH + 2) * LEAST_ROUNDS / EXPLORATION_SHARE
     if least_s > budget_s:

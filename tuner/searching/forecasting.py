@@ -9,20 +9,23 @@ from typing import Any
 
 import numpy as np
 
+from tuner.decide.rules import Rules
 from tuner.decide.statistics import interval
 from tuner.errors import NothingRanError, UsageError
 from tuner.plan.study_plan import StudyPlan
-from tuner.searching.exploring import sampling_for
+from tuner.searching.both_goals import FRONT_SHARE
+from tuner.searching.calibrating import KEPT_FOR_TRACES
+from tuner.searching.exploring import EXPLORATION_SHARE, sampling_for
 from tuner.searching.measurer import STEPS_MARGIN
+from tuner.searching.racing import race_share
 from tuner.searching.runner import Runner
 from tuner.study.folder import StudyFolder
+from tuner.study.sampled import Sampling
 from tuner.world.launcher import Launcher
 from tuner.world.measurement import Failure, Measurement
 
 # Worlds beside the one that calibrates: the fewest that tell something of their spread.
 WORLDS = 4
-# Of the budget, what is left for pairs where the race takes its share.
-CONFIRMED_SHARE = 0.6
 # Of the standard deviation of so few worlds only the order of magnitude is known.
 LEAST_SIGMA = 0.01
 
@@ -84,7 +87,7 @@ def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) ->
     sigma = max(LEAST_SIGMA, float(np.std(costs, ddof=1)))
     world_s = float(np.mean([world.world_s for world in worlds]))
     configs = len(plan.candidates())
-    left_s = (measuring.budget_s - calibrated_s) * CONFIRMED_SHARE
+    left_s = _left_for_pairs(plan, first, sampling, calibrated_s, 2 * world_s, sigma)
     pairs = max(0, math.floor(left_s / (2 * world_s)))
     return Forecast(
         configs=configs,
@@ -97,6 +100,34 @@ def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) ->
         pairs=pairs,
         least_gain=_least_gain(sigma, pairs, measuring.confidence),
     )
+
+
+def _left_for_pairs(
+    plan: StudyPlan,
+    first: Measurement,
+    sampling: Sampling | None,
+    spent_s: float,
+    pair_s: float,
+    sigma: float,
+) -> float:
+    """Seconds of the budget that the search would leave to its confirmation.
+
+    That is what the exploration or the calibrations, the blocks for a front, the race and the
+    traces leave, where the gain to be told is epsilon.
+    """
+    measuring, configs = plan.measuring, len(plan.candidates())
+    left_s = measuring.budget_s - spent_s
+    if sampling is None:
+        left_s -= first.world_s * (configs - 1)
+    else:
+        left_s *= 1 - EXPLORATION_SHARE
+    if plan.second_objective is not None:
+        left_s *= 1 - FRONT_SHARE
+    if configs > 2:
+        log_gain = Rules(epsilon=measuring.epsilon, confidence=measuring.confidence).log_epsilon
+        left_s *= 1 - race_share(sigma**2, log_gain, pair_s=pair_s, left_s=left_s)
+    # Both contenders are traced before their pairs, and the others after.
+    return left_s - pair_s - KEPT_FOR_TRACES * measuring.budget_s
 
 
 def _measured(outcome: Measurement | Failure) -> Measurement:

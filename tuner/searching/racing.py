@@ -68,9 +68,24 @@ def _share(measurer: Measurer, start_s: float) -> float:
     if leader == BASELINE:
         leader = next(trial for trial in log.candidates if trial != BASELINE)
     gain = typical(differences(matrix[:, BASELINE], matrix[:, leader]))
-    pairs = MARGIN * pairs_needed(between, max(gain, log.rules.log_epsilon))
-    needed_s = pairs * measurer.block_s([BASELINE, leader])
-    free = 1 - needed_s / max(1e-9, measurer.budget.total_s - start_s)
+    return race_share(
+        between,
+        max(gain, log.rules.log_epsilon),
+        pair_s=measurer.block_s([BASELINE, leader]),
+        left_s=measurer.budget.total_s - start_s,
+    )
+
+
+def race_share(between: float, log_gain: float, *, pair_s: float, left_s: float) -> float:
+    """The race's part of what is left of a budget, where its leader gains so much.
+
+    Args:
+        between: The variance of log(objective) between worlds.
+        log_gain: The logarithm of the gain that the confirmation is to tell.
+        pair_s: Seconds that a pair of worlds takes.
+        left_s: Seconds that are left when the race begins.
+    """
+    free = 1 - MARGIN * pairs_needed(between, log_gain) * pair_s / max(1e-9, left_s)
     return HOPELESS_SHARE if free < LEAST_SHARE else min(MOST_SHARE, free)
 
 
