@@ -22,6 +22,7 @@ from tuner.trace.model.facts import Facts, TraceRank
 from tuner.trace.model.merged import MergedCall, MergedTrace
 from tuner.trace.model.spans import ClientSpan, ServerSpan
 from tuner.world.launcher import WorldOrder
+from tuner.world.machine_state import MachineState
 from tuner.world.measurement import Failure, FailureKind, Measurement, RankUsage
 
 UDF = WorkloadSpec(
@@ -111,6 +112,8 @@ class FakeLauncher(NothingToClose):
     spec: WorkloadSpec = UDF
     interrupt_after: int | None = None
     """Raise KeyboardInterrupt instead of the world with this number."""
+    others_cpus: Callable[[int], float] | None = None
+    """CPUs, of 2, that other programs use during a timed world, by its number; None: unknown."""
     orders: list[WorldOrder] = field(default_factory=list)
     """Every timed world, in order."""
     traced: list[WorldOrder] = field(default_factory=list)
@@ -148,7 +151,12 @@ class FakeLauncher(NothingToClose):
             order.trace.path.parent.mkdir(parents=True, exist_ok=True)
             order.trace.path.write_bytes(fake_trace(order, step_s, steps))
         cpu_s = self.cpu_cores(order.config) * wall_s / len(order.subject.ranks)
+        machine = None
+        if self.others_cpus is not None:
+            others_cpus = self.others_cpus(len(self.orders) - 1)
+            machine = MachineState(seconds=world_s, cpus=2, others_cpus=others_cpus)
         return Measurement(
+            machine=machine,
             step_s=(step_s,) * steps,
             wall_s=wall_s,
             world_s=world_s,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tuner.api import load_study, shipped_workloads, tune
+    from tuner.rechecking import check
     from tuner.recommended.loading import EnvironmentWarning, ThreadsWarning, load_rpc_options
     from tuner.searching.sweeping import sweep
     from tuner.trace.files.reader import read_trace
@@ -26,6 +27,7 @@ __all__ = [
     "Workload",
     "WorkloadError",
     "World",
+    "check",
     "load_rpc_options",
     "load_study",
     "profile",
@@ -37,6 +39,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _MODULES = {
+    "check": "tuner.rechecking",
     "load_study": "tuner.api",
     "EnvironmentWarning": "tuner.recommended.loading",
     "ThreadsWarning": "tuner.recommended.loading",

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from tuner import analyze, dashboard, export, record, report, run, search
+from tuner import analyze, dashboard, export, record, report, run, search, show
+from tuner import list as listing
 from tuner.command_line import run as run_command
 
 app = typer.Typer(
@@ -18,6 +19,8 @@ for module, command, summary in (
     (record, record.record, "Record the calls of a program."),
     (run, run.run_program, "Run a program with a configuration."),
     (analyze, analyze.analyze, "Show what existing traces hold."),
+    (listing, listing.list_studies, "List the studies that are there."),
+    (show, show.show, "Print the answer of a study again."),
     (report, report.report, "Write the page of a study, or of several."),
     (export, export.export, "Write a configuration as JSON, TOML, Python."),
     (dashboard, dashboard.dashboard, "Show studies in optuna-dashboard."),

@@ -12,7 +12,7 @@ from tuner.present.notes import study_note, trial_notes
 from tuner.present.study_files import write_answer, write_study_report
 from tuner.present.study_result import StudyResult
 from tuner.searching.progress import Observer, Silent
-from tuner.searching.search import Notes, SearchRequest, SearchStopped, search
+from tuner.searching.search import Notes, Presenter, SearchRequest, SearchStopped, search
 from tuner.study.answer import StudyAnswer
 from tuner.study.finding import find_study
 from tuner.world.launcher import Launcher
@@ -30,16 +30,19 @@ class SearchInterrupted(InterruptedSearchError):  # noqa: N818 - an ending, not 
         self.result = result
 
 
-class _Files:
+class AnswerFiles:
     """Presents an answer by the files and notes of `tuner.present`."""
 
     def write_answer(self, answer: StudyAnswer) -> None:
+        """See `Presenter`."""
         write_answer(answer)
 
     def write_report(self, answer: StudyAnswer) -> None:
+        """See `Presenter`."""
         write_study_report(answer)
 
     def notes(self, answer: StudyAnswer) -> Notes:
+        """See `Presenter`."""
         return Notes(study_note(answer), trial_notes(answer))
 
 
@@ -173,14 +176,25 @@ def tune(
     request = SearchRequest(
         draft=draft_plan(plan_mapping(plan, workload, changes)), resume=resume, overwrite=overwrite
     )
+    try:
+        return StudyResult(searched(request, AnswerFiles(), observer, show, launcher, clock))
+    except SearchStopped as ending:
+        raise SearchInterrupted(str(ending), StudyResult(ending.answer)) from None
+
+
+def searched(
+    request: SearchRequest,
+    presenter: Presenter,
+    observer: Observer | None,
+    show: Callable[[bytes], None] | None,
+    launcher: Launcher | None,
+    clock: Callable[[], float],
+) -> StudyAnswer:
+    """Search by a request, with the keywords of `tune`. SearchStopped at a KeyboardInterrupt."""
     hearing = observer or Silent()
     chosen = launcher or launcher_for(request.draft, tell=hearing.on_event, show=show)
     with chosen as running:
-        try:
-            answer = search(request, running, hearing, _Files(), clock)
-        except SearchStopped as ending:
-            raise SearchInterrupted(str(ending), StudyResult(ending.answer)) from None
-    return StudyResult(answer)
+        return search(request, running, hearing, presenter, clock)
 
 
 def load_study(

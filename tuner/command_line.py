@@ -18,6 +18,8 @@ from tuner.errors import TunerError, UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tuner.searching.progress import Observer, Snapshot
+
 
 StorageOption = Annotated[
     str | None,
@@ -172,3 +174,20 @@ class Interruption:
         del number, frame
         self._is_asked_for = True
         raise KeyboardInterrupt
+
+
+class Interruptible:
+    """An observer that passes everything on, and ends the search once it was interrupted."""
+
+    def __init__(self, observer: "Observer", interruption: Interruption) -> None:
+        self._observer = observer
+        self._interruption = interruption
+
+    def on_snapshot(self, snapshot: "Snapshot") -> None:
+        """Pass it on; KeyboardInterrupt if a signal has come."""
+        self._interruption.check()
+        self._observer.on_snapshot(snapshot)
+
+    def on_event(self, message: str) -> None:
+        """Pass it on."""
+        self._observer.on_event(message)

@@ -22,11 +22,11 @@ def usable_cpus(proc: Path = _PROC) -> int:
     Returns:
         A whole number of logical CPUs. A quota that cannot be read limits nothing.
     """
-    quotas = [quota for folder in _cgroups(proc) if (quota := _quota(folder)) is not None]
+    quotas = [quota for folder in cpu_cgroups(proc) if (quota := _quota(folder)) is not None]
     return max(1, min([len(os.sched_getaffinity(0)), *map(math.ceil, quotas)]))
 
 
-def _cgroups(proc: Path) -> Iterator[Path]:
+def cpu_cgroups(proc: Path) -> Iterator[Path]:
     """The folders of the process's CPU cgroups and of their ancestors, as far as it sees them."""
     try:
         memberships = (proc / "cgroup").read_text().splitlines()

@@ -2,12 +2,14 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from tuner.checking import check_study
 from tuner.command_line import (
     BesideOption,
+    Interruptible,
     Interruption,
     RoleOption,
     commands_of,
@@ -20,15 +22,13 @@ from tuner.command_line import (
 from tuner.errors import InterruptedSearchError, NothingRanError, UsageError
 from tuner.plan.objectives import OBJECTIVES
 
-if TYPE_CHECKING:
-    from tuner.searching.progress import Observer, Snapshot
-
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 EPILOG = (
     "Values: num_worker_threads=1,2,4 lists; 1..32 are the powers of two, 1..8:1 every number; "
     "transports=shm,uv,shm+uv are three lists of transports. Exit codes: 0 answered, 1 internal "
-    "error, 2 bad usage or bad input, 3 no configuration could run, 130 interrupted."
+    "error, 2 bad usage or bad input, 3 no configuration could run, 4 a recommendation no longer "
+    "holds (--check), 130 interrupted."
 )
 
 
@@ -158,6 +158,15 @@ def search(
             "--overwrite", help="Delete a study of this name first, with the files that it made."
         ),
     ] = False,
+    check: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STUDY",
+            help="Measure an earlier recommendation against its baseline, here and now: that of a "
+            "study, or of a recommended.json. Goes with --budget, --max-blocks, --epsilon, "
+            "--confidence, --seed, --storage, --out, --show-output and --json.",
+        ),
+    ] = None,
     list_workloads: Annotated[
         bool,
         typer.Option("--list-workloads", help="Show the shipped workloads, roles and options."),
@@ -173,6 +182,8 @@ def search(
     if list_workloads:
         _list_workloads(as_json)
         return
+    if check is not None:
+        raise typer.Exit(check_study(context, check, _show if show_output else None))
     _answer(
         as_json,
         workload=workload,
@@ -218,7 +229,7 @@ def _answer(as_json: bool, **asked: Any) -> None:
     interruption = Interruption()
     try:
         with progress_for(Console(stderr=True)) as progress:
-            result = tune(observer=_Interruptible(progress, interruption), **asked)
+            result = tune(observer=Interruptible(progress, interruption), **asked)
     except SearchInterrupted as ending:
         print_interruption(ending.result.answer, Console(stderr=True))
         raise
@@ -243,21 +254,6 @@ def _list_workloads(as_json: bool) -> None:
         print_json({"workloads": [entry.model_dump() for entry in entries]})
     else:
         print_catalogue(entries, stdout_console(piped_width=100))
-
-
-class _Interruptible:
-    """An observer that passes everything on, and ends the search once it was interrupted."""
-
-    def __init__(self, observer: "Observer", interruption: Interruption) -> None:
-        self._observer = observer
-        self._interruption = interruption
-
-    def on_snapshot(self, snapshot: "Snapshot") -> None:
-        self._interruption.check()
-        self._observer.on_snapshot(snapshot)
-
-    def on_event(self, message: str) -> None:
-        self._observer.on_event(message)
 
 
 def _show(printed: bytes) -> None:

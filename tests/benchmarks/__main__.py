@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 
 from tests.benchmarks import (
+    recording_overhead,
     report_page,
     trace_analysis,
     tracing_overhead,
@@ -18,6 +19,7 @@ PARTS: dict[str, Callable[[], list[Comparison]]] = {
     "world_cost": world_cost.run,
     "warm_start": warm_start.run,
     "tracing_overhead": tracing_overhead.run,
+    "recording_overhead": recording_overhead.run,
     "trace_analysis": trace_analysis.run,
     "report_page": report_page.run,
     "tuned_workloads": tuned_workloads.run,

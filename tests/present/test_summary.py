@@ -112,6 +112,7 @@ def test_the_json_document_is_that_of_the_contract(
         "blocks": 12,
         "worlds": 60,
         "elapsed_s": 42.3,
+        "machine": None,
     }
     assert trials[0] == {
         "config": {"*": {"num_worker_threads": 4}},
@@ -128,6 +129,8 @@ def test_the_json_document_is_that_of_the_contract(
         "parallelism_mean": 3.52,
         "parallelism_max": 4.0,
         "tracing_overhead": 1.24,
+        "others_cpus": None,
+        "disturbed_worlds": None,
         "diagnosis": "What limits num_worker_threads=4.",
         "tied_with_best": True,
     }

@@ -110,7 +110,8 @@ def test_the_csv_has_its_version_and_the_columns_of_the_contract(csv: pd.DataFra
     assert list(csv.columns) == [
         "format", "trial", "label", "config", "outcome", "failure", "samples", "value", "ci_low",
         "ci_high", "cpu_cores", "cpu_ms_per_step", "peak_rss_mb", "rpc_cpu_total_ms",
-        "parallelism_mean", "parallelism_max", "tracing_overhead", "diagnosis", "tied_with_best",
+        "parallelism_mean", "parallelism_max", "tracing_overhead", "others_cpus",
+        "disturbed_worlds", "diagnosis", "tied_with_best",
     ]  # fmt: skip
     assert set(csv["format"]) == {2}
 

@@ -21,8 +21,9 @@ def test_the_baseline_is_measured_first_and_in_every_block(tune: Tune) -> None:
 def test_the_order_in_blocks_is_random_and_the_same_again(tune: Tune, tmp_path: Path) -> None:
     first, again, other = (FakeLauncher(step_ms=scaling) for _ in range(3))
     tune(first)
-    tune(again, out=str(tmp_path / "again"))
-    tune(other, out=str(tmp_path / "other"), seed=1)
+    # Each in a folder of its own: studies beside it would decide what comes first.
+    tune(again, out=str(tmp_path / "elsewhere" / "again"))
+    tune(other, out=str(tmp_path / "nowhere" / "other"), seed=1)
     orders = [[str(order.config) for order in each.orders] for each in (first, again, other)]
     assert orders[0] == orders[1]
     assert orders[0] != orders[2]

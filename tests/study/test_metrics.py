@@ -120,6 +120,7 @@ def test_metrics_of_one_label_share_a_cell() -> None:
     assert set(cells) == {
         "CPUs used", "CPU time of all ranks per step (ms)", "peak memory (MB)",
         "RPC CPU total per step (ms)", "parallelism, mean/max", "tracing overhead",
+        "CPUs used by other programs", "worlds disturbed by others",
     }  # fmt: skip
     parallelism = cells["parallelism, mean/max"]
     assert parallelism.text({"parallelism_mean": 3.52, "parallelism_max": 4.0}) == "3.5/4"

@@ -57,6 +57,19 @@ class LauncherContract:
         assert all(rank.threads >= 2 for rank in outcome.ranks)
         assert outcome.cpu_cores == pytest.approx(outcome.cpu_s / outcome.wall_s)
 
+    def test_a_world_tells_what_the_machine_did_meanwhile(
+        self, launcher: WorkloadLauncher, spec: WorkloadSpec
+    ) -> None:
+        outcome = launcher.run(order(spec, steps=20))
+        assert isinstance(outcome, Measurement)
+        machine = outcome.machine
+        assert machine is not None
+        assert machine.seconds >= outcome.wall_s
+        assert machine.others_cpus is not None
+        # The world's own CPU time is not that of others.
+        own_cpus = outcome.cpu_s / machine.seconds
+        assert machine.others_cpus <= machine.cpus - own_cpus + 0.1
+
     def test_a_calibration_lasts_the_min_time(
         self, launcher: WorkloadLauncher, spec: WorkloadSpec
     ) -> None:

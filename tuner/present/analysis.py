@@ -21,8 +21,8 @@ from tuner.trace.model.trace import RECORDERS, Trace
 
 FORMAT = 2
 SOURCES: dict[Source, str] = {"calls": "serving calls", "operators": "inside operators"}
-_LEAST_SHARE = 0.005
-"""Parts of the critical path that take less of the time are not listed."""
+LEAST_SHARE = 0.005
+"""Parts of the critical path that take less of the time are not listed; JSON has all."""
 MOST_LISTED = 12
 """Levels, and threads, that are listed one by one."""
 
@@ -56,7 +56,7 @@ class Analysis:
             levels=_of_both_sources(trace, levels),
             thread_use=_of_both_sources(trace, thread_use),
             critical_path=critical_path(trace),
-            diagnosis=diagnose(trace),
+            diagnosis=diagnose(trace, roles),
             least_threads=least_threads(trace, roles),
             slowest_call=slowest_call(trace),
         )
@@ -267,7 +267,7 @@ def _parallelism_lines(analysis: Analysis, width: int) -> list[str]:
 
 def _path_lines(table: pd.DataFrame, width: int) -> list[str]:
     whole = len(table)
-    large = (table["share"] >= _LEAST_SHARE) | (table["ci_high"] >= _LEAST_SHARE)
+    large = (table["share"] >= LEAST_SHARE) | (table["ci_high"] >= LEAST_SHARE)
     table = table[large] if large.any() else table
     names = [
         f"{part}: {function} on {process}" if function else f"{part}: {process}"
@@ -283,7 +283,7 @@ def _path_lines(table: pd.DataFrame, width: int) -> list[str]:
     meant = [f"{part}: {meaning}" for part, meaning in PARTS.items() if part in set(table["part"])]
     lines = [*named_rows("part", names, columns, width), *meant]
     if small := whole - len(table):
-        lines.append(f"{plural(small, 'part')} of less than {percent(_LEAST_SHARE)} left out")
+        lines.append(f"{plural(small, 'part')} of less than {percent(LEAST_SHARE)} left out")
     return lines
 
 

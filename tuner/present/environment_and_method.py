@@ -7,7 +7,8 @@ from tuner.plan.workload_spec import WorkloadSpec
 from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import PARALLELISM_MEAN
 from tuner.study.records import Phase
-from tuner.text import MOST_TELLING, duration, percent, plural, share
+from tuner.text import MOST_TELLING, decimal, duration, percent, plural, share
+from tuner.world.machine_state import DISTURBED_SHARE
 
 Facts = list[tuple[str, str]]
 """Names, each with a phrase or a sentence."""
@@ -27,8 +28,37 @@ def environment_facts(answer: StudyAnswer) -> Facts:
         ("torch", environment.torch),
         ("Python", environment.python),
         ("kernel", environment.kernel),
+        *_others(answer),
         ("date", f"{answer.measured_at:%Y-%m-%d %H:%M} UTC"),
     ]
+
+
+def _others(answer: StudyAnswer) -> Facts:
+    """What others took of the machine while the worlds ran that count, where that is known."""
+    machine = answer.machine
+    if machine is None:
+        return []
+    said = [
+        f"other programs used {decimal(machine.others_cpus)} of "
+        f"{plural(machine.cpus, 'logical CPU')} on average, and the hypervisor gave "
+        f"{decimal(machine.stolen_cpus)} to others",
+        f"{machine.disturbed} of {plural(machine.worlds, 'world')} had more than "
+        f"{percent(DISTURBED_SHARE)} of the CPUs taken",
+    ]
+    if machine.repeated_blocks:
+        said.append(f"{plural(machine.repeated_blocks, 'disturbed block')} more measured again")
+    if machine.throttled:
+        said.append(f"a CPU quota stopped {plural(machine.throttled, 'world')} for a while")
+    if machine.pressure_some is not None:
+        said.append(
+            f"some thread waited for a CPU {share(machine.pressure_some)} of the time, the "
+            "worlds' own included"
+        )
+    if machine.mhz is not None:
+        said.append(f"{machine.mhz:.0f} MHz")
+    if machine.load is not None:
+        said.append(f"load average {decimal(machine.load)}")
+    return [("others on the machine", "; ".join(said))]
 
 
 def _subject_facts(subject: Subject) -> Facts:

@@ -14,7 +14,7 @@ from tuner.present.tables import (
     trial_lines,
     why_facts,
 )
-from tuner.present.wording import tied_sentence, verdict_sentence
+from tuner.present.wording import busy_sentence, tied_sentence, verdict_sentence
 from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import metric_cells
 from tuner.study.trial_row import TrialDetail, TrialRow
@@ -38,6 +38,8 @@ def study_note(answer: StudyAnswer) -> str:
     parts = [f"**{_plain(verdict_sentence(answer))}**"]
     if tied := tied_sentence(answer):
         parts.append(_plain(tied))
+    if busy := busy_sentence(answer):
+        parts.append(_plain(busy))
     if snippet := snippet_of(answer):
         parts.append(f"```{snippet.language}\n{snippet.text}\n```")
     if mark := _misleading_mark(answer):

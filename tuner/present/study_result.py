@@ -111,7 +111,9 @@ class StudyResult:
         (the objective, in its unit), `cpu_cores` (CPU seconds per wall second, all ranks),
         `cpu_ms_per_step` and `rpc_cpu_total_ms` (milliseconds per step), `peak_rss_mb` (MB),
         `parallelism_mean`, `parallelism_max`, `tracing_overhead` (traced / untraced step time),
-        `diagnosis` (text, or None) and `tied_with_best`. Numbers are NaN where they are not known.
+        `others_cpus` (CPU seconds per second that other programs used meanwhile),
+        `disturbed_worlds` (how many worlds others disturbed), `diagnosis` (text, or None) and
+        `tied_with_best`. Numbers are NaN where they are not known.
         """
         return self.answer.trials
 

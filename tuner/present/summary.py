@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tuner.present.how_to_use import snippet_of
 from tuner.present.tables import failure_lines, trials_table, why_table
-from tuner.present.wording import tied_sentence, verdict_sentence
+from tuner.present.wording import busy_sentence, tied_sentence, verdict_sentence
 from tuner.study.answer import StudyAnswer
 from tuner.text import duration, plural
 
@@ -23,6 +23,8 @@ def print_summary(answer: StudyAnswer, console: Console) -> None:
     console.print(Text(verdict_sentence(answer), style="bold"), soft_wrap=True)
     if tied := tied_sentence(answer):
         console.print(Text(tied), soft_wrap=True)
+    if busy := busy_sentence(answer):
+        console.print(Text(busy), soft_wrap=True)
     if why := why_table(answer):
         console.print()
         console.print(why)

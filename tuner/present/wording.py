@@ -5,7 +5,8 @@ import math
 from tuner.plan.config import Config
 from tuner.plan.knobs import KNOBS
 from tuner.study.answer import StudyAnswer
-from tuner.text import duration, percent, plural, three_digits
+from tuner.text import duration, percent, plural, three_digits, whole_percent
+from tuner.world.machine_state import DISTURBED_SHARE
 
 
 def verdict_sentence(answer: StudyAnswer) -> str:
@@ -35,6 +36,19 @@ def tied_sentence(answer: StudyAnswer) -> str | None:
     return (
         f"{_named(answer.tied)} {verb} within {_epsilon(answer)} of {answer.best}, as far as "
         "measured."
+    )
+
+
+def busy_sentence(answer: StudyAnswer) -> str | None:
+    """That others disturbed the study, and what that means; None if they did not."""
+    machine = answer.machine
+    if machine is None or not machine.is_busy:
+        return None
+    return (
+        f"The machine was busy: in {machine.disturbed} of {plural(machine.worlds, 'world')} other "
+        f"programs or virtual machines took more than {percent(DISTURBED_SHARE)} of the "
+        f"{plural(machine.cpus, 'logical CPU')}, and {whole_percent(machine.taken_share)} on "
+        "average over all; on a quiet machine the intervals are narrower."
     )
 
 
@@ -74,9 +88,9 @@ def _better(answer: StudyAnswer) -> str:
     speedup = answer.challenger_speedup
     assert speedup is not None
     return (
-        f"Use {answer.best}: {_ratio(speedup.estimate)} times as "
+        f"Use {answer.best}: {ratio_text(speedup.estimate)} times as "
         f"{'fast' if answer.objective.is_time else 'good'} as the baseline "
-        f"{answer.baseline} ({_ratio(speedup.low)} to {_ratio(speedup.high)}"
+        f"{answer.baseline} ({ratio_text(speedup.low)} to {ratio_text(speedup.high)}"
         f"{_certainty(answer)}), "
         f"by {answer.objective.label}."
     )
@@ -143,6 +157,6 @@ def _named(configs: list[Config]) -> str:
     return "; ".join(map(str, configs))
 
 
-def _ratio(value: float) -> str:
+def ratio_text(value: float) -> str:
     """Two decimals, and more where a ratio just above 1 would look like 1."""
     return f"{value:.2f}" if abs(value - 1) >= 0.01 else f"{value:.4f}"

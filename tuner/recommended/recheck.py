@@ -2,7 +2,9 @@
 
 import shlex
 from collections.abc import Iterator
+from typing import Any
 
+from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import PROGRAM_DEFAULTS
 from tuner.plan.knobs import KNOBS
@@ -14,14 +16,64 @@ from tuner.recommended.model import MeasuredIn, Recommendation
 from tuner.text import duration
 
 
+def recheck_plan(recommendation: Recommendation) -> dict[str, Any]:
+    """The plan, as a plan file holds it, that compares the configuration with the baseline again.
+
+    Where the baseline itself is recommended, it compares its strongest rival with it.
+
+    Raises:
+        UsageError: Nothing was compared with the baseline.
+    """
+    compared = _compared(recommendation)
+    if compared is None:
+        raise UsageError(
+            f"there is nothing to compare with the baseline: the study {recommendation.study} "
+            "recommends it, and measured no rival; search again"
+        )
+    environment, how = recommendation.environment, recommendation.how
+    return {
+        **_subject_keys(environment),
+        "name": f"{recommendation.study}-check",
+        "space": _pairs(compared),
+        "baseline": _pairs(recommendation.baseline),
+        "objective": recommendation.objective,
+        "min_time": how.min_time_s,
+        "deadline": how.deadline_s,
+        "epsilon": how.epsilon,
+        "confidence": recommendation.confidence,
+    }
+
+
+def _compared(recommendation: Recommendation) -> Config | None:
+    """What is measured beside the baseline: the configuration, or else its strongest rival."""
+    if recommendation.config == recommendation.baseline:
+        return recommendation.challenger.config
+    return recommendation.config
+
+
+def _subject_keys(environment: MeasuredIn) -> dict[str, Any]:
+    program = environment.program
+    if program is None:
+        return {"workload": environment.workload, "options": environment.options}
+    metric = program.metric
+    return {
+        "programs": [list(command) for command in program.commands],
+        "roles": list(program.role_patterns),
+        "expect": program.expect,
+        "metric": None if metric is None else f"{metric.name}={metric.pattern}",
+        "maximize": None if metric is None else metric.maximize,
+        "window": program.window_s,
+        "warm_up": None if program.window_s is None else program.warm_up_s,
+        "cold": program.cold,
+    }
+
+
 def recheck_arguments(recommendation: Recommendation) -> list[str]:
     """The flags of `tuner.search` that compare the configuration with the baseline again.
 
     Where the baseline itself is recommended, they compare its strongest rival with it.
     """
-    chosen: Config | None = recommendation.config
-    if chosen == recommendation.baseline:
-        chosen = recommendation.challenger.config
+    chosen = _compared(recommendation)
     environment = recommendation.environment
     arguments = [*_workload_flags(environment)]
     if chosen is not None:
@@ -81,9 +133,13 @@ def _measured_alike(recommendation: Recommendation) -> Iterator[str]:
 
 
 def _flags(flag: str, config: Config) -> Iterator[str]:
-    for dimension, value in config.items:
-        yield flag
-        yield f"{dimension}={KNOBS[dimension.knob].format(value)}"
+    for name, value in _pairs(config):
+        yield from (flag, f"{name}={value}")
+
+
+def _pairs(config: Config) -> list[tuple[str, str]]:
+    """Knobs with their values, as the command line gives them."""
+    return [(str(dim), KNOBS[dim.knob].format(value)) for dim, value in config.items]
 
 
 def search_command(plan: StudyPlan) -> str:

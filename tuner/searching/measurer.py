@@ -20,6 +20,10 @@ STEPS_MARGIN = 1.2
 # stuck; but a start may take its time, so a deadline is never below LEAST_DEADLINE_S.
 DOMINATED_WORLD = 20
 LEAST_DEADLINE_S = 10.0
+# So many disturbed blocks are measured again at most, as a share of the others.
+MOST_REPEATED = 0.25
+# And only while there is time for so many more.
+LEAST_LEFT = 4
 
 
 class Measurer:
@@ -140,7 +144,23 @@ class Measurer:
                 wanted_s = self.measuring.min_time_s * STEPS_MARGIN
                 steps = max(1, math.ceil(wanted_s / step_s))
             self._run(trial, block, steps)
+        if order and self.log.disturbed(block) and self.blocks_left(order) >= LEAST_LEFT:
+            self._put_aside(block)
         self._leader = self.log.leader()
+
+    def _put_aside(self, block: int) -> None:
+        """Have a block that others disturbed count no more, so that another takes its place.
+
+        Whether it does was decided by the machine alone, not by the times. Where many blocks are
+        disturbed, the next one would be too.
+        """
+        measured = self.log.blocks("race") + self.log.blocks("confirmation")
+        if len(self.log.set_aside) < max(1, MOST_REPEATED * measured):
+            self.log.put_aside(block)
+            self.store.note("set_aside", self.log.set_aside)
+            self.observer.on_event(
+                f"block {block} was disturbed by other programs; another takes its place"
+            )
 
     def _run(self, trial: int, block: int, steps: int | None) -> None:
         outcome = self._runner.run(self.log.configs[trial], block, steps, self._deadline_s(trial))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from tuner.errors import InterruptedSearchError, UsageError
+from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
@@ -17,11 +18,13 @@ from tuner.searching.runner import Runner, check_budget
 from tuner.searching.session import Session
 from tuner.study.answer import StudyAnswer
 from tuner.study.claim import Claim, claimed
+from tuner.study.finding import earlier_studies
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE
 from tuner.study.records import CALIBRATION_BLOCK, Record
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import create_study, load_study, resume_study
+from tuner.study.storage.prior import in_prior_order, prior_costs
 from tuner.study.storage.store import StudyStore
 from tuner.study.stored import answer_of
 from tuner.text import plural
@@ -119,11 +122,13 @@ def search(
         if plan is None:
             plan = _plan_of_program(draft, launcher, claim)
             observer.on_event(f"comparing the {plan.objective.label}{_why_this(plan)}")
+        here, first = Environment.here(), None
         if claim.resumes:
-            opened, first = resume_study, None
+            store = resume_study(place, plan, here, observer.on_event)
         else:
-            opened, first = create_study, _first_world(claim, plan, launcher, since_start)
-        store = opened(place, plan, Environment.here(), observer.on_event)
+            candidates = _in_prior_order(place, plan, here, observer)
+            first = _first_world(claim, plan, launcher, since_start)
+            store = create_study(place, plan, here, observer.on_event, candidates)
         claim.mark_folder()
         runner = Runner(plan, launcher, place.folder)
         budget = Budget(plan.measuring.budget_s, store.elapsed_s, started_s, clock)
@@ -135,6 +140,22 @@ def search(
         except KeyboardInterrupt:
             raise SearchStopped(_told(store, session, observer, presenter)) from None
         return _told(store, session, observer, presenter)
+
+
+def _in_prior_order(
+    place: StudyPlace, plan: StudyPlan, here: Environment, observer: Observer
+) -> list[Config]:
+    """The plan's candidates, those first that did well in the studies beside: never evidence."""
+    candidates = plan.candidates()
+    if len(candidates) < 3:
+        return candidates
+    prior = prior_costs(earlier_studies(place), plan, here)
+    if known := sum(config in prior for config in candidates[1:]):
+        observer.on_event(
+            f"earlier studies here measured {plural(known, 'configuration')} of these: what did "
+            "well is measured first, and nothing of it counts"
+        )
+    return in_prior_order(candidates, prior)
 
 
 def _why_this(plan: StudyPlan) -> str:

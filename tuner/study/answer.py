@@ -18,6 +18,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.study.conclusion import Conclusion
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
+from tuner.study.machine_use import MachineUse
 from tuner.study.metrics import metric_columns
 from tuner.study.trial_row import Observation, TrialDetail, TrialRow
 from tuner.world.environment import Environment
@@ -58,6 +59,8 @@ class StudyAnswer:
     """When its last session ended."""
     interrupted: bool = False
     """Whether there is still something to measure."""
+    machine: MachineUse | None = None
+    """What others took of the machine meanwhile; None where it is not known."""
     rows: tuple[TrialRow, ...]
     """One per trial: the fastest first, those that failed or were not measured last."""
     observations: tuple[Observation, ...] = ()
@@ -141,6 +144,7 @@ class StudyAnswer:
             "blocks": self.blocks,
             "worlds": self.worlds,
             "elapsed_s": round(self.elapsed_s, 3),
+            "machine": None if self.machine is None else self.machine.to_json(),
             "trials": [row.to_json() for row in self.rows],
         }
 
@@ -197,6 +201,10 @@ def study_answer(
         elapsed_s=elapsed_s,
         measured_at=measured_at,
         interrupted=interrupted,
+        machine=MachineUse.of(
+            (world for trial in range(len(log.configs)) for world in log.samples(trial)),
+            repeated_blocks=len(log.set_aside),
+        ),
         observations=tuple(sorted(_observations(log), key=lambda seen: (seen.block, seen.trial))),
         details={trial: _detail(log, trial) for trial in range(len(log.configs))},
         rows=_rows(log, frozenset() if conclusion is None else conclusion.tied),

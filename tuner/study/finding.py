@@ -1,5 +1,7 @@
 """Studies that were searched before, by the names and folders that a person knows them by."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +47,27 @@ def places_in(folder: Path) -> list[StudyPlace]:
     database = StudyFolder(folder).database
     names = StudyAddress.in_file(database, "").names()
     return [StudyPlace.named(name, out=folder) for name in sorted(names)]
+
+
+def earlier_studies(place: StudyPlace) -> Iterator[StudyPlace]:
+    """The studies beside a new one, the latest first: of its storage, or of its folder's folder.
+
+    A study of the same name, which the new one replaces, is among them.
+    """
+    address, folder = place
+    if not address.in_own_folder:
+        for name in reversed(address.names()):
+            yield StudyPlace.named(name, storage=address.url)
+        return
+    beside = studies_in(folder.root.absolute().parent)
+    for each in sorted(beside, key=_written_s, reverse=True):
+        with suppress(UsageError):
+            yield from places_in(each)
+
+
+def _written_s(folder: Path) -> float:
+    """When its database was written last."""
+    return StudyFolder(folder).database.stat().st_mtime
 
 
 def _in_storage(place: StudyPlace) -> StudyPlace:

@@ -12,6 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
+import psutil
+
 from tuner.errors import UsageError
 
 # For what another process does in a moment: writing who it is, or removing a lock that is unused.
@@ -41,6 +43,16 @@ class Holder:
     def __str__(self) -> str:
         since = "" if self.since is None else f", since {self.since}"
         return f"process {self.pid} on {self.host}{since}"
+
+
+def holder_of(path: Path) -> Holder | None:
+    """The process on this host that holds the lock on a file; None if none does, or it is gone."""
+    try:
+        holder = Holder.parse(path.read_text(errors="replace"))
+    except OSError:
+        return None
+    is_here = holder is not None and holder.host == socket.gethostname()
+    return holder if is_here and holder is not None and psutil.pid_exists(holder.pid) else None
 
 
 def local_time(moment: datetime) -> str:

@@ -98,6 +98,9 @@ class StudyLog:
         self.configs = tuple(configs)
         self.eliminated = dict(eliminated or {})
         self.confirmation: Confirmation | None = None
+        self.set_aside: tuple[int, ...] = ()
+        """The blocks that others disturbed and that were measured again; their worlds do not
+        count."""
         self.failures: dict[int, Failure] = {}
         """The first failure of each trial that has one; a trace that failed is none of these."""
         self._records: list[Record] = []
@@ -130,6 +133,20 @@ class StudyLog:
                 rows[record.block] = np.full(len(self.configs), np.nan)
             objective = self.plan.objective
             rows[record.block][record.trial] = objective.cost(objective.value(record.outcome))
+
+    def disturbed(self, block: int) -> bool:
+        """Whether others disturbed a world of a block in which none failed."""
+        worlds = [record.outcome for record in self._records if record.block == block]
+        measured = [world for world in worlds if isinstance(world, Measurement)]
+        return len(measured) == len(worlds) and any(world.is_disturbed for world in measured)
+
+    def put_aside(self, *blocks: int) -> None:
+        """Have these blocks count no more; each must be one without a failure."""
+        self.set_aside = (*self.set_aside, *blocks)
+        kept = [record for record in self._records if record.block not in blocks]
+        fresh = StudyLog(self.plan, self.configs, kept)
+        # What is private follows from the records alone.
+        vars(self).update({key: value for key, value in vars(fresh).items() if key[0] == "_"})
 
     @property
     def rules(self) -> Rules:
@@ -197,7 +214,8 @@ class StudyLog:
     @property
     def next_block(self) -> int:
         """The number of the next block to begin, of whichever phase."""
-        return max((max(begun) for begun in self._begun.values()), default=-1) + 1
+        begun = [max(blocks) for blocks in self._begun.values()]
+        return max([*begun, *self.set_aside], default=-1) + 1
 
     def matrix(self, *phases: Phase) -> FloatArray:
         """log(objective) in the blocks of the phases, in order; turned so that less is better.

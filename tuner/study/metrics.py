@@ -46,6 +46,12 @@ def _of_trace(
     return lambda world: None if world.trace is None else read(world.trace)
 
 
+def _disturbed(world: Measurement) -> float | None:
+    if world.machine is None or world.machine.others_cpus is None:
+        return None
+    return float(world.machine.is_disturbed)
+
+
 def _of_objective(name: str, *, in_tables: bool = False) -> Metric:
     """The number that an objective makes small, told of every trial."""
     objective = OBJECTIVES[name]
@@ -94,6 +100,17 @@ TRACING_OVERHEAD = Metric(
     read=lambda world: world.tracing_overhead,
     traced=True,
 )
+OTHERS_CPUS = Metric(
+    name="others_cpus",
+    label="CPUs used by other programs",
+    read=lambda world: None if world.machine is None else world.machine.others_cpus,
+)
+DISTURBED_WORLDS = Metric(
+    name="disturbed_worlds",
+    label="worlds disturbed by others",
+    read=_disturbed,
+    combine=sum,
+)
 
 METRICS: tuple[Metric, ...] = (
     CPUS_USED,
@@ -103,6 +120,8 @@ METRICS: tuple[Metric, ...] = (
     PARALLELISM_MEAN,
     PARALLELISM_MAX,
     TRACING_OVERHEAD,
+    OTHERS_CPUS,
+    DISTURBED_WORLDS,
 )
 """Every metric, in the order of the CSV's columns."""
 

@@ -15,6 +15,8 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     if confirmation := store.noted("confirmation"):
         with store.reading("confirmation"):
             log.confirmation = Confirmation(**confirmation)
+    if set_aside := store.noted("set_aside"):
+        log.put_aside(*set_aside)
     return log
 
 

@@ -7,6 +7,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from tuner.world.machine_state import MachineState
+
 FailureKind = Literal[
     "deadlocked", "timed-out", "crashed", "init-failed", "wrong-answer", "trace-failed"
 ]
@@ -115,6 +117,8 @@ class Measurement(BaseModel):
     trace: TraceNumbers | None = None
     program: ProgramRun | None = None
     """For a program."""
+    machine: MachineState | None = None
+    """What the machine did meanwhile; None in studies of older versions."""
 
     @model_validator(mode="after")
     def _has_steps_or_a_program(self) -> Self:
@@ -131,6 +135,11 @@ class Measurement(BaseModel):
     def cpu_cores(self) -> float:
         """CPU seconds per wall second, all ranks."""
         return self.cpu_s / self.wall_s
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether others took so much of the machine that its times may not be its own."""
+        return self.machine is not None and self.machine.is_disturbed
 
     @property
     def peak_rss_mb(self) -> float:
@@ -168,6 +177,8 @@ class Failure(BaseModel):
     detail: PrintableText = ""
     """Traceback or gauges, several lines."""
     world_s: float
+    machine: MachineState | None = None
+    """As for a measurement."""
 
 
 Outcome = Annotated[Measurement | Failure, Field(discriminator="kind")]

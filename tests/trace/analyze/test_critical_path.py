@@ -9,7 +9,7 @@ from scipy import stats
 
 from tests.trace.analyze import planted
 from tests.trace.analyze.planted import repeated, shares
-from tests.trace.synthetic import Part, call, ranks, simulate, trace
+from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
 from tuner.trace.analyze.critical_path import (
     PARTS,
     PATH_COLUMNS,
@@ -60,26 +60,37 @@ def test_a_chain_of_three_is_followed_to_its_end() -> None:
     }
 
 
+def of_wait(wait: float, parts_ms: dict[tuple[str, str, str], float]) -> dict[Any, float]:
+    """The shares of a wait for a call that was issued before it, in proportion to its parts."""
+    whole_ms = sum(parts_ms.values())
+    return {name: part_ms / whole_ms * wait for name, part_ms in parts_ms.items()}
+
+
 def test_of_calls_in_parallel_the_last_to_end_is_critical() -> None:
-    assert shares(repeated(planted.in_parallel)) == {
+    # The caller issued a third call before it waited.
+    assert shares(repeated(planted.in_parallel)) == pytest.approx({
         ("caller", "worker0", ""): 0.02,
-        ("to_server", "worker2", "udf"): 0.08,
-        ("served", "worker2", "udf"): 0.8,
-        ("to_client", "worker2", "udf"): 0.1,
-    }
+        **of_wait(0.98, {
+            ("to_server", "worker2", "udf"): 0.9,
+            ("served", "worker2", "udf"): 8,
+            ("to_client", "worker2", "udf"): 1,
+        }),
+    }, abs=1e-5)  # fmt: skip
 
 
 def test_a_batch_waits_for_the_call_that_completes_it_and_for_who_makes_it() -> None:
-    assert shares(repeated(planted.a_batch)) == {
+    assert shares(repeated(planted.a_batch)) == pytest.approx({
         ("caller", "worker0", ""): 0.11,
-        ("to_server", "worker1", "run"): 0.09,
-        ("served", "worker1", "run"): 0.2,
-        ("to_client", "worker1", "run"): 0.1,
-        ("served", "worker2", "run"): 0.34,
-        ("to_server", "worker0", "select"): 0.07,
-        ("served", "worker0", "select"): 0.04,
-        ("to_client", "worker0", "select"): 0.05,
-    }
+        **of_wait(0.89, {
+            ("to_server", "worker1", "run"): 1,
+            ("served", "worker1", "run"): 2,
+            ("to_client", "worker1", "run"): 1,
+            ("served", "worker2", "run"): 3.4,
+            ("to_server", "worker0", "select"): 0.7,
+            ("served", "worker0", "select"): 0.4,
+            ("to_client", "worker0", "select"): 0.5,
+        }),
+    }, abs=1e-5)  # fmt: skip
 
 
 def test_a_pending_result_waits_for_the_calls_of_other_threads() -> None:
@@ -96,22 +107,51 @@ def test_a_pending_result_waits_for_the_calls_of_other_threads() -> None:
 
 
 def test_a_fetch_waits_for_the_value_to_be_made() -> None:
-    assert shares(repeated(planted.a_remote_value)) == {
+    assert shares(repeated(planted.a_remote_value)) == pytest.approx({
         ("caller", "worker0", ""): 0.25,
-        ("to_server", "worker1", "make"): 0.05,
-        ("served", "worker1", "make"): 0.5,
-        ("to_client", "worker1", "make"): 0.1,
+        **of_wait(0.65, {
+            ("to_server", "worker1", "make"): 1,
+            ("served", "worker1", "make"): 5,
+            ("to_client", "worker1", "make"): 1,
+        }),
         ("unseen", "worker1", ""): 0.1,
-    }
+    }, abs=1e-5)  # fmt: skip
 
 
 def test_a_caller_that_is_in_an_operator_does_not_wait() -> None:
     taken = repeated(planted.beside_an_operator, operators=planted.the_callers_operator)
-    assert shares(taken) == {
+    assert shares(taken) == pytest.approx({
         ("caller", "worker0", ""): 0.1 + 0.5 + 0.1,
-        ("served", "worker2", "udf"): 0.2,
-        ("to_client", "worker2", "udf"): 0.1,
-    }
+        **of_wait(0.3, {
+            ("to_server", "worker2", "udf"): 0.9,
+            ("served", "worker2", "udf"): 7,
+            ("to_client", "worker2", "udf"): 1,
+        }),
+    }, abs=1e-5)  # fmt: skip
+
+
+def test_results_taken_one_by_one_waited_for_a_thread_all_the_same() -> None:
+    """Sixteen calls at once on one thread; with operators the trace shows the waits one by one."""
+
+    def step(at: float, number: int) -> planted.Rows:
+        return [
+            call(number + i, at, at + 0.5 * (i + 1), served_ms=(at + 0.5 * i, at + 0.5 * (i + 1)))
+            for i in range(16)
+        ]
+
+    def reading(at: float) -> planted.Rows:
+        return [operator("aten::sum", at + i / 2 + 0.01, at + i / 2 + 0.02, rank=0, thread=1)
+                for i in range(1, 17)]  # fmt: skip
+
+    one_thread: dict[str, Any] = {"processes": ranks(2, threads=1)}
+    at_the_end = shares(repeated(step, **one_thread))
+    one_by_one = shares(repeated(step, operators=reading, **one_thread))
+    assert at_the_end["queue", "worker1", "udf"] == pytest.approx(0.8 * 15 / 16, abs=0.01)
+    # The first call did not wait for a thread, the second one did half of its time, and so on. For
+    # 4 % of each wait the caller takes the result before it.
+    assert one_by_one["queue", "worker1", "udf"] == pytest.approx(
+        0.96 * 0.8 * sum(i / (i + 1) for i in range(16)) / 16, abs=0.01
+    )
 
 
 @pytest.mark.parametrize(

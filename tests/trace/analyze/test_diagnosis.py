@@ -1,3 +1,7 @@
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 import pytest
 
 from tests.trace.analyze.diagnosed import (
@@ -11,6 +15,7 @@ from tests.trace.analyze.diagnosed import (
 from tests.trace.analyze.planted import a_chain_of_three, repeated
 from tests.trace.synthetic import call, ranks, simulate, trace
 from tuner.trace.analyze.diagnosis import Rule, diagnose
+from tuner.trace.model.trace import Trace
 
 
 def test_no_calls() -> None:
@@ -121,3 +126,44 @@ def test_builtin_calls_without_cpu_times() -> None:
 def test_calls_without_length() -> None:
     calls = [call(i, i, i + 1, served_ms=(i, i), cpu_ms=0, run_queue_ms=0) for i in range(20)]
     assert diagnose(trace(calls)).rule == "wire"
+
+
+def of_durations(*durations_ms: float, steps: int | None) -> Trace:
+    """Steps of one call each that is served for 3 ms; the rest is its way back."""
+    starts = np.cumsum([0.0, *durations_ms])
+    calls = [
+        call(i, at, at + lasts, served_ms=(at, at + 3), cpu_ms=3, run_queue_ms=0)
+        for i, (at, lasts) in enumerate(zip(starts, durations_ms, strict=False))
+    ]
+    return trace(calls, processes=ranks(), window_ms=(0, float(starts[-1])), steps=steps)
+
+
+def test_steps_of_a_workload_that_were_disturbed_are_left_out_and_said() -> None:
+    durations = [4, 4, 40, 4.5, 5] * 4
+    found = diagnose(of_durations(*durations, steps=20))
+    assert found.sentences[0].startswith("Two things limit worker0: for 69 %")
+    assert found.sentences[-1] == (
+        "4 of 20 steps are left out, since their time is more than twice that of the fast ones: "
+        "for 93 % of it, the driver waited for calls on their way, most of udf to worker1 "
+        "(pickling, transport, waking a thread)."
+    )
+
+
+def test_no_step_of_a_program_is_left_out() -> None:
+    """They need not do the same, and the long ones may be what takes the time."""
+    found = diagnose(of_durations(*[4, 4, 40, 4.5, 5] * 4, steps=None))
+    assert found.sentences[0].startswith("Two things limit worker0: for 74 %")
+    assert "left out" not in found.text
+
+
+def test_how_much_of_a_program_s_time_holds_calls_is_said() -> None:
+    def short(at: float, number: int) -> list[dict[str, Any]]:
+        return [call(number, at, at + 9, served_ms=(at + 1, at + 8))]
+
+    wide: dict[str, Any] = {"steps": 20, "window_ms": (-1800, 200)}
+    taken = replace(repeated(short, **wide), steps=None)
+    said(
+        taken, "calls", "the 0.2s from the first call to the end of the last one, 10 % of the 2.0s"
+    )
+    assert "recorded: the rest" not in diagnose(replace(taken, steps=20)).text
+    assert "recorded: the rest" not in diagnose(replace(taken, window_ns=(0, 200_000_000))).text

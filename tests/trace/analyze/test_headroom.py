@@ -84,6 +84,15 @@ def test_with_more_calls_under_way_more_threads_might_have_waited() -> None:
     assert server_of(found).text.endswith("with 2 threads: it may need more.")
 
 
+def test_where_a_rank_is_missing_nothing_is_concluded() -> None:
+    whole = traced(call(1, 0, 50, served_ms=(1, 49)))
+    assert least_threads(whole)
+    first, second, third = whole.ranks
+    assert not least_threads(replace(whole, ranks=(first,)))
+    assert not least_threads(replace(whole, ranks=(second, third)))
+    assert not least_threads(traced())
+
+
 def test_the_slowest_call_is_compared_with_its_timeout() -> None:
     found = traced(call(1, 0, 50, served_ms=(1, 20)), call(2, 100, 600, served_ms=(110, 590)))
     slowest = slowest_call(found)

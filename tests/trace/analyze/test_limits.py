@@ -8,8 +8,10 @@ import pytest
 from tests.trace.analyze.diagnosed import COMPUTE, SLEEP, said, waits_for_a_cpu
 from tests.trace.analyze.planted import Rows, repeated
 from tests.trace.synthetic import Part, call, operator, ranks, simulate
+from tuner.present.analysis import Analysis
 from tuner.trace.analyze.diagnosis import Rule, diagnose
-from tuner.trace.analyze.limits import LARGE, MATERIAL, Limit, limits_of
+from tuner.trace.analyze.limits import COMPARABLE, LARGE, MOST_LIMITS, SURE, Limit, limits_of
+from tuner.trace.analyze.limits import said as told
 from tuner.trace.analyze.path.steps import Share, share_of
 from tuner.trace.model.facts import TraceRank
 from tuner.trace.model.trace import Trace
@@ -91,19 +93,39 @@ def test_where_nothing_stands_out_the_largest_shares_are_said() -> None:
     )
 
 
-def test_processes_of_a_role_are_one_limit_together() -> None:
-    names = tuple(TraceRank(rank=i, name=["agent", "env1", "env2"][i]) for i in range(3))
+def of_two_servers(*names: str) -> Trace:
+    """The agent waits for the two others in turn."""
+    processes = tuple(TraceRank(rank=i, name=name) for i, name in enumerate(("agent", *names)))
 
     def step(at: float, number: int) -> Rows:
         env = 1 + number // 100 % 2
-        columns: dict[str, Any] = {"client": "agent", "server": f"env{env}", "server_rank": env}
+        columns: dict[str, Any] = {
+            "client": "agent", "server": processes[env].name, "server_rank": env,
+        }  # fmt: skip
         return [call(number, at, at + 10, served_ms=(at + 1, at + 9), function="act", **columns)]
 
-    found = diagnose(repeated(step, processes=names))
+    return repeated(step, steps=100, processes=processes)
+
+
+@pytest.mark.parametrize(
+    ("names", "roles"), [(("env1", "env2"), ()), (("east", "west"), [("env", "east|west")])]
+)
+def test_processes_of_a_role_are_one_limit_together(
+    names: tuple[str, str], roles: list[tuple[str, str]]
+) -> None:
+    found = diagnose(of_two_servers(*names), roles)
     (limit,) = found.limits
-    assert set(limit.processes) == {"env1", "env2"}
+    assert set(limit.processes) == set(names)
     assert limit.share.share == pytest.approx(0.8)
-    assert "are the limit: for 80 % of the time, agent waited while act ran on env" in found.text
+    assert "are the limit: for 80 % of the time, agent waited while act ran on" in found.text
+    assert Analysis.of(of_two_servers(*names), roles).diagnosis == found
+
+
+def test_processes_of_two_roles_are_two_limits() -> None:
+    roles = [("first", "env1")]
+    limits = diagnose(of_two_servers("env1", "env2"), roles).limits
+    served = [limit for limit in limits if limit.kind == "served"]
+    assert sorted(limit.processes for limit in served) == [("env1",), ("env2",)]
 
 
 def share(middle: float, reach: float) -> Limit:
@@ -115,14 +137,17 @@ def share(middle: float, reach: float) -> Limit:
     )
 
 
-def test_a_limit_needs_an_interval_that_holds() -> None:
-    assert limits_of([share(LARGE + 0.05, 0.06)]) != []  # above every other: there is none
-    assert limits_of([share(LARGE + 0.05, 0.06), share(0.3, 0.05)]) == []
-    sure = share(LARGE + 0.05, 0.04)
-    assert limits_of([sure, share(0.3, 0.05)]) == [sure]
-    alone = share(MATERIAL + 0.03, 0.02)
-    assert limits_of([alone, share(0.15, 0.05)]) == [alone]
-    assert limits_of([alone, share(0.15, 0.07)]) == []
+def test_a_limit_is_a_large_share_whose_interval_holds() -> None:
+    sure, unsure = share(LARGE + 0.01, LARGE - SURE), share(LARGE + 0.01, LARGE - SURE + 0.02)
+    assert limits_of([sure]) == [sure]
+    assert limits_of([unsure]) == []
+    assert limits_of([share(LARGE - 0.01, 0.0)]) == []
+    assert limits_of([sure, unsure, share(0.1, 0.01)]) == [sure]
+    largest = share(0.7, 0.01)
+    assert limits_of([largest, share(0.7 * COMPARABLE - 0.01, 0.01)]) == [largest]
+    assert len(limits_of([largest, share(0.7 * COMPARABLE + 0.01, 0.01)])) == 2
+    assert limits_of([sure] * MOST_LIMITS) == [sure] * MOST_LIMITS
+    assert limits_of([sure] * (MOST_LIMITS + 1)) == []
     unknown = Limit(kind="caller", processes=("a",), function="", share=Share(0.9, *[np.nan] * 2))
     assert limits_of([unknown]) == []
     assert limits_of([]) == []
@@ -146,10 +171,16 @@ def test_runs_of_one_noisy_configuration_name_the_same_limit() -> None:
 
 
 def test_noise_names_no_limit_that_does_not_hold() -> None:
-    """Both shares are a little below LARGE, and equal: to name either is chance."""
-    wrong = sum(bool(limits_of(drawn(seed, [2.8, 2.8]))) for seed in range(400))
-    # 2.5 % for each of the two shares, and as often for one to be clear of the other.
-    assert wrong <= 0.1 * 400
+    """Both shares are well below LARGE."""
+    assert not any(limits_of(drawn(seed, [1.5, 1.5])) for seed in range(400))
+
+
+def test_what_is_named_in_one_run_is_at_least_said_in_the_next() -> None:
+    """The share of worker2 is LARGE, so that chance decides whether it is a limit."""
+    runs = [drawn(seed, [4.5, 10 * LARGE, 1.0]) for seed in range(400)]
+    named = [sum("worker2" in limit.phrase for limit in limits_of(shares)) for shares in runs]
+    assert 0 < sum(named) < len(runs)
+    assert all("worker2" in told("a", shares, limits_of(shares)) for shares in runs)
 
 
 def test_two_noisy_traces_of_one_configuration_say_the_same() -> None:

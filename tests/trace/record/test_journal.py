@@ -46,6 +46,16 @@ def test_served_calls_come_back_with_their_time_on_the_run_queue(tmp_path: Path)
     assert content.done_ns == {7: 2500}
 
 
+def test_the_calls_that_had_arrived_come_back(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "one")
+    assert read_journal(tmp_path / "one").arrivals is None
+    journal.note_arrivals([7, 2**40, 9])
+    assert read_journal(tmp_path / "one").arrivals == [7, 2**40, 9]
+    # The disk was full.
+    (tmp_path / "one.arrivals").write_bytes((tmp_path / "one.arrivals").read_bytes()[:-3])
+    assert read_journal(tmp_path / "one").arrivals == [7, 2**40]
+
+
 def test_a_killed_process_leaves_all_that_it_wrote(tmp_path: Path) -> None:
     number = 30_000
     child = os.fork()

@@ -1,59 +1,21 @@
 """Programs that nobody edited, recorded: the trace holds every call that the program counted."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.programs.running import PROGRAMS, PYTHON, free_port
-from tuner.trace.files.native_reader import trace_of
-from tuner.trace.model.trace import Trace
+from tests.world.command.recorded import python, recorded
 from tuner.world.command.order import RecordingOrder
-from tuner.world.command.recording import RecordedEnd, record_program
 
 pytestmark = pytest.mark.world
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """A program that was recorded: its trace, its end, and what it printed."""
-
-    trace: Trace
-    end: RecordedEnd
-    printed: str
-
-    @property
-    def counted(self) -> int:
-        """The calls that the program says it made."""
-        return int(re.findall(r"calls: (\d+)", self.printed)[-1])
-
-
-def recorded(*command: str, order: RecordingOrder | None = None) -> Recorded:
-    documents: list[bytes] = []
-    with tempfile.TemporaryFile("w+") as output:
-        end = record_program(
-            command,
-            order or RecordingOrder(),
-            lambda document, code: documents.append(document),
-            stdout=output,
-        )
-        output.seek(0)
-        printed = output.read()
-    assert end.why_not == ""
-    return Recorded(trace_of(documents[0], "the trace"), end, printed)
-
-
-def python(program: str, *arguments: str) -> list[str]:
-    return [*PYTHON, str(PROGRAMS / program), *arguments]
 
 
 def torchrun() -> list[str]:

@@ -16,7 +16,7 @@ from tuner.present.tables import (
     trial_lines,
     why_facts,
 )
-from tuner.present.wording import tied_sentence, verdict_sentence
+from tuner.present.wording import busy_sentence, tied_sentence, verdict_sentence
 from tuner.recommended.recheck import search_command
 from tuner.study.answer import StudyAnswer
 from tuner.text import plural
@@ -43,6 +43,7 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         verdict=verdict_sentence(answer),
         verdict_class=_verdict_class(answer),
         tied=tied_sentence(answer),
+        busy=busy_sentence(answer),
         snippet=snippet_of(answer),
         why=_why(answer),
         figures=figures,
@@ -73,6 +74,7 @@ def notebook_html(answer: StudyAnswer) -> str:
     return render(
         "notebook",
         verdict=verdict_sentence(answer),
+        busy=busy_sentence(answer),
         trials=trials_of(answer),
         snippet=snippet_of(answer),
     )

@@ -1,12 +1,13 @@
 """How a study is opened in its storage: made, read again, or gone on with."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import optuna
 from optuna.trial import TrialState, create_trial
 
 from tuner.errors import UsageError
+from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.storage.address import StudyAddress, StudyPlace
 from tuner.study.storage.parameters import distributions_of, parameter_of
@@ -28,11 +29,16 @@ def ignored(message: str) -> None:
 
 
 def create_study(
-    place: StudyPlace, plan: StudyPlan, environment: Environment, tell: Tell = ignored
+    place: StudyPlace,
+    plan: StudyPlan,
+    environment: Environment,
+    tell: Tell = ignored,
+    candidates: Sequence[Config] | None = None,
 ) -> StudyStore:
     """A new study with one running trial per configuration, the baseline first.
 
-    UsageError if its storage cannot be opened.
+    `candidates` are the plan's, in the order in which they are to be measured. UsageError if its
+    storage cannot be opened.
     """
     address = place.address
     if address.in_own_folder:
@@ -47,7 +53,7 @@ def create_study(
             sampler=optuna.samplers.RandomSampler(seed=plan.measuring.seed),
         )
     try:
-        _fill(study, plan, environment)
+        _fill(study, plan, environment, plan.candidates() if candidates is None else candidates)
         store = StudyStore(place, study, tell)
         store.announce()
     except BaseException:
@@ -102,14 +108,15 @@ def _check_same(store: StudyStore, plan: StudyPlan, environment: Environment) ->
         )
 
 
-def _fill(study: optuna.Study, plan: StudyPlan, environment: Environment) -> None:
+def _fill(
+    study: optuna.Study, plan: StudyPlan, environment: Environment, candidates: Sequence[Config]
+) -> None:
     """What a new study starts with; its format comes last, and says that it is complete."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         study.set_metric_names([plan.objective.name])
     study.set_user_attr("plan", plan.to_json())
     study.set_user_attr("environment", environment.model_dump())
-    candidates = plan.candidates()
     distributions = distributions_of(candidates, plan.subject)
     for config in candidates:
         parameters = {

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import optuna
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 from pydantic import ValidationError
 
 from tuner.errors import UsageError
@@ -70,6 +70,10 @@ class StudyStore:
                 Config.from_json(trial.user_attrs["config"])
                 for trial in self._study.get_trials(deepcopy=False)
             ]
+
+    def trials(self) -> list[FrozenTrial]:
+        """The Optuna trials, by number."""
+        return self._study.get_trials(deepcopy=False)
 
     def records(self) -> list[Record]:
         """Every world measured so far, in the order of blocks."""

@@ -1,7 +1,8 @@
 """The critical path of a trace as a table: which part of which call the driver waited for.
 
-The shares are of the time of the driver's steps and add up to 1. Of what a served function did
-itself, on the path, the parts follow from its CPU and run queue times.
+The shares are of the time of the driver's steps and add up to 1. The steps of a workload all do
+the same, so those that took twice as long as the fast ones were disturbed, and are left out. Of
+what a served function did itself, on the path, the parts follow from its CPU and run queue times.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import pandas as pd
 from tuner.trace.analyze.intervals import FloatArray, IntArray, group_codes, summed
 from tuner.trace.analyze.parallelism import server_name
 from tuner.trace.analyze.path.frames import Driver, find_driver, make_frames
-from tuner.trace.analyze.path.steps import Share, share_of, step_edges, time_by_step
+from tuner.trace.analyze.path.steps import Share, is_usual, share_of, step_edges, time_by_step
 from tuner.trace.analyze.path.walk import Part, walk
 from tuner.trace.model.trace import Trace
 
@@ -64,7 +65,9 @@ class CriticalPath:
     rows: pd.DataFrame
     """part, process and function, one row per column of `time_ns`."""
     time_ns: FloatArray
-    """(steps, rows)"""
+    """(steps, rows); without the steps that were disturbed, see `is_usual`."""
+    disturbed_ns: FloatArray
+    """The same of the steps that were."""
 
     @property
     def total_ns(self) -> FloatArray:
@@ -101,7 +104,10 @@ def find_critical_path(trace: Trace) -> CriticalPath | None:
     start, end, part, call, weight = _with_cpu(trace, walk(frames, int(edges[0]), int(edges[-1])))
     row, rows = _rows(trace, driver, part, call)
     time_ns = time_by_step(edges, start, end, row, weight, len(rows))
-    return CriticalPath(driver=driver, rows=rows, time_ns=time_ns)
+    usual = is_usual(trace, time_ns.sum(axis=1))
+    return CriticalPath(
+        driver=driver, rows=rows, time_ns=time_ns[usual], disturbed_ns=time_ns[~usual]
+    )
 
 
 def critical_path(trace: Trace) -> pd.DataFrame:
@@ -114,8 +120,9 @@ def critical_path(trace: Trace) -> pd.DataFrame:
 
     Returns:
         PATH_COLUMNS, one row per part of a call (`PARTS`), process and function, the largest share
-        first. `share` is of the time of all steps; the shares add up to 1. `ci_low` and `ci_high`
-        are its 95 % confidence interval over the steps of this trace. No row without calls.
+        first. `share` is of the time of all steps, but for those of a workload that took twice as
+        long as its fast ones; the shares add up to 1. `ci_low` and `ci_high` are its 95 %
+        confidence interval over the steps of this trace. No row without calls.
     """
     found = find_critical_path(trace)
     if found is None:

@@ -8,16 +8,16 @@ threads that wait for each other, or sleep, make calls queue. So a queue is put 
 of threads only where no cause before it explains it.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from tuner.text import plural
+from tuner.text import duration, plural, whole_percent
 from tuner.trace.analyze.caller import caller_meanwhile
 from tuner.trace.analyze.critical_path import CriticalPath, find_critical_path
 from tuner.trace.analyze.evidence import Evidence, gather
 from tuner.trace.analyze.limits import Limit, limits_of, said, shares_of_path
-from tuner.trace.analyze.parallelism import server_name
+from tuner.trace.analyze.parallelism import server_name, window
 from tuner.trace.analyze.rules.blocked_threads import blocked_threads
 from tuner.trace.analyze.rules.cpus_full import cpus_full
 from tuner.trace.analyze.rules.gil_or_lock import gil_or_lock
@@ -38,6 +38,8 @@ RULES: tuple[tuple[Rule, Callable[[Evidence], tuple[str, ...]]], ...] = (
 
 ENOUGH_CALLS = 10
 """Fewer served calls are too few to judge by."""
+MOSTLY = 0.8
+"""Where the time from a program's first call to its last is less of the run, that is said."""
 KNOWN_SHARE = 0.8
 """The share of the calls to a server that must be known from start to end to speak for all."""
 
@@ -58,11 +60,12 @@ class Diagnosis:
         return " ".join(self.sentences)
 
 
-def diagnose(trace: Trace) -> Diagnosis:
+def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
     """Says what limits the driver, by the critical path of its steps.
 
     Args:
         trace: Any trace; one without servers' spans has "no clear limit".
+        roles: Pairs of a role and a pattern of its RPC names; see `tuner.roles.role_of`.
 
     Returns:
         The limits, and sentences on them: which they are, and why.
@@ -72,7 +75,7 @@ def diagnose(trace: Trace) -> Diagnosis:
     if doubt or path is None:
         why = doubt or "holds no calls that ended"
         return Diagnosis(rule="no-clear-limit", sentences=(f"No clear limit: the trace {why}.",))
-    shares = shares_of_path(path)
+    shares = shares_of_path(path, roles)
     limits = limits_of(shares)
     whys = [_why(trace, path, limit) for limit in limits]
     first = said(server_name(trace, path.driver.rank), shares, limits)
@@ -80,7 +83,7 @@ def diagnose(trace: Trace) -> Diagnosis:
     more = dict.fromkeys(sentence for _, sentences in whys for sentence in sentences)
     return Diagnosis(
         rule=whys[0][0] if whys else "no-clear-limit",
-        sentences=(first, *more),
+        sentences=(first, *more, *_disturbed(path, roles), *_beside_calls(trace, path)),
         limits=tuple(limits),
     )
 
@@ -103,6 +106,34 @@ def _doubt(trace: Trace) -> str:
     if not served:
         return "does not show how any call was served"
     return f"holds only {plural(served, 'answered call')}" if served < ENOUGH_CALLS else ""
+
+
+def _disturbed(path: CriticalPath, roles: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """That steps were left out, and what filled most of their time."""
+    disturbed, steps = len(path.disturbed_ns), len(path.disturbed_ns) + len(path.time_ns)
+    if not disturbed:
+        return ()
+    largest = shares_of_path(replace(path, time_ns=path.disturbed_ns), roles)[0]
+    verb, whose = ("is", "its") if disturbed == 1 else ("are", "their")
+    return (
+        f"{disturbed} of {plural(steps, 'step')} {verb} left out, since {whose} time is more than "
+        f"twice that of the fast ones: for {whole_percent(largest.share.share)} of it, the driver "
+        f"{largest.phrase}.",
+    )
+
+
+def _beside_calls(trace: Trace, path: CriticalPath) -> tuple[str, ...]:
+    """That much of a program's time lies before its first call, or after its last."""
+    opened, closed = window(trace)
+    calls_s = (path.total_ns.sum() + path.disturbed_ns.sum()) / 1e9
+    whole_s = (closed - opened) / 1e9
+    if trace.steps is not None or calls_s >= MOSTLY * whole_s:
+        return ()
+    return (
+        f"All of that is about the {duration(calls_s)} from the first call to the end of the last "
+        f"one, {whole_percent(calls_s / whole_s)} of the {duration(whole_s)} recorded: the rest "
+        "holds no call, and no option of RPC changes it.",
+    )
 
 
 def _why(trace: Trace, path: CriticalPath, limit: Limit) -> tuple[Rule, tuple[str, ...]]:

@@ -86,8 +86,9 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
 
     Returns:
         One value per role, in order of rank: that of the process with the most threads waiting.
+        No value where the trace lacks a rank: what that one served, or called, is not known.
     """
-    if trace.source != "rpc-tuner":
+    if trace.source != "rpc-tuner" or trace.calls.empty or not _has_all_ranks(trace):
         return []
     waiting, under_way = _most_waiting(trace), _most_under_way(trace)
     by_role: dict[str, LeastThreads] = {}
@@ -126,6 +127,12 @@ def slowest_call(trace: Trace) -> SlowestCall | None:
         has_ended=str(calls["status"].iloc[slowest]) != "unfinished",
         rpc_timeout_s=float(limit_s.iloc[slowest]),
     )
+
+
+def _has_all_ranks(trace: Trace) -> bool:
+    names = {rank.name for rank in trace.ranks}
+    called = set(trace.calls["server"].astype(str))
+    return called <= names and {rank.rank for rank in trace.ranks} == set(range(len(names)))
 
 
 def _most_waiting(trace: Trace) -> dict[str, int]:

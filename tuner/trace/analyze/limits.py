@@ -1,11 +1,12 @@
-"""What limits the driver's steps: the largest shares of the critical path, where they are sure.
+"""What limits the driver's steps: the large shares of the critical path, where they are sure.
 
-A share is a limit if the lower end of its interval is LARGE, or at least MATERIAL and above the
-upper end of every other. So two runs of one configuration may order two large shares in two ways,
-but neither names one that may be small.
+A share is a limit if it is LARGE, if it is COMPARABLE with the largest one, and if the lower end
+of its interval is at least SURE. What is less than that, but not much, is said beside the limits.
+So if one trace of a configuration names a share that is about LARGE, and the next one does not, the
+next one still tells of it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -15,9 +16,13 @@ from tuner.text import first_of, listed, whole_percent
 from tuner.trace.analyze.critical_path import CriticalPath
 from tuner.trace.analyze.path.steps import Share
 
-LARGE = 0.3
-MATERIAL = 0.2
-MOST_LIMITS = 2
+LARGE = 0.2
+COMPARABLE = 0.35
+"""Of the largest share."""
+SURE = 0.1
+BESIDE = 0.15
+MOST_LIMITS = 3
+"""Where more shares than these are large, none stands out."""
 MOST_SHOWN = 3
 """Shares that are said where none of them is a limit, and processes that are named."""
 SHOWN = 0.05
@@ -73,13 +78,16 @@ class Limit:
         return _NAMES.get(self.kind, f"{who} {number} the limit")
 
 
-def shares_of_path(path: CriticalPath) -> list[Limit]:
-    """All shares, the largest first: by kind of waiting, role and function."""
+def shares_of_path(path: CriticalPath, roles: Sequence[tuple[str, str]] = ()) -> list[Limit]:
+    """All shares, the largest first: by kind of waiting, role and function.
+
+    Processes of one role are taken together; for `roles` see `tuner.roles.role_of`.
+    """
     rows = path.rows
-    roles = [role_of(process) for process in rows["process"]]
+    role = [role_of(process, roles) for process in rows["process"]]
     keys = [
         (part, "", "") if part in ("caller", "run_queue") else (part, role, function)
-        for part, role, function in zip(rows["part"], roles, rows["function"], strict=True)
+        for part, role, function in zip(rows["part"], role, rows["function"], strict=True)
     ]
     keys = [("wire", "", "") if key[0] in WIRE else key for key in keys]
     found = [
@@ -90,25 +98,25 @@ def shares_of_path(path: CriticalPath) -> list[Limit]:
 
 def limits_of(shares: list[Limit]) -> list[Limit]:
     """Those shares that are limits, the largest first; none where nothing stands out."""
-    limits = [each for each in shares if each.share.low >= LARGE]
-    if not limits and shares:
-        first, *others = shares
-        rivals = [each.share.high for each in others]
-        if first.share.low >= MATERIAL and all(first.share.low > high for high in rivals):
-            limits = [first]
-    return limits[:MOST_LIMITS]
+    least = max([LARGE, *(COMPARABLE * each.share.share for each in shares)])
+    limits = [each for each in shares if each.share.share >= least and each.share.low >= SURE]
+    return limits if len(limits) <= MOST_LIMITS else []
 
 
 def said(driver: str, shares: list[Limit], limits: list[Limit]) -> str:
     """One sentence on what limits the steps of the driver."""
+    others = [each for each in shares if each.share.share >= BESIDE and each not in limits]
+    beside = "".join(f"; for another {share_text(each.share)} it {each.phrase}" for each in others)
     if len(limits) == 1:
         (only,) = limits
-        return f"{only.name}: for {share_text(only.share)} of the time, {driver} {only.phrase}."
+        of_time = f"for {share_text(only.share)} of the time, {driver} {only.phrase}"
+        return f"{only.name}: {of_time}{beside}."
     if limits:
-        both = " and ".join(f"for {share_text(each.share)} it {each.phrase}" for each in limits)
-        return f"Two things limit {driver}: {both}."
+        number = {2: "Two", 3: "Three"}[len(limits)]
+        each_one = listed(f"for {share_text(each.share)} it {each.phrase}" for each in limits)
+        return f"{number} things limit {driver}: {each_one}{beside}."
     largest = [each for each in shares[:MOST_SHOWN] if each.share.share >= SHOWN]
-    several = _joined(
+    several = "; ".join(
         f"for {share_text(each.share)} of the time it {each.phrase}" for each in largest
     )
     return f"No clear limit of {driver}: {several}."
@@ -120,10 +128,6 @@ def share_text(share: Share) -> str:
     if low == middle == high:
         return middle
     return f"{middle} ({low.removesuffix(' %')}-{high})"
-
-
-def _joined(parts: Iterable[str]) -> str:
-    return "; ".join(parts)
 
 
 def _limit(path: CriticalPath, kind: str, mask: pd.Series) -> Limit:

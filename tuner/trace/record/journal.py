@@ -10,7 +10,9 @@ import mmap
 import os
 import struct
 import threading
+from array import array
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,6 +112,7 @@ class Journal:
         for name, records in (("calls", self.calls), ("served", self.served), ("done", self.done)):
             records.create(path.with_suffix(f".{name}"))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        self._arrivals_file = path.with_suffix(".arrivals")
         self._texts_file = os.open(path.with_suffix(".texts"), flags, 0o600)
         self._texts: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -127,6 +130,11 @@ class Journal:
                         number = self._texts[text] = NOTHING
         return number
 
+    def note_arrivals(self, calls: list[int]) -> None:
+        """Keep the ids of the calls that have arrived here; once, at the end."""
+        with suppress(OSError):  # the disk is full
+            self._arrivals_file.write_bytes(array("q", calls).tobytes())
+
 
 @dataclass(frozen=True, kw_only=True)
 class JournalContent:
@@ -135,6 +143,8 @@ class JournalContent:
     client_spans: list[ClientSpan]
     server_spans: list[ServerSpan]
     done_ns: dict[int, int]
+    arrivals: list[int] | None
+    """The ids of the calls that had arrived when the process noted them; None if it never did."""
 
 
 def read_journal(path: Path) -> JournalContent:
@@ -157,7 +167,16 @@ def read_journal(path: Path) -> JournalContent:
             for call in _last_of_each(_served().read(path.with_suffix(".served")))
         ],
         done_ns=dict(_done().read(path.with_suffix(".done"))),
+        arrivals=_arrivals(path.with_suffix(".arrivals")),
     )
+
+
+def _arrivals(path: Path) -> list[int] | None:
+    if not path.exists():
+        return None
+    content = path.read_bytes()
+    # The process may have been killed, or the disk full, while it was written.
+    return array("q", content[: len(content) // 8 * 8]).tolist()
 
 
 def _last_of_each(records: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

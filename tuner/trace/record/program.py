@@ -11,19 +11,18 @@ import os
 import platform
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tuner.cpus import usable_cpus
 from tuner.torch_private.agent import default_timeout_s, worker_threads
 from tuner.torch_private.operators import OperatorProfiler
 from tuner.torch_private.support import missing_tracing_support
-from tuner.trace.model.spans import CALLS_PER_RANK
 from tuner.trace.record.journal import Journal
 from tuner.trace.record.journaled import JournaledClient, JournaledServer
 from tuner.trace.record.process import boot_id, thread_names
+from tuner.trace.record.threads import main_schedule, main_thread_s
 from tuner.trace.record.wire import Ends
 
 # What calls under way get to end once the window is over.
@@ -32,6 +31,18 @@ _POLL_S = 0.02
 
 Tell = Callable[..., None]
 """Reports an event, by name, with facts that JSON can hold."""
+
+
+class _Standing(NamedTuple):
+    """What is known at the end of the recording, or of its window."""
+
+    time_ns: int
+    arrivals: list[int]
+    """The calls that have arrived; what arrives later is recorded, too."""
+    cpu_s: float
+    """CPU seconds since the start."""
+    main_thread_s: tuple[float, float] | None
+    """See `RankRecording`."""
 
 
 class ProgramRecorder:
@@ -49,6 +60,7 @@ class ProgramRecorder:
         self._pid = os.getpid()
         self._profiler: OperatorProfiler | None = None
         self._cpu_started_s = 0.0
+        self._main_started = b""
         self._ending = threading.Lock()
         self._has_ended = False
 
@@ -57,7 +69,7 @@ class ProgramRecorder:
         if missing := missing_tracing_support():
             raise RuntimeError("; ".join(missing))
         name_of_files = f"{self._pid}-{time.time_ns()}"
-        journal = Journal(self._folder / name_of_files)
+        self._journal = journal = Journal(self._folder / name_of_files)
         readers = _Readers(self._folder)
         self._server = JournaledServer(journal)
         self._client = JournaledClient(rank, journal, self._server, readers)
@@ -85,14 +97,17 @@ class ProgramRecorder:
         else:
             self._note_start()
 
-    def end(self, reason: str) -> None:
-        """Record nothing further; `reason` is `shutdown`, `window` or `exit`."""
+    def end(self, reason: str, standing: _Standing | None = None) -> None:
+        """Record nothing further; `reason` is `shutdown`, `window` or `exit`.
+
+        `standing` is that of the end of the window, where it is over already.
+        """
         if os.getpid() != self._pid:  # a child that was forked from this process
             return
         with self._ending:
             if not self._has_ended:
                 self._has_ended = True
-                self._hand_over(reason)
+                self._hand_over(reason, standing or self._standing())
         if reason == "shutdown":
             Ends.client = Ends.server = None
 
@@ -108,6 +123,7 @@ class ProgramRecorder:
 
     def _note_start(self) -> None:
         self._cpu_started_s = time.process_time()
+        self._main_started = main_schedule()
         self._tell(
             "record-start",
             num_worker_threads=worker_threads(),
@@ -123,17 +139,28 @@ class ProgramRecorder:
         time.sleep(self._order["for_s"])
         self._client.pause()
         self._tell("window-end")
-        until = time.monotonic() + DRAIN_S
-        while self._client.pending and time.monotonic() < until:
+        standing, until = self._standing(), time.monotonic() + DRAIN_S
+        # Once at least: what has arrived, or has been counted, is under way by then.
+        while True:
             time.sleep(_POLL_S)
-        self.end("window")
+            if not self._client.pending or time.monotonic() >= until:
+                break
+        self.end("window", standing)
 
-    def _hand_over(self, reason: str) -> None:
-        cpu_s = time.process_time() - self._cpu_started_s
+    def _standing(self) -> _Standing:
+        return _Standing(
+            time_ns=time.time_ns(),
+            arrivals=list(self._server.arrivals),
+            cpu_s=time.process_time() - self._cpu_started_s,
+            main_thread_s=main_thread_s(self._main_started, main_schedule()),
+        )
+
+    def _hand_over(self, reason: str, standing: _Standing) -> None:
         self._client.pause()
         self._client.end_silent_calls()
         self._client.stop()
         self._client.note_open_calls(time.time_ns())
+        self._journal.note_arrivals(standing.arrivals)
         operators, disturbed = (None, False) if self._profiler is None else self._profiler.stop()
         facts: dict[str, object] = {}
         if operators is not None:
@@ -143,10 +170,11 @@ class ProgramRecorder:
         self._tell(
             "record-end",
             reason=reason,
-            cpu_s=cpu_s,
+            cpu_s=standing.cpu_s,
+            main_thread_s=standing.main_thread_s,
             threads=[*thread_names(serving=(), others=threads).items()],
             issued=[[server, body, by] for (server, body), by in self._client.issued.items()],
-            arrived=[*Counter(call // CALLS_PER_RANK for call in self._server.arrivals).items()],
+            counted_ns=standing.time_ns,
             is_cut=self._client.is_cut,
             disturbed=disturbed,
             **facts,

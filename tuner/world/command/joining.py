@@ -121,6 +121,7 @@ def _part(folder: Path, agent: _Agent, program_ended_ns: int) -> _Part:
             cpu_count=recording["cpu_count"],
             num_worker_threads=(started or first)["num_worker_threads"],
             cpu_s=ended["cpu_s"] if ended else None,
+            main_thread_s=ended["main_thread_s"] if ended else None,
             threads=_threads(content, first["pid"], ended),
             client_spans=content.client_spans,
             server_spans=content.server_spans,
@@ -196,16 +197,20 @@ def _threads(content: JournalContent, pid: int, ended: Mapping[str, Any] | None)
 
 def _counts(content: JournalContent, ended: Mapping[str, Any] | None) -> dict[str, Any]:
     """The process's own counts of calls; of one that was killed, those of its journal."""
-    if ended is None:
-        return {
-            "issued": dict(Counter((span.server, span.body) for span in content.client_spans)),
-            "arrived": dict(
-                Counter(span.call_id // CALLS_PER_RANK for span in content.server_spans)
-            ),
-        }
+    served = content.server_spans
+    if ended is None or content.arrivals is None:
+        arrived = [span.call_id for span in served]
+    else:
+        # Other ranks may call it after it has counted: what began later arrived later.
+        counted = set(content.arrivals)
+        late = [span.call_id for span in served if span.start_ns >= ended["counted_ns"]]
+        arrived = [*content.arrivals, *(call for call in late if call not in counted)]
+    issued = Counter((span.server, span.body) for span in content.client_spans)
+    if ended is not None:
+        issued = Counter({(server, body): by for server, body, by in ended["issued"]})
     return {
-        "issued": {(server, body): by for server, body, by in ended["issued"]},
-        "arrived": dict(ended["arrived"]),
+        "issued": dict(issued),
+        "arrived": dict(Counter(call // CALLS_PER_RANK for call in arrived)),
     }
 
 

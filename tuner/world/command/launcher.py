@@ -32,6 +32,7 @@ from tuner.world.command.warm.learning import Learnt, learn
 from tuner.world.command.warm.serving import ServerGoneError
 from tuner.world.evidence import with_evidence
 from tuner.world.launcher import TraceOrder, WorldOrder
+from tuner.world.machine_reading import MachineReader, machine_between
 from tuner.world.measurement import Failure, Measurement
 
 # A port of an earlier run may be held for a while.
@@ -61,6 +62,7 @@ class CommandLauncher:
         self._open = ExitStack()
         self._starters = Starters(tell)
         self._scratch: Path | None = None
+        self._machine = MachineReader()
 
     def __enter__(self) -> Self:
         self._scratch = Path(tempfile.mkdtemp(prefix="rpc-tuner-"))
@@ -231,8 +233,10 @@ class CommandLauncher:
             deadline_s=deadline_s, window=_window(request), show=self._show,
         )  # fmt: skip
         try:
+            before = self._machine.read()
             end = world.run()
             self._starters.check_servers()
+            machine = machine_between(before, self._machine.read())
             if learnt is not None:
                 learnt[:] = [learn(reports)]
             outcome = outcome_of(end, request)
@@ -242,7 +246,7 @@ class CommandLauncher:
             if isinstance(outcome, Failure) and keep is not None and is_kept:
                 files = [folder / "output", *sorted(reports.glob("*.stacks"))]
                 outcome = keep(outcome, captured=files, config=config)
-            return end, outcome
+            return end, outcome.model_copy(update={"machine": machine})
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

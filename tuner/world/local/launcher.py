@@ -17,6 +17,7 @@ from tuner.plan.workload_spec import CatalogueEntry, WorkloadSpec
 from tuner.world.launcher import WorldOrder
 from tuner.world.local.live_world import EXIT_S, LiveRank, LiveWorld
 from tuner.world.local.processes import Processes, end_process
+from tuner.world.machine_reading import MachineReader, machine_between
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.rank.entry import start_describing, start_listing, start_rank
 from tuner.world.rank.task import RankTask
@@ -48,6 +49,7 @@ class LocalLauncher:
 
     def __init__(self) -> None:
         self._processes = Processes()
+        self._machine = MachineReader()
         self._scratch: Path | None = None
 
     def __enter__(self) -> Self:
@@ -109,6 +111,12 @@ class LocalLauncher:
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         """See `Launcher.run`."""
+        before = self._machine.read()
+        outcome = self._run(order)
+        machine = machine_between(before, self._machine.read())
+        return outcome.model_copy(update={"machine": machine})
+
+    def _run(self, order: WorldOrder) -> Measurement | Failure:
         if self._scratch is None:
             raise LauncherError("the launcher is used outside its with block")
         scratch = Path(tempfile.mkdtemp(dir=self._scratch, prefix="world-"))

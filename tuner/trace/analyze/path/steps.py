@@ -7,13 +7,17 @@ from scipy.special import stdtrit
 
 from tuner.trace.analyze.intervals import FloatArray, IntArray, summed
 from tuner.trace.analyze.parallelism import window
-from tuner.trace.analyze.path.frames import Driver
+from tuner.trace.analyze.path.frames import BoolArray, Driver
 from tuner.trace.model.trace import Trace
 
 CONFIDENCE = 0.95
 MOST_STEPS = 100
 """More steps are taken together in turn: then neighbours, which resemble each other, count once."""
 LEAST_STEPS = 2
+USUAL = 2.0
+"""A step that takes this many times as long as the fast ones do was disturbed."""
+FAST = 0.1
+"""The quantile of the steps' durations that the fast ones have."""
 SLICES = 20
 """Equal parts of the time, where there are fewer steps than LEAST_STEPS."""
 
@@ -47,6 +51,17 @@ def step_edges(trace: Trace, driver: Driver) -> IntArray:
     if steps > MOST_STEPS:
         return edges[np.linspace(0, steps, MOST_STEPS + 1).astype(np.int64)]
     return edges
+
+
+def is_usual(trace: Trace, total_ns: FloatArray) -> BoolArray:
+    """Which steps were not disturbed, by their durations.
+
+    The steps of a workload all do the same. Those of a program need not: they are all usual.
+    """
+    usual: BoolArray = total_ns <= USUAL * np.quantile(total_ns, FAST)
+    if trace.steps != len(total_ns) or usual.sum() < LEAST_STEPS:
+        return np.ones(len(total_ns), bool)
+    return usual
 
 
 def time_by_step(

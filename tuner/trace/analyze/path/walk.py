@@ -4,7 +4,7 @@ At any time the path is in one frame. It goes back to the last child that ended,
 waited for it, and through what that child did: the way back, the served function (a frame of its
 own, with calls of its own), the wait for a thread, the way there. A frame waits for a call only
 since it was last seen at work: when it issued a call, or left an operator. What lies between is the
-frame's own time.
+frame's own time. The wait is explained by all that the call did since it was issued.
 
 A result that is complete only after its function returned (`async_execution`) waits for whoever
 completes it: a later call of the same function that is being served then, and so the client of that
@@ -57,6 +57,21 @@ class _Walk:
         if end > start:
             self.path.extend((start, end, part, call))
 
+    def waited(self, call: int, since: int, until: int, depth: int) -> None:
+        """A wait for a call: what the call did since it was issued, drawn together to the wait.
+
+        A call that was issued long before anything waited for it ends so late for all that it did,
+        not only for what it did last.
+        """
+        began, pieces = self.frames.issued[call], len(self.path)
+        self.through_call(call, min(began, since), until, depth)
+        if began >= since:
+            return
+        path = self.path
+        for place in range(pieces, len(path), 4):
+            for bound in (place, place + 1):
+                path[bound] = until - (until - path[bound]) * (until - since) // (until - began)
+
     def through_frame(self, frame: int, since: int, until: int, owner: int, depth: int) -> None:
         """From `until` back to `since` in a frame; `owner` is the call whose time is its own."""
         own = _CALLER if owner < 0 else _SERVED if frame == owner else _PENDING
@@ -108,7 +123,7 @@ class _Walk:
                     self.add(made_ns, until, _UNSEEN, call)
                     call, until = making, made_ns
                     break
-        self.through_call(call, since, until, depth)
+        self.waited(call, since, until, depth)
 
     def through_call(self, call: int, since: int, until: int, depth: int) -> None:
         """From `until` back to `since`, which is no earlier than the call's start."""

@@ -1,0 +1,26 @@
+"""`--check` with real worlds, as a CI job runs it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.commands.running import Done, in_new_process
+
+pytestmark = pytest.mark.world
+
+
+def test_a_recommendation_is_measured_again(real_search: tuple[Done, Path], tmp_path: Path) -> None:
+    _, folder = real_search
+    file = folder / "recommended.json"
+    done = in_new_process(
+        "--check", str(file), "--max-blocks", "4", "--budget", "5m", "--json", cwd=tmp_path
+    )
+    document = json.loads(done.stdout)
+    assert done.returncode == (4 if document["outcome"] == "no-longer-holds" else 0), done.stderr
+    assert document["workload"] == "udf"
+    assert document["config"] == json.loads(file.read_text())["config"]
+    assert document["blocks"] == 4
+    assert document["speedup"]["ci_low"] > 0
+    assert document["machine"]["worlds"] == 8
+    assert not list(tmp_path.iterdir())

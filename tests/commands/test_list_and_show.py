@@ -1,0 +1,125 @@
+"""What studies there are, and the answer of one of them again."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this file
+from tests.fakes import FakeLauncher
+from tests.present.screen import Screen
+from tests.searching.tuning import failing, scaling
+from tuner import list as listing
+from tuner import show
+from tuner.api import SearchInterrupted, tune
+from tuner.present.study_result import StudyResult
+from tuner.present.summary import print_summary
+from tuner.study.locking import Holder, holder_of, locked_file
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    return tmp_path
+
+
+def searched(name: str, launcher: FakeLauncher, storage: str | None = None) -> StudyResult:
+    return tune(
+        "udf", launcher=launcher, clock=launcher.clock, name=name, budget="30s", max_blocks=12,
+        space={"num_worker_threads": [1, 4]}, baseline={"num_worker_threads": 1}, storage=storage,
+    )  # fmt: skip
+
+
+def interrupted(name: str) -> None:
+    with pytest.raises(SearchInterrupted):
+        searched(name, FakeLauncher(step_ms=scaling, interrupt_after=5))
+
+
+def test_every_study_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    searched("faster", FakeLauncher(step_ms=scaling))
+    searched("broken", FakeLauncher(fails=failing("crashed", 1, 4)))
+    interrupted("stopped")
+    assert listing.main([]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    words = {line.split()[0]: " ".join(line.split()) for line in lines if line.strip()}
+    assert "udf better: num_worker_threads=4, 4.00 times 20" in words["faster"]
+    assert "finished, " in words["faster"]
+    assert " of 30s" in words["faster"]
+    assert "udf nothing could run" in words["broken"]
+    assert "udf none yet" in words["stopped"]
+    assert "interrupted, " in words["stopped"]
+
+
+def test_a_document_for_programs(capsysbinary: pytest.CaptureFixture[bytes], here: Path) -> None:
+    result = searched("faster", FakeLauncher(step_ms=scaling))
+    (here / "studies" / "damaged").mkdir()
+    (here / "studies" / "damaged" / "study.db").write_text("no database")
+    assert listing.main(["studies", "--json"]) == 0
+    document = json.loads(capsysbinary.readouterr().out)
+    (study,) = document["studies"]
+    assert (study["study"], study["workload"], study["state"]) == ("faster", "udf", "finished")
+    assert (study["verdict"], study["budget_s"], study["configurations"]) == ("better", 30.0, 2)
+    assert study["folder"] == "studies/faster"
+    assert study["speedup"]["estimate"] == result.speedup.estimate  # type: ignore[union-attr]
+    assert "trials" not in study
+    assert len(document["problems"]) == 1
+    assert listing.main(["studies"]) == 0
+    assert b"note: left out: " in capsysbinary.readouterr().err
+
+
+def test_a_studys_own_folder_and_a_storage(
+    capsysbinary: pytest.CaptureFixture[bytes], here: Path
+) -> None:
+    searched("faster", FakeLauncher(step_ms=scaling))
+    url = f"sqlite:///{here}/elsewhere.db"
+    searched("stored", FakeLauncher(step_ms=scaling), storage=url)
+    for arguments, name in ((["studies/faster"], "faster"), (["--storage", url], "stored")):
+        assert listing.main([*arguments, "--json"]) == 0
+        document = json.loads(capsysbinary.readouterr().out)
+        assert [study["study"] for study in document["studies"]] == [name]
+
+
+def test_where_there_is_nothing(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    assert listing.main([]) == 2
+    assert "there is no folder studies" in capsys.readouterr().err
+    assert listing.main([str(here)]) == 0
+    assert capsys.readouterr().out == "no studies\n"
+    assert listing.main(["studies", "--storage", "sqlite:///x.db"]) == 2
+    assert "not both" in capsys.readouterr().err
+
+
+def test_a_search_that_is_running_is_told_from_one_that_was_interrupted(
+    capsysbinary: pytest.CaptureFixture[bytes], here: Path
+) -> None:
+    interrupted("stopped")
+    lock = here / "studies" / "stopped" / "search.lock"
+    with locked_file(lock, "busy", keep=lambda: True):
+        assert listing.main(["--json"]) == 0
+        assert holder_of(lock) is not None
+    (study,) = json.loads(capsysbinary.readouterr().out)["studies"]
+    assert study["state"] == "running"
+    # A search that was killed leaves its name in the file.
+    lock.write_text(str(Holder(2**22 + 1, Holder.here().host)))
+    assert holder_of(lock) is None
+    assert holder_of(here / "absent.lock") is None
+
+
+def test_show_prints_what_the_search_printed(
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    result = searched("faster", FakeLauncher(step_ms=scaling))
+    screen = Screen(width=140)
+    print_summary(result.answer, screen.console)
+    assert show.main(["faster"]) == 0
+    assert capsysbinary.readouterr().out.decode() == screen.text
+    assert show.main(["studies/faster", "--json"]) == 0
+    assert json.loads(capsysbinary.readouterr().out) == result.to_json()
+
+
+def test_show_says_how_far_a_study_is(capsys: pytest.CaptureFixture[str]) -> None:
+    interrupted("stopped")
+    assert show.main(["stopped"]) == 0
+    assert "Not finished, after " in capsys.readouterr().out
+    assert show.main(["stopt"]) == 2
+    assert "there is no study 'stopt'; did you mean stopped?" in capsys.readouterr().err

@@ -1,0 +1,83 @@
+"""Earlier studies decide in which order a new one measures, and nothing else."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tuner
+from tests.fakes import FakeLauncher, threads_of
+from tests.searching.tuning import failing
+from tuner.plan.config import Config
+from tuner.study.answer import StudyAnswer
+from tuner.world import environment
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def fewer_is_faster(config: Config) -> float:
+    return 1.0 + threads_of(config) / 4
+
+
+def searched(name: str, threads: list[int], launcher: FakeLauncher, **changes: Any) -> StudyAnswer:
+    return tuner.tune(
+        "udf", launcher=launcher, clock=launcher.clock, name=name, max_blocks=8,
+        space={"num_worker_threads": threads}, **changes,
+    ).answer  # fmt: skip
+
+
+def calibrated(launcher: FakeLauncher) -> list[int]:
+    """The threads of the calibrations, in the order in which they ran."""
+    return [threads_of(order.config) for order in launcher.orders if order.steps is None]
+
+
+def test_what_did_well_is_first_and_what_failed_is_last() -> None:
+    earlier = FakeLauncher(step_ms=fewer_is_faster, fails=failing("crashed", 1))
+    searched("earlier", [1, 2, 8, 32], earlier)
+    launcher = FakeLauncher(step_ms=fewer_is_faster)
+    searched("later", [1, 32, 4, 8, 2], launcher)
+    baseline, *others = calibrated(launcher)
+    assert baseline == 16
+    # Of 2 and 8 threads the one in the confirmation has other blocks, which nobody compares here.
+    assert set(others[:2]) == {2, 8}
+    assert others[2:] == [4, 32, 1]
+
+
+def test_it_is_no_evidence() -> None:
+    alone = searched("alone", [32, 2], FakeLauncher(step_ms=fewer_is_faster, sigma=0.1))
+    again = searched("again", [32, 2], FakeLauncher(step_ms=fewer_is_faster, sigma=0.1))
+    assert {row.label: row.samples for row in again.rows} == {
+        row.label: row.samples for row in alone.rows
+    }
+    assert again.worlds == alone.worlds
+
+
+@pytest.mark.parametrize("changes", [{"objective": "cpu_ms_per_step"}, {"storage": "elsewhere"}])
+def test_studies_of_something_else_have_no_say(changes: dict[str, str], tmp_path: Path) -> None:
+    if "storage" in changes:
+        changes = {"storage": f"sqlite:///{tmp_path}/elsewhere.db"}
+    searched("earlier", [8, 2], FakeLauncher(step_ms=fewer_is_faster), **changes)
+    launcher = FakeLauncher(step_ms=fewer_is_faster)
+    searched("later", [8, 2], launcher)
+    assert calibrated(launcher) == [16, 8, 2]
+
+
+def test_studies_of_another_machine_have_no_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(environment, "usable_cpus", lambda: 77)
+        searched("earlier", [8, 2], FakeLauncher(step_ms=fewer_is_faster))
+    launcher = FakeLauncher(step_ms=fewer_is_faster)
+    searched("later", [8, 2], launcher)
+    assert calibrated(launcher) == [16, 8, 2]
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_the_study_that_is_replaced_is_an_earlier_one_too(tmp_path: Path, stored: bool) -> None:
+    storage = f"sqlite:///{tmp_path}/shared.db" if stored else None
+    for order in ([16, 8, 2], [16, 2, 8]):
+        launcher = FakeLauncher(step_ms=fewer_is_faster)
+        searched("same", [8, 2], launcher, storage=storage, overwrite=True)
+        assert calibrated(launcher) == order

@@ -1,0 +1,217 @@
+"""An earlier recommendation, measured again: what holds, what no longer does, what cannot run."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this file
+from tests.fake_program import COMMAND, FakeProgramLauncher
+from tests.fakes import FakeLauncher, MemoryStorages, threads_of
+from tests.searching.tuning import failing, scaling
+from tuner import checking, search
+from tuner.api import tune
+from tuner.errors import UsageError
+from tuner.plan.config import Config
+from tuner.present.check_result import CheckResult, check_lines
+from tuner.rechecking import check
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    # SQLite takes most of such a study's time.
+    monkeypatch.setattr(optuna.storages, "get_storage", MemoryStorages())
+    yield
+    assert not list(tmp_path.glob("*-check"))
+
+
+def searched(step_ms: Callable[[Config], float], baseline: int = 1, **changes: Any) -> Path:
+    """A study in `studies/udf` of 1 to 4 threads, quick enough to be repeated by each test."""
+    launcher = FakeLauncher(step_ms=step_ms, sigma=0.01)
+    result = tune(
+        "udf", launcher=launcher, clock=launcher.clock, budget="30s", max_blocks=30,
+        space={"num_worker_threads": [1, 2, 4]}, baseline={"num_worker_threads": baseline},
+        **changes,
+    )  # fmt: skip
+    return result.folder
+
+
+def today(study: str | Path = "udf", **world: Any) -> CheckResult:
+    launcher = FakeLauncher(**{"sigma": 0.01, "step_ms": scaling, **world})
+    changes = {"budget": world.pop("budget", "30s")} if "budget" in world else {}
+    return check(study, launcher=launcher, clock=launcher.clock, max_blocks=40, **changes)
+
+
+def equal(config: Config) -> float:
+    return 2.0
+
+
+def slower_with_threads(config: Config) -> float:
+    return 1.0 + threads_of(config)
+
+
+def test_what_is_still_faster_holds() -> None:
+    folder = searched(scaling)
+    for study in ("udf", folder, folder / "recommended.json"):
+        result = today(study)
+        assert (result.outcome, result.exit_code) == ("holds", 0)
+        assert result.speedup is not None
+        assert result.speedup.low < 4 < result.speedup.high
+    assert re.match(r"The recommendation holds: num_worker_threads=4 is [34]\.", str(result))
+    assert "times as fast as the baseline num_worker_threads=1 (" in str(result)
+
+
+def test_a_gain_that_is_gone_no_longer_holds() -> None:
+    searched(scaling)
+    result = today(step_ms=equal)
+    assert (result.outcome, result.exit_code) == ("no-longer-holds", 4)
+    assert str(result).startswith("The recommendation no longer holds: num_worker_threads=4 is ")
+    assert str(result).endswith("; search again.")
+    assert "and was" in str(result)
+
+
+def test_a_baseline_that_was_kept_meets_its_rival() -> None:
+    searched(slower_with_threads)
+    result = today(step_ms=slower_with_threads)
+    assert (result.outcome, result.keeps_baseline) == ("holds", True)
+    assert "its strongest rival num_worker_threads=2 is " in str(result)
+    result = today(step_ms=scaling)
+    assert (result.outcome, result.exit_code) == ("no-longer-holds", 4)
+
+
+def test_what_is_shown_neither_way_is_no_alarm() -> None:
+    searched(scaling)
+    result = today(step_ms=lambda config: 2.2 if threads_of(config) == 1 else 2.1, sigma=0.5)
+    assert (result.outcome, result.exit_code) == ("undecided", 0)
+    assert result.to_json()["holds"] is None
+    assert str(result).startswith("Nothing shows that the recommendation no longer holds: ")
+
+
+def test_a_recommendation_that_fails_cannot_run() -> None:
+    searched(scaling)
+    result = today(fails=failing("deadlocked", 4))
+    assert (result.outcome, result.exit_code) == ("cannot-run", 3)
+    assert str(result) == (
+        "The recommendation num_worker_threads=4 cannot run here: deadlocked: worker1 failed first"
+    )
+    assert today(fails=failing("crashed", 1, 4)).exit_code == 3
+
+
+def test_without_the_baseline_what_runs_holds() -> None:
+    searched(scaling)
+    result = today(fails=failing("crashed", 1))
+    assert result.outcome == "holds"
+    assert "num_worker_threads=4 runs, and the baseline num_worker_threads=1 cannot" in str(result)
+    searched(slower_with_threads, overwrite=True)
+    result = today(step_ms=slower_with_threads, fails=failing("crashed", 2))
+    assert result.outcome == "holds"
+    assert "its strongest rival num_worker_threads=2 cannot run here (crashed)" in str(result)
+
+
+def test_it_leaves_the_study_alone_and_keeps_its_files_where_asked(tmp_path: Path) -> None:
+    folder = searched(scaling)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    launcher = FakeLauncher(step_ms=scaling)
+    for _ in range(2):
+        check("udf", launcher=launcher, clock=launcher.clock, max_blocks=8, out=tmp_path / "ci")
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert (tmp_path / "ci" / "trials.csv").exists()
+
+
+def test_a_folder_without_its_database_is_known_by_its_recommendation() -> None:
+    folder = searched(scaling)
+    (folder / "study.db").unlink()
+    assert today(folder).outcome == "holds"
+    with pytest.raises(UsageError, match="there is no study 'elsewhere'"):
+        today("elsewhere")
+    with pytest.raises(UsageError, match=r"cannot read gone\.json"):
+        today("gone.json")
+
+
+def test_a_study_without_a_rival_cannot_be_checked() -> None:
+    searched(scaling, baseline=16)
+    launcher = FakeLauncher(fails=failing("crashed", 1, 2, 4))
+    tune(
+        "udf", launcher=launcher, clock=launcher.clock, budget="30s", max_blocks=10,
+        space={"num_worker_threads": [1, 2]}, overwrite=True,
+    )  # fmt: skip
+    with pytest.raises(UsageError, match="there is nothing to compare with the baseline"):
+        today()
+
+
+def test_another_machine_and_a_busy_one_are_told() -> None:
+    folder = searched(scaling)
+    file = folder / "recommended.json"
+    document = json.loads(file.read_text())
+    document["environment"]["cpu_model"] = "Abacus 9000"
+    file.write_text(json.dumps(document))
+    lines = check_lines(today(file, others_cpus=lambda number: 1.0))
+    assert any("CPU model: Abacus 9000, " in line for line in lines)
+    assert any(line.startswith("The machine was busy: ") for line in lines)
+
+
+def test_the_command_prints_a_sentence_or_a_document(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    searched(scaling)
+    asked: list[dict[str, Any]] = []
+
+    def measured(study: str, **given: Any) -> CheckResult:
+        asked.append({"study": study, **given})
+        return today(step_ms=equal)
+
+    monkeypatch.setattr("tuner.rechecking.check", measured)
+    assert search.main(["--check", "udf", "--budget", "5s", "--epsilon", "2%"]) == 4
+    said = capsysbinary.readouterr().out
+    assert said.startswith(b"The recommendation no longer holds: num_worker_threads=4")
+    assert (asked[0]["study"], asked[0]["budget"], asked[0]["epsilon"]) == ("udf", "5s", "2%")
+    assert set(asked[0]) == {"study", "observer", "show", *checking.TAKEN}
+    assert search.main(["--check", "udf", "--json"]) == 4
+    document = json.loads(capsysbinary.readouterr().out)
+    assert (document["outcome"], document["holds"]) == ("no-longer-holds", False)
+    assert document["config"] == {"*": {"num_worker_threads": 4}}
+    assert document["speedup"]["ci_low"] < 1 < document["speedup"]["ci_high"]
+    assert document["recommended"]["speedup"]["estimate"] > 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--workload", "udf"], "--workload"),
+        (["--space", "num_worker_threads=1", "--resume"], "--space and --resume"),
+        (["--", "python", "main.py"], "a program behind --"),
+    ],
+)
+def test_what_the_study_says_is_not_said_again(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert search.main(["--check", "udf", *arguments]) == 2
+    message = f"rpc-tuner: --check takes what it measures from the study: leave out {named}\n"
+    assert capsys.readouterr().err == message
+
+
+def by_threads(config: Config) -> float:
+    return 4.0 if config.for_role("observer").get("num_worker_threads") == 8 else 8.0
+
+
+def test_a_program_is_run_as_the_study_ran_it() -> None:
+    first = FakeProgramLauncher(active_s=by_threads)
+    result = tune(
+        program=COMMAND, roles={"observer": "observer[0-9]+"}, expect="done", launcher=first,
+        clock=first.clock, space={"observer": {"num_worker_threads": [1, 8]}}, max_blocks=12,
+    )  # fmt: skip
+    launcher = FakeProgramLauncher(active_s=by_threads)
+    again = check(
+        result.folder / "recommended.json", launcher=launcher, clock=launcher.clock, max_blocks=12
+    )
+    assert again.outcome == "holds"
+    assert again.answer.plan.subject == result.plan.subject
+    assert again.answer.objective == result.answer.objective
+    assert {row.label for row in again.answer.rows} == {
+        str(result.baseline), "observer.num_worker_threads=8",
+    }  # fmt: skip

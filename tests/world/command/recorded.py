@@ -1,0 +1,44 @@
+"""Records a program of `tests/programs`, as the tests need it."""
+
+import re
+import tempfile
+from dataclasses import dataclass
+
+from tests.programs.running import PROGRAMS, PYTHON
+from tuner.trace.files.native_reader import trace_of
+from tuner.trace.model.trace import Trace
+from tuner.world.command.order import RecordingOrder
+from tuner.world.command.recording import RecordedEnd, record_program
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A program that was recorded: its trace, its end, and what it printed."""
+
+    trace: Trace
+    end: RecordedEnd
+    printed: str
+
+    @property
+    def counted(self) -> int:
+        """The calls that the program says it made."""
+        return int(re.findall(r"calls: (\d+)", self.printed)[-1])
+
+
+def recorded(*command: str, order: RecordingOrder | None = None) -> Recorded:
+    documents: list[bytes] = []
+    with tempfile.TemporaryFile("w+") as output:
+        end = record_program(
+            command,
+            order or RecordingOrder(),
+            lambda document, code: documents.append(document),
+            stdout=output,
+        )
+        output.seek(0)
+        printed = output.read()
+    assert end.why_not == ""
+    return Recorded(trace_of(documents[0], "the trace"), end, printed)
+
+
+def python(program: str, *arguments: str) -> list[str]:
+    return [*PYTHON, str(PROGRAMS / program), *arguments]

@@ -1,0 +1,239 @@
+"""The machine beside a world, told from fake `/proc` and `/sys` folders, and from the real ones."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tuner.world.machine_reading import MachineReader, MachineReading, machine_between
+from tuner.world.machine_state import MachineState
+
+PID, FORKSERVER, RANK = 100, 200, 300
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class FakeMachine:
+    """A `/proc` and a `/sys` of two logical CPUs; this process has a forkserver with one rank."""
+
+    def __init__(self, folder: Path) -> None:
+        self.proc, self.sys = folder / "proc", folder / "sys"
+        self.cgroup = folder / "cgroup"
+        self.now_s = 0.0
+        self.cpu_s([0.0] * 8, [0.0] * 8)
+        self.process(PID, 0.0, children=[FORKSERVER])
+        self.process(FORKSERVER, 0.0, children=[RANK])
+        self.process(RANK, 0.0)
+        self.write("proc/loadavg", "1.50 0.70 0.30 2/400 9999")
+        self.write("proc/self/cgroup", "0::/")
+        line = f"30 24 0:26 / {self.cgroup} rw shared:4 - cgroup2 cgroup rw"
+        self.write("proc/self/mountinfo", line)
+
+    def write(self, path: str, text: str) -> None:
+        file = self.proc.parent / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
+
+    def cpu_s(self, *cpus: list[float]) -> None:
+        """CPU seconds: user, nice, system, idle, iowait, irq, softirq and steal of each CPU."""
+        ticks = [" ".join(str(round(value * TICKS)) for value in cpu) for cpu in cpus]
+        lines = [f"cpu{number} {text} 0 0" for number, text in enumerate(ticks)]
+        self.write("proc/stat", "\n".join(["cpu 1 2 3 4 5 6 7 8 9 10", *lines, "intr 1 2 3"]))
+
+    def process(
+        self, pid: int, own_s: float, *, ended_s: float = 0.0, children: list[int] | None = None
+    ) -> None:
+        """A process, the CPU seconds of its children that have ended, and those that run."""
+        fields = ["0"] * 10 + [str(round(own_s * TICKS)), "0", str(round(ended_s * TICKS)), "0"]
+        self.write(f"proc/{pid}/stat", f"{pid} (a) (name) S {' '.join(fields)} 20 0 1")
+        told = " ".join(map(str, children or []))
+        self.write(f"proc/{pid}/task/{pid}/children", told)
+
+    def read(self) -> MachineReading:
+        return MachineReader(self.proc, self.sys).read()
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
+    fake = FakeMachine(tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.setattr(os, "getpid", lambda: PID)
+    monkeypatch.setattr(time, "monotonic", lambda: fake.now_s)
+    return fake
+
+
+def test_what_is_neither_idle_nor_ours_is_of_others(machine: FakeMachine) -> None:
+    before = machine.read()
+    machine.now_s = 2.0
+    # Of 4 CPU seconds 1 was idle or waited for a disk, 0.2 were interrupts, 0.4 were stolen.
+    machine.cpu_s([1, 0, 0.4, 0.2, 0.1, 0.05, 0.05, 0.2], [0.9, 0, 0.1, 0.7, 0, 0, 0.1, 0.2])
+    machine.process(PID, 0.1, ended_s=0.2, children=[FORKSERVER])
+    machine.process(FORKSERVER, 0.1, ended_s=0.6, children=[RANK])
+    machine.process(RANK, 0.4)
+    state = machine_between(before, machine.read())
+    assert (state.seconds, state.cpus) == (2.0, 2)
+    assert state.others_cpus == pytest.approx((4 - 1 - 0.2 - 0.4 - 1.4) / 2, abs=1e-3)
+    assert state.stolen_cpus == pytest.approx(0.2, abs=1e-3)
+    assert state.load == 1.5
+    assert state.is_disturbed
+
+
+def test_a_world_alone_is_not_disturbed(machine: FakeMachine) -> None:
+    before = machine.read()
+    machine.now_s = 1.0
+    machine.cpu_s([0.9, 0, 0.1, 0, 0, 0, 0, 0], [0.5, 0, 0, 0.5, 0, 0, 0, 0])
+    # A tick more than there was: the counters of processes and of CPUs are not one.
+    machine.process(FORKSERVER, 0, ended_s=1.51, children=[])
+    state = machine_between(before, machine.read())
+    assert (state.others_cpus, state.stolen_cpus) == (0.0, 0.0)
+    assert not state.is_disturbed
+
+
+@pytest.mark.parametrize(
+    ("others", "stolen", "is_disturbed"),
+    [(0.19, 0.0, False), (0.21, 0.0, True), (0.15, 0.1, True), (None, None, False)],
+)
+def test_a_tenth_of_the_cpus_disturbs(
+    others: float | None, stolen: float | None, is_disturbed: bool
+) -> None:
+    state = MachineState(seconds=1.0, cpus=2, others_cpus=others, stolen_cpus=stolen)
+    assert state.is_disturbed is is_disturbed
+
+
+def test_cpus_that_we_may_not_use_do_not_count(
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1})
+    before = machine.read()
+    machine.now_s = 1.0
+    machine.cpu_s([1, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 1, 0, 0, 0, 0])
+    state = machine_between(before, machine.read())
+    assert (state.cpus, state.others_cpus) == (1, 0.0)
+
+
+def test_pressure_is_a_share_of_the_time(machine: FakeMachine) -> None:
+    text = "some avg10=0.00 avg60=0.00 avg300=0.00 total={}\nfull avg10=0.00 total={}"
+    machine.write("proc/pressure/cpu", text.format(1_000_000, 0))
+    before = machine.read()
+    machine.now_s = 4.0
+    machine.write("proc/pressure/cpu", text.format(2_000_000, 400_000))
+    state = machine_between(before, machine.read())
+    assert (state.pressure_some, state.pressure_full) == (0.25, 0.1)
+
+
+def test_the_cgroup_tells_its_pressure_where_the_machine_does_not(machine: FakeMachine) -> None:
+    machine.write("cgroup/cpu.pressure", "some avg10=0.00 total=0")
+    before = machine.read()
+    machine.now_s = 1.0
+    machine.write("cgroup/cpu.pressure", "some avg10=0.00 total=500000")
+    state = machine_between(before, machine.read())
+    assert (state.pressure_some, state.pressure_full) == (0.5, None)
+
+
+@pytest.mark.parametrize(
+    ("key", "per_second"), [("throttled_usec", 1_000_000), ("throttled_time", 1_000_000_000)]
+)
+def test_a_quota_of_either_version_throttles(
+    machine: FakeMachine, key: str, per_second: int
+) -> None:
+    text = "nr_periods {}\nnr_throttled {}\n" + key + " {}"
+    machine.write("cgroup/cpu.stat", text.format(10, 2, per_second))
+    before = machine.read()
+    machine.now_s = 1.0
+    machine.write("cgroup/cpu.stat", text.format(20, 5, 3 * per_second))
+    state = machine_between(before, machine.read())
+    assert (state.throttled_periods, state.throttled_s) == (3, 2.0)
+
+
+def test_the_frequency_is_that_of_the_governor_or_of_cpuinfo(machine: FakeMachine) -> None:
+    machine.write("proc/cpuinfo", "cpu MHz\t\t: 2000.5\nflags: x\ncpu MHz : 3000.5\nflags: y")
+    assert machine.read().mhz == 2500.5
+    for cpu, khz in enumerate((1_000_000, 1_400_000)):
+        machine.write(f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq", str(khz))
+    assert machine.read().mhz == 1200.0
+
+
+def test_where_nothing_is_told_nothing_is_known(tmp_path: Path) -> None:
+    reader = MachineReader(tmp_path / "proc", tmp_path / "sys")
+    state = machine_between(reader.read(), reader.read())
+    assert state.cpus == len(os.sched_getaffinity(0))
+    assert {*state.model_dump(exclude={"seconds", "cpus"}).values()} == {None}
+    assert not state.is_disturbed
+
+
+def test_without_a_list_of_children_nobody_knows_what_is_ours(machine: FakeMachine) -> None:
+    (machine.proc / f"{FORKSERVER}/task/{FORKSERVER}/children").unlink()
+    before = machine.read()
+    machine.now_s = 1.0
+    state = machine_between(before, machine.read())
+    assert state.others_cpus is None
+    assert state.stolen_cpus == 0.0
+
+
+def test_a_state_survives_a_round_trip() -> None:
+    reader = MachineReader()
+    state = machine_between(reader.read(), reader.read())
+    assert MachineState.model_validate_json(state.model_dump_json()) == state
+
+
+SPIN = "import sys\nprint('busy', flush=True)\nwhile True: pass"
+
+
+@pytest.fixture
+def stranger() -> Iterator[None]:
+    """A busy process that is nobody's child here: its parent has ended."""
+    starter = (
+        "import subprocess, sys\n"
+        f"spinning = subprocess.Popen([sys.executable, '-c', {SPIN!r}], stdout=subprocess.PIPE)\n"
+        "spinning.stdout.readline()\n"
+        "print(spinning.pid)\n"
+    )
+    # What it has of ours it would keep open.
+    done = subprocess.run(
+        [sys.executable, "-c", starter], stdout=subprocess.PIPE, text=True, check=True
+    )
+    yield
+    os.kill(int(done.stdout), signal.SIGKILL)
+
+
+def watched_for(seconds: float) -> MachineState:
+    reader = MachineReader()
+    before = reader.read()
+    time.sleep(seconds)
+    return machine_between(before, reader.read())
+
+
+@pytest.mark.world
+def test_a_busy_program_beside_is_seen(stranger: None) -> None:
+    """It gets a CPU, or what the machine's other programs leave of one: all that is of others."""
+    state = watched_for(1.0)
+    assert state.others_cpus is not None
+    assert state.others_cpus + (state.stolen_cpus or 0.0) > 0.8
+
+
+@pytest.mark.world
+def test_a_busy_child_is_ours(stranger: None) -> None:
+    """Of two busy processes one is a descendant: others have one CPU less than is used."""
+    child = subprocess.Popen([sys.executable, "-c", SPIN], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    try:
+        child.stdout.readline()
+        reader = MachineReader()
+        before = reader.read()
+        time.sleep(1.0)
+        after = reader.read()
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+    assert before.own_s is not None
+    assert after.own_s is not None
+    own_cpus = (after.own_s - before.own_s) / (after.at_s - before.at_s)
+    state = machine_between(before, after)
+    assert own_cpus > 0.1
+    assert state.others_cpus is not None
+    assert state.others_cpus <= state.cpus - own_cpus + 0.05

@@ -1,0 +1,56 @@
+"""`python -m tuner.list`: the studies that are there, with their verdicts."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tuner.command_line import StorageOption, print_json, run, stdout_console
+from tuner.errors import UsageError
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+EPILOG = (
+    "python -m tuner.show STUDY prints the whole answer of one. Exit codes: 0 listed, 1 internal "
+    "error, 2 bad usage or bad input."
+)
+
+
+@app.command(epilog=EPILOG)
+def list_studies(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="DIR", show_default=False, help="Where the studies are. Default: studies."
+        ),
+    ] = None,
+    storage: StorageOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """List the studies of a folder, or of an Optuna storage."""
+    if folder is not None and storage is not None:
+        raise UsageError("name a folder or a --storage, not both")
+    # Late: --help and a mistyped flag must not wait for Optuna and pandas.
+    from tuner.present.study_list import studies_of_folder, studies_of_storage, studies_table
+    from tuner.study.folder import STUDIES
+
+    found = studies_of_storage(storage) if storage else studies_of_folder(folder or STUDIES)
+    if as_json:
+        print_json(found.to_json())
+        return
+    for problem in found.problems:
+        print(f"note: left out: {problem}", file=sys.stderr)  # noqa: T201 - this is the terminal
+    if found.studies:
+        stdout_console(piped_width=160).print(studies_table(found.studies))
+    else:
+        print("no studies")  # noqa: T201 - this is the terminal
+
+
+def main(arguments: list[str] | None = None, program: str = "python -m tuner.list") -> int:
+    """Run the command; returns the exit code and prints errors to stderr."""
+    return run(app, arguments, program)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

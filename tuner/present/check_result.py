@@ -1,0 +1,186 @@
+"""What `check` returns: whether an earlier recommendation holds, and what was measured today."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from tuner.decide.rules import Rules
+from tuner.decide.standing import Standing, standing_of
+from tuner.decide.statistics import Interval
+from tuner.plan.config import Config
+from tuner.present.wording import busy_sentence, ratio_text
+from tuner.recommended.model import Recommendation
+from tuner.study.answer import StudyAnswer
+from tuner.study.trial_row import TrialRow
+from tuner.text import percent, plural
+
+CHECK_FORMAT = 1
+
+CheckOutcome = Standing | Literal["cannot-run"]
+EXIT_CODES: dict[CheckOutcome, int] = {
+    "holds": 0,
+    "undecided": 0,
+    "cannot-run": 3,
+    "no-longer-holds": 4,
+}
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """An earlier recommendation beside what was measured today; `str` says it in a sentence."""
+
+    recommendation: Recommendation
+    answer: StudyAnswer
+    """The study of today: the baseline and one other configuration."""
+
+    @property
+    def config(self) -> Config:
+        """The recommended configuration."""
+        return self.recommendation.config
+
+    @property
+    def keeps_baseline(self) -> bool:
+        """Whether the baseline is recommended; its strongest rival was measured with it."""
+        return self.config == self.recommendation.baseline
+
+    @property
+    def speedup(self) -> Interval | None:
+        """Baseline time / other time today; of the rival where the baseline is recommended."""
+        return self.answer.challenger_speedup
+
+    @cached_property
+    def outcome(self) -> CheckOutcome:
+        """Whether it holds; `undecided` where today's interval shows neither."""
+        rival = self._other
+        chosen = self._baseline if self.keeps_baseline else rival
+        beside = rival if self.keeps_baseline else self._baseline
+        if chosen.failure is not None or self.answer.verdict is None:
+            return "cannot-run"
+        # Nothing to compare with: it could not run, or the two configurations are one by now.
+        if beside.failure is not None or rival is self._baseline:
+            return "holds"
+        measuring = self.answer.plan.measuring
+        earlier = self.recommendation
+        # "better" than a baseline that could not run is no comparison.
+        verdict = earlier.verdict if earlier.speedup.estimate is not None else None
+        return standing_of(
+            verdict,
+            self.speedup,
+            keeps_baseline=self.keeps_baseline,
+            rules=Rules(epsilon=measuring.epsilon, confidence=measuring.confidence),
+        )
+
+    @property
+    def exit_code(self) -> int:
+        """That of `--check`: 4 where it is shown that the recommendation no longer holds."""
+        return EXIT_CODES[self.outcome]
+
+    @property
+    def differences(self) -> list[str]:
+        """What differs in the machine and the software, each as `label: then, now`."""
+        return self.recommendation.environment.differences(self.answer.environment)
+
+    @property
+    def _baseline(self) -> TrialRow:
+        return self.answer.by_trial[0]
+
+    @property
+    def _other(self) -> TrialRow:
+        """The other configuration; the baseline, where both are the same by now."""
+        return self.answer.by_trial[max(self.answer.by_trial)]
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of `--check` with `--json`, as data."""
+        earlier, today, plan = self.recommendation, self.answer, self.answer.plan
+        found = self.speedup
+        return {
+            "format": CHECK_FORMAT,
+            "study": earlier.study,
+            plan.subject.kind: plan.subject.reference,
+            "objective": today.objective.name,
+            "unit": today.objective.unit,
+            "outcome": self.outcome,
+            "holds": {"holds": True, "undecided": None}.get(self.outcome, False),
+            "sentence": str(self),
+            "config": self.config.to_json(),
+            "baseline": earlier.baseline.to_json(),
+            "compared": self._other.config.to_json(),
+            "speedup": {
+                "estimate": found.estimate if found else None,
+                "ci_low": found.low if found else None,
+                "ci_high": found.high if found else None,
+            },
+            "recommended": {
+                "verdict": earlier.verdict,
+                "speedup": earlier.speedup.model_dump(),
+                "challenger_speedup": earlier.challenger.speedup.model_dump(),
+                "date": earlier.environment.date.isoformat(),
+            },
+            "epsilon": plan.measuring.epsilon,
+            "confidence": plan.measuring.confidence,
+            "differences": self.differences,
+            "blocks": today.blocks,
+            "worlds": today.worlds,
+            "elapsed_s": round(today.elapsed_s, 3),
+            "machine": None if today.machine is None else today.machine.to_json(),
+            "trials": [row.to_json() for row in today.rows],
+        }
+
+    def __str__(self) -> str:
+        match self.outcome:
+            case "cannot-run":
+                return self._cannot_run()
+            case "holds":
+                return f"The recommendation holds: {self._compared()}."
+            case "no-longer-holds":
+                return f"The recommendation no longer holds: {self._compared()}; search again."
+            case _:
+                return (
+                    f"Nothing shows that the recommendation no longer holds: {self._compared()}; a "
+                    "larger --budget tells more."
+                )
+
+    def _cannot_run(self) -> str:
+        row = self._baseline if self.keeps_baseline else self._other
+        return f"The recommendation {self.config} cannot run here: {row.outcome}: {row.failure}"
+
+    def _compared(self) -> str:
+        """The two configurations today, and how that was when it was recommended."""
+        baseline, other = self._baseline, self._other
+        if other is baseline:
+            return f"{self.config} is what the baseline {baseline.label} is by now"
+        if other.failure is not None:
+            return f"its strongest rival {other.label} cannot run here ({other.outcome})"
+        if baseline.failure is not None:
+            return (
+                f"{other.label} runs, and the baseline {baseline.label} cannot ({baseline.outcome})"
+            )
+        who = f"its strongest rival {other.label}" if self.keeps_baseline else other.label
+        if self.speedup is None:
+            return f"{who} was compared with the baseline {baseline.label} in too few pairs"
+        how = "fast" if self.answer.objective.is_time else "good"
+        confidence = percent(self.answer.plan.measuring.confidence)
+        return (
+            f"{who} is {ratio_text(self.speedup.estimate)} times as {how} as the baseline "
+            f"{baseline.label} ({ratio_text(self.speedup.low)} to {ratio_text(self.speedup.high)}, "
+            f"{confidence} confidence){self._then()}"
+        )
+
+    def _then(self) -> str:
+        earlier = self.recommendation
+        found = earlier.challenger.speedup if self.keeps_baseline else earlier.speedup
+        return "" if found.estimate is None else f", and was {ratio_text(found.estimate)} times"
+
+
+def check_lines(result: CheckResult) -> list[str]:
+    """What is printed: the sentence, what to know of the machine, and how much was measured."""
+    answer = result.answer
+    lines = [str(result)]
+    if result.differences:
+        lines.append(f"Different from then (then, now): {'; '.join(result.differences)}.")
+    if busy := busy_sentence(answer):
+        lines.append(busy)
+    measured = f"{plural(answer.worlds, 'world')}, {plural(answer.blocks, 'block')}"
+    epsilon = percent(answer.plan.measuring.epsilon)
+    lines.append(f"{measured} in {answer.elapsed_s:.0f} s; less than {epsilon} does not matter.")
+    return lines

@@ -1,0 +1,96 @@
+"""`tuner.check()`: measures an earlier recommendation again, and says whether it holds."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tuner.api import AnswerFiles, searched
+from tuner.errors import InterruptedSearchError
+from tuner.plan.draft import draft_plan
+from tuner.present.check_result import CheckResult
+from tuner.recommended.finding import recommendation_at
+from tuner.recommended.recheck import recheck_plan
+from tuner.searching.progress import Observer
+from tuner.searching.search import Notes, SearchRequest, SearchStopped
+from tuner.study.answer import StudyAnswer
+from tuner.world.launcher import Launcher
+
+
+class _NoFiles:
+    """Presents nothing: a check has its answer in its result."""
+
+    def write_answer(self, answer: StudyAnswer) -> None:
+        pass
+
+    def write_report(self, answer: StudyAnswer) -> None:
+        pass
+
+    def notes(self, answer: StudyAnswer) -> Notes:
+        return Notes("", {})
+
+
+def check(
+    study: str | Path,
+    *,
+    storage: str | None = None,
+    budget: str | float | None = None,
+    max_blocks: int | None = None,
+    epsilon: str | float | None = None,
+    confidence: str | float | None = None,
+    seed: int | None = None,
+    out: str | Path | None = None,
+    observer: Observer | None = None,
+    show: Callable[[bytes], None] | None = None,
+    launcher: Launcher | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> CheckResult:
+    """Measure an earlier recommendation against its baseline, on this machine and now.
+
+    Where the baseline was recommended, its strongest rival is measured with it.
+
+    Args:
+        study: A study's name or folder, or a `recommended.json`, or an export to JSON or TOML.
+        storage: The Optuna storage URL that the study was searched with, if that is not in its
+            folder.
+        budget: The most wall time. It ends earlier where the answer is clear. Default: 60 s; for a
+            program 5 min.
+        max_blocks: The most pairs to measure. Default: as many as the budget allows.
+        epsilon: The smallest difference that matters, a fraction. Default: the study's.
+        confidence: How sure every claim must be, a fraction. Default: the study's.
+        seed: As for `tune`.
+        out: A folder for the files of the measurement; an earlier check in it is deleted. Default:
+            they are not kept.
+        observer: As for `tune`.
+        show: As for `tune`.
+        launcher: As for `tune`.
+        clock: As for `tune`.
+
+    Returns:
+        The result: `outcome` is `holds`, `no-longer-holds`, `undecided` or `cannot-run`; `speedup`
+        is today's with its interval, and `str(result)` a sentence.
+
+    Raises:
+        UsageError: There is no such study, it recommends nothing, or it compared nothing with its
+            baseline.
+        InterruptedSearchError: A KeyboardInterrupt came.
+    """
+    earlier = recommendation_at(str(study), storage)
+    changes = {
+        "budget": budget,
+        "max_blocks": max_blocks,
+        "epsilon": epsilon,
+        "confidence": confidence,
+        "seed": seed,
+    }
+    given = {key: value for key, value in changes.items() if value is not None}
+    with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
+        folder = Path(scratch) / "check" if out is None else Path(out)
+        draft = draft_plan({**recheck_plan(earlier), **given, "out": str(folder)})
+        presenter = _NoFiles() if out is None else AnswerFiles()
+        request = SearchRequest(draft=draft, overwrite=True)
+        try:
+            answer = searched(request, presenter, observer, show, launcher, clock)
+        except SearchStopped:
+            raise InterruptedSearchError("the check was interrupted") from None
+    return CheckResult(earlier, answer)

@@ -1,0 +1,48 @@
+"""`python -m tuner.show`: the answer of a study, as its search printed it."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from tuner.command_line import FolderOption, StorageOption, print_json, run, stdout_console
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+EPILOG = (
+    "Of a search that still runs, or was interrupted, it prints how far that is. Exit codes: 0 "
+    "shown, 1 internal error, 2 bad usage or bad input."
+)
+
+
+@app.command(epilog=EPILOG)
+def show(
+    study: Annotated[
+        str,
+        typer.Argument(
+            metavar="STUDY", show_default=False, help="A study's name, or the path of its folder."
+        ),
+    ],
+    storage: StorageOption = None,
+    out: FolderOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Print the answer of a study again: table, verdict, reasons and the lines to paste."""
+    # Late: --help and a mistyped flag must not wait for Optuna and pandas.
+    from tuner.present.summary import print_summary
+    from tuner.study.finding import find_study
+
+    answer = find_study(study, storage=storage, out=out)
+    if as_json:
+        print_json(answer.to_json())
+    else:
+        print_summary(answer, stdout_console(piped_width=140))
+
+
+def main(arguments: list[str] | None = None, program: str = "python -m tuner.show") -> int:
+    """Run the command; returns the exit code and prints errors to stderr."""
+    return run(app, arguments, program)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

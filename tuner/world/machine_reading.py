@@ -1,0 +1,210 @@
+"""Reads what the machine does, before and after a world: a few small files of the kernel."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from tuner.cpus import cpu_cgroups
+from tuner.world.machine_state import MachineState
+
+# Enough for a mean, and as quick on a machine with hundreds of CPUs.
+MOST_FREQUENCIES = 4
+_CPUINFO_BYTES = 8192
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_DIGITS = 4
+
+
+class CpuTimes(NamedTuple):
+    """What the CPUs have spent since the machine was started, in CPU seconds."""
+
+    cpus: int
+    idle_s: float
+    interrupts_s: float
+    stolen_s: float
+
+
+class Throttling(NamedTuple):
+    """How a CPU quota has stopped a cgroup so far."""
+
+    periods: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineReading:
+    """The kernel's counters at one moment; None where it does not tell one."""
+
+    at_s: float
+    cpu_times: CpuTimes | None
+    own_s: float | None
+    """CPU seconds of this process and of its descendants, those that have ended included."""
+    pressure_s: dict[str, float]
+    """Seconds under CPU pressure so far: `some`, `full`."""
+    throttling: Throttling | None
+    mhz: float | None
+    load: float | None
+
+
+class MachineReader:
+    """Reads the machine, in less than a millisecond; nothing that cannot be read is an error.
+
+    Args:
+        proc: The `/proc` folder.
+        sys: The `/sys` folder.
+    """
+
+    def __init__(self, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> None:
+        self._proc = proc
+        self._usable = os.sched_getaffinity(0)
+        self._cgroups = list(cpu_cgroups(proc / "self"))
+        cpu_folders = (sys / f"devices/system/cpu/cpu{cpu}" for cpu in sorted(self._usable))
+        self._frequencies = [
+            path
+            for folder in cpu_folders
+            if (path := folder / "cpufreq" / "scaling_cur_freq").exists()
+        ][:MOST_FREQUENCIES]
+
+    def read(self) -> MachineReading:
+        """The counters now."""
+        return MachineReading(
+            at_s=time.monotonic(),
+            cpu_times=self._cpu_times(),
+            own_s=self._own_s(),
+            pressure_s=self._pressure_s(),
+            throttling=self._throttling(),
+            mhz=self._mhz(),
+            load=self._load(),
+        )
+
+    def _cpu_times(self) -> CpuTimes | None:
+        names = {f"cpu{cpu}" for cpu in self._usable}
+        lines = [line.split() for line in _text(self._proc / "stat").splitlines()]
+        # user nice system idle iowait irq softirq steal; guests are in user and nice.
+        rows = [[int(field) for field in line[1:9]] for line in lines if line and line[0] in names]
+        if not rows or any(len(row) < 8 for row in rows):
+            return None
+        _, _, _, idle, io_wait, irq, soft_irq, steal = (
+            sum(column) / _TICKS_PER_S for column in zip(*rows, strict=True)
+        )
+        return CpuTimes(len(rows), idle + io_wait, irq + soft_irq, steal)
+
+    def _own_s(self) -> float | None:
+        """None where the kernel does not list children: a forkserver's are the world."""
+        total, ahead = 0.0, [os.getpid()]
+        while ahead:
+            process = self._proc / str(ahead.pop())
+            # Behind the name in parentheses: utime stime cutime cstime are fields 14 to 17.
+            fields = _text(process / "stat").rpartition(")")[2].split()
+            total += sum(map(int, fields[11:15])) / _TICKS_PER_S
+            try:
+                ahead += self._children(process)
+            except OSError:
+                # Either it has just ended, or this kernel does not list children.
+                if process.exists():
+                    return None
+        return total
+
+    def _children(self, process: Path) -> Iterator[int]:
+        for task in (process / "task").iterdir():
+            yield from map(int, (task / "children").read_text().split())
+
+    def _pressure_s(self) -> dict[str, float]:
+        """Of the machine, or else of the innermost cgroup that tells it."""
+        files = [self._proc / "pressure/cpu", *(each / "cpu.pressure" for each in self._cgroups)]
+        for file in files:
+            found = {}
+            for line in _text(file).splitlines():
+                kind, *fields = line.split()
+                total = dict(field.split("=", 1) for field in fields if "=" in field).get("total")
+                if total is not None:
+                    found[kind] = int(total) / 1e6
+            if found:
+                return found
+        return {}
+
+    def _throttling(self) -> Throttling | None:
+        """Of the cgroup and its ancestors: the quota of each stops what is below it."""
+        found = []
+        for cgroup in self._cgroups:
+            pairs = (line.split() for line in _text(cgroup / "cpu.stat").splitlines())
+            counts = {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
+            if "nr_throttled" in counts:
+                # Version 2 counts microseconds, version 1 nanoseconds.
+                seconds = counts.get("throttled_usec", 0) / 1e6
+                seconds += counts.get("throttled_time", 0) / 1e9
+                found.append(Throttling(counts["nr_throttled"], seconds))
+        if not found:
+            return None
+        return Throttling(sum(each.periods for each in found), sum(each.seconds for each in found))
+
+    def _mhz(self) -> float | None:
+        known = [int(text) / 1e3 for path in self._frequencies if (text := _text(path).strip())]
+        if not known:
+            with suppress(OSError), (self._proc / "cpuinfo").open("rb") as file:
+                lines = file.read(_CPUINFO_BYTES).decode(errors="replace").splitlines()[:-1]
+                told = [line.partition(":")[2] for line in lines if line.startswith("cpu MHz")]
+                known = [float(text) for text in told[:MOST_FREQUENCIES]]
+        return sum(known) / len(known) if known else None
+
+    def _load(self) -> float | None:
+        first = _text(self._proc / "loadavg").split()[:1]
+        return float(first[0]) if first else None
+
+
+def machine_between(before: MachineReading, after: MachineReading) -> MachineState:
+    """What the machine did between two readings."""
+    seconds = max(1e-9, after.at_s - before.at_s)
+    cpus, others, stolen = _taken(before, after, seconds)
+    pressure = {
+        kind: round(min(1.0, (after.pressure_s[kind] - then_s) / seconds), _DIGITS)
+        for kind, then_s in before.pressure_s.items()
+        if kind in after.pressure_s
+    }
+    periods = throttled_s = None
+    if before.throttling is not None and after.throttling is not None:
+        periods = after.throttling.periods - before.throttling.periods
+        throttled_s = round(after.throttling.seconds - before.throttling.seconds, _DIGITS)
+    known_mhz = [reading.mhz for reading in (before, after) if reading.mhz is not None]
+    return MachineState(
+        seconds=round(seconds, _DIGITS),
+        cpus=cpus,
+        others_cpus=others,
+        stolen_cpus=stolen,
+        pressure_some=pressure.get("some"),
+        pressure_full=pressure.get("full"),
+        mhz=round(sum(known_mhz) / len(known_mhz), 1) if known_mhz else None,
+        load=before.load,
+        throttled_s=throttled_s,
+        throttled_periods=periods,
+    )
+
+
+def _taken(
+    before: MachineReading, after: MachineReading, seconds: float
+) -> tuple[int, float | None, float | None]:
+    """How many CPUs there are, and how many of them other programs and the hypervisor took."""
+    then, now = before.cpu_times, after.cpu_times
+    if then is None or now is None or then.cpus != now.cpus:
+        return len(os.sched_getaffinity(0)), None, None
+    idle_s, interrupts_s, stolen_s = (
+        max(0.0, end - start) for start, end in zip(then[1:], now[1:], strict=True)
+    )
+    stolen = round(stolen_s / seconds, _DIGITS)
+    if before.own_s is None or after.own_s is None:
+        return now.cpus, None, stolen
+    # Nobody knows whose the interrupts are. Counters in ticks can make less than nothing.
+    used_s = seconds * now.cpus - idle_s - interrupts_s - stolen_s
+    others_s = max(0.0, used_s - (after.own_s - before.own_s))
+    return now.cpus, round(others_s / seconds, _DIGITS), stolen
+
+
+def _text(path: Path) -> str:
+    """The content of a file; empty if it cannot be read."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
