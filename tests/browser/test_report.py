@@ -118,8 +118,8 @@ def test_figures_can_be_read_on_a_phone(page: Page, pages: dict[str, Path]) -> N
 
 def test_the_lines_to_paste_are_copied_by_a_click(page: Page, pages: dict[str, Path]) -> None:
     page.goto(pages["a search"].as_uri())
-    page.get_by_role("button", name="Copy").click()
-    button = page.locator("button[data-copies]")
+    button = page.locator("button[data-copies=lines-to-paste]")
+    button.click()
     expect(button).to_have_text("Copied")
     selected = page.evaluate("getSelection().toString()")
     assert "rpc_backend_options=options" in selected
@@ -129,7 +129,7 @@ def test_links_lead_to_the_sections(page: Page, pages: dict[str, Path]) -> None:
     page.goto(pages["a search"].as_uri())
     page.get_by_role("link", name="Failures").click()
     expect(page.locator("#failures h2")).to_be_in_viewport()
-    expect(page.get_by_text("num_worker_threads=2: deadlocked")).to_be_visible()
+    expect(page.get_by_text("deadlocked: worker1 failed first")).to_be_visible()
 
 
 def test_an_interrupted_search_begins_with_that_fact(page: Page, pages: dict[str, Path]) -> None:

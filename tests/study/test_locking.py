@@ -41,7 +41,7 @@ def test_another_process_is_named(tmp_path: Path) -> None:
     assert other.stdout is not None
     assert other.stdout.readline() == "held\n"
     date = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
-    assert re.fullmatch(rf"busy: process {other.pid} on \S+, since {date}", refusal(lock))
+    assert re.fullmatch(rf"busy: process {other.pid} on \S+, since {date}; .*", refusal(lock))
     # However it ends, the lock is free then.
     other.kill()
     other.communicate(timeout=10)
@@ -54,7 +54,7 @@ def test_a_lock_whose_holder_is_not_known_is_refused_too(tmp_path: Path) -> None
     lock.write_text("an older version wrote no name")
     with lock.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert refusal(lock) == "busy"
+        assert refusal(lock).startswith("busy; wait for its end, or give this one another --study")
 
 
 def test_the_file_stays_so_that_nobody_locks_another_one(tmp_path: Path) -> None:

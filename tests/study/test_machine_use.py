@@ -15,6 +15,7 @@ from tests.study.test_metrics import world
 from tuner.api import load_study, tune
 from tuner.present.environment_and_method import environment_facts
 from tuner.present.notes import study_note
+from tuner.present.report.pages import prose
 from tuner.present.report.study_report import notebook_html, report_html
 from tuner.present.study_result import StudyResult
 from tuner.present.summary import print_summary
@@ -69,7 +70,7 @@ def test_it_is_said_beside_the_verdict() -> None:
     answer = study_result(study_plan(), machine=BUSY)
     assert busy_sentence(answer) == SAID
     assert SAID in study_note(answer)
-    assert SAID in report_html(answer, [])
+    assert prose(SAID) in report_html(answer, [])
     assert SAID in notebook_html(answer)
     text = io.StringIO()
     print_summary(answer, Console(file=text, width=100))

@@ -56,8 +56,9 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         trials_note=(
             "The numbers of a row are over all its blocks; the verdict compares within blocks. "
             "Tied: within epsilon of the best, as far as measured. Eliminated: it left the race "
-            "before the end, so it was measured less often. A blank number was not measured: the "
-            "worlds failed, or there is no trace."
+            "before the end, so it was measured less often. Completed: it stayed, and is not known "
+            "to be as fast as the best. Kept: the baseline, where nothing is shown to be better. "
+            "A blank number was not measured: the worlds failed, or there is no trace."
         ),
         failures=[row for row in answer.rows if row.failure],
         failures_note=(f"The output and the stacks of each rank are in {answer.folder.failures}."),
