@@ -26,7 +26,8 @@ def test_a_small_grid_and_a_quiet_machine(tmp_path: Path, monkeypatch: pytest.Mo
     assert (found.configs, found.sampler, found.worlds) == (5, "grid", 4)
     assert 0.2 < found.world_s < 1.0
     assert found.block_s == pytest.approx(5 * found.world_s)
-    assert found.pairs == pytest.approx(0.6 * 60 / (2 * found.world_s), abs=2)
+    # The race has half of what is left, and the traces some.
+    assert found.pairs == pytest.approx(0.43 * 60 / (2 * found.world_s), abs=3)
     assert found.least_gain < 0.03
     assert len(launcher.orders) == 5
     # Nothing is left behind.

@@ -67,7 +67,7 @@ def test_nothing_is_recommended_where_nothing_keeps_the_limits(tune: Tune) -> No
 
 def test_a_study_is_resumed_with_its_own_limits_only(tune: Tune) -> None:
     tune(FakeLauncher(step_ms=scaling), require=["cpu_cores<=5"])
-    with pytest.raises(UsageError, match=r"require: .*cpu_cores<=5.* then"):
+    with pytest.raises(UsageError, match="require: cpu_cores<=5 in the study, "):
         tune(FakeLauncher(step_ms=scaling), require=["cpu_cores<=6"], resume=True)
     again = tune(FakeLauncher(step_ms=scaling), require=["cpu_cores<=5.0"], resume=True)
     assert again.verdict is not None

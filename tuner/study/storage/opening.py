@@ -163,4 +163,6 @@ def _check_format(study: optuna.Study, address: StudyAddress) -> None:
 
 
 def _plain(value: object) -> str:
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        return ", ".join(value) or "none"
     return "none" if value is None else str(value).replace("'", "")
