@@ -6,6 +6,9 @@ from tests.present.results import FASTER, ROWS, failed, nothing_ran, study_resul
 from tuner.decide.statistics import Interval
 from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.study_plan import StudyPlan
+from tuner.present.notes import study_note
+from tuner.present.report.pages import prose
+from tuner.present.report.study_report import report_html
 from tuner.present.wording import not_excluded_sentence, tied_sentence, verdict_sentence
 
 NEARLY_EQUAL = Interval(1.021, 0.99, 1.028)
@@ -96,9 +99,12 @@ def test_undecided_says_what_time_would_decide_and_who_may_be_better(plan: Study
         "95 % confidence), but others were seen too little to tell whether one gains more; about "
         "1m36s more would tell 3 %: --resume --budget 140s goes on."
     )
-    assert not_excluded_sentence(result) == (
+    said = (
         "Not excluded: num_worker_threads=8 may be more than 3 % faster than num_worker_threads=16."
     )
+    assert not_excluded_sentence(result) == said
+    assert said in study_note(result)
+    assert prose(said) in report_html(result, [])
     assert not_excluded_sentence(replace(result, not_excluded=())) is None
 
 

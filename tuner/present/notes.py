@@ -16,7 +16,12 @@ from tuner.present.tables import (
     why_facts,
 )
 from tuner.present.tried import tried_sentences
-from tuner.present.wording import busy_sentence, tied_sentence, verdict_sentence
+from tuner.present.wording import (
+    busy_sentence,
+    not_excluded_sentence,
+    tied_sentence,
+    verdict_sentence,
+)
 from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import metric_cells
 from tuner.study.trial_row import TrialDetail, TrialRow
@@ -42,6 +47,8 @@ def study_note(answer: StudyAnswer) -> str:
         parts.append(_plain(tied))
     if busy := busy_sentence(answer):
         parts.append(_plain(busy))
+    if others := not_excluded_sentence(answer):
+        parts.append(_plain(others))
     parts += map(_plain, tried_sentences(answer))
     if snippet := snippet_of(answer):
         parts.append(f"```{snippet.language}\n{snippet.text}\n```")

@@ -18,7 +18,12 @@ from tuner.present.tables import (
     why_facts,
 )
 from tuner.present.tried import tried_sentences
-from tuner.present.wording import busy_sentence, tied_sentence, verdict_sentence
+from tuner.present.wording import (
+    busy_sentence,
+    not_excluded_sentence,
+    tied_sentence,
+    verdict_sentence,
+)
 from tuner.recommended.recheck import search_command
 from tuner.study.answer import StudyAnswer
 from tuner.text import plural
@@ -46,6 +51,7 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         verdict_class=_verdict_class(answer),
         tied=tied_sentence(answer),
         busy=busy_sentence(answer),
+        others=not_excluded_sentence(answer),
         front=front_table(answer),
         front_note=front_sentence(answer),
         tried=tried_sentences(answer),
