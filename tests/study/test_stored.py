@@ -94,16 +94,18 @@ def test_a_study_that_is_not_there_is_refused(made: Path) -> None:
         stored(made, "udff")
 
 
-def test_a_config_that_fails_late_stands_last_with_its_numbers(tmp_path: Path) -> None:
+def test_a_config_that_fails_late_stands_below_the_measured_with_its_numbers(tmp_path: Path) -> None:
     launcher = FakeLauncher(
         step_ms=lambda s: 8.0 / threads_of(s),
         fails=lambda s, world: "deadlocked" if threads_of(s) == 4 and world > 3 else None,
     )
-    last = searched(tmp_path, launcher).rows[-1]
-    assert (last.label, last.outcome) == ("num_worker_threads=4", "deadlocked")
-    assert last.value == pytest.approx(2.0)
-    assert last.samples > 0
-    assert not last.is_measured
+    rows = searched(tmp_path, launcher).rows
+    late = next(row for row in rows if row.label == "num_worker_threads=4")
+    assert late.outcome == "deadlocked"
+    assert late.value == pytest.approx(2.0)
+    assert late.samples > 0
+    assert not late.is_measured
+    assert rows.index(late) >= sum(row.is_measured for row in rows) > 0
 
 
 @pytest.mark.parametrize("name", ["we?ird #1", "50%20"])
