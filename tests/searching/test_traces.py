@@ -55,7 +55,9 @@ def threads(count: int) -> Config:
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeLauncher, StudyAnswer, Path]:
     """A finished study, to be read."""
     folder = tmp_path_factory.mktemp("done")
-    launcher = FakeLauncher(step_ms=lambda config: 8.0 / min(4, threads_of(config)))
+    launcher = FakeLauncher(
+        step_ms=lambda config: 8.0 / min(4, threads_of(config)), others_cpus=lambda number: 0.0
+    )
     with cheaply(reads_traces=True):
         return launcher, search(launcher, folder), folder
 
