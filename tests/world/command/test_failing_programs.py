@@ -18,7 +18,7 @@ from tuner.world.measurement import Failure
 
 pytestmark = pytest.mark.world
 
-DEADLINES_S = (5.0, 20.0, 60.0)
+DEADLINES_S = (8.0, 60.0)
 """A busy machine takes a while to come to the rendezvous."""
 MAY_NEVER_MEET = """
 import os, sys, time
@@ -134,8 +134,7 @@ def test_where_the_server_of_warm_starts_dies_runs_go_on_cold(after_s: float) ->
             threading.Timer(after_s, server.kill).start()
         else:
             server.kill()
-        for _ in range(2):
-            assert running.measured().program.calls == 1600  # type: ignore[union-attr]
+        assert running.measured().program.calls == 1600  # type: ignore[union-attr]
     assert running.told == ["each run starts cold: the server of warm starts ended"]
 
 
