@@ -7,6 +7,10 @@ from collections.abc import Iterable, Sequence
 MOST_TELLING = 100
 """An interval that spans more than this factor, of two worlds say, tells nothing."""
 
+MOST_RATIO = 4
+"""A ratio whose interval spans more than this factor is not said as a number."""
+UNTOLD = f"not known to a factor of {MOST_RATIO}"
+
 
 def three_digits(value: float) -> str:
     """Three significant digits, never as a power of ten; nothing where the number is unknown."""
@@ -25,6 +29,29 @@ def interval_text(low: float, high: float) -> str:
     if math.isnan(low) or high > MOST_TELLING * low:
         return ""
     return f"{three_digits(low)}-{three_digits(high)}"
+
+
+def is_told(low: float, high: float) -> bool:
+    """Whether the ends of a ratio's interval are near enough for the ratio to be a number."""
+    return low > 0 and high <= MOST_RATIO * low
+
+
+def ratio_text(value: float) -> str:
+    """Two decimals of a ratio, and more where one just above 1 would look like 1."""
+    return f"{value:.2f}" if abs(value - 1) >= 0.01 else f"{value:.4f}"
+
+
+def ratio_cell(estimate: float, low: float, high: float) -> str:
+    """`1.18 (1.09 to 1.28)`; `?` where the interval spans too much for a number."""
+    if estimate == low == high:
+        return three_digits(estimate)
+    if not is_told(low, high):
+        return "?"
+    least, *others = (
+        f"{value:.2f}" if 0.1 <= value < 9.995 else three_digits(value)
+        for value in (estimate, low, high)
+    )
+    return f"{least} ({' to '.join(others)})"
 
 
 def percent(fraction: float) -> str:

@@ -26,7 +26,7 @@ def test_the_summary_has_all_parts_in_order(plan: StudyPlan) -> None:
     result = study_result(plan)
     text = summary(result)
     expected = [
-        "num_worker_",
+        "worker_",
         "best",
         "num_worker_threads=32: crashed: server failed first",
         verdict_sentence(result),
@@ -135,6 +135,10 @@ def test_the_json_document_has_an_entry_for_every_trial(
         "value": 2.0,
         "ci_low": 1.9,
         "ci_high": 2.1,
+        "speedup": None,
+        "speedup_ci_low": None,
+        "speedup_ci_high": None,
+        "paired_blocks": 0,
         "cpu_cores": 1.75,
         "step_p99_ms": 2.75,
         "cpu_ms_per_step": 3.5,

@@ -1,6 +1,8 @@
 import math
 from dataclasses import replace
 
+import pytest
+
 from tests.plan.specs import for_all, threads
 from tests.present.results import FASTER, ROWS, failed, nothing_ran, study_result
 from tuner.decide.statistics import Interval
@@ -142,8 +144,31 @@ def test_an_endless_interval_is_not_printed(plan: StudyPlan) -> None:
     )
     assert verdict_sentence(result).startswith(
         "Undecided, so keep num_worker_threads=16: the strongest rival, num_worker_threads=4, is "
-        "5.0 % slower in too few pairs, and 42s"
+        "of a speed that is not known to a factor of 4, and 42s"
     )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "low", "high", "said"),
+    [
+        ("better", 1.1, 4.5, "Use num_worker_threads=4: faster than the baseline num_worker_threads"
+         "=16 (95 % confidence), by how much is not known to a factor of 4, by median"),
+        ("better", 1.1, 4.3, "num_worker_threads=4: 2.00 times as fast as the baseline"),
+        ("keep-baseline", 0.2, 0.9, "num_worker_threads=4, is slower, by how much is not known to "
+         "a factor of 4, so it gains less than 3 %."),
+        ("undecided", 0.5, 2.1, "num_worker_threads=4, is of a speed that is not known to a factor "
+         "of 4, and 42s of measuring cannot tell"),
+    ],
+)  # fmt: skip
+def test_a_speedup_is_a_number_only_where_it_is_known(
+    plan: StudyPlan, verdict: str, low: float, high: float, said: str
+) -> None:
+    found = Interval(2.0, low, high)
+    best = threads(4 if verdict == "better" else 16)
+    result = study_result(plan, best=best, verdict=verdict, speedup=found, challenger_speedup=found)
+    assert said in verdict_sentence(result)
+    assert said in study_note(result)
+    assert ("2.00" in verdict_sentence(result)) == (high < 4 * low)
 
 
 def test_a_baseline_that_failed(plan: StudyPlan) -> None:

@@ -107,6 +107,25 @@ def differences(slower: FloatArray, faster: FloatArray) -> FloatArray:
     return paired
 
 
+def paired_ratio(slower: FloatArray, faster: FloatArray, confidence: float) -> Interval | None:
+    """`slower / faster`, from the blocks that have both.
+
+    Args:
+        slower: Logarithms by block; NaN where there is none.
+        faster: Logarithms of the same blocks.
+        confidence: The chance that the interval holds the truth, below 1.
+
+    Returns:
+        The ratio with its interval, which reaches from 0 to infinity where a single block has
+        both; None where no block has.
+    """
+    found = differences(slower, faster)
+    if not len(found):
+        return None
+    known = interval(found, confidence)
+    return (known or Interval(float(found[0]), -math.inf, math.inf)).exp()
+
+
 def _lag_1(values: FloatArray) -> float:
     centred = values - values.mean()
     power = float(centred @ centred)

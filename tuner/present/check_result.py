@@ -8,11 +8,11 @@ from tuner.decide.rules import Rules
 from tuner.decide.standing import Standing, standing_of
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
-from tuner.present.wording import busy_sentence, ratio_text
+from tuner.present.wording import busy_sentence
 from tuner.recommended.model import Recommendation
 from tuner.study.answer import StudyAnswer
 from tuner.study.trial_row import TrialRow
-from tuner.text import percent, plural
+from tuner.text import UNTOLD, is_told, percent, plural, ratio_text
 
 CHECK_FORMAT = 1
 
@@ -167,6 +167,9 @@ class CheckResult:
             return f"{who} was compared with the baseline {baseline.label} in too few pairs"
         how = "fast" if self.answer.objective.is_time else "good"
         confidence = percent(self.answer.plan.measuring.confidence)
+        if not is_told(self.speedup.low, self.speedup.high):
+            beside = f"how {who} compares with the baseline {baseline.label}"
+            return f"{beside} is {UNTOLD} ({confidence} confidence){self._then()}"
         return (
             f"{who} is {ratio_text(self.speedup.estimate)} times as {how} as the baseline "
             f"{baseline.label} ({ratio_text(self.speedup.low)} to {ratio_text(self.speedup.high)}, "

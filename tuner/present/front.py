@@ -8,7 +8,7 @@ from rich.table import Table
 from tuner.decide.statistics import Interval
 from tuner.study.answer import StudyAnswer
 from tuner.study.front import FrontPoint, Goal
-from tuner.text import interval_text, percent, plural, three_digits
+from tuner.text import UNTOLD, interval_text, percent, plural, ratio_cell, three_digits
 
 
 class FrontTable(NamedTuple):
@@ -32,10 +32,12 @@ def front_sentence(answer: StudyAnswer) -> str | None:
     )
     if answer.best_trial is not None and answer.best_trial not in front.trials:
         said += f" {answer.best}, which is recommended, is not among them."
-    return (
-        f"{said} What is recommended is decided by {first.name} alone; name {second.name} first to "
-        "let that decide."
+    said += (
+        f" What is recommended is decided by {first.name} alone; name {second.name} first to let "
+        "that decide."
     )
+    goals = [goal for each in front.points if each.in_front for goal in (each.first, each.second)]
+    return f"{said} ?: {UNTOLD}." if "?" in [_ratio(goal.ratio) for goal in goals] else said
 
 
 def front_table(answer: StudyAnswer) -> FrontTable | None:
@@ -80,8 +82,5 @@ def _cells(goal: Goal) -> tuple[str, str, str]:
 
 
 def _ratio(found: Interval | None) -> str:
-    """`0.83 (0.8 to 0.86)`: paired within blocks; nothing where too few blocks tell."""
-    if found is None:
-        return ""
-    low, high = three_digits(found.low), three_digits(found.high)
-    return f"{three_digits(found.estimate)} ({low} to {high})"
+    """`0.83 (0.80 to 0.86)`: paired within blocks; nothing where too few blocks tell."""
+    return "" if found is None else ratio_cell(found.estimate, found.low, found.high)

@@ -12,6 +12,7 @@ from tuner.present.tables import (
     TrialLine,
     knob_headings,
     number_headings,
+    ratio_note,
     trial_lines,
     why_facts,
 )
@@ -58,6 +59,8 @@ def study_note(answer: StudyAnswer) -> str:
         said = _plain(front_sentence(answer) or "")
         parts += ["## Front", _table(front.headings, front.rows), said]
     parts += ["## All configurations", _configs_table(answer)]
+    if note := ratio_note(answer):
+        parts.append(_plain(note))
     headings, facts = why_facts(answer)
     if facts:
         parts += ["## Why", _table(["", *headings], facts)]

@@ -113,11 +113,13 @@ class StudyResult:
 
         Columns: `trial` (number; 0 is the baseline), `label`, `config` (Config), `outcome`,
         `failure` (message, or None), `samples` (worlds measured), `value`, `ci_low` and `ci_high`
-        (the objective, in its unit), `cpu_cores` (CPU seconds per wall second, all ranks),
-        `step_p99_ms`, `cpu_ms_per_step` and `rpc_cpu_total_ms` (milliseconds), `peak_rss_mb` (MB),
-        `parallelism_mean`, `parallelism_max`, `tracing_overhead` (traced / untraced step time),
-        `others_cpus` (CPU seconds per second that other programs used meanwhile),
-        `disturbed_worlds` (how many worlds others disturbed), `diagnosis` (text, or None),
+        (the objective, in its unit), `speedup`, `speedup_ci_low` and `speedup_ci_high` (how many
+        times as fast as the baseline, from the `paired_blocks` that measured both), `cpu_cores`
+        (CPU seconds per wall second, all ranks), `step_p99_ms`, `cpu_ms_per_step` and
+        `rpc_cpu_total_ms` (milliseconds), `peak_rss_mb` (MB), `parallelism_mean`,
+        `parallelism_max`, `tracing_overhead` (traced / untraced step time), `others_cpus` (CPU
+        seconds per second that other programs used meanwhile), `disturbed_worlds` (how many worlds
+        others disturbed), `diagnosis` (text, or None),
         `tied_with_best`, and `broken_limits` (text: which limits of the plan it breaks, and by how
         much; or None). Numbers are NaN where they are not known.
         """

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tuner.present.front import front_for_terminal, front_sentence
 from tuner.present.how_to_use import snippet_of
-from tuner.present.tables import failure_lines, trials_table, why_table
+from tuner.present.tables import failure_lines, ratio_note, trials_table, why_table
 from tuner.present.tried import tried_sentences
 from tuner.present.wording import (
     busy_sentence,
@@ -25,6 +25,8 @@ from tuner.text import duration, plural
 def print_summary(answer: StudyAnswer, console: Console) -> None:
     """The table, the failures, the verdict, the lines to paste, and where the files are."""
     console.print(trials_table(answer))
+    if note := ratio_note(answer):
+        console.print(Text(note), soft_wrap=True)
     for line in failure_lines(answer):
         console.print(Text(line, style="red"), soft_wrap=True)
     console.print(Text(verdict_sentence(answer), style="bold"), soft_wrap=True)

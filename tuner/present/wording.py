@@ -5,7 +5,17 @@ import math
 from tuner.plan.config import Config
 from tuner.plan.knobs import KNOBS
 from tuner.study.answer import StudyAnswer
-from tuner.text import duration, listed, percent, plural, three_digits, whole_percent
+from tuner.text import (
+    UNTOLD,
+    duration,
+    is_told,
+    listed,
+    percent,
+    plural,
+    ratio_text,
+    three_digits,
+    whole_percent,
+)
 from tuner.world.machine_state import DISTURBED_SHARE
 
 
@@ -111,24 +121,28 @@ def _infeasible_baseline(answer: StudyAnswer) -> str:
         )
     if answer.challenger_speedup is None:
         return f"Use {answer.best}: {broken}; there is no speed-up to state yet."
-    return f"Use {answer.best}: {broken}; {answer.best} is {_change(answer)} than it."
+    return f"Use {answer.best}: {broken}; {answer.best} is {_change(answer, ' than it')}."
 
 
 def _better(answer: StudyAnswer) -> str:
     speedup = answer.challenger_speedup
     assert speedup is not None
-    return (
-        f"Use {answer.best}: {ratio_text(speedup.estimate)} times as "
-        f"{'fast' if answer.objective.is_time else 'good'} as the baseline "
-        f"{answer.baseline} ({ratio_text(speedup.low)} to {ratio_text(speedup.high)}"
-        f"{_certainty(answer)}), "
-        f"by {answer.objective.label}."
-    )
+    fast, faster = ("fast", "faster") if answer.objective.is_time else ("good", "better")
+    baseline = f"the baseline {answer.baseline}"
+    if is_told(speedup.low, speedup.high):
+        said = (
+            f"{ratio_text(speedup.estimate)} times as {fast} as {baseline} "
+            f"({ratio_text(speedup.low)} to {ratio_text(speedup.high)}{_certainty(answer)})"
+        )
+    else:
+        confidence = percent(answer.plan.measuring.confidence)
+        said = f"{faster} than {baseline} ({confidence} confidence), by how much is {UNTOLD}"
+    return f"Use {answer.best}: {said}, by {answer.objective.label}."
 
 
 def _tie(answer: StudyAnswer) -> str:
     return (
-        f"A tie: {answer.best} is {_change(answer)} than the baseline {answer.baseline}, "
+        f"A tie: {answer.best} is {_change(answer, f' than the baseline {answer.baseline}')}, "
         f"which is within {_epsilon(answer)} either way, and it is the cheaper of the two."
     )
 
@@ -186,17 +200,20 @@ def _more(answer: StudyAnswer) -> str:
     )
 
 
-def _change(answer: StudyAnswer) -> str:
+def _change(answer: StudyAnswer, than: str = "") -> str:
     """A speed-up near 1 as a change: `2.1 % faster (-1.0 % to +5.3 %, 95 % confidence)`."""
     speedup = answer.challenger_speedup
     assert speedup is not None
-    gain = speedup.estimate - 1
     words = ("faster", "slower") if answer.objective.is_time else ("better", "worse")
-    change = f"{abs(gain) * 100:.1f} % {words[gain < 0]}"
-    if speedup.high == math.inf:
-        return f"{change} in too few pairs"
+    if not is_told(speedup.low, speedup.high):
+        if speedup.low <= 1 <= speedup.high:
+            what = "speed" if answer.objective.is_time else "worth"
+            return f"of a {what} that is {UNTOLD}"
+        return f"{words[speedup.high < 1]}{than}, by how much is {UNTOLD}"
+    gain = speedup.estimate - 1
     low, high = ((end - 1) * 100 for end in (speedup.low, speedup.high))
-    return f"{change} ({low:+.1f} % to {high:+.1f} %{_certainty(answer)})"
+    change = f"{abs(gain) * 100:.1f} % {words[gain < 0]}"
+    return f"{change} ({low:+.1f} % to {high:+.1f} %{_certainty(answer)}){than}"
 
 
 def _certainty(answer: StudyAnswer) -> str:
@@ -215,8 +232,3 @@ def _named(configs: list[Config]) -> str:
         knob = KNOBS[only[0].knob]
         return f"{only[0]}={', '.join(knob.format(config.items[0][1]) for config in configs)}"
     return "; ".join(map(str, configs))
-
-
-def ratio_text(value: float) -> str:
-    """Two decimals, and more where a ratio just above 1 would look like 1."""
-    return f"{value:.2f}" if abs(value - 1) >= 0.01 else f"{value:.4f}"

@@ -21,8 +21,9 @@ from tuner.study.front import Front, front_of
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
 from tuner.study.machine_use import MachineUse
 from tuner.study.metrics import metric_columns
+from tuner.study.paired import PairedTrials
 from tuner.study.sampled import Sampling
-from tuner.study.trial_row import Observation, TrialDetail, TrialRow
+from tuner.study.trial_row import Observation, Paired, TrialDetail, TrialRow
 from tuner.world.environment import Environment
 from tuner.world.measurement import Failure, Measurement, Quantiles
 
@@ -74,8 +75,8 @@ class StudyAnswer:
     machine: MachineUse | None = None
     """What others took of the machine meanwhile; None where it is not known."""
     rows: tuple[TrialRow, ...]
-    """One per trial: the fastest first, then those that break a limit; those that failed or were
-    not measured last."""
+    """One per trial: the fastest first, as compared with the baseline within blocks; then those
+    that break a limit; those that failed or were not measured last."""
     observations: tuple[Observation, ...] = ()
     """One per world that counts, by block and trial."""
     details: Mapping[int, TrialDetail] = field(default_factory=dict)
@@ -85,6 +86,12 @@ class StudyAnswer:
     def by_trial(self) -> dict[int, TrialRow]:
         """The rows by trial number."""
         return {row.trial: row for row in self.rows}
+
+    @cached_property
+    def paired(self) -> PairedTrials:
+        """The worlds that count, from which any two trials are compared within blocks."""
+        confidence = self.plan.measuring.confidence
+        return PairedTrials(self.objective, confidence, self.observations)
 
     @property
     def baseline(self) -> Config:
@@ -213,6 +220,7 @@ def study_answer(
         interrupted: Whether there is still something to measure.
     """
     speedup = challenger_speedup = None
+    observations = tuple(sorted(_observations(log), key=lambda seen: (seen.block, seen.trial)))
     if conclusion is not None:
         challenger_speedup = conclusion.comparison.speedup if conclusion.comparison else None
         if conclusion.best == conclusion.challenger:
@@ -245,9 +253,9 @@ def study_answer(
             (world for trial in range(len(log.configs)) for world in log.samples(trial)),
             repeated_blocks=len(log.set_aside),
         ),
-        observations=tuple(sorted(_observations(log), key=lambda seen: (seen.block, seen.trial))),
+        observations=observations,
         details={trial: _detail(log, trial) for trial in range(len(log.configs))},
-        rows=_rows(log, frozenset() if conclusion is None else conclusion.tied),
+        rows=_rows(log, conclusion, observations),
     )
 
 
@@ -270,19 +278,43 @@ def _detail(log: StudyLog, trial: int) -> TrialDetail:
     )
 
 
-def _rows(log: StudyLog, tied: frozenset[int]) -> tuple[TrialRow, ...]:
-    rows = [_row(log, trial, trial in tied) for trial in range(len(log.configs))]
+def _rows(
+    log: StudyLog, conclusion: Conclusion | None, observations: tuple[Observation, ...]
+) -> tuple[TrialRow, ...]:
+    paired = _against_baseline(log, conclusion, observations)
+    tied = frozenset[int]() if conclusion is None else conclusion.tied
+    rows = [_row(log, trial, paired[trial], trial in tied) for trial in range(len(log.configs))]
     cost = log.plan.objective.cost
 
-    def rank(row: TrialRow) -> tuple[bool, bool, float, int]:
+    def rank(row: TrialRow) -> tuple[bool, bool, bool, float, int]:
         """The best first, then what breaks a limit; what failed or was not measured last."""
-        value = cost(row.value) if row.is_measured else 0.0
-        return not row.is_measured, bool(row.broken), value, row.trial
+        behind = 0.0
+        if row.against_baseline is not None:
+            behind = -math.log(row.against_baseline.ratio.estimate)
+        elif row.is_measured:
+            behind = cost(row.value)
+        alone = row.against_baseline is None
+        return not row.is_measured, bool(row.broken), alone, behind, row.trial
 
     return tuple(sorted(rows, key=rank))
 
 
-def _row(log: StudyLog, trial: int, tied: bool) -> TrialRow:
+def _against_baseline(
+    log: StudyLog, conclusion: Conclusion | None, observations: tuple[Observation, ...]
+) -> list[Paired | None]:
+    """How each trial compares with the baseline; of what the verdict is about, as it was tested."""
+    if BASELINE in log.failures:
+        return [None] * len(log.configs)
+    trials = PairedTrials(log.plan.objective, log.rules.confidence, observations)
+    found = [trials.compare(trial, BASELINE) for trial in range(len(log.configs))]
+    if conclusion is not None and conclusion.challenger is not None:
+        tested, paired = conclusion.comparison, found[conclusion.challenger]
+        if tested is not None and tested.speedup is not None and paired is not None:
+            found[conclusion.challenger] = Paired(tested.speedup, paired.blocks)
+    return found
+
+
+def _row(log: StudyLog, trial: int, paired: Paired | None, tied: bool) -> TrialRow:
     failure, broken = log.failures.get(trial), tuple(log.broken(trial))
     values = log.values(trial)
     log_spread = interval(np.log(values), log.rules.confidence) if values else None
@@ -296,6 +328,7 @@ def _row(log: StudyLog, trial: int, tied: bool) -> TrialRow:
         value=log.value(trial) or math.nan,
         ci_low=spread.low if spread else math.nan,
         ci_high=spread.high if spread else math.nan,
+        against_baseline=paired,
         metrics=log.metrics(trial),
         diagnosis=_diagnosis(log.traced(trial)),
         tied_with_best=tied and failure is None and not broken,

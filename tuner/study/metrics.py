@@ -85,7 +85,7 @@ PARALLELISM_MEAN = Metric(
     read=_of_trace(lambda trace: trace.parallelism_mean),
     format="{:.1f}".format,
     traced=True,
-    table_heading="parallel-\nism",
+    table_heading="paral-\nlelism",
 )
 PARALLELISM_MAX = Metric(
     name="parallelism_max",

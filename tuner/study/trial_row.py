@@ -5,11 +5,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.limits import BrokenLimit
 from tuner.study.metrics import Metric, metric_columns
 from tuner.study.records import Phase
 from tuner.world.measurement import CallPart, Quantiles
+
+
+class Paired(NamedTuple):
+    """One trial beside another, from the blocks that measured both."""
+
+    ratio: Interval
+    """How many times as fast it is, or as good: the other's time / its time. The interval of a
+    single block reaches from 0 to infinity."""
+    blocks: int
+
+    def columns(self) -> dict[str, float]:
+        """The numbers by column; NaN where an end of the interval is not known."""
+        low, high = self.ratio.low, self.ratio.high
+        return {
+            "speedup": self.ratio.estimate,
+            "speedup_ci_low": low if low > 0 else math.nan,
+            "speedup_ci_high": high if math.isfinite(high) else math.nan,
+            "paired_blocks": self.blocks,
+        }
+
+
+_UNPAIRED = {
+    "speedup": math.nan,
+    "speedup_ci_low": math.nan,
+    "speedup_ci_high": math.nan,
+    "paired_blocks": 0,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +57,8 @@ class TrialRow:
     value: float
     ci_low: float
     ci_high: float
+    against_baseline: Paired | None = None
+    """How many times as fast as the baseline it is; None where no block measured both."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """The metrics that are known, by name; `tuner.study.metrics` declares them."""
     diagnosis: str | None = None
@@ -83,6 +113,7 @@ class TrialRow:
             "value": self.value,
             "ci_low": self.ci_low,
             "ci_high": self.ci_high,
+            **(self.against_baseline.columns() if self.against_baseline else _UNPAIRED),
             **metric_columns(self.metrics),
             "diagnosis": self.diagnosis,
             "tied_with_best": self.tied_with_best,

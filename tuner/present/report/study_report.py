@@ -14,6 +14,7 @@ from tuner.present.tables import (
     TrialLine,
     knob_headings,
     number_headings,
+    ratio_note,
     trial_lines,
     why_facts,
 )
@@ -60,7 +61,7 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         figures=figures,
         trials=trials_of(answer),
         trials_note=(
-            "The numbers of a row are over all its blocks; the verdict compares within blocks. "
+            f"{ratio_note(answer) or ''} The other numbers of a row are over all its blocks. "
             "Tied: within epsilon of the best, as far as measured. Eliminated: it left the race "
             "before the end, so it was measured less often. Completed: it stayed, and is not known "
             "to be as fast as the best. Kept: the baseline, where nothing is shown to be better. "

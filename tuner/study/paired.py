@@ -1,0 +1,40 @@
+"""How a trial compares with another one: within the blocks that measured both, and only there."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from tuner.decide.statistics import Interval, paired_ratio
+from tuner.plan.objectives import Objective
+from tuner.study.trial_row import Observation, Paired
+
+
+class PairedTrials:
+    """The worlds of a study by block, from which any two trials are compared.
+
+    Args:
+        objective: What the worlds are compared by.
+        confidence: That of the intervals.
+        observations: The worlds that count.
+    """
+
+    def __init__(
+        self, objective: Objective, confidence: float, observations: Iterable[Observation]
+    ) -> None:
+        self._confidence = confidence
+        self._costs: dict[int, dict[int, float]] = {}
+        for seen in observations:
+            self._costs.setdefault(seen.trial, {})[seen.block] = objective.cost(seen.value)
+
+    def compare(self, trial: int, reference: int) -> Paired | None:
+        """How many times as fast, or as good, a trial is as a reference; None without a block."""
+        own, its = self._costs.get(trial, {}), self._costs.get(reference, {})
+        blocks = sorted(own.keys() & its.keys())
+        if trial == reference and blocks:
+            return Paired(Interval(1.0, 1.0, 1.0), len(blocks))
+        ratio = paired_ratio(
+            np.array([its[block] for block in blocks]),
+            np.array([own[block] for block in blocks]),
+            self._confidence,
+        )
+        return None if ratio is None else Paired(ratio, len(blocks))
