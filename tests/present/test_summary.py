@@ -113,6 +113,7 @@ def test_the_json_document_is_that_of_the_contract(
         "not_excluded": [],
         "leader": None,
         "more_s": None,
+        "passed_over": [],
         "blocks": 12,
         "worlds": 60,
         "elapsed_s": 42.3,

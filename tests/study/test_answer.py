@@ -2,19 +2,30 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tests.fakes import UDF
+from tests.plan.specs import threads
 from tests.present.results import ENVIRONMENT
+from tests.present.screen import Screen
 from tests.study.test_log import CALIBRATED, failed, log_of, took, world
 from tuner.decide.alpha_spending import Look
+from tuner.decide.verdict_kind import VerdictKind
 from tuner.plan.draft import draft_plan
+from tuner.plan.limits import Limit
 from tuner.plan.study_plan import StudyPlan
+from tuner.present.figures.step_time import scaling_curve
+from tuner.present.notes import study_note
+from tuner.present.report.study_report import notebook_html, report_html
+from tuner.present.summary import print_summary
+from tuner.present.tables import trial_lines
+from tuner.recommended.building import recommendation_of
 from tuner.study.answer import StudyAnswer, study_answer
-from tuner.study.conclusion import conclude
+from tuner.study.conclusion import Conclusion, conclude
 from tuner.study.confirmation import Confirmation
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
@@ -39,10 +50,10 @@ def blocks(
             log.add(world(phase, trial, first + place, took(took_s * slower * wobble)))
 
 
-def answer_of(log: StudyLog) -> StudyAnswer:
+def answer_of(log: StudyLog, conclusion: Conclusion | None = None) -> StudyAnswer:
     return study_answer(
-        log, conclude(log), ENVIRONMENT, StudyFolder(Path("studies/made-up")), elapsed_s=60.0,
-        measured_at=datetime(2026, 11, 21, tzinfo=UTC), interrupted=False,
+        log, conclusion or conclude(log), ENVIRONMENT, StudyFolder(Path("studies/made-up")),
+        elapsed_s=60.0, measured_at=datetime(2026, 11, 21, tzinfo=UTC), interrupted=False,
     )  # fmt: skip
 
 
@@ -118,3 +129,74 @@ def test_a_baseline_that_failed_is_compared_with_nothing(plan: StudyPlan) -> Non
     answer = answer_of(log)
     assert {row.against_baseline for row in answer.rows} == {None}
     assert [row.trial for row in answer.rows if row.is_measured] == [2, 1]
+
+
+def reasons(answer: StudyAnswer) -> dict[int, tuple[str, str | None]]:
+    return {each.trial: (each.reason, each.preference) for each in answer.passed_over}
+
+
+def recommended(log: StudyLog, best: int, kind: VerdictKind = "better") -> StudyAnswer:
+    """The answer of a log that recommends this trial, whatever its medians say."""
+    conclusion = conclude(log)
+    assert conclusion is not None
+    return answer_of(log, replace(conclusion, best=best, kind=kind))
+
+
+def test_what_stands_above_the_best_and_why_it_is_not_recommended(plan: StudyPlan) -> None:
+    log = log_of(plan, *CALIBRATED)
+    # Trial 1 has 1 thread, trial 2 has 4, and trial 3 has 8.
+    blocks(log, "race", 0, {BASELINE: 1.0, 1: 0.502, 2: 0.498, 3: 0.6}, [1.0, 2.0] * 4)
+    blocks(log, "race", 8, {BASELINE: 1.0, 3: 0.2}, [1.0])
+    assert reasons(recommended(log, 1)) == {2: ("not-told-apart", "fewer-threads")}
+    assert reasons(recommended(log, 2)) == {}
+    assert reasons(recommended(log, BASELINE, "undecided")) == {
+        2: ("not-shown", None), 1: ("not-shown", None), 3: ("not-shown", None)
+    }  # fmt: skip
+
+
+def test_few_blocks_a_small_gain_and_a_limit_are_reasons(plan: StudyPlan) -> None:
+    require = (Limit.read("peak_rss_mb<=50"),)
+    log = log_of(plan, *CALIBRATED)
+    blocks(log, "race", 0, {BASELINE: 1.0, 1: 0.98}, [1.0] * 12)
+    blocks(log, "race", 12, {BASELINE: 1.0, 2: 0.5}, [1.0] * 2)
+    assert reasons(recommended(log, BASELINE, "keep-baseline")) == {
+        2: ("few-blocks", None), 1: ("within-epsilon", "baseline")
+    }  # fmt: skip
+    measuring = plan.measuring.model_copy(update={"require": require})
+    limited = log_of(plan.model_copy(update={"measuring": measuring}), *log.records)
+    # All break it, the baseline too: those that are slower than it need no sentence.
+    answer = recommended(limited, BASELINE, "undecided")
+    assert reasons(answer) == {2: ("limit", None), 1: ("limit", None)}
+    assert answer.to_json()["passed_over"][0] == {
+        "config": {"*": {"num_worker_threads": 4}}, "reason": "limit", "preference": None
+    }  # fmt: skip
+
+
+def test_every_place_tells_the_same_best_where_the_medians_differ(plan: StudyPlan) -> None:
+    log = log_of(plan, *CALIBRATED)
+    blocks(log, "race", 0, {BASELINE: 1.0, 1: 0.502, 2: 0.498}, [1.0, 2.0] * 4)
+    blocks(log, "confirmation", 8, {BASELINE: 1.0, 1: 0.502}, [3.0] * 8)
+    log.confirmation = Confirmation(
+        challenger=1, cap=8, budget_s=60.0, alpha=0.05, looks=(Look(8, 0.04),)
+    )
+    answer = answer_of(log)
+    assert min(answer.rows, key=lambda row: row.value).trial == 2
+    said = (
+        "num_worker_threads=4 stands above num_worker_threads=2 in the table, but the two are not "
+        "told apart ("
+    )
+    screen = Screen(width=200)
+    print_summary(answer, screen.console)
+    note, page = study_note(answer), report_html(answer, [])
+    for text in (screen.text, note, page, notebook_html(answer)):
+        assert said in text
+        assert "times as fast), and num_worker_threads=2 has fewer threads." in text
+        assert "Use num_worker_threads=2: " in text
+    assert [line.row.trial for line in trial_lines(answer) if line.is_best] == [1]
+    outcomes = [line.outcome for line in trial_lines(answer)]
+    assert outcomes == ["tied", "best", "baseline", "eliminated"]
+    assert scaling_curve(answer).best == 1
+    assert answer.contenders == {"baseline": 0, "best": 1}
+    assert recommendation_of(answer).config == threads(2)
+    assert "The dashboard marks trial 2 as the best because its value is the lowest; the" in note
+    assert answer.to_json()["best"] == threads(2).to_json()

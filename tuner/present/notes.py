@@ -5,6 +5,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
+from tuner.present.choice import choice_sentence
 from tuner.present.environment_and_method import Facts, environment_facts, method_facts
 from tuner.present.front import front_sentence, front_table
 from tuner.present.how_to_use import snippet_of
@@ -44,6 +45,8 @@ def trial_notes(answer: StudyAnswer) -> dict[int, str]:
 def study_note(answer: StudyAnswer) -> str:
     """The verdict, the lines to paste, every configuration, and how it was measured."""
     parts = [f"**{_plain(verdict_sentence(answer))}**"]
+    if why_this := choice_sentence(answer):
+        parts.append(_plain(why_this))
     if tied := tied_sentence(answer):
         parts.append(_plain(tied))
     if busy := busy_sentence(answer):
@@ -86,13 +89,16 @@ def trial_note(answer: StudyAnswer, line: TrialLine) -> str:
 def _misleading_mark(answer: StudyAnswer) -> str | None:
     """What to think of the trial that the dashboard calls the best, if it is not the answer."""
     completed = [row for row in answer.rows if row.outcome == "completed" and row.samples]
-    best = answer.best_trial
-    if answer.interrupted or best is None or not completed or completed[0].trial == best:
+    best, cost = answer.best_trial, answer.objective.cost
+    if answer.interrupted or best is None or not completed:
+        return None
+    marked = min(completed, key=lambda row: (cost(row.value), row.trial)).trial
+    if marked == best:
         return None
     extreme = "highest" if answer.objective.maximize else "lowest"
     return (
-        f"The dashboard marks trial {completed[0].trial} as the best because its value is the "
-        f"{extreme}; the answer is trial {best}, by the comparison on fresh worlds."
+        f"The dashboard marks trial {marked} as the best because its value is the {extreme}; the "
+        f"answer is trial {best}, by the comparison within blocks."
     )
 
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
+from tuner.present.choice import choice_sentence
 from tuner.present.front import front_for_terminal, front_sentence
 from tuner.present.how_to_use import snippet_of
 from tuner.present.tables import failure_lines, ratio_note, trials_table, why_table
@@ -30,6 +31,8 @@ def print_summary(answer: StudyAnswer, console: Console) -> None:
     for line in failure_lines(answer):
         console.print(Text(line, style="red"), soft_wrap=True)
     console.print(Text(verdict_sentence(answer), style="bold"), soft_wrap=True)
+    if why_this := choice_sentence(answer):
+        console.print(Text(why_this), soft_wrap=True)
     if tied := tied_sentence(answer):
         console.print(Text(tied), soft_wrap=True)
     if busy := busy_sentence(answer):

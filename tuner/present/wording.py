@@ -48,7 +48,7 @@ def tied_sentence(answer: StudyAnswer) -> str | None:
         return None
     verb = "is" if len(answer.tied) == 1 else "are"
     return (
-        f"{_named(answer.tied)} {verb} within {_epsilon(answer)} of {answer.best}, as far as "
+        f"{named(answer.tied)} {verb} within {_epsilon(answer)} of {answer.best}, as far as "
         "measured."
     )
 
@@ -179,9 +179,9 @@ def not_excluded_sentence(answer: StudyAnswer) -> str | None:
     """What may be better than the best by more than epsilon; None if nothing may."""
     if answer.best is None or not answer.not_excluded:
         return None
-    named = [answer.by_trial[trial].config for trial in answer.not_excluded]
+    others = [answer.by_trial[trial].config for trial in answer.not_excluded]
     return (
-        f"Not excluded: {_named(named)} may be more than {_epsilon(answer)} "
+        f"Not excluded: {named(others)} may be more than {_epsilon(answer)} "
         f"{'faster' if answer.objective.is_time else 'better'} than {answer.best}."
     )
 
@@ -224,7 +224,7 @@ def _epsilon(answer: StudyAnswer) -> str:
     return percent(answer.plan.measuring.epsilon)
 
 
-def _named(configs: list[Config]) -> str:
+def named(configs: list[Config]) -> str:
     """`num_worker_threads=2, 4` where all name the same one knob, else each of them whole."""
     dimensions = {tuple(dimension for dimension, _ in config.items) for config in configs}
     only = dimensions.pop() if len(dimensions) == 1 else ()

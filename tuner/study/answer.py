@@ -1,20 +1,19 @@
 """What a search answers: one frozen value for people, files and programs."""
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 
-from tuner.decide.statistics import Interval, interval
+from tuner.decide.statistics import Interval
 from tuner.decide.verdict_kind import VerdictKind
 from tuner.plan.config import Config
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
+from tuner.study.choice import PassedOver, passed_over
 from tuner.study.conclusion import Conclusion
 from tuner.study.folder import StudyFolder
 from tuner.study.front import Front, front_of
@@ -22,10 +21,11 @@ from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
 from tuner.study.machine_use import MachineUse
 from tuner.study.metrics import metric_columns
 from tuner.study.paired import PairedTrials
+from tuner.study.rows import rows_of
 from tuner.study.sampled import Sampling
-from tuner.study.trial_row import Observation, Paired, TrialDetail, TrialRow
+from tuner.study.trial_row import Observation, TrialDetail, TrialRow
 from tuner.world.environment import Environment
-from tuner.world.measurement import Failure, Measurement, Quantiles
+from tuner.world.measurement import Measurement, Quantiles
 
 JSON_FORMAT = 2
 
@@ -77,6 +77,8 @@ class StudyAnswer:
     rows: tuple[TrialRow, ...]
     """One per trial: the fastest first, as compared with the baseline within blocks; then those
     that break a limit; those that failed or were not measured last."""
+    passed_over: tuple[PassedOver, ...] = ()
+    """The trials that look better than the best and are not recommended, as the table has them."""
     observations: tuple[Observation, ...] = ()
     """One per world that counts, by block and trial."""
     details: Mapping[int, TrialDetail] = field(default_factory=dict)
@@ -181,6 +183,7 @@ class StudyAnswer:
             "not_excluded": [self.by_trial[trial].config.to_json() for trial in self.not_excluded],
             "leader": None if self.leader is None else self.leader.to_json(),
             "more_s": None if self.more_s is None else round(self.more_s, 1),
+            "passed_over": [each.to_json(self.by_trial[each.trial]) for each in self.passed_over],
             "blocks": self.blocks,
             "worlds": self.worlds,
             "elapsed_s": round(self.elapsed_s, 3),
@@ -221,6 +224,9 @@ def study_answer(
     """
     speedup = challenger_speedup = None
     observations = tuple(sorted(_observations(log), key=lambda seen: (seen.block, seen.trial)))
+    paired = PairedTrials(log.plan.objective, log.rules.confidence, observations)
+    rows = rows_of(log, conclusion, paired)
+    best = None if conclusion is None else conclusion.best
     if conclusion is not None:
         challenger_speedup = conclusion.comparison.speedup if conclusion.comparison else None
         if conclusion.best == conclusion.challenger:
@@ -233,7 +239,7 @@ def study_answer(
         plan=log.plan,
         environment=environment,
         objective=log.plan.objective,
-        best_trial=None if conclusion is None else conclusion.best,
+        best_trial=best,
         verdict=None if conclusion is None else conclusion.kind,
         speedup=speedup,
         challenger_trial=None if conclusion is None else conclusion.challenger,
@@ -255,7 +261,8 @@ def study_answer(
         ),
         observations=observations,
         details={trial: _detail(log, trial) for trial in range(len(log.configs))},
-        rows=_rows(log, conclusion, observations),
+        rows=rows,
+        passed_over=passed_over(log, rows, best, paired),
     )
 
 
@@ -276,70 +283,3 @@ def _detail(log: StudyLog, trial: int) -> TrialDetail:
         call_ms=trace.call_ms if trace else None,
         call_parts_ms=trace.call_parts_ms if trace else {},
     )
-
-
-def _rows(
-    log: StudyLog, conclusion: Conclusion | None, observations: tuple[Observation, ...]
-) -> tuple[TrialRow, ...]:
-    paired = _against_baseline(log, conclusion, observations)
-    tied = frozenset[int]() if conclusion is None else conclusion.tied
-    rows = [_row(log, trial, paired[trial], trial in tied) for trial in range(len(log.configs))]
-    cost = log.plan.objective.cost
-
-    def rank(row: TrialRow) -> tuple[bool, bool, bool, float, int]:
-        """The best first, then what breaks a limit; what failed or was not measured last."""
-        behind = 0.0
-        if row.against_baseline is not None:
-            behind = -math.log(row.against_baseline.ratio.estimate)
-        elif row.is_measured:
-            behind = cost(row.value)
-        alone = row.against_baseline is None
-        return not row.is_measured, bool(row.broken), alone, behind, row.trial
-
-    return tuple(sorted(rows, key=rank))
-
-
-def _against_baseline(
-    log: StudyLog, conclusion: Conclusion | None, observations: tuple[Observation, ...]
-) -> list[Paired | None]:
-    """How each trial compares with the baseline; of what the verdict is about, as it was tested."""
-    if BASELINE in log.failures:
-        return [None] * len(log.configs)
-    trials = PairedTrials(log.plan.objective, log.rules.confidence, observations)
-    found = [trials.compare(trial, BASELINE) for trial in range(len(log.configs))]
-    if conclusion is not None and conclusion.challenger is not None:
-        tested, paired = conclusion.comparison, found[conclusion.challenger]
-        if tested is not None and tested.speedup is not None and paired is not None:
-            found[conclusion.challenger] = Paired(tested.speedup, paired.blocks)
-    return found
-
-
-def _row(log: StudyLog, trial: int, paired: Paired | None, tied: bool) -> TrialRow:
-    failure, broken = log.failures.get(trial), tuple(log.broken(trial))
-    values = log.values(trial)
-    log_spread = interval(np.log(values), log.rules.confidence) if values else None
-    spread = log_spread.exp() if log_spread else None
-    return TrialRow(
-        trial=trial,
-        config=log.configs[trial],
-        outcome=log.outcome(trial),
-        failure=failure.message if failure else None,
-        samples=len(values),
-        value=log.value(trial) or math.nan,
-        ci_low=spread.low if spread else math.nan,
-        ci_high=spread.high if spread else math.nan,
-        against_baseline=paired,
-        metrics=log.metrics(trial),
-        diagnosis=_diagnosis(log.traced(trial)),
-        tied_with_best=tied and failure is None and not broken,
-        broken=broken,
-    )
-
-
-def _diagnosis(traced: Measurement | Failure | None) -> str | None:
-    """What a trace showed, and what it lacks; or why there is no trace."""
-    if isinstance(traced, Failure):
-        return f"No trace: {traced.message}."
-    if traced is None or traced.trace is None:
-        return None
-    return " ".join([traced.trace.diagnosis, *(f"Note: {loss}." for loss in traced.trace.losses)])

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tuner.files import written_atomically
+from tuner.present.choice import choice_sentence
 from tuner.present.environment_and_method import Facts, environment_facts, method_facts
 from tuner.present.figures import DrawnFigure
 from tuner.present.front import front_sentence, front_table
@@ -50,6 +51,7 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         ),
         verdict=verdict_sentence(answer),
         verdict_class=_verdict_class(answer),
+        why_this=choice_sentence(answer),
         tied=tied_sentence(answer),
         busy=busy_sentence(answer),
         others=not_excluded_sentence(answer),
@@ -87,6 +89,7 @@ def notebook_html(answer: StudyAnswer) -> str:
     return render(
         "notebook",
         verdict=verdict_sentence(answer),
+        why_this=choice_sentence(answer),
         busy=busy_sentence(answer),
         trials=trials_of(answer),
         snippet=snippet_of(answer),
