@@ -27,6 +27,8 @@ LEAST_TRIED = 3
 BAD_RATIO = 1.15
 # How sure a comparison of two levels must be: many are made, again and again.
 CONFIDENCE = 0.999
+# A weak ridge: the levels of a factor add up to the constant, so that no fit is the only one.
+RIDGE = 0.1
 
 
 def lies_in(point: Point, region: Region) -> bool:
@@ -87,12 +89,20 @@ class Level:
     tried: int
 
 
-def main_effects(points: Sequence[Point], log_values: Sequence[float]) -> list[Mapping[int, Level]]:
+def main_effects(
+    points: Sequence[Point],
+    log_values: Sequence[float],
+    *,
+    sure: float = CONFIDENCE,
+    ridge: float = RIDGE,
+) -> list[Mapping[int, Level]]:
     """How the levels of each factor compare, by a least-squares fit in which factors add up.
 
     Args:
         points: What was measured.
         log_values: Its logarithms; less is better.
+        sure: How sure it is that a level is at least `least_ratio` behind the best one.
+        ridge: How strongly the effects of the levels are drawn to zero.
 
     Returns:
         By factor, its levels that were tried.
@@ -104,8 +114,8 @@ def main_effects(points: Sequence[Point], log_values: Sequence[float]) -> list[M
     for row, point in enumerate(points):
         for pair in enumerate(point):
             design[row, place[pair]] = 1.0
-    effects, covariance, freedom = _fitted(design, np.asarray(log_values, dtype=float))
-    errors = float(special.stdtrit(freedom, CONFIDENCE)) ** 2 * covariance
+    effects, covariance, freedom = _fitted(design, np.asarray(log_values, dtype=float), ridge)
+    errors = float(special.stdtrit(freedom, sure)) ** 2 * covariance
     tried = Counter(pair for point in points for pair in enumerate(point))
     found: list[Mapping[int, Level]] = []
     for factor in range(len(points[0]) if points else 0):
@@ -126,10 +136,11 @@ def _level(at: int, best: int, effects: FloatArray, errors: FloatArray, tried: i
     return Level(math.exp(behind), math.exp(behind - math.sqrt(max(0.0, variance))), tried)
 
 
-def _fitted(design: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+def _fitted(
+    design: FloatArray, values: FloatArray, ridge: float
+) -> tuple[FloatArray, FloatArray, float]:
     """The coefficients of a ridge regression, their covariance, and its degrees of freedom."""
-    # A weak ridge: the levels of a factor add up to the constant, so that no fit is the only one.
-    squares = design.T @ design + 0.1 * np.eye(design.shape[1])
+    squares = design.T @ design + ridge * np.eye(design.shape[1])
     inverse = np.asarray(np.linalg.inv(squares), dtype=np.float64)
     effects: FloatArray = inverse @ design.T @ values
     residual = values - design @ effects

@@ -9,6 +9,7 @@ from tuner.present.choice import choice_sentence
 from tuner.present.environment_and_method import Facts, environment_facts, method_facts
 from tuner.present.front import front_sentence, front_table
 from tuner.present.how_to_use import snippet_of
+from tuner.present.knob_effects import bad_value_sentences, effects_table
 from tuner.present.tables import (
     TrialLine,
     knob_headings,
@@ -53,7 +54,7 @@ def study_note(answer: StudyAnswer) -> str:
         parts.append(_plain(busy))
     if others := not_excluded_sentence(answer):
         parts.append(_plain(others))
-    parts += map(_plain, tried_sentences(answer))
+    parts += map(_plain, [*tried_sentences(answer), *bad_value_sentences(answer)])
     if snippet := snippet_of(answer):
         parts.append(f"```{snippet.language}\n{snippet.text}\n```")
     if mark := _misleading_mark(answer):
@@ -64,6 +65,8 @@ def study_note(answer: StudyAnswer) -> str:
     parts += ["## All configurations", _configs_table(answer)]
     if note := ratio_note(answer):
         parts.append(_plain(note))
+    if knobs := effects_table(answer):
+        parts += ["## Knobs", _table(knobs.headings, knobs.rows), _plain(knobs.note)]
     headings, facts = why_facts(answer)
     if facts:
         parts += ["## Why", _table(["", *headings], facts)]

@@ -11,6 +11,7 @@ from rich.text import Text
 from tuner.present.choice import choice_sentence
 from tuner.present.front import front_for_terminal, front_sentence
 from tuner.present.how_to_use import snippet_of
+from tuner.present.knob_effects import bad_value_sentences
 from tuner.present.tables import failure_lines, ratio_note, trials_table, why_table
 from tuner.present.tried import tried_sentences
 from tuner.present.wording import (
@@ -43,7 +44,7 @@ def print_summary(answer: StudyAnswer, console: Console) -> None:
         console.print()
         console.print(front)
         console.print(Text(front_sentence(answer) or ""), soft_wrap=True)
-    for sentence in tried_sentences(answer):
+    for sentence in [*tried_sentences(answer), *bad_value_sentences(answer)]:
         console.print(Text(sentence), soft_wrap=True)
     if why := why_table(answer):
         console.print()

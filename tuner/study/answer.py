@@ -1,5 +1,6 @@
 """What a search answers: one frozen value for people, files and programs."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -94,6 +95,20 @@ class StudyAnswer:
         """The worlds that count, from which any two trials are compared within blocks."""
         confidence = self.plan.measuring.confidence
         return PairedTrials(self.objective, confidence, self.observations)
+
+    @cached_property
+    def levels(self) -> dict[int, float]:
+        """log(objective) of each measured trial, less is better: paired with the baseline's.
+
+        Where the baseline failed it is that of the trial alone.
+        """
+        measured = [row for row in self.rows if row.is_measured]
+        found = {
+            row.trial: -math.log(row.against_baseline.ratio.estimate)
+            for row in measured
+            if row.against_baseline is not None
+        }
+        return found or {row.trial: self.objective.cost(row.value) for row in measured}
 
     @property
     def baseline(self) -> Config:

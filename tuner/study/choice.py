@@ -13,9 +13,6 @@ from tuner.text import is_told
 Reason = Literal["limit", "few-blocks", "not-told-apart", "within-epsilon", "not-shown"]
 Preference = Literal["baseline", "less-cpu", "fewer-threads"]
 
-# Fewer common blocks are no comparison, however narrow their interval happens to be.
-LEAST_BLOCKS = 3
-
 
 class PassedOver(NamedTuple):
     """A trial that looks better than the recommended one, and why it is not recommended."""
@@ -69,7 +66,7 @@ def _passed_over(
     reason: Reason
     if row.broken:
         reason, preference = "limit", None
-    elif found is None or found.blocks < LEAST_BLOCKS or not _is_told(found.ratio):
+    elif found is None or not is_told(found.ratio.low, found.ratio.high):
         reason, preference = "few-blocks", None
     elif found.ratio.low <= 1:
         reason = "not-told-apart"
@@ -89,10 +86,6 @@ def _compared(row: TrialRow, chosen: TrialRow, paired: PairedTrials) -> Paired |
         if ratio.low > 0:
             return Paired(Interval(1 / ratio.estimate, 1 / ratio.high, 1 / ratio.low), blocks)
     return paired.compare(row.trial, chosen.trial)
-
-
-def _is_told(ratio: Interval) -> bool:
-    return is_told(ratio.low, ratio.high)
 
 
 def _preference(log: StudyLog, other: int, best: int) -> Preference | None:

@@ -1,5 +1,6 @@
 """How a trial compares with another one: within the blocks that measured both, and only there."""
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -7,6 +8,9 @@ import numpy as np
 from tuner.decide.statistics import Interval, paired_ratio
 from tuner.plan.objectives import Objective
 from tuner.study.trial_row import Observation, Paired
+
+LEAST_BLOCKS = 3
+"""Fewer tell no interval: two that happen to agree would look like certainty."""
 
 
 class PairedTrials:
@@ -37,4 +41,8 @@ class PairedTrials:
             np.array([own[block] for block in blocks]),
             self._confidence,
         )
-        return None if ratio is None else Paired(ratio, len(blocks))
+        if ratio is None:
+            return None
+        if len(blocks) < LEAST_BLOCKS:
+            ratio = Interval(ratio.estimate, 0.0, math.inf)
+        return Paired(ratio, len(blocks))

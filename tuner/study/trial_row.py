@@ -17,8 +17,8 @@ class Paired(NamedTuple):
     """One trial beside another, from the blocks that measured both."""
 
     ratio: Interval
-    """How many times as fast it is, or as good: the other's time / its time. The interval of a
-    single block reaches from 0 to infinity."""
+    """How many times as fast it is, or as good: the other's time / its time. The interval of
+    fewer than 3 blocks reaches from 0 to infinity."""
     blocks: int
 
     def columns(self) -> dict[str, float]:

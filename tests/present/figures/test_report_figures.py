@@ -192,7 +192,7 @@ def test_figures_that_need_traces_are_left_out_without_them(
     details = {n: replace(each, call_ms=None, call_parts_ms={})
                for n, each in grid.details.items()}  # fmt: skip
     assert drawn_names(replace(grid, rows=rows, details=details)) == [
-        "step_time", "blocks", "latency", "heat_map",
+        "step_time", "blocks", "latency", "heat_map", "importance",
     ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from tuner.present.environment_and_method import Facts, environment_facts, metho
 from tuner.present.figures import DrawnFigure
 from tuner.present.front import front_sentence, front_table
 from tuner.present.how_to_use import snippet_of
+from tuner.present.knob_effects import bad_value_sentences, effects_table
 from tuner.present.report.pages import render
 from tuner.present.tables import (
     TrialLine,
@@ -57,7 +58,8 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         others=not_excluded_sentence(answer),
         front=front_table(answer),
         front_note=front_sentence(answer),
-        tried=tried_sentences(answer),
+        tried=[*tried_sentences(answer), *bad_value_sentences(answer)],
+        knobs=effects_table(answer),
         snippet=snippet_of(answer),
         why=_why(answer),
         figures=figures,
