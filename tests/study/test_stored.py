@@ -94,7 +94,9 @@ def test_a_study_that_is_not_there_is_refused(made: Path) -> None:
         stored(made, "udff")
 
 
-def test_a_config_that_fails_late_stands_below_the_measured_with_its_numbers(tmp_path: Path) -> None:
+def test_a_config_that_fails_late_stands_below_the_measured_with_its_numbers(
+    tmp_path: Path,
+) -> None:
     launcher = FakeLauncher(
         step_ms=lambda s: 8.0 / threads_of(s),
         fails=lambda s, world: "deadlocked" if threads_of(s) == 4 and world > 3 else None,

@@ -194,7 +194,7 @@ def _change(answer: StudyAnswer) -> str:
     words = ("faster", "slower") if answer.objective.is_time else ("better", "worse")
     change = f"{abs(gain) * 100:.1f} % {words[gain < 0]}"
     if speedup.high == math.inf:
-        return f"{change} in too few pairs"
+        return f"{change} in too few blocks"
     low, high = ((end - 1) * 100 for end in (speedup.low, speedup.high))
     return f"{change} ({low:+.1f} % to {high:+.1f} %{_certainty(answer)})"
 
