@@ -12,8 +12,8 @@ from tests.fakes import UDF
 from tests.plan.specs import threads
 from tests.present.results import ENVIRONMENT
 from tests.present.screen import Screen
-from tests.study.test_log import CALIBRATED, failed, log_of, took, world
-from tuner.decide.alpha_spending import Look
+from tuner.decide.looks import Look
+from tuner.decide.verdict import Comparison
 from tuner.decide.verdict_kind import VerdictKind
 from tuner.plan.draft import draft_plan
 from tuner.plan.limits import Limit
@@ -26,12 +26,33 @@ from tuner.present.tables import trial_lines
 from tuner.recommended.building import recommendation_of
 from tuner.study.answer import StudyAnswer, study_answer
 from tuner.study.conclusion import Conclusion, conclude
-from tuner.study.confirmation import Confirmation
+from tuner.study.evidence import gain_of
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
-from tuner.study.records import Phase
+from tuner.study.records import CALIBRATION_BLOCK, Phase, Record
+from tuner.world.measurement import Failure, Measurement, Outcome, RankUsage
 
 THREADS = [1, 2, 4, 8]
+
+
+def took(step_s: float) -> Measurement:
+    usage = RankUsage(name="worker0", cpu_s=2.0, peak_rss_mb=100.0, threads=3)
+    return Measurement(step_s=(step_s,), wall_s=step_s, world_s=1.0, ranks=(usage,))
+
+
+def failed() -> Failure:
+    return Failure(failure="crashed", message="worker1 failed first", world_s=1.0)
+
+
+def world(phase: Phase, trial: int, block: int, outcome: Outcome) -> Record:
+    return Record(trial=trial, block=block, phase=phase, outcome=outcome)
+
+
+CALIBRATED = [world("calibration", trial, CALIBRATION_BLOCK, took(1.0)) for trial in range(4)]
+
+
+def log_of(plan: StudyPlan, *records: Record) -> StudyLog:
+    return StudyLog(plan, plan.candidates(), records)
 
 
 @pytest.fixture
@@ -108,18 +129,32 @@ def test_any_two_trials_can_be_compared_and_without_a_common_block_none_is(
     assert drifting.paired.compare(3, 2) is None
 
 
-def test_what_the_verdict_is_about_has_the_ratio_that_was_tested(plan: StudyPlan) -> None:
+def test_what_was_tested_has_the_ratio_that_was_tested(plan: StudyPlan) -> None:
     log = log_of(plan, *CALIBRATED)
-    blocks(log, "race", 0, {BASELINE: 1.0, 2: 0.4}, [1.0] * 4)
-    blocks(log, "confirmation", 4, {BASELINE: 1.0, 2: 0.5}, [1.0] * 8)
-    log.confirmation = Confirmation(
-        challenger=2, cap=8, budget_s=60.0, alpha=0.05, looks=(Look(8, 0.04),)
-    )
+    blocks(log, "race", 0, {BASELINE: 1.0, 1: 1.0, 2: 0.5}, [1.0] * 8)
+    alone = answer_of(log).by_trial[2].against_baseline
+    log.looks = (Look(8, 0.04, 60.0, 60.0),)
     answer = answer_of(log)
     tested, shown = answer.challenger_speedup, answer.by_trial[2].against_baseline
     assert shown is not None
+    assert alone is not None
     assert shown.ratio == tested
     assert shown.ratio.estimate == pytest.approx(2.0, rel=0.03)
+    # It holds for all rivals at once, so it is wider.
+    assert shown.ratio.low < alone.ratio.low
+
+
+def test_a_block_that_has_the_baseline_twice_counts_it_once(plan: StudyPlan) -> None:
+    log = log_of(plan, *CALIBRATED)
+    for block in range(6):
+        log.add(world("race", BASELINE, block, took(0.8)))
+        again = world("race", BASELINE, block, took(1.25))
+        log.add(again.model_copy(update={"again": True}))
+        log.add(world("race", 2, block, took(0.5)))
+    found = answer_of(log).by_trial[2].against_baseline
+    assert found is not None
+    assert found.blocks == 6
+    assert found.ratio.estimate == pytest.approx(2.0)
 
 
 def test_a_baseline_that_failed_is_compared_with_nothing(plan: StudyPlan) -> None:
@@ -139,7 +174,11 @@ def recommended(log: StudyLog, best: int, kind: VerdictKind = "better") -> Study
     """The answer of a log that recommends this trial, whatever its medians say."""
     conclusion = conclude(log)
     assert conclusion is not None
-    return answer_of(log, replace(conclusion, best=best, kind=kind))
+    comparison = Comparison(gain_of(log, best), kind)
+    return answer_of(
+        log,
+        replace(conclusion, best=best, kind=kind, challenger=best or 1, comparison=comparison),
+    )
 
 
 def test_what_stands_above_the_best_and_why_it_is_not_recommended(plan: StudyPlan) -> None:
@@ -175,11 +214,9 @@ def test_few_blocks_a_small_gain_and_a_limit_are_reasons(plan: StudyPlan) -> Non
 def test_every_place_tells_the_same_best_where_the_medians_differ(plan: StudyPlan) -> None:
     log = log_of(plan, *CALIBRATED)
     blocks(log, "race", 0, {BASELINE: 1.0, 1: 0.502, 2: 0.498}, [1.0, 2.0] * 4)
-    blocks(log, "confirmation", 8, {BASELINE: 1.0, 1: 0.502}, [3.0] * 8)
-    log.confirmation = Confirmation(
-        challenger=1, cap=8, budget_s=60.0, alpha=0.05, looks=(Look(8, 0.04),)
-    )
-    answer = answer_of(log)
+    blocks(log, "race", 8, {BASELINE: 1.0, 1: 0.502}, [3.0] * 8)
+    log.looks = (Look(16, 0.04, 60.0, 60.0),)
+    answer = recommended(log, 1)
     assert min(answer.rows, key=lambda row: row.value).trial == 2
     said = (
         "num_worker_threads=4 stands above num_worker_threads=2 in the table, but the two are not "

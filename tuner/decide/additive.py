@@ -4,7 +4,8 @@ import numpy as np
 
 from tuner.decide.statistics import FloatArray
 
-_ROUNDS = 50
+_MOST_ROUNDS = 50
+_NEAR = 1e-9
 
 
 def trial_levels(matrix: FloatArray) -> FloatArray:
@@ -28,8 +29,11 @@ def trial_levels(matrix: FloatArray) -> FloatArray:
     there = ~np.isnan(known)
     filled = np.where(there, known, 0.0)
     trials, blocks = np.zeros(known.shape[1]), np.zeros(known.shape[0])
-    for _ in range(_ROUNDS):
+    for _ in range(_MOST_ROUNDS):
+        before = trials
         blocks = ((filled - trials) * there).sum(axis=1) / np.maximum(1, there.sum(axis=1))
         trials = ((filled - blocks[:, None]) * there).sum(axis=0) / there.sum(axis=0)
+        if np.abs(trials - before).max() < _NEAR:
+            break
     levels[measured] = trials
     return levels

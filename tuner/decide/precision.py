@@ -1,4 +1,4 @@
-"""What the noise allows: how long a world should be, and how many pairs a difference takes."""
+"""What the noise allows: how long a world should be, and how many blocks a difference takes."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ LEAST_BLOCKS = 4
 _LEAST_STEPS = 3
 # The variance of normal values over that of the same values winsorized by 20 % at each end.
 _WINSORIZED = 1 / 0.4129
-# Two standard errors and a little: an interval's reach at the last of a confirmation's looks.
+# Two standard errors and a little: an interval's reach at the last look.
 REACH = 2.2
 
 
@@ -86,6 +86,9 @@ def best_measured_s(fixed_s: float, within: float, between: float, used_s: float
     return math.sqrt(fixed_s * within / alone)
 
 
-def pairs_needed(between: float, log_difference: float) -> float:
-    """About how many pairs tell a difference, from the variance of one world."""
-    return max(2.0, 2 * between * (REACH / max(1e-9, log_difference)) ** 2)
+def blocks_needed(between: float, log_difference: float) -> float:
+    """About how many blocks tell a difference, from the variance of one world.
+
+    A block has one world of the rival, and two of the baseline.
+    """
+    return max(2.0, 1.5 * between * (REACH / max(1e-9, log_difference)) ** 2)

@@ -108,11 +108,25 @@ def _speedup(answer: StudyAnswer) -> Facts:
     return [
         (
             "speed-up",
-            f"{_ratio(answer.objective, rival)}, from pairs of fresh worlds that had no part in "
-            f"choosing the {rival}; trimmed mean of the pairs, with a "
-            f"{percent(answer.plan.measuring.confidence)} interval",
+            f"{_ratio(answer.objective, rival)}, paired within blocks; spikes have no weight, and "
+            f"the {percent(answer.plan.measuring.confidence)} interval holds for all "
+            f"configurations and all looks at them together{_floor(answer)}",
         )
     ]
+
+
+def _floor(answer: StudyAnswer) -> str:
+    """What the baseline against itself gave, and what the study could have shown."""
+    floor, least = answer.noise_floor, answer.least_gain
+    said = ""
+    if floor is not None:
+        said += (
+            f"; the baseline against itself in the same blocks: {floor.estimate:.3f} "
+            f"({floor.low:.3f} to {floor.high:.3f})"
+        )
+    if least is not None and least <= MOST_TELLING:
+        said += f"; the smallest gain that could have been shown is {share(least)}"
+    return said
 
 
 def _ratio(objective: Objective, rival: str) -> str:
@@ -151,9 +165,7 @@ def _blocks(answer: StudyAnswer) -> str:
         said = "what the sampler proposed" if answer.sampling else "all that may be on the front"
         parts.append(f"{plural(rounds, 'block')} of {said}")
     if race := count("race"):
-        parts.append(f"{plural(race, 'block')} of a race among the configurations")
-    if pairs := count("confirmation"):
-        parts.append(f"{plural(pairs, 'pair')} of worlds of the challenger and the baseline")
+        parts.append(f"{plural(race, 'block')} of the baseline and its rivals")
     return ", then ".join(parts) or "none"
 
 

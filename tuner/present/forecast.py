@@ -25,7 +25,7 @@ def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
             f"That is too little to measure the grid: {found.sampler} would propose what to try."
         )
     spread = f"Worlds of the baseline differ by {share(found.sigma)} (of {found.worlds})"
-    if found.pairs < 2:
+    if found.blocks < 3:
         return [*lines, f"{spread}, and there is no time for a comparison: give it more."]
     gain = f"a gain of about {share(found.least_gain)}"
     if found.least_gain <= epsilon:
@@ -36,5 +36,5 @@ def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
             f"more than epsilon, {percent(epsilon)}: to decide a close race takes about "
             f"{duration(found.budget_s * factor)}"
         )
-    told = f"{spread}, and there is time for about {plural(found.pairs, 'pair')}: these can show"
+    told = f"{spread}, and there is time for about {plural(found.blocks, 'block')}: these can show"
     return [*lines, f"{told} {gain}, {enough}."]

@@ -16,7 +16,6 @@ _PHASES: dict[Phase, str] = {
     "exploration": "exploring",
     "trace": "tracing",
     "race": "racing",
-    "confirmation": "confirming",
 }
 
 

@@ -3,16 +3,15 @@
 import math
 from collections.abc import Sequence
 
-from tuner.searching.confirming import next_challenger
 from tuner.searching.measurer import Measurer
 from tuner.searching.runner import LEAST_PAIRS, TRACED_TIME_S
-from tuner.study.evidence import behind_in_first_world
+from tuner.study.evidence import behind_in_first_world, strongest_rival
 from tuner.study.log import BASELINE, StudyLog
 from tuner.text import three_digits
 
 # Of the budget, for all traces.
 MOST_TRACED = 0.15
-# Of the budget, what the confirmation leaves for the traces of the others.
+# Of the budget, what blocks leave for the traces of the others.
 KEPT_FOR_TRACES = 0.05
 # An event names no more than these.
 _NAMED = 5
@@ -63,31 +62,31 @@ def _drop_dominated(measurer: Measurer) -> None:
             )
 
 
-def trace_contenders(measurer: Measurer) -> None:
-    """Trace the baseline and its strongest rival with their operators, before they are compared."""
-    log = measurer.log
-    challenger = log.confirmation.challenger if log.confirmation else None
-    if challenger is None or challenger in log.failures:
-        challenger = next_challenger(measurer)
-    contenders = [trial for trial in (BASELINE, challenger) if trial in log.runnable]
-    pairs_s = LEAST_PAIRS * log.block_s(contenders)
-    _trace(measurer, [trial for trial in contenders if trial is not None], pairs_s, operators=True)
-    rest = [trial for trial in log.runnable if log.traced(trial) is None]
-    measurer.reserved_s = min(
-        KEPT_FOR_TRACES * measurer.budget.total_s, sum(_trace_s(log, trial) for trial in rest)
+def traces_s(log: StudyLog, budget_s: float) -> float:
+    """Seconds that blocks leave for traces: of two contenders, and for a while of the others."""
+    untraced = sorted(_trace_s(log, trial) for trial in log.runnable if log.traced(trial) is None)
+    contenders_s = sum(untraced[-2:])
+    return min(
+        MOST_TRACED * budget_s - log.traced_s,
+        contenders_s + min(KEPT_FOR_TRACES * budget_s, sum(untraced[:-2])),
     )
 
 
-def trace_rest(measurer: Measurer) -> None:
-    """Trace the others in the time that is left: their calls alone, the fastest first."""
+def trace(measurer: Measurer) -> None:
+    """Trace the baseline and its strongest rival with their operators, then the others' calls.
+
+    The fastest come first, as far as the time goes.
+    """
     log = measurer.log
     measurer.reserved_s = 0.0
+    contenders = [trial for trial in (BASELINE, strongest_rival(log)) if trial in log.runnable]
+    _trace(measurer, [trial for trial in contenders if trial is not None], operators=True)
     ranked = sorted(log.runnable, key=lambda trial: log.value(trial) or math.inf)
-    _trace(measurer, ranked, 0.0, operators=False)
+    _trace(measurer, ranked, operators=False)
 
 
-def _trace(measurer: Measurer, trials: Sequence[int], kept_s: float, *, operators: bool) -> None:
-    """Trace these, while that takes no more than its share of the budget and leaves `kept_s`."""
+def _trace(measurer: Measurer, trials: Sequence[int], *, operators: bool) -> None:
+    """Trace these, while that takes no more than its share of the budget."""
     log, budget = measurer.log, measurer.budget
     measurer.begin("trace")
     untraced = []
@@ -95,7 +94,7 @@ def _trace(measurer: Measurer, trials: Sequence[int], kept_s: float, *, operator
         if log.traced(trial) is not None:
             continue
         trace_s = _trace_s(log, trial)
-        left_s = min(MOST_TRACED * budget.total_s - log.traced_s, budget.remaining_s - kept_s)
+        left_s = min(MOST_TRACED * budget.total_s - log.traced_s, budget.remaining_s)
         if left_s < trace_s:
             untraced.append(str(log.configs[trial]))
         else:

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from tuner.decide.rules import Rules
-from tuner.decide.statistics import interval
+from tuner.decide.dropping import MOST_RIVALS
+from tuner.decide.looks import SESSION_SHARE
+from tuner.decide.simultaneous import LOW_SHARE, one_sided
 from tuner.errors import NothingRanError, UsageError
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.both_goals import FRONT_SHARE
 from tuner.searching.calibrating import KEPT_FOR_TRACES
-from tuner.searching.exploring import EXPLORATION_SHARE, sampling_for
+from tuner.searching.exploring import EXPLORATION_SHARE, KEPT, sampling_for
 from tuner.searching.measurer import STEPS_MARGIN
-from tuner.searching.racing import race_share
 from tuner.searching.runner import Runner
 from tuner.study.folder import StudyFolder
 from tuner.study.sampled import Sampling
@@ -46,10 +46,10 @@ class Forecast:
     sigma: float
     """Standard deviation of log(objective) between worlds, from `worlds` of them."""
     worlds: int
-    pairs: int
-    """Pairs of the challenger and the baseline that the confirmation has time for."""
+    blocks: int
+    """Blocks of the baseline, twice, and its rivals that there is time for, at most 8 of them."""
     least_gain: float
-    """The smallest gain that these pairs would tell from none, a fraction; about."""
+    """The smallest gain that these blocks would tell from none, a fraction; about."""
 
     def to_json(self) -> dict[str, Any]:
         """The document of `--dry-run --json`."""
@@ -87,8 +87,9 @@ def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) ->
     sigma = max(LEAST_SIGMA, float(np.std(costs, ddof=1)))
     world_s = float(np.mean([world.world_s for world in worlds]))
     configs = len(plan.candidates())
-    left_s = _left_for_pairs(plan, first, sampling, calibrated_s, 2 * world_s, sigma)
-    pairs = max(0, math.floor(left_s / (2 * world_s)))
+    rivals = min(configs - 1, MOST_RIVALS if sampling is None else KEPT)
+    left_s = _left_for_blocks(plan, first, sampling, calibrated_s, 2 * world_s)
+    blocks = max(0, math.floor(left_s / ((rivals + 2) * world_s)))
     return Forecast(
         configs=configs,
         sampler="grid" if sampling is None else sampling.sampler,
@@ -97,23 +98,17 @@ def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) ->
         budget_s=measuring.budget_s,
         sigma=sigma,
         worlds=len(worlds),
-        pairs=pairs,
-        least_gain=_least_gain(sigma, pairs, measuring.confidence),
+        blocks=blocks,
+        least_gain=_least_gain(sigma, blocks, rivals, 1 - measuring.confidence),
     )
 
 
-def _left_for_pairs(
-    plan: StudyPlan,
-    first: Measurement,
-    sampling: Sampling | None,
-    spent_s: float,
-    pair_s: float,
-    sigma: float,
+def _left_for_blocks(
+    plan: StudyPlan, first: Measurement, sampling: Sampling | None, spent_s: float, traced_s: float
 ) -> float:
-    """Seconds of the budget that the search would leave to its confirmation.
+    """Seconds of the budget that the search would leave to its blocks.
 
-    That is what the exploration or the calibrations, the blocks for a front, the race and the
-    traces leave, where the gain to be told is epsilon.
+    That is what the exploration or the calibrations, the blocks for a front, and the traces leave.
     """
     measuring, configs = plan.measuring, len(plan.candidates())
     left_s = measuring.budget_s - spent_s
@@ -123,11 +118,7 @@ def _left_for_pairs(
         left_s *= 1 - EXPLORATION_SHARE
     if plan.second_objective is not None:
         left_s *= 1 - FRONT_SHARE
-    if configs > 2:
-        log_gain = Rules(epsilon=measuring.epsilon, confidence=measuring.confidence).log_epsilon
-        left_s *= 1 - race_share(sigma**2, log_gain, pair_s=pair_s, left_s=left_s)
-    # Both contenders are traced before their pairs, and the others after.
-    return left_s - pair_s - KEPT_FOR_TRACES * measuring.budget_s
+    return left_s - traced_s - KEPT_FOR_TRACES * measuring.budget_s
 
 
 def _measured(outcome: Measurement | Failure) -> Measurement:
@@ -136,10 +127,9 @@ def _measured(outcome: Measurement | Failure) -> Measurement:
     return outcome
 
 
-def _least_gain(sigma: float, pairs: int, confidence: float) -> float:
-    """The reach of the interval of so many pairs, whose differences spread as planted ones do."""
-    if pairs < 2:
-        return math.inf
-    planted = np.resize([-1.0, 1.0], pairs) * sigma * math.sqrt(2)
-    found = interval(planted, confidence)
-    return math.inf if found is None else math.expm1(found.high - found.estimate)
+def _least_gain(sigma: float, blocks: int, rivals: int, alpha: float) -> float:
+    """The lower reach of the last look's interval, whose differences spread as planted ones do."""
+    planted = np.resize([-1.0, 1.0], blocks) * sigma * math.sqrt(1.5)
+    low = SESSION_SHARE * alpha * LOW_SHARE / max(1, rivals)
+    found = one_sided(planted, low, alpha)
+    return math.inf if found is None else math.expm1(found.estimate - found.low)

@@ -6,15 +6,15 @@ import statistics
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from tuner.decide.exclusion import ExclusionLook
+from tuner.decide.looks import Look
 from tuner.decide.precision import best_measured_s, variance_between
 from tuner.plan.config import Config
 from tuner.searching.budget import Budget
 from tuner.searching.progress import Observer, Snapshot
 from tuner.searching.runner import Runner
-from tuner.study.confirmation import Confirmation
+from tuner.study.evidence import leader
 from tuner.study.log import BASELINE, BLOCK_PHASES
-from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
+from tuner.study.records import AGAIN, CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
 from tuner.study.sampled import Sampling
 from tuner.study.storage.store import StudyStore
 from tuner.study.stored import stored_log
@@ -60,7 +60,7 @@ class Measurer:
         """Seconds of the budget that blocks must leave."""
         self._phase: Phase = "calibration"
         store.repair(self.log.records, runner.plan)
-        self._leader = self.log.leader()
+        self._leader = leader(self.log)
 
     def begin(self, phase: Phase) -> None:
         """Note which phase the next worlds belong to."""
@@ -98,7 +98,8 @@ class Measurer:
         self.add(Record(trial=trial, block=TRACE_BLOCK, phase="trace", outcome=outcome))
 
     def measure_block(self, trials: Sequence[int]) -> None:
-        """Measure each of these calibrated trials once, in a random order."""
+        """Measure each of these calibrated trials once, in a random order; -1 is the baseline
+        again."""
         self._measure(trials, self.log.next_block)
         self.note_elapsed()
 
@@ -106,7 +107,7 @@ class Measurer:
         """Measure what an interrupted session left out of its last block, and nothing twice."""
         if last := self.log.last_block(self._phase):
             block, measured = last
-            alive = set(self.log.alive)
+            alive = {*self.log.alive, *([AGAIN] if BASELINE in self.log.alive else [])}
             self._measure([t for t in trials if t not in measured and t in alive], block)
 
     def block_s(self, trials: Sequence[int]) -> float:
@@ -126,7 +127,7 @@ class Measurer:
         """Take a trial out of the race."""
         self.log.eliminated[trial] = reason
         self.store.eliminate(trial, reason)
-        self._leader = self.log.leader()
+        self._leader = leader(self.log)
         label = str(self.log.configs[trial])
         if trial == BASELINE:
             self.observer.on_event(f"{label}: {reason}; still measured, as the baseline")
@@ -137,11 +138,6 @@ class Measurer:
         """Let a trial that was eliminated win again."""
         if self.log.eliminated.pop(trial, None):
             self.store.eliminate(trial, None)
-
-    def keep(self, confirmation: Confirmation) -> None:
-        """Note how the confirmation stands."""
-        self.log.confirmation = confirmation
-        self.store.note("confirmation", confirmation.model_dump(mode="json"))
 
     def propose(self, configs: Sequence[Config]) -> list[int]:
         """Add configurations to the study; returns their trials."""
@@ -159,12 +155,13 @@ class Measurer:
         for trial, reason in reasons.items():
             self.log.eliminated[trial] = reason
             self.store.eliminate(trial, reason)
-        self._leader = self.log.leader()
+        self._leader = leader(self.log)
 
-    def keep_exclusion(self, look: ExclusionLook) -> None:
-        """Note a look at which rivals may be excluded."""
-        self.log.exclusion_looks = (*self.log.exclusion_looks, look)
-        self.store.note("exclusion_looks", self.log.exclusion_looks)
+    def keep_look(self, look: Look) -> None:
+        """Note a look at all rivals; it takes the place of one at the same blocks."""
+        earlier = (each for each in self.log.looks if each.rows < look.rows)
+        self.log.looks = (*earlier, look)
+        self.store.note("looks", self.log.looks)
 
     def note_elapsed(self) -> None:
         """Note the time spent so far, for a session that resumes the study."""
@@ -183,14 +180,14 @@ class Measurer:
         random.Random(f"{self.measuring.seed}/{block}").shuffle(order)
         wanted_s = self._measured_s() * STEPS_MARGIN
         for trial in order:
-            step_s = self.log.step_s(trial)
+            step_s = self.log.step_s(max(trial, BASELINE))
             steps = None if step_s is None else max(1, math.ceil(wanted_s / step_s))
-            self._run(trial, block, steps)
+            self._run(max(trial, BASELINE), block, steps, again=trial == AGAIN)
         # An exploration goes on to other configurations, and claims nothing of these.
         counts = bool(order) and self._phase != "exploration"
         if counts and self.log.disturbed(block) and self.blocks_left(order) >= LEAST_LEFT:
             self._put_aside(block)
-        self._leader = self.log.leader()
+        self._leader = leader(self.log)
 
     def _put_aside(self, block: int) -> None:
         """Have a block that others disturbed count no more, so that another takes its place.
@@ -198,22 +195,22 @@ class Measurer:
         Whether it does was decided by the machine alone, not by the times. Where many blocks are
         disturbed, the next one would be too.
         """
-        measured = self.log.blocks("race") + self.log.blocks("confirmation")
-        if len(self.log.set_aside) < max(1, MOST_REPEATED * measured):
+        if len(self.log.set_aside) < max(1, MOST_REPEATED * self.log.blocks("race")):
             self.log.put_aside(block)
             self.store.note("set_aside", self.log.set_aside)
             self.observer.on_event(
                 f"block {block} was disturbed by other programs; another takes its place"
             )
 
-    def _run(self, trial: int, block: int, steps: int | None) -> None:
+    def _run(self, trial: int, block: int, steps: int | None, *, again: bool = False) -> None:
         outcome = self._runner.run(self.log.configs[trial], block, steps, self._deadline_s(trial))
-        self.add(Record(trial=trial, block=block, phase=self._phase, outcome=outcome))
+        phase = self._phase
+        self.add(Record(trial=trial, block=block, phase=phase, outcome=outcome, again=again))
 
     def _measured_s(self) -> float:
         """How long the steps of the next block's worlds last at least, from the noise so far."""
         least_s = self.measuring.min_time_s
-        between = variance_between(self.log.matrix("race")[-_LATEST:])
+        between = variance_between(self.log.worlds("race")[-_LATEST:])
         within = self.log.variance_within()
         if between is None or within is None:
             return least_s
@@ -230,7 +227,7 @@ class Measurer:
         return max(LEAST_DEADLINE_S, DOMINATED_WORLD * baseline.world_s)
 
     def _snapshot(self) -> Snapshot:
-        leader = None if self._leader in self.log.failures else self._leader
+        ahead = None if self._leader in self.log.failures else self._leader
         sampling = self.log.sampling
         exploring = sampling is not None and sampling.went_on is None
         return Snapshot(
@@ -240,8 +237,8 @@ class Measurer:
             traced=self.log.traced_trials,
             configs=len(self.log.configs),
             survivors=len(self.log.racing),
-            leader=None if leader is None else str(self.log.configs[leader]),
-            leader_value=None if leader is None else self.log.value(leader),
+            leader=None if ahead is None else str(self.log.configs[ahead]),
+            leader_value=None if ahead is None else self.log.value(ahead),
             unit=self._runner.plan.objective.unit,
             remaining_s=max(0.0, self.budget.remaining_s),
         )

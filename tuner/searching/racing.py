@@ -1,117 +1,131 @@
-"""The race: blocks of all candidates, until it is known which rival is to meet the baseline."""
+"""The race: blocks of the rivals and the baseline, until the answer is clear or all is spent."""
 
-import math
+from collections.abc import Mapping
 
-from tuner.decide.precision import pairs_needed, variance_between
-from tuner.decide.race import Decision, decide, near_optimal_of_race
-from tuner.decide.statistics import differences, typical
+from tuner.decide.dropping import DOMINATED_BLOCKS, beaten, halved
+from tuner.decide.looks import Look, due_alpha, is_due
+from tuner.decide.ranking import best_measured
+from tuner.decide.statistics import differences
+from tuner.decide.verdict import Comparison
+from tuner.searching.calibrating import traces_s
 from tuner.searching.measurer import Measurer
-from tuner.study.log import BASELINE
-
-# Bounds of the race's part of the budget: it finds what to claim, the confirmation carries it.
-LEAST_SHARE = 0.2
-MOST_SHARE = 0.5
-# Where no budget like this tells the gain.
-HOPELESS_SHARE = 0.4
-# The leader of a race looks better than it is.
-MARGIN = 1.5
+from tuner.study.conclusion import LEAST_WORLDS, comparison_of
+from tuner.study.evidence import evidence, not_excluded, rivals_of, strongest_rival
+from tuner.study.log import BASELINE, StudyLog
+from tuner.study.records import AGAIN
+from tuner.text import percent, plural
 
 
 def race(measurer: Measurer) -> None:
-    """Measure blocks and drop candidates, until one rival is left or the race's share is spent."""
+    """Measure blocks, and drop rivals, until the answer is clear or the time is spent.
+
+    Each block has the baseline twice: every rival is compared with it, and it with itself. If it
+    fails, there is nothing to compare with: then the best of the others is looked for.
+    """
     log, budget = measurer.log, measurer.budget
     measurer.begin("race")
-    measurer.finish_open_block(log.racing)
-    # Noted once, so that a resumed race goes on with the share and the cap it began with.
+    measurer.reserved_s = traces_s(log, budget.total_s)
     start_s = measurer.noted_once("race_started_s", budget.spent_s)
-    race_s = max(1e-9, (budget.total_s - start_s) * MOST_SHARE)
-    cap = int(measurer.noted_once("race_cap", _affordable_blocks(measurer, race_s)))
-    while len([trial for trial in log.candidates if trial != BASELINE]) > 1:
-        blocks, spent_s = log.blocks("race"), budget.spent_s - start_s
-        race_s = max(1e-9, (budget.total_s - start_s) * _share(measurer, start_s))
-        if budget.remaining_s < measurer.block_s(log.racing):
-            return
-        if blocks:
-            spent = blocks / cap if measurer.measuring.max_blocks is not None else 0.0
-            decision = _decision(measurer, cap, max(spent, spent_s / race_s))
-            for trial, reason in decision.dropped.items():
-                measurer.eliminate(trial, reason)
-            # A block that would outlive the race's share is not begun.
-            if decision.finished or spent_s + measurer.block_s(log.racing) > race_s:
+    _readmit(measurer)
+    twice = not _is_known(comparison_of(log))
+    measurer.finish_open_block(_block(log, twice=twice))
+    while log.candidates and log.candidates != [BASELINE]:
+        over = measurer.blocks_left(_block(log, twice=twice)) < 1
+        if over or is_due(len(log.worlds("race")), log.looks):
+            fraction = (budget.spent_s - start_s) / max(1e-9, budget.total_s - start_s)
+            _look(measurer, over=over)
+            comparison = comparison_of(log)
+            _drop(measurer, comparison, fraction)
+            twice = not _is_known(comparison)
+            if over or _is_clear(log, comparison):
                 return
-        measurer.measure_block(log.racing)
+        measurer.measure_block(_block(log, twice=twice))
 
 
-def shown_near_optimal(measurer: Measurer) -> list[int]:
-    """The candidates that the race has shown to be at most epsilon slower than each other one."""
-    log, cap = measurer.log, measurer.store.noted("race_cap")
-    return near_optimal_of_race(
-        log.matrix("race"),
-        log.candidates,
-        initial=_calibrated(measurer),
-        cap=int(cap),
-        rules=log.rules,
-    )
+def _is_clear(log: StudyLog, comparison: Comparison) -> bool:
+    """Whether more blocks would change nothing that matters."""
+    if BASELINE in log.failures:
+        best = best_measured(evidence(log), log.candidates)
+        measured = 0 if best is None else len(log.samples(best))
+        return len(log.candidates) == 1 and measured >= LEAST_WORLDS
+    if comparison.kind == "better":
+        return comparison.is_narrow and not _open(log, comparison)
+    return comparison.kind != "undecided" and comparison.is_narrow and not comparison.may_tie
 
 
-def _share(measurer: Measurer, start_s: float) -> float:
-    """The race's part of the budget: what the confirmation does not need, within bounds.
+def _is_known(comparison: Comparison) -> bool:
+    """Whether the gain is known: what is left is to tell the rivals from each other."""
+    return comparison.kind == "better" and comparison.is_narrow
 
-    It needs as many pairs as tell the gain of the leader, as it looks now. Where no budget like
-    this tells that, a better choice of the leader is worth more than a narrower interval.
-    """
+
+def _open(log: StudyLog, comparison: Comparison) -> list[int]:
+    """The rivals that may be more than epsilon better than what would be recommended now."""
+    best = strongest_rival(log) if comparison.kind == "better" else BASELINE
+    assert best is not None
+    rivals = rivals_of(log)
+    return [trial for trial in not_excluded(log, best) if trial in rivals]
+
+
+def _block(log: StudyLog, *, twice: bool) -> list[int]:
+    """What the next block measures."""
+    if BASELINE in log.failures or not twice:
+        return log.racing
+    return [BASELINE, AGAIN, *(trial for trial in log.racing if trial != BASELINE)]
+
+
+def _look(measurer: Measurer, *, over: bool) -> None:
+    """Test every rival on all blocks so far, with the part of alpha that is due."""
+    log, budget = measurer.log, measurer.budget
+    rows = len(log.worlds("race"))
+    taken = [look for look in log.looks if look.rows < rows]
+    alpha = due_alpha(log.rules.alpha, taken, budget.spent_s, budget.total_s, over=over)
+    if rows and alpha and BASELINE not in log.failures:
+        measurer.keep_look(Look(rows, alpha, budget.spent_s, budget.total_s))
+
+
+def _drop(measurer: Measurer, comparison: Comparison, fraction: float) -> None:
+    """Measure those no more that can change nothing, or hardly; and those again that may."""
     log = measurer.log
-    matrix, leader = log.matrix("race"), log.leader()
-    between = variance_between(matrix)
-    if between is None or leader is None or BASELINE in log.failures:
-        return MOST_SHARE
-    if leader == BASELINE:
-        leader = next(trial for trial in log.candidates if trial != BASELINE)
-    gain = typical(differences(matrix[:, BASELINE], matrix[:, leader]))
-    return race_share(
-        between,
-        max(gain, log.rules.log_epsilon),
-        pair_s=measurer.block_s([BASELINE, leader]),
-        left_s=measurer.budget.total_s - start_s,
-    )
+    rivals = rivals_of(log)
+    reasons = _reasons(log, rivals, comparison, fraction)
+    for trial in rivals:
+        if trial in reasons and trial not in log.eliminated:
+            measurer.eliminate(trial, reasons[trial])
+        elif trial not in reasons:
+            measurer.readmit(trial)
 
 
-def race_share(between: float, log_gain: float, *, pair_s: float, left_s: float) -> float:
-    """The race's part of what is left of a budget, where its leader gains so much.
+def _reasons(
+    log: StudyLog, rivals: list[int], comparison: Comparison, fraction: float
+) -> Mapping[int, str]:
+    """Why which of the rivals is measured no more; never all of them."""
+    matrix = evidence(log)
+    best = strongest_rival(log)
+    if best is None or len(matrix) < DOMINATED_BLOCKS:
+        return {}
+    reasons: dict[int, str] = {}
+    gain = differences(matrix[:, BASELINE], matrix[:, best])
+    # Who is behind a rival that gains something is not what will be recommended.
+    if not len(gain) or gain.mean() >= log.rules.log_epsilon:
+        reasons |= beaten(matrix, best, rivals)
+    if BASELINE not in log.failures:
+        open_rivals = _open(log, comparison)
+        reasons |= {
+            trial: f"shown to gain at most {percent(log.rules.epsilon)} after "
+            f"{plural(len(matrix), 'block')}"
+            for trial in rivals
+            if trial not in open_rivals and trial not in reasons
+        }
+    left = [trial for trial in rivals if trial not in reasons]
+    reasons |= halved(matrix, left, initial=len(rivals), fraction=fraction)
+    reasons.pop(best, None)
+    return reasons
 
-    Args:
-        between: The variance of log(objective) between worlds.
-        log_gain: The logarithm of the gain that the confirmation is to tell.
-        pair_s: Seconds that a pair of worlds takes.
-        left_s: Seconds that are left when the race begins.
-    """
-    free = 1 - MARGIN * pairs_needed(between, log_gain) * pair_s / max(1e-9, left_s)
-    return HOPELESS_SHARE if free < LEAST_SHARE else min(MOST_SHARE, free)
 
-
-def _affordable_blocks(measurer: Measurer, race_s: float) -> int:
-    blocks = race_s / max(1e-9, measurer.block_s(measurer.log.racing))
-    if (max_blocks := measurer.measuring.max_blocks) is not None:
-        blocks = min(blocks, max_blocks * MOST_SHARE)
-    return max(1, math.floor(blocks))
-
-
-def _decision(measurer: Measurer, cap: int, fraction: float) -> Decision:
+def _readmit(measurer: Measurer) -> None:
+    """Let a larger budget measure those again that an earlier one had no time for."""
     log = measurer.log
-    return decide(
-        log.matrix("race"),
-        log.candidates,
-        log.log_cost(),
-        initial=_calibrated(measurer),
-        cap=cap,
-        fraction=fraction,
-        rules=log.rules,
-    )
-
-
-def _calibrated(measurer: Measurer) -> int:
-    """The number of configurations that ran at all: those that the race began with."""
-    log = measurer.log
-    if log.sampling is not None and log.sampling.went_on is not None:
-        return len(log.sampling.went_on)
-    return sum(log.calibration(trial) is not None for trial in range(len(log.configs)))
+    if log.looks and log.looks[-1].total_s < measurer.budget.total_s:
+        for trial in rivals_of(log):
+            measurer.readmit(trial)
+        _drop(measurer, comparison_of(log), measurer.budget.spent_s / measurer.budget.total_s)

@@ -1,9 +1,8 @@
-"""One session: explore a large grid, calibrate, race, trace, confirm; all is kept as it comes."""
+"""One session: explore a large grid, calibrate, race, trace; all is kept as it comes."""
 
 from tuner.searching.both_goals import measure_both_goals
 from tuner.searching.budget import Budget
-from tuner.searching.calibrating import calibrate, trace_contenders, trace_rest
-from tuner.searching.confirming import confirm
+from tuner.searching.calibrating import calibrate, trace
 from tuner.searching.exploring import explore
 from tuner.searching.measurer import Measurer
 from tuner.searching.progress import Observer
@@ -50,12 +49,10 @@ class Session:
         try:
             explore(measurer)
             calibrate(measurer)
-            if self.log.confirmation is None:
+            if not self.log.blocks("race"):
                 measure_both_goals(measurer)
-                race(measurer)
-            trace_contenders(measurer)
-            confirm(measurer)
-            trace_rest(measurer)
+            race(measurer)
+            trace(measurer)
         finally:
             measurer.note_elapsed()
         self._close()

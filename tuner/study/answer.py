@@ -50,9 +50,9 @@ class StudyAnswer:
     verdict: VerdictKind | None
     """None if the study was interrupted or nothing could run."""
     speedup: Interval | None
-    """Baseline / best, on fresh worlds; None when too few pairs were measured to tell."""
+    """Baseline / best, paired within blocks; None when too few were measured to tell."""
     challenger_trial: int | None
-    """The trial that met the baseline on fresh worlds."""
+    """The strongest rival of the baseline."""
     challenger_speedup: Interval | None
     epsilon_achieved: float | None
     """The best is shown to be at most this fraction slower than any other configuration."""
@@ -62,6 +62,10 @@ class StudyAnswer:
     """The trial that is most likely the best: what to bet on where nothing is shown."""
     more_s: float | None = None
     """About how many more seconds of measuring would decide, where the verdict is undecided."""
+    noise_floor: Interval | None = None
+    """Baseline / baseline, from its two worlds in each block; None where too few tell."""
+    least_gain: float | None = None
+    """The smallest gain over the baseline that the study could have shown, a fraction."""
     blocks: int
     worlds: int
     elapsed_s: float
@@ -122,7 +126,7 @@ class StudyAnswer:
 
     @property
     def challenger(self) -> Config | None:
-        """The configuration that met the baseline on fresh worlds."""
+        """The strongest rival of the baseline."""
         return self._config(self.challenger_trial)
 
     @property
@@ -197,6 +201,8 @@ class StudyAnswer:
             "epsilon_achieved": self.epsilon_achieved,
             "not_excluded": [self.by_trial[trial].config.to_json() for trial in self.not_excluded],
             "leader": None if self.leader is None else self.leader.to_json(),
+            "noise_floor": _interval_json(self.noise_floor),
+            "least_gain": self.least_gain,
             "more_s": None if self.more_s is None else round(self.more_s, 1),
             "passed_over": [each.to_json(self.by_trial[each.trial]) for each in self.passed_over],
             "blocks": self.blocks,
@@ -237,12 +243,13 @@ def study_answer(
         measured_at: When the last session ended.
         interrupted: Whether there is still something to measure.
     """
-    speedup = challenger_speedup = None
+    speedup = challenger_speedup = floor = None
     observations = tuple(sorted(_observations(log), key=lambda seen: (seen.block, seen.trial)))
     paired = PairedTrials(log.plan.objective, log.rules.confidence, observations)
     rows = rows_of(log, conclusion, paired)
     best = None if conclusion is None else conclusion.best
     if conclusion is not None:
+        floor = conclusion.noise_floor
         challenger_speedup = conclusion.comparison.speedup if conclusion.comparison else None
         if conclusion.best == conclusion.challenger:
             speedup = challenger_speedup
@@ -263,6 +270,8 @@ def study_answer(
         not_excluded=() if conclusion is None else conclusion.not_excluded,
         leader_trial=None if conclusion is None else conclusion.leader,
         more_s=None if conclusion is None else conclusion.more_s,
+        noise_floor=None if floor is None else floor.exp(),
+        least_gain=None if conclusion is None else conclusion.least_gain,
         blocks=sum(map(log.blocks, BLOCK_PHASES)),
         worlds=len(log.records),
         elapsed_s=elapsed_s,

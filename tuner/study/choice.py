@@ -5,8 +5,9 @@ from typing import Any, Literal, NamedTuple
 
 from tuner.decide.ranking import SAME_COST
 from tuner.decide.statistics import Interval
+from tuner.study.evidence import gain_of
 from tuner.study.log import BASELINE, StudyLog
-from tuner.study.paired import PairedTrials
+from tuner.study.paired import LEAST_BLOCKS, PairedTrials
 from tuner.study.trial_row import Paired, TrialRow
 from tuner.text import is_told
 
@@ -61,7 +62,7 @@ def _ahead(row: TrialRow, chosen: TrialRow) -> bool:
 def _passed_over(
     log: StudyLog, row: TrialRow, chosen: TrialRow, paired: PairedTrials
 ) -> PassedOver:
-    found = _compared(row, chosen, paired)
+    found = _compared(log, row, chosen, paired)
     preference = _preference(log, row.trial, chosen.trial)
     reason: Reason
     if row.broken:
@@ -77,15 +78,21 @@ def _passed_over(
     return PassedOver(row.trial, reason, found, preference)
 
 
-def _compared(row: TrialRow, chosen: TrialRow, paired: PairedTrials) -> Paired | None:
-    """Against the baseline as the table has it; else from the blocks that measured both."""
+def _compared(
+    log: StudyLog, row: TrialRow, chosen: TrialRow, paired: PairedTrials
+) -> Paired | None:
+    """Beside the baseline as the table has it; else as it was tested, or as far as measured."""
     if chosen.trial == BASELINE:
         return row.against_baseline
     if row.trial == BASELINE and chosen.against_baseline is not None:
         ratio, blocks = chosen.against_baseline
         if ratio.low > 0:
             return Paired(Interval(1 / ratio.estimate, 1 / ratio.high, 1 / ratio.low), blocks)
-    return paired.compare(row.trial, chosen.trial)
+    found = paired.compare(row.trial, chosen.trial)
+    tested = gain_of(log, row.trial, chosen.trial)
+    if found is None or tested is None or found.blocks < LEAST_BLOCKS:
+        return found
+    return Paired(tested.exp(), found.blocks)
 
 
 def _preference(log: StudyLog, other: int, best: int) -> Preference | None:

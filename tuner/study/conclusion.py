@@ -1,18 +1,23 @@
 """From the log to the conclusion: pure, so that an interrupted study can be concluded too."""
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass
 
-from tuner.decide.alpha_spending import Look
-from tuner.decide.precision import pairs_needed, variance_between
-from tuner.decide.race import epsilon_achieved
+from tuner.decide.precision import blocks_needed, variance_between
 from tuner.decide.ranking import best_measured, cheapest
-from tuner.decide.statistics import differences, typical
-from tuner.decide.verdict import UNCOMPARED, Comparison, compare
+from tuner.decide.simultaneous import one_sided
+from tuner.decide.statistics import Interval, differences
+from tuner.decide.verdict import Comparison, compare
 from tuner.decide.verdict_kind import VerdictKind
-from tuner.study.confirmation import Confirmation
-from tuner.study.evidence import not_excluded, paired
+from tuner.study.evidence import (
+    evidence,
+    gain_of,
+    not_excluded,
+    strongest_rival,
+    worlds_without_spikes,
+)
 from tuner.study.log import BASELINE, StudyLog
+from tuner.study.records import AGAIN
 
 # The worlds that a recommendation rests on at least where there is no baseline to compare with.
 LEAST_WORLDS = 4
@@ -40,15 +45,18 @@ class Conclusion:
     shown."""
     more_s: float | None = None
     """About how many more seconds would decide; None if it is decided, or nobody can tell."""
+    noise_floor: Interval | None = None
+    """log(baseline / baseline), from its two worlds in each block: what no difference looks like.
+    """
+    least_gain: float | None = None
+    """The smallest gain over the baseline that these blocks could have shown, a fraction."""
 
 
 def conclude(log: StudyLog) -> Conclusion | None:
     """The conclusion, or None if no configuration at all could run."""
     if not log.alive:
         return None
-    challenger = log.confirmation.challenger if log.confirmation else None
-    if challenger not in log.alive or log.broken(challenger):
-        challenger = None
+    challenger = strongest_rival(log)
     comparison = None
     best: int | None
     kind: VerdictKind
@@ -65,9 +73,6 @@ def conclude(log: StudyLog) -> Conclusion | None:
     else:
         comparison = comparison_of(log)
         kind = comparison.kind
-        # "No rival is more than epsilon better" takes evidence about every one of them.
-        if kind in ("keep-baseline", "tie") and not_excluded(log, BASELINE):
-            kind = "undecided"
         best = challenger if kind in ("better", "tie") else BASELINE
     return Conclusion(
         kind=kind,
@@ -79,6 +84,8 @@ def conclude(log: StudyLog) -> Conclusion | None:
         not_excluded=() if best is None else tuple(not_excluded(log, best)),
         leader=_leader(log, best, challenger) if kind == "undecided" else best,
         more_s=seconds_to_decide(log) if kind == "undecided" else None,
+        noise_floor=_noise_floor(log),
+        least_gain=_least_gain(comparison),
     )
 
 
@@ -87,107 +94,88 @@ def best_without_baseline(log: StudyLog) -> int | None:
 
     Who was eliminated counts only if no candidate was measured.
     """
-    matrix = log.matrix("race", "confirmation")
-    found = best_measured(matrix, log.candidates)
-    return best_measured(matrix, log.alive) if found is None else found
+    found = best_measured(evidence(log), log.candidates)
+    return best_measured(evidence(log), log.alive) if found is None else found
 
 
 def comparison_of(log: StudyLog) -> Comparison:
-    """Challenger against baseline at the last look that was taken: what is said is what was tested.
+    """The strongest rival against the baseline at the last look: what is said is what was tested.
 
-    Without a look there is nothing to say.
+    "No rival is more than epsilon better" takes evidence about every one of them.
     """
-    confirmation = log.confirmation
-    if confirmation is None or not confirmation.looks:
-        return UNCOMPARED
-    return comparison_at(log, confirmation.challenger, confirmation.looks[-1])
-
-
-def comparison_at(log: StudyLog, challenger: int, look: Look) -> Comparison:
-    """Challenger against baseline at one look, from the confirmation's worlds alone."""
-    pairs = log.pairs(challenger)[: look.pairs]
-    cheaper = cheapest([BASELINE, challenger], log.log_cost(), log.threads())
-    return compare(
-        pairs[:, 0],
-        pairs[:, 1],
-        alpha=look.alpha,
-        rules=log.rules,
-        challenger_cheaper=cheaper == challenger,
-    )
+    rival = strongest_rival(log)
+    if rival is None:
+        return Comparison(None, "undecided")
+    cheaper = cheapest([BASELINE, rival], log.log_cost(), log.threads()) == rival
+    others = [trial for trial in not_excluded(log, BASELINE) if trial != rival]
+    gain = gain_of(log, rival)
+    return compare(gain, log.rules, rival_cheaper=cheaper, others_excluded=not others)
 
 
 def _leader(log: StudyLog, best: int | None, challenger: int | None) -> int | None:
     """The challenger if all blocks together have it ahead of the baseline."""
     if challenger is None or best is None:
         return best
-    both = paired(log, [BASELINE, challenger])
-    gain = differences(both[:, 0], both[:, 1])
-    return challenger if len(gain) and typical(gain) > 0 else BASELINE
+    matrix = evidence(log)
+    gain = differences(matrix[:, BASELINE], matrix[:, challenger])
+    return challenger if len(gain) and gain.mean() > 0 else BASELINE
 
 
-def is_clear(log: StudyLog) -> bool:
-    """Whether the answer is clear: a verdict, and a speed-up that is known well enough."""
-    conclusion = conclude(log)
-    if conclusion is None or conclusion.comparison is None:
-        return conclusion is None or conclusion.kind != "undecided"
-    return conclusion.kind != "undecided" and conclusion.comparison.is_clear
-
-
-def seconds_to_decide(log: StudyLog, rest: Sequence[int] | None = None) -> float | None:
+def seconds_to_decide(log: StudyLog) -> float | None:
     """About how many more seconds of worlds would decide; None if too little is known to tell.
 
-    The challenger needs as many pairs as tell its gain, as it looks now, from the nearer of 0 and
-    epsilon; the others as many blocks as tell epsilon from no gain.
-
-    Args:
-        log: What was measured.
-        rest: The other rivals that are not excluded, if that is known.
+    The strongest rival needs as many blocks as tell its gain, as it looks now, from the nearer of 0
+    and epsilon; the others as many as tell their gain from epsilon.
     """
-    confirmation = log.confirmation
-    if confirmation is None or BASELINE in log.failures:
+    rival, between = strongest_rival(log), variance_between(worlds_without_spikes(log))
+    if rival is None or between is None or BASELINE in log.failures:
         return None
-    pair = [BASELINE, confirmation.challenger]
-    between = variance_between(paired(log, pair))
-    if between is None:
-        return None
-    epsilon, pair_s = log.rules.log_epsilon, log.block_s(pair)
-    seconds = 0.0
-    comparison = comparison_of(log)
-    if comparison.kind == "undecided":
-        seconds = pair_s * _more_pairs(log, confirmation, comparison, between)
-    if rest is None:
-        rest = not_excluded(log, BASELINE)
-    if rest:
-        if not all(log.samples(trial) for trial in rest):
+    epsilon, matrix = log.rules.log_epsilon, evidence(log)
+    seconds = log.block_s([BASELINE, AGAIN])
+    longest = 0.0
+    for trial in {rival, *not_excluded(log, BASELINE)}:
+        gain = differences(matrix[:, BASELINE], matrix[:, trial])
+        if not len(gain):
             return None
-        least = min(len(log.samples(trial)) for trial in rest)
-        blocks = max(1.0, pairs_needed(between, epsilon) - least)
-        seconds += blocks * log.block_s([BASELINE, *rest])
-    return seconds
+        mean = float(gain.mean())
+        # A gain of about epsilon is told by no number of blocks: half of it is what is aimed at.
+        distance = max(mean if trial == rival and mean >= epsilon else epsilon - mean, epsilon / 2)
+        more = max(1.0, blocks_needed(between, distance) - len(gain))
+        seconds += more * log.world_s(trial)
+        longest = max(longest, more)
+    return seconds + longest * log.block_s([BASELINE, AGAIN])
 
 
-def _more_pairs(
-    log: StudyLog, confirmation: Confirmation, comparison: Comparison, between: float
-) -> float:
-    epsilon, found = log.rules.log_epsilon, comparison.log_speedup
-    gain = 0.0 if found is None else found.estimate
-    # A gain of about epsilon is told by no number of pairs: half of epsilon is what is aimed at.
-    distance = max(gain if gain >= epsilon else epsilon - gain, epsilon / 2)
-    return max(1.0, pairs_needed(between, distance) - len(log.pairs(confirmation.challenger)))
+def _noise_floor(log: StudyLog) -> Interval | None:
+    worlds = worlds_without_spikes(log)
+    alpha = log.rules.alpha / 2
+    return one_sided(differences(worlds[:, BASELINE], worlds[:, AGAIN]), alpha, alpha)
+
+
+def _least_gain(comparison: Comparison | None) -> float | None:
+    """A gain as large as the lower end is from the estimate would have been told from none."""
+    found = None if comparison is None else comparison.log_speedup
+    return None if found is None else math.expm1(found.estimate - found.low)
 
 
 def _tied(log: StudyLog, best: int) -> frozenset[int]:
-    matrix = log.matrix("race", "confirmation")
+    matrix = evidence(log)
     tied = {best}
     for other in log.alive:
         behind = differences(matrix[:, other], matrix[:, best])
-        if len(behind) and abs(typical(behind)) <= log.rules.log_epsilon:
+        if len(behind) and abs(behind.mean()) <= log.rules.log_epsilon:
             tied.add(other)
     return frozenset(tied)
 
 
 def _epsilon_achieved(log: StudyLog, best: int) -> float | None:
-    others = [trial for trial in log.compared if trial != best]
-    if not others:
+    """How much better another one may be, from the same intervals as the verdict."""
+    others = [trial for trial in log.compared if trial not in (best, BASELINE)]
+    gains = [gain_of(log, trial, best) for trial in others]
+    if best != BASELINE and BASELINE not in log.failures:
+        own = gain_of(log, best)
+        gains.append(None if own is None else Interval(-own.estimate, -own.high, -own.low))
+    known = [gain.high for gain in gains if gain is not None]
+    if not gains or len(known) < len(gains):
         return None
-    return epsilon_achieved(log.matrix("race", "confirmation"), best, others, log.rules)
+    return max(0.0, math.expm1(max(known)))

@@ -2,45 +2,93 @@
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
-from tuner.decide.exclusion import excluded
-from tuner.decide.statistics import FloatArray
-from tuner.study.log import BASELINE, StudyLog
+from tuner.decide.dropping import is_dominated
+from tuner.decide.ranking import best_measured, strongest
+from tuner.decide.simultaneous import Test, gain_over
+from tuner.decide.spikes import without_spikes
+from tuner.decide.statistics import FloatArray, Interval
+from tuner.study.log import BASELINE, StudyLog, merged
 
-# The upper end of the challenger's interval spends the other half.
-_SHARE = 0.5
 DOMINATED_RATIO = 2.5
 """A configuration whose first world took so many times as long as is usual is not measured again.
 """
 _ERRORS = 2.0
 
 
-def exclusion_alpha(log: StudyLog) -> float:
-    """What all looks at the rivals may spend together."""
-    return _SHARE * log.rules.alpha
+def worlds_without_spikes(log: StudyLog, rows: int | None = None) -> FloatArray:
+    """`StudyLog.worlds` of the race without spikes, of its first blocks or of all."""
+    worlds = log.worlds("race")[:rows]
+    return _without_spikes(worlds.tobytes(), worlds.shape[1])
+
+
+@lru_cache(maxsize=64)
+def _without_spikes(worlds: bytes, columns: int) -> FloatArray:
+    return without_spikes(np.frombuffer(worlds).reshape(-1, columns))
+
+
+def evidence(log: StudyLog, rows: int | None = None) -> FloatArray:
+    """log(objective) in the blocks of the race, blocks x trials, without spikes."""
+    return merged(worlds_without_spikes(log, rows))
+
+
+def leader(log: StudyLog) -> int | None:
+    """The candidate with the best score so far; None if none was measured."""
+    return best_measured(evidence(log), log.candidates)
+
+
+def rivals_of(log: StudyLog) -> list[int]:
+    """The trials that blocks compare with the baseline: those that it is known how to measure.
+
+    Who was out before the first block is none of them.
+    """
+    return [
+        trial
+        for trial in log.runnable
+        if trial != BASELINE and (trial not in log.eliminated or log.samples(trial))
+    ]
+
+
+def strongest_rival(log: StudyLog) -> int | None:
+    """The trial that is most likely the best of the rivals; None if nothing tells.
+
+    It is one that is still measured, if there is any.
+    """
+    rivals = rivals_of(log)
+    racing = [trial for trial in rivals if trial not in log.eliminated]
+    matrix, cost = evidence(log), log.log_cost()
+    found = strongest(matrix, racing, cost, log.rules.log_epsilon)
+    return strongest(matrix, rivals, cost, log.rules.log_epsilon) if found is None else found
+
+
+def gain_of(log: StudyLog, rival: int, reference: int = BASELINE) -> Interval | None:
+    """log(how many times as good a rival is as a reference), as all looks have left it."""
+    count = sum(bool(log.samples(trial)) for trial in log.alive if trial != BASELINE)
+    tests = [Test(evidence(log, look.rows), look.alpha) for look in log.looks]
+    # Where the data has chosen the reference, every rival could have been it.
+    shared = 1 if reference == BASELINE else count
+    return gain_over(tests, reference, rival, rivals=count, high_shared_by=shared)
 
 
 def not_excluded(log: StudyLog, best: int) -> list[int]:
     """The trials that may be more than epsilon better than `best`, as far as measured.
 
-    Compared with the baseline, the challenger is not among them: the confirmation tells of it.
-    Compared with a challenger that is better, the baseline is not.
+    Compared with a rival that is better, the baseline is not.
     """
-    confirmation = log.confirmation
-    challenger = confirmation.challenger if confirmation else None
-    rivals = [trial for trial in log.compared if trial not in (best, BASELINE, challenger)]
-    found = excluded(
-        log.matrix("race", "confirmation"),
-        best,
-        rivals,
-        log.exclusion_looks,
-        log.rules.log_epsilon,
-        shared_by=1 if best == BASELINE else max(1, len(log.configs) - 1),
-    )
-    found |= {trial for trial in rivals if behind_in_first_world(log, trial, best) is not None}
-    return [trial for trial in rivals if trial not in found]
+    rivals = [trial for trial in log.compared if trial not in (best, BASELINE)]
+    return [trial for trial in rivals if not _is_excluded(log, trial, best)]
+
+
+def _is_excluded(log: StudyLog, trial: int, best: int) -> bool:
+    if behind_in_first_world(log, trial, best) is not None:
+        return True
+    gain = gain_of(log, trial, best)
+    if gain is not None and gain.high <= log.rules.log_epsilon:
+        return True
+    return is_dominated(log.matrix("race"), trial, best)
 
 
 def behind_in_first_world(log: StudyLog, trial: int, reference: int) -> float | None:
@@ -61,13 +109,6 @@ def behind_in_first_world(log: StudyLog, trial: int, reference: int) -> float | 
     if behind - _ERRORS * error <= math.log(DOMINATED_RATIO):
         return None
     return math.exp(behind)
-
-
-def paired(log: StudyLog, trials: Sequence[int]) -> FloatArray:
-    """log(objective) in the blocks that have all of these trials, blocks x trials."""
-    chosen = log.matrix("race", "confirmation")[:, list(trials)]
-    whole: FloatArray = chosen[~np.isnan(chosen).any(axis=1)]
-    return whole
 
 
 def _error(step_s: Sequence[float]) -> float:

@@ -6,24 +6,22 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tuner.decide.exclusion import ExclusionLook
-from tuner.decide.ranking import best_measured
+from tuner.decide.looks import Look
 from tuner.decide.rules import Rules
 from tuner.decide.statistics import FloatArray, typical
 from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.limits import BrokenLimit, Limit
 from tuner.plan.study_plan import StudyPlan
-from tuner.study.confirmation import Confirmation
 from tuner.study.metrics import metrics_of
-from tuner.study.records import TRACE_BLOCK, Phase, Record
+from tuner.study.records import AGAIN, TRACE_BLOCK, Phase, Record
 from tuner.study.sampled import Sampling
 from tuner.study.trial_worlds import TrialWorlds
 from tuner.world.measurement import Failure, Measurement
 
 BASELINE = 0
 """The number of the baseline's trial."""
-BLOCK_PHASES: tuple[Phase, ...] = ("exploration", "race", "confirmation")
+BLOCK_PHASES: tuple[Phase, ...] = ("exploration", "race")
 """The phases whose worlds count: those of blocks."""
 # One unlucky world in a row of few bars no configuration from the search.
 LEAST_TO_BAR = 3
@@ -57,8 +55,8 @@ class StudyLog:
         self.configs = tuple(configs)
         self.eliminated = dict(eliminated or {})
         self.sampling: Sampling | None = None
-        self.confirmation: Confirmation | None = None
-        self.exclusion_looks: tuple[ExclusionLook, ...] = ()
+        self.looks: tuple[Look, ...] = ()
+        """The looks taken at the blocks of the race, in order."""
         self.set_aside: tuple[int, ...] = ()
         """The blocks that others disturbed and that were measured again; their worlds do not
         count."""
@@ -69,10 +67,10 @@ class StudyLog:
         self._records: list[Record] = []
         self._worlds = [TrialWorlds() for _ in self.configs]
         self._begun: dict[Phase, dict[int, set[int]]] = {}
-        """The trials that each block of a phase has measured."""
+        """The columns that each block of a phase has measured."""
         self._rows: dict[Phase, dict[int, dict[int, float]]] = {}
-        """log(objective), or its negative if more is better, by trial, of each block of a phase."""
-        self._matrices: dict[tuple[Phase, ...], FloatArray] = {}
+        """log(objective), its negative if more is better, by column, of each block of a phase."""
+        self._matrices: dict[Phase, FloatArray] = {}
         for record in records:
             self.add(record)
 
@@ -98,12 +96,12 @@ class StudyLog:
         if len(worlds.samples) >= LEAST_TO_BAR:
             self._judge(record.trial)
         begun = self._begun.setdefault(record.phase, {})
-        begun.setdefault(record.block, set()).add(record.trial)
+        begun.setdefault(record.block, set()).add(record.column)
         if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
             row = self._rows.setdefault(record.phase, {}).setdefault(record.block, {})
             objective = self.plan.objective
             cost = objective.cost(objective.value(record.outcome))
-            row[record.trial] = cost
+            row[record.column] = cost
             worlds.costs.append(cost)
 
     def _judge(self, trial: int) -> None:
@@ -235,7 +233,7 @@ class StudyLog:
         return len(self._begun.get(phase, {}))
 
     def last_block(self, phase: Phase) -> tuple[int, set[int]] | None:
-        """The number of a phase's last block and the trials measured in it; None if it has none."""
+        """A phase's last block and the columns measured in it; None if it has none."""
         begun = self._begun.get(phase)
         return max(begun.items()) if begun else None
 
@@ -253,29 +251,25 @@ class StudyLog:
         known = [median for median in medians if median is not None]
         return statistics.median(known) if known else None
 
-    def matrix(self, *phases: Phase) -> FloatArray:
-        """log(objective) in the blocks of the phases, in order; turned so that less is better.
+    def worlds(self, phase: Phase) -> FloatArray:
+        """log(objective) in the blocks of a phase, in order; turned so that less is better.
 
         Returns:
-            Blocks x trials; NaN where nothing was measured. A block in which every world failed
-            has no row.
+            Blocks x (trials + 1), the last column for the baseline's second world; NaN where
+            nothing was measured. A block in which every world failed has no row.
         """
-        if phases not in self._matrices:
-            self._matrices[phases] = self._matrix(phases)
-        return self._matrices[phases]
-
-    def _matrix(self, phases: tuple[Phase, ...]) -> FloatArray:
-        rows = {block: row for phase in phases for block, row in self._rows.get(phase, {}).items()}
-        found = np.full((len(rows), len(self.configs)), np.nan)
+        if phase in self._matrices:
+            return self._matrices[phase]
+        rows = self._rows.get(phase, {})
+        found = np.full((len(rows), len(self.configs) + 1), np.nan)
         for place, block in enumerate(sorted(rows)):
             found[place, list(rows[block])] = list(rows[block].values())
+        self._matrices[phase] = found
         return found
 
-    def pairs(self, challenger: int) -> FloatArray:
-        """`matrix` of the baseline and the challenger in the confirmation, pairs x 2."""
-        both = self.matrix("confirmation")[:, [BASELINE, challenger]]
-        whole: FloatArray = both[~np.isnan(both).any(axis=1)]
-        return whole
+    def matrix(self, phase: Phase) -> FloatArray:
+        """`worlds` as blocks x trials: the baseline's is the mean of its worlds in a block."""
+        return merged(self.worlds(phase))
 
     def values(self, trial: int) -> list[float]:
         """The objective in each world of a trial, in the objective's unit."""
@@ -289,10 +283,6 @@ class StudyLog:
             return None
         cost = typical(np.array(costs))
         return math.exp(-cost if self.plan.objective.maximize else cost)
-
-    def leader(self) -> int | None:
-        """The candidate with the best score in the race so far; None if none was measured."""
-        return best_measured(self.matrix("race"), self.candidates)
 
     def log_cost(self) -> FloatArray:
         """log(CPU seconds per step or run) of each trial, the median; NaN without samples."""
@@ -334,8 +324,8 @@ class StudyLog:
         return calibration.world_s + max(0.0, least_s - calibration.wall_s)
 
     def block_s(self, trials: Sequence[int]) -> float:
-        """Seconds that one world of each of these trials takes."""
-        return sum(self.world_s(trial) for trial in trials)
+        """Seconds that one world of each of these trials takes; -1 is the baseline again."""
+        return sum(self.world_s(BASELINE if trial == AGAIN else trial) for trial in trials)
 
     def metrics(self, trial: int) -> dict[str, float]:
         """The metrics that are known of a trial, by name."""
@@ -346,3 +336,10 @@ class StudyLog:
         """A trial's metrics, and how many worlds count: what its Optuna trial shows."""
         samples = len(self.samples(trial))
         return {**({"samples": samples} if samples else {}), **self.metrics(trial)}
+
+
+def merged(worlds: FloatArray) -> FloatArray:
+    """Blocks x trials, from blocks x (trials + 1) as `StudyLog.worlds` has them."""
+    both = worlds[:, [BASELINE, AGAIN]]
+    one = np.where(np.isnan(both), both[:, ::-1], both)
+    return np.column_stack([one.mean(axis=1), worlds[:, 1:-1]])

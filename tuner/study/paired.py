@@ -1,6 +1,7 @@
 """How a trial compares with another one: within the blocks that measured both, and only there."""
 
 import math
+import statistics
 from collections.abc import Iterable
 
 import numpy as np
@@ -26,9 +27,15 @@ class PairedTrials:
         self, objective: Objective, confidence: float, observations: Iterable[Observation]
     ) -> None:
         self._confidence = confidence
-        self._costs: dict[int, dict[int, float]] = {}
+        worlds: dict[int, dict[int, list[float]]] = {}
         for seen in observations:
-            self._costs.setdefault(seen.trial, {})[seen.block] = objective.cost(seen.value)
+            costs = worlds.setdefault(seen.trial, {}).setdefault(seen.block, [])
+            costs.append(objective.cost(seen.value))
+        # A block may measure the baseline twice.
+        self._costs = {
+            trial: {block: statistics.fmean(costs) for block, costs in blocks.items()}
+            for trial, blocks in worlds.items()
+        }
 
     def compare(self, trial: int, reference: int) -> Paired | None:
         """How many times as fast, or as good, a trial is as a reference; None without a block."""

@@ -6,8 +6,9 @@ import numpy as np
 
 from tuner.decide.statistics import interval
 from tuner.study.conclusion import Conclusion
+from tuner.study.evidence import gain_of
 from tuner.study.log import BASELINE, StudyLog
-from tuner.study.paired import PairedTrials
+from tuner.study.paired import LEAST_BLOCKS, PairedTrials
 from tuner.study.trial_row import Paired, TrialRow
 from tuner.world.measurement import Failure, Measurement
 
@@ -22,7 +23,7 @@ def rows_of(
         conclusion: What the log says; None for a study that has no conclusion.
         trials: How any two trials compare.
     """
-    paired = _against_baseline(log, conclusion, trials)
+    paired = _against_baseline(log, trials)
     tied = frozenset[int]() if conclusion is None else conclusion.tied
     rows = [_row(log, trial, paired[trial], trial in tied) for trial in range(len(log.configs))]
     cost = log.plan.objective.cost
@@ -40,18 +41,19 @@ def rows_of(
     return tuple(sorted(rows, key=rank))
 
 
-def _against_baseline(
-    log: StudyLog, conclusion: Conclusion | None, trials: PairedTrials
-) -> list[Paired | None]:
-    """How each trial compares with the baseline; of what the verdict is about, as it was tested."""
+def _against_baseline(log: StudyLog, trials: PairedTrials) -> list[Paired | None]:
+    """How each trial compares with the baseline: as it was tested, or else as far as measured."""
     if BASELINE in log.failures:
         return [None] * len(log.configs)
     found = [trials.compare(trial, BASELINE) for trial in range(len(log.configs))]
-    if conclusion is not None and conclusion.challenger is not None:
-        tested, paired = conclusion.comparison, found[conclusion.challenger]
-        if tested is not None and tested.speedup is not None and paired is not None:
-            found[conclusion.challenger] = Paired(tested.speedup, paired.blocks)
-    return found
+    return [_as_tested(log, trial, each) for trial, each in enumerate(found)]
+
+
+def _as_tested(log: StudyLog, trial: int, found: Paired | None) -> Paired | None:
+    if found is None or trial == BASELINE or found.blocks < LEAST_BLOCKS:
+        return found
+    tested = gain_of(log, trial)
+    return found if tested is None else Paired(tested.exp(), found.blocks)
 
 
 def _row(log: StudyLog, trial: int, paired: Paired | None, tied: bool) -> TrialRow:

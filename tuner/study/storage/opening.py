@@ -16,7 +16,7 @@ from tuner.study.storage.parameters import distributions_of, running_trial
 from tuner.study.storage.store import StudyStore
 from tuner.world.environment import Environment
 
-FORMAT = 3
+FORMAT = 4
 
 # The study is the product's own display; Optuna's log lines would only break into it.
 optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -116,7 +116,7 @@ class StudyStore:
         """Keep one world's outcome; a failure also ends its trial."""
         self._storage.set_trial_system_attr(
             self._trial_id(record.trial),
-            f"{RECORD_KEY}{record.block:06d}",
+            f"{RECORD_KEY}{record.block:06d}{'_again' if record.again else ''}",
             record.model_dump(mode="json"),
         )
         self._show(record, plan)
@@ -144,7 +144,7 @@ class StudyStore:
             facts = {"failure": record.outcome.failure, "failure_reason": record.outcome.message}
             self._annotate(record.trial, {**facts, "outcome": record.outcome.failure})
             self._study.tell(trial.number, state=TrialState.FAIL)
-        elif record.phase != "calibration":
+        elif record.phase != "calibration" and not record.again:
             value = plan.objective.value(record.outcome)
             trial.report(value, record.block)
 
