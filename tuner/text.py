@@ -2,7 +2,8 @@
 
 import difflib
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 
 MOST_TELLING = 100
 """An interval that spans more than this factor, of two worlds say, tells nothing."""
@@ -10,6 +11,8 @@ MOST_TELLING = 100
 MOST_RATIO = 4
 """A ratio whose interval spans more than this factor is not said as a number."""
 UNTOLD = f"not known to a factor of {MOST_RATIO}"
+
+_NAME = re.compile(r"(?<![\w.=])[A-Za-z_][\w.]*(?:_\w+(?:\.\w+)*|(?=\(\)))(?:\(\))?(?![\w=])")
 
 
 def three_digits(value: float) -> str:
@@ -52,6 +55,11 @@ def ratio_cell(estimate: float, low: float, high: float) -> str:
         for value in (estimate, low, high)
     )
     return f"{least} ({' to '.join(others)})"
+
+
+def marked_names(text: str, mark: Callable[[str], str]) -> str:
+    """The text with the names of functions in it marked: words with an underscore or brackets."""
+    return _NAME.sub(lambda found: mark(found[0]), text)
 
 
 def percent(fraction: float) -> str:

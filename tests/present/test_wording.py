@@ -8,7 +8,7 @@ from tests.present.results import FASTER, ROWS, failed, nothing_ran, study_resul
 from tuner.decide.statistics import Interval
 from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.notes import study_note
+from tuner.present.notes import study_note, trial_notes
 from tuner.present.report.pages import prose
 from tuner.present.report.study_report import report_html
 from tuner.present.wording import not_excluded_sentence, tied_sentence, verdict_sentence
@@ -261,3 +261,22 @@ def test_ties_that_differ_in_several_knobs_are_named_in_full(plan: StudyPlan) ->
     assert sentence.startswith(
         "num_worker_threads=2 transports=shm; num_worker_threads=4 transports=uv are within 3 %"
     )
+
+
+def test_names_of_functions_in_a_diagnosis_are_code(plan: StudyPlan) -> None:
+    said = (
+        "worker0 waited for calls of num_workers_udf_with_ops that worker1 ran, of "
+        "torch.nn.functional.log_softmax, and of <lambda>: 12 % of it (a | b)."
+    )
+    rows = tuple(replace(row, diagnosis=said) for row in ROWS)
+    answer = study_result(plan, rows=rows)
+    names = ("num_workers_udf_with_ops", "torch.nn.functional.log_softmax")
+    page = report_html(answer, [])
+    for name in names:
+        assert f"calls of <code>{name}</code> that" in page or f"of <code>{name}</code>," in page
+        for note in (study_note(answer), trial_notes(answer)[1]):
+            assert f"`{name}`" in note
+            assert f"of `{name}`" in note.replace("\\\n", " ")
+    assert "&lt;lambda&gt;" in page
+    assert r"\<lambda\>: 12 % of it (a \| b)." in study_note(answer)
+    assert "<code>worker" not in page

@@ -28,7 +28,7 @@ from tuner.present.wording import (
 from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import metric_cells
 from tuner.study.trial_row import TrialDetail, TrialRow
-from tuner.text import percent, three_digits
+from tuner.text import marked_names, percent, three_digits
 from tuner.world.measurement import Quantiles
 
 FOLDED_WIDTH = 100
@@ -69,7 +69,8 @@ def study_note(answer: StudyAnswer) -> str:
         parts += ["## Knobs", _table(knobs.headings, knobs.rows), _plain(knobs.note)]
     headings, facts = why_facts(answer)
     if facts:
-        parts += ["## Why", _table(["", *headings], facts)]
+        marked = [(name, *map(_with_names, cells)) for name, *cells in facts]
+        parts += ["## Why", _marked_table(["", *map(_plain, headings)], marked)]
     parts += ["## Environment", _bullets(environment_facts(answer))]
     parts += ["## How it was measured", _bullets(method_facts(answer))]
     return "\n\n".join(parts)
@@ -85,7 +86,7 @@ def trial_note(answer: StudyAnswer, line: TrialLine) -> str:
     if facts := list(_facts(answer, row)):
         parts.append(_table(["number", "value"], facts))
     if row.diagnosis:
-        parts.append(_folded(row.diagnosis))
+        parts.append(_folded(row.diagnosis, names=True))
     return "\n\n".join(parts)
 
 
@@ -153,8 +154,12 @@ def _percentiles(found: Quantiles) -> str:
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    cells = [[_plain(cell) for cell in row] for row in [headings, *rows]]
-    cells.insert(1, [":--"] * len(headings))
+    return _marked_table([*map(_plain, headings)], [[*map(_plain, row)] for row in rows])
+
+
+def _marked_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of cells that are Markdown already."""
+    cells = [headings, [":--"] * len(headings), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
@@ -162,12 +167,28 @@ def _bullets(facts: Facts) -> str:
     return "\n".join(f"- {_plain(f'{name}: {said}')}" for name, said in facts)
 
 
-def _folded(text: str) -> str:
+def _folded(text: str, *, names: bool = False) -> str:
     """Text in lines that need no scrolling.
 
     The page of a trial is as wide as its longest attribute, which the dashboard never folds.
     """
-    return "\\\n".join(_unlisted(_plain(line)) for line in textwrap.wrap(text, FOLDED_WIDTH))
+    say = _with_names if names else _plain
+    return "\\\n".join(_unlisted(say(line)) for line in textwrap.wrap(text, FOLDED_WIDTH))
+
+
+def _with_names(text: str) -> str:
+    """`_plain`, and names of functions as code, in which Markdown sees no marks anyway."""
+    parts = marked_names(text, lambda name: f"\0{name}\0").split("\0")
+    return "".join(
+        f"`{part}`" if place % 2 else _unspaced(part) for place, part in enumerate(parts)
+    )
+
+
+def _unspaced(text: str) -> str:
+    """`_plain`, with the spaces at the ends kept."""
+    plain = _plain(text)
+    before, after = text[:1].isspace(), text[-1:].isspace()
+    return f"{' ' * before}{plain}{' ' * (after and bool(plain))}"
 
 
 def _unlisted(line: str) -> str:

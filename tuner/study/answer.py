@@ -244,7 +244,9 @@ def study_answer(
         interrupted: Whether there is still something to measure.
     """
     speedup = challenger_speedup = floor = None
-    observations = tuple(sorted(_observations(log), key=lambda seen: (seen.block, seen.trial)))
+    observations = tuple(
+        sorted(_observations(log), key=lambda seen: (seen.block, seen.trial, seen.value))
+    )
     paired = PairedTrials(log.plan.objective, log.rules.confidence, observations)
     rows = rows_of(log, conclusion, paired)
     best = None if conclusion is None else conclusion.best
