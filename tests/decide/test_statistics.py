@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tuner.decide.statistics import Interval, differences, interval, shown_less, typical
+from tuner.decide.statistics import Interval, differences, interval, typical
 
 
 def test_typical_is_not_moved_by_spikes() -> None:
@@ -63,11 +63,3 @@ def test_autocorrelated_differences_are_averaged_in_pairs() -> None:
 def test_alternating_differences_are_left_alone() -> None:
     alternating = np.array([0.1, -0.1] * 5)
     assert len(differences(alternating, np.zeros(10))) == 10
-
-
-def test_shown_less() -> None:
-    below = np.array([-0.1, -0.2, -0.15, -0.3, -0.12, -0.11, -0.05, -0.25])
-    assert shown_less(below, 0.005)
-    assert not shown_less(-below, 0.05)
-    assert not shown_less(np.zeros(8), 0.05)
-    assert not shown_less(np.array([]), 0.05)
