@@ -6,7 +6,7 @@ import pytest
 from tests.decide.observed import observed
 from tuner.decide.precision import (
     best_measured_s,
-    pairs_needed,
+    blocks_needed,
     robust_variance,
     variance_between,
     variance_within,
@@ -52,5 +52,5 @@ def test_the_best_measured_time_is_the_cheapest_one() -> None:
 
 
 def test_half_the_difference_takes_four_times_as_many_pairs() -> None:
-    assert pairs_needed(0.01, 0.02) == pytest.approx(4 * pairs_needed(0.01, 0.04))
-    assert pairs_needed(1e-9, 1.0) == 2
+    assert blocks_needed(0.01, 0.02) == pytest.approx(4 * blocks_needed(0.01, 0.04))
+    assert blocks_needed(1e-9, 1.0) == 2

@@ -9,7 +9,6 @@ from tuner.decide.statistics import (
     differences,
     interval,
     paired_ratio,
-    shown_less,
     typical,
 )
 
@@ -70,14 +69,6 @@ def test_autocorrelated_differences_are_averaged_in_pairs() -> None:
 def test_alternating_differences_are_left_alone() -> None:
     alternating = np.array([0.1, -0.1] * 5)
     assert len(differences(alternating, np.zeros(10))) == 10
-
-
-def test_shown_less() -> None:
-    below = np.array([-0.1, -0.2, -0.15, -0.3, -0.12, -0.11, -0.05, -0.25])
-    assert shown_less(below, 0.005)
-    assert not shown_less(-below, 0.05)
-    assert not shown_less(np.zeros(8), 0.05)
-    assert not shown_less(np.array([]), 0.05)
 
 
 def test_a_ratio_is_that_of_the_blocks_that_have_both() -> None:

@@ -38,9 +38,9 @@ def test_calibrating_counts_the_configs_that_were_tried() -> None:
     assert snapshot_line(snapshot) == "calibrating · 2 of 6 configurations · 58s left"
 
 
-def test_confirming_says_so() -> None:
-    line = snapshot_line(replace(RACING, phase="confirmation", remaining_s=90))
-    assert line.startswith("confirming · block 7 · ")
+def test_racing_says_so() -> None:
+    line = snapshot_line(replace(RACING, remaining_s=90))
+    assert line.startswith("racing · block 7 · ")
     assert line.endswith(" · 1m30s left")
 
 
@@ -63,11 +63,11 @@ def test_plain_lines_come_once_per_block_and_phase() -> None:
         progress.on_snapshot(RACING)
         progress.on_snapshot(replace(RACING, worlds=49))
         progress.on_snapshot(replace(RACING, block=8))
-        progress.on_snapshot(replace(RACING, block=8, phase="confirmation"))
+        progress.on_snapshot(replace(RACING, block=8, phase="exploration"))
     assert [line.split(" · ")[:2] for line in screen.lines] == [
         ["racing", "block 7"],
         ["racing", "block 8"],
-        ["confirming", "block 8"],
+        ["exploring", "block 8"],
     ]
 
 

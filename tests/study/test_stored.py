@@ -118,7 +118,7 @@ def test_a_folder_may_be_called_anything(tmp_path: Path, name: str) -> None:
     assert find_study(str(tmp_path / name)).to_json() == answer.to_json()
 
 
-@pytest.mark.parametrize("key", ["plan", "environment", "measured_at", "confirmation"])
+@pytest.mark.parametrize("key", ["plan", "environment", "measured_at", "looks"])
 def test_a_damaged_study_is_refused_with_what_is_damaged(copied: Path, key: str) -> None:
     storage = optuna.storages.get_storage(f"sqlite:///{copied}/study.db")
     storage.set_study_user_attr(storage.get_study_id_from_name("udf"), key, {"soup": 1})

@@ -5,7 +5,7 @@ import numpy as np
 from tuner.decide.statistics import FloatArray
 
 _MOST_ROUNDS = 50
-_NEAR = 1e-9
+_NEAR = 1e-14
 
 
 def trial_levels(matrix: FloatArray) -> FloatArray:

@@ -12,15 +12,16 @@ from typing import NamedTuple
 
 from scipy import special
 
+from tuner.decide.boundaries import levels
 from tuner.decide.statistics import FloatArray, Interval, differences
 
 # Of alpha, for the lower ends, which the rivals share: the best of several looks better than it is.
-LOW_SHARE = 0.4
+LOW_SHARE = 0.3
 # Fewer blocks give no interval.
 LEAST_BLOCKS = 3
 
 
-class Test(NamedTuple):
+class LookAt(NamedTuple):
     """The blocks of a look, and what it spends."""
 
     matrix: FloatArray
@@ -28,7 +29,7 @@ class Test(NamedTuple):
 
 
 def gain_over(
-    tests: Sequence[Test], reference: int, rival: int, *, rivals: int, high_shared_by: int = 1
+    tests: Sequence[LookAt], reference: int, rival: int, *, rivals: int, high_shared_by: int = 1
 ) -> Interval | None:
     """The logarithm of how many times as good a rival is as a reference.
 
@@ -48,21 +49,30 @@ def gain_over(
         What all looks leave, around the estimate of the last one; None where no look had blocks
         of both.
     """
+    known = [(differences(m[:, reference], m[:, rival]), alpha) for m, alpha in tests]
+    # Without another block there is nothing to look at.
+    looks = [
+        (gains, alpha)
+        for place, (gains, alpha) in enumerate(known)
+        if alpha and len(gains) > max([LEAST_BLOCKS - 1, *(len(g) for g, _ in known[:place])])
+    ]
+    counts = tuple(len(gains) for gains, _ in looks)
+    low = levels(counts, tuple(LOW_SHARE * alpha / max(1, rivals) for _, alpha in looks))
+    high = levels(
+        counts, tuple((1 - LOW_SHARE) * alpha / max(1, high_shared_by) for _, alpha in looks)
+    )
     found = None
-    for matrix, alpha in tests:
-        low = LOW_SHARE * alpha / max(1, rivals)
-        high = (1 - LOW_SHARE) * alpha / max(1, high_shared_by)
-        each = one_sided(differences(matrix[:, reference], matrix[:, rival]), low, high)
-        if each is not None and found is not None:
-            ends = max(found.low, each.low), min(found.high, each.high)
-            # Looks that contradict each other leave nothing; the last one knows most.
-            each = (
-                Interval(min(max(each.estimate, ends[0]), ends[1]), *ends)
-                if ends[0] <= ends[1]
-                else each
-            )
-        found = each or found
+    for (gains, _), lower, upper in zip(looks, low, high, strict=True):
+        each = one_sided(gains, lower, upper)
+        found = each if found is None or each is None else _common(found, each)
     return found
+
+
+def _common(before: Interval, now: Interval) -> Interval:
+    """What two intervals leave, around the estimate of the second one."""
+    low, high = max(before.low, now.low), min(before.high, now.high)
+    # Intervals that contradict each other leave nothing; the later one knows more.
+    return Interval(min(max(now.estimate, low), high), low, high) if low <= high else now
 
 
 def one_sided(values: FloatArray, low: float, high: float) -> Interval | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tuner.decide.dropping import is_dominated
 from tuner.decide.ranking import best_measured, strongest
-from tuner.decide.simultaneous import Test, gain_over
+from tuner.decide.simultaneous import LookAt, gain_over
 from tuner.decide.spikes import without_spikes
 from tuner.decide.statistics import FloatArray, Interval
 from tuner.study.log import BASELINE, StudyLog, merged
@@ -67,7 +67,7 @@ def strongest_rival(log: StudyLog) -> int | None:
 def gain_of(log: StudyLog, rival: int, reference: int = BASELINE) -> Interval | None:
     """log(how many times as good a rival is as a reference), as all looks have left it."""
     count = sum(bool(log.samples(trial)) for trial in log.alive if trial != BASELINE)
-    tests = [Test(evidence(log, look.rows), look.alpha) for look in log.looks]
+    tests = [LookAt(evidence(log, look.rows), look.alpha) for look in log.looks]
     # Where the data has chosen the reference, every rival could have been it.
     shared = 1 if reference == BASELINE else count
     return gain_over(tests, reference, rival, rivals=count, high_shared_by=shared)
