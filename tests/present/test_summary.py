@@ -112,6 +112,8 @@ def test_the_json_document_is_that_of_the_contract(
         "epsilon_achieved": 0.02,
         "not_excluded": [],
         "leader": None,
+        "noise_floor": {"estimate": None, "ci_low": None, "ci_high": None},
+        "least_gain": None,
         "more_s": None,
         "blocks": 12,
         "worlds": 60,

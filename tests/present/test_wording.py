@@ -142,7 +142,7 @@ def test_an_endless_interval_is_not_printed(plan: StudyPlan) -> None:
     )
     assert verdict_sentence(result).startswith(
         "Undecided, so keep num_worker_threads=16: the strongest rival, num_worker_threads=4, is "
-        "5.0 % slower in too few pairs, and 42s"
+        "5.0 % slower in too few blocks, and 42s"
     )
 
 
