@@ -112,6 +112,8 @@ class FakeLauncher(NothingToClose):
     spec: WorkloadSpec = UDF
     interrupt_after: int | None = None
     """Raise KeyboardInterrupt instead of the world with this number."""
+    interrupt_tracing: int | None = None
+    """Raise KeyboardInterrupt instead of the traced world with this number."""
     others_cpus: Callable[[int], float] | None = None
     """CPUs, of 2, that other programs use during a timed world, by its number; None: unknown."""
     orders: list[WorldOrder] = field(default_factory=list)
@@ -137,6 +139,9 @@ class FakeLauncher(NothingToClose):
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         if self.interrupt_after is not None and len(self.orders) == self.interrupt_after:
+            raise KeyboardInterrupt
+        kept = order.trace is not None and order.trace.path.parent.name == "traces"
+        if kept and len(self.traced) == self.interrupt_tracing:
             raise KeyboardInterrupt
         if (kind := self._failure(order)) is not None:
             world_s = self.failing_s(order.config)

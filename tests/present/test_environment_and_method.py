@@ -40,9 +40,9 @@ def test_a_speed_up_is_told_of_what_met_the_baseline(plan: StudyPlan) -> None:
         return dict(method_facts(study_result(plan, **changes))).get("speed-up")
 
     kept = {"best": threads(16), "verdict": "undecided"}
-    assert (told() or "").startswith("baseline time / best time, from pairs of fresh worlds")
+    assert (told() or "").startswith("baseline time / best time, paired within blocks")
     rival = told(**kept, challenger=threads(4))
-    assert (rival or "").startswith("baseline time / challenger time, from pairs of fresh worlds")
+    assert (rival or "").startswith("baseline time / challenger time, paired within blocks")
     assert told(**kept, challenger=None, challenger_speedup=None) is None
 
 

@@ -67,7 +67,7 @@ def test_plain_lines_come_once_per_block_and_phase() -> None:
     assert [line.split(" · ")[:2] for line in screen.lines] == [
         ["racing", "block 7"],
         ["racing", "block 8"],
-        ["exploring", "block 8"],
+        ["exploring", "6 configurations tried"],
     ]
 
 

@@ -34,7 +34,7 @@ def busy_in(*numbers: int) -> FakeLauncher:
 
 
 def test_another_block_takes_the_place_of_a_disturbed_one(tune: Tune) -> None:
-    launcher, listening = busy_in(FIRST + 4, FIRST + 17), Listening()
+    launcher, listening = busy_in(FIRST + 6, FIRST + 25), Listening()
     answer = tune(launcher, **TWO, max_blocks=12, observer=listening)
     quiet = tune(busy_in(), **TWO, max_blocks=12, overwrite=True)
     assert answer.blocks == quiet.blocks == 12
@@ -42,7 +42,7 @@ def test_another_block_takes_the_place_of_a_disturbed_one(tune: Tune) -> None:
     assert (answer.machine.disturbed, answer.machine.repeated_blocks) == (0, 2)
     assert len({seen.block for seen in answer.observations}) == 12
     assert {2, 8}.isdisjoint(seen.block for seen in answer.observations)
-    assert len(launcher.orders) == FIRST + 2 * (12 + 2)
+    assert len(launcher.orders) == FIRST + 3 * (12 + 2)
     assert listening.told.count(
         "block 2 was disturbed by other programs; another takes its place"
     ) == 1  # fmt: skip
@@ -60,7 +60,7 @@ def test_a_block_is_kept_where_no_time_is_left_for_others(tune: Tune) -> None:
     answer = tune(busy_in(*range(1000)), **TWO, max_blocks=3)
     assert answer.blocks == 3
     assert answer.machine is not None
-    assert (answer.machine.repeated_blocks, answer.machine.disturbed) == (0, 6)
+    assert (answer.machine.repeated_blocks, answer.machine.disturbed) == (0, 9)
 
 
 def test_it_is_put_aside_in_the_study_too(tune: Tune) -> None:
@@ -72,8 +72,8 @@ def test_it_is_put_aside_in_the_study_too(tune: Tune) -> None:
 
 
 def test_a_resumed_search_goes_on_behind_it(tune: Tune) -> None:
-    launcher = busy_in(FIRST + 6)
-    launcher.interrupt_after = FIRST + 8
+    launcher = busy_in(FIRST + 9)
+    launcher.interrupt_after = FIRST + 12
     with pytest.raises(tuner.api.SearchInterrupted):
         tune(launcher, **TWO, max_blocks=10)
     answer = tune(busy_in(), **TWO, max_blocks=10, resume=True)

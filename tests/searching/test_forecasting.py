@@ -7,7 +7,7 @@ import pytest
 
 from tests.fakes import FakeLauncher
 from tests.searching.planted import SPACE
-from tests.searching.tuning import confirmed_differences, failing, tuning_in
+from tests.searching.tuning import failing, tuning_in
 from tuner.api import forecast
 from tuner.errors import NothingRanError, UsageError
 from tuner.present.forecast import forecast_lines
@@ -26,8 +26,8 @@ def test_a_small_grid_and_a_quiet_machine(tmp_path: Path, monkeypatch: pytest.Mo
     assert (found.configs, found.sampler, found.worlds) == (5, "grid", 4)
     assert 0.2 < found.world_s < 1.0
     assert found.block_s == pytest.approx(5 * found.world_s)
-    # The race has half of what is left, and the traces some.
-    assert found.pairs == pytest.approx(0.43 * 60 / (2 * found.world_s), abs=3)
+    # Four rivals and the baseline twice; the calibrations and the traces take some.
+    assert found.blocks == pytest.approx(0.9 * 60 / (6 * found.world_s), abs=3)
     assert found.least_gain < 0.03
     assert len(launcher.orders) == 5
     # Nothing is left behind.
@@ -50,7 +50,7 @@ def test_a_large_grid_on_a_noisy_machine() -> None:
 
 def test_a_budget_without_time_for_a_pair() -> None:
     found = told(FakeLauncher(overhead_s=3.0), budget="5s")
-    assert found.pairs < 2
+    assert found.blocks < 3
     assert forecast_lines(found, 0.03)[-1].endswith("no time for a comparison: give it more.")
 
 
@@ -77,4 +77,4 @@ def test_a_search_has_the_time_that_was_told(
     result = tuning_in(tmp_path)(
         FakeLauncher(sigma=0.3), space={"num_worker_threads": threads}, budget="60s"
     )
-    assert found.pairs == pytest.approx(len(confirmed_differences(result)), rel=0.35)
+    assert found.blocks == pytest.approx(result.blocks, rel=0.35)

@@ -158,8 +158,8 @@ def test_an_incomplete_trace_eliminates_no_configs(tmp_path: Path) -> None:
 
 
 def test_a_resumed_study_traces_nothing_twice(tmp_path: Path) -> None:
-    # The contenders are traced before they are compared, the others after that.
-    first = FakeLauncher(interrupt_after=12)
+    # The contenders are traced first.
+    first = FakeLauncher(interrupt_tracing=2)
     with pytest.raises(SearchInterrupted):
         search(first, tmp_path)
     second = FakeLauncher()

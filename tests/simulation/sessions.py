@@ -44,7 +44,7 @@ class MemoryStore(StudyStore):
         return self._configs
 
     def records(self) -> list[Record]:
-        return sorted(self._kept, key=lambda record: (record.block, record.trial))
+        return sorted(self._kept, key=lambda record: (record.block, record.trial, record.again))
 
     def eliminated(self) -> dict[int, str]:
         return dict(self._out)

@@ -129,7 +129,7 @@ def test_a_damaged_study_is_refused_with_what_is_damaged(copied: Path, key: str)
 def test_a_finished_study_keeps_the_budget_that_it_had(copied: Path) -> None:
     launcher = FakeLauncher()
     tune(
-        "udf", launcher=launcher, clock=launcher.clock, out=str(copied), budget="30m", max_blocks=8,
+        "udf", launcher=launcher, clock=launcher.clock, out=str(copied), budget="30m", max_blocks=4,
         space={"num_worker_threads": [1, 2, 4]}, resume=True,
     )  # fmt: skip
     assert stored(copied).plan.measuring.budget_s == 30
@@ -185,7 +185,5 @@ def test_a_slow_baseline_is_measured_on_and_never_called_eliminated(tmp_path: Pa
         space={"num_worker_threads": [4, 8, 16]}, baseline={"num_worker_threads": 1},
         observer=heard,
     )  # fmt: skip
-    said = [each for each in heard.messages if each.startswith("num_worker_threads=1: ")]
-    assert len(said) == 1
-    assert said[0].endswith("; still measured, as the baseline")
+    assert not [each for each in heard.messages if each.startswith("num_worker_threads=1: ")]
     assert answer.answer.by_trial[0].outcome == "completed"

@@ -128,11 +128,7 @@ class Measurer:
         self.log.eliminated[trial] = reason
         self.store.eliminate(trial, reason)
         self._leader = leader(self.log)
-        label = str(self.log.configs[trial])
-        if trial == BASELINE:
-            self.observer.on_event(f"{label}: {reason}; still measured, as the baseline")
-        else:
-            self.observer.on_event(f"{label}: eliminated, {reason}")
+        self.observer.on_event(f"{self.log.configs[trial]}: eliminated, {reason}")
 
     def readmit(self, trial: int) -> None:
         """Let a trial that was eliminated win again."""

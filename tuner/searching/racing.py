@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from tuner.decide.dropping import DOMINATED_BLOCKS, beaten, halved
 from tuner.decide.looks import Look, due_alpha, is_due
 from tuner.decide.ranking import best_measured
+from tuner.decide.simultaneous import LEAST_BLOCKS
 from tuner.decide.statistics import differences
 from tuner.decide.verdict import Comparison
 from tuner.searching.calibrating import traces_s
@@ -24,22 +25,42 @@ def race(measurer: Measurer) -> None:
     """
     log, budget = measurer.log, measurer.budget
     measurer.begin("race")
-    measurer.reserved_s = traces_s(log, budget.total_s)
     start_s = measurer.noted_once("race_started_s", budget.spent_s)
+    _reserve(measurer)
     _readmit(measurer)
     twice = not _is_known(comparison_of(log))
     measurer.finish_open_block(_block(log, twice=twice))
-    while log.candidates and log.candidates != [BASELINE]:
-        over = measurer.blocks_left(_block(log, twice=twice)) < 1
+    while any(trial != BASELINE for trial in log.candidates):
+        over = measurer.blocks_left(_block(log, twice=twice)) < 1 or _is_spent(measurer)
+        fraction = (budget.spent_s - start_s) / max(1e-9, budget.total_s - start_s)
         if over or is_due(len(log.worlds("race")), log.looks):
-            fraction = (budget.spent_s - start_s) / max(1e-9, budget.total_s - start_s)
             _look(measurer, over=over)
             comparison = comparison_of(log)
             _drop(measurer, comparison, fraction)
             twice = not _is_known(comparison)
             if over or _is_clear(log, comparison):
                 return
+        failures = len(log.failures)
         measurer.measure_block(_block(log, twice=twice))
+        if len(log.failures) > failures:
+            # Who was dropped for the sake of one that fails is needed again.
+            _drop(measurer, comparison_of(log), fraction)
+
+
+def _is_spent(measurer: Measurer) -> bool:
+    """Whether this budget has taken its last look: more blocks would tell nothing."""
+    log, budget = measurer.log, measurer.budget
+    return bool(log.looks) and not due_alpha(
+        log.rules.alpha, log.looks, budget.spent_s, budget.total_s, over=True
+    )
+
+
+def _reserve(measurer: Measurer) -> None:
+    """Leave time for the traces, unless a comparison has none then."""
+    log, budget = measurer.log, measurer.budget
+    traced_s = traces_s(log, budget.total_s)
+    blocks_s = LEAST_BLOCKS * log.block_s(_block(log, twice=True))
+    measurer.reserved_s = traced_s if budget.remaining_s - traced_s >= blocks_s else 0.0
 
 
 def _is_clear(log: StudyLog, comparison: Comparison) -> bool:

@@ -55,9 +55,9 @@ def rivals_of(log: StudyLog) -> list[int]:
 def strongest_rival(log: StudyLog) -> int | None:
     """The trial that is most likely the best of the rivals; None if nothing tells.
 
-    It is one that is still measured, if there is any.
+    It is one that is still measured, if there is any, and none that breaks a limit.
     """
-    rivals = rivals_of(log)
+    rivals = [trial for trial in rivals_of(log) if not log.broken(trial)]
     racing = [trial for trial in rivals if trial not in log.eliminated]
     matrix, cost = evidence(log), log.log_cost()
     found = strongest(matrix, racing, cost, log.rules.log_epsilon)

@@ -10,7 +10,7 @@ from tuner.decide.pareto import LEAST_BLOCKS, pareto_front
 from tuner.decide.statistics import FloatArray, Interval, differences, interval, typical
 from tuner.plan.config import Config
 from tuner.plan.objectives import Objective
-from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
+from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog, merged
 from tuner.world.measurement import Measurement
 
 
@@ -111,11 +111,11 @@ def second_matrix(log: StudyLog, objective: Objective) -> FloatArray:
         if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
             value = objective.read(record.outcome)
             cost = math.nan if value is None else objective.cost(value)
-            rows.setdefault(record.block, {})[record.trial] = cost
-    found = np.full((len(rows), len(log.configs)), np.nan)
+            rows.setdefault(record.block, {})[record.column] = cost
+    found = np.full((len(rows), len(log.configs) + 1), np.nan)
     for place, block in enumerate(sorted(rows)):
         found[place, list(rows[block])] = list(rows[block].values())
-    return found
+    return merged(found)
 
 
 def _goal(log: StudyLog, objective: Objective, matrix: FloatArray, trial: int) -> Goal:

@@ -40,8 +40,7 @@ class StudyLog:
         plan: The plan of the study.
         configs: The configuration of every trial.
         records: The worlds measured before, in the order of blocks.
-        eliminated: Why trials are out of the race, by trial. The baseline can be among them: it
-            can no longer win, but is still measured.
+        eliminated: Why trials are out of the race, by trial; never the baseline.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class StudyLog:
         """The columns that each block of a phase has measured."""
         self._rows: dict[Phase, dict[int, dict[int, float]]] = {}
         """log(objective), its negative if more is better, by column, of each block of a phase."""
-        self._matrices: dict[Phase, FloatArray] = {}
+        self._matrices: dict[tuple[Phase, ...], FloatArray] = {}
         for record in records:
             self.add(record)
 
@@ -251,25 +250,25 @@ class StudyLog:
         known = [median for median in medians if median is not None]
         return statistics.median(known) if known else None
 
-    def worlds(self, phase: Phase) -> FloatArray:
-        """log(objective) in the blocks of a phase, in order; turned so that less is better.
+    def worlds(self, *phases: Phase) -> FloatArray:
+        """log(objective) in the blocks of phases, in order; turned so that less is better.
 
         Returns:
             Blocks x (trials + 1), the last column for the baseline's second world; NaN where
             nothing was measured. A block in which every world failed has no row.
         """
-        if phase in self._matrices:
-            return self._matrices[phase]
-        rows = self._rows.get(phase, {})
+        if phases in self._matrices:
+            return self._matrices[phases]
+        rows = {block: row for phase in phases for block, row in self._rows.get(phase, {}).items()}
         found = np.full((len(rows), len(self.configs) + 1), np.nan)
         for place, block in enumerate(sorted(rows)):
             found[place, list(rows[block])] = list(rows[block].values())
-        self._matrices[phase] = found
+        self._matrices[phases] = found
         return found
 
-    def matrix(self, phase: Phase) -> FloatArray:
+    def matrix(self, *phases: Phase) -> FloatArray:
         """`worlds` as blocks x trials: the baseline's is the mean of its worlds in a block."""
-        return merged(self.worlds(phase))
+        return merged(self.worlds(*phases))
 
     def values(self, trial: int) -> list[float]:
         """The objective in each world of a trial, in the objective's unit."""

@@ -19,7 +19,7 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
             log.sampling = Sampling(**sampling)
     if looks := store.noted("looks"):
         with store.reading("looks"):
-            log.looks = tuple(Look(*look) for look in looks)
+            log.looks = tuple(Look(int(rows), *map(float, rest)) for rows, *rest in looks)
     if set_aside := store.noted("set_aside"):
         log.put_aside(*set_aside)
     return log

@@ -57,7 +57,7 @@ def search(out: Path, launcher: FakeLauncher, **changes: Any) -> "Left":
     """Search 1 (the baseline), 2, 4 and 8 threads; what is left even if it is interrupted."""
     keys = {"space": {"num_worker_threads": [2, 4, 8]}, "baseline": {"num_worker_threads": 1},
             "budget": "40s", "max_blocks": 4, "out": str(out), **changes}  # fmt: skip
-    if launcher.interrupt_after is None:
+    if launcher.interrupt_after is None and launcher.interrupt_tracing is None:
         tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
     else:
         with pytest.raises(SearchInterrupted):
@@ -109,7 +109,7 @@ def made_in_part(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an interrupted study, to be copied."""
     folder = tmp_path_factory.mktemp("stopped")
     with cheaply(publishes=True):
-        search(folder, Telling(step_ms=eight_over_threads, interrupt_after=14))
+        search(folder, Telling(step_ms=eight_over_threads, interrupt_tracing=2))
     return folder
 
 
@@ -168,13 +168,13 @@ def test_a_failed_trial_has_its_reason_and_what_its_ranks_printed(tmp_path: Path
 
 
 def test_a_trace_that_failed_does_not_hide_a_later_failure(tmp_path: Path) -> None:
-    # A contender: it is traced before it is compared.
     launcher = Telling(
-        step_ms=lambda s: 8.0 / threads_of(s),
+        step_ms=lambda s: 8.0 / threads_of(s), sigma=0.4,
         trace_fails=lambda s: "timed-out" if threads_of(s) == 8 else None,
-        fails=lambda s, world: "crashed" if threads_of(s) == 8 and world == 6 else None,
-    )
-    left = search(tmp_path, launcher, max_blocks=8)
+    )  # fmt: skip
+    search(tmp_path, launcher, max_blocks=8)
+    launcher.fails = lambda s, world: "crashed" if threads_of(s) == 8 else None
+    left = search(tmp_path, launcher, resume=True, budget="60s", max_blocks=12)
     artifacts = left.artifacts(8)
     assert set(artifacts) == {
         "failure.json", "worker1.stderr", "trace-failure.json", "trace-worker1.stderr",
@@ -227,14 +227,14 @@ def test_an_interrupted_search_tells_what_it_knows_and_a_resumed_one_the_rest(
 ) -> None:
     before = Left(stopped)
     assert "Not finished" in get_note(before.study)
-    assert "measured so far" in before.note(8)
+    assert "measured so far" in before.note(4)
     assert set(before.artifacts()) == {"trials.csv"}
     traces = {threads: before.artifacts(threads) for threads in (1, 4)}
     stored = before.stored()
 
     after = search(stopped, Telling(step_ms=eight_over_threads), resume=True)
     assert "Not finished" not in get_note(after.study)
-    assert "measured so far" not in after.note(8)
+    assert "measured so far" not in after.note(4)
     assert after.artifacts()["trials.csv"] == (stopped / "trials.csv").read_bytes()
     assert set(after.artifacts()) == {"trials.csv", "recommended.json"}
     assert {threads: after.artifacts(threads) for threads in (1, 4)} == traces

@@ -102,7 +102,7 @@ class StudyStore:
                             f"the study {self._study.study_name} is damaged: trial "
                             f"{trial.number}, {key}: {error.errors()[0]['msg']}"
                         ) from None
-        return sorted(found, key=lambda record: (record.block, record.trial))
+        return sorted(found, key=lambda record: (record.block, record.trial, record.again))
 
     def eliminated(self) -> dict[int, str]:
         """The eliminated trials, each with the reason."""
