@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.decide.dropping import MOST_RIVALS
+from tuner.decide.dropping import HALVING_SHARE, MOST_RIVALS
 from tuner.decide.looks import SESSION_SHARE
 from tuner.decide.simultaneous import LOW_SHARE, one_sided
 from tuner.errors import NothingRanError, UsageError
@@ -87,9 +87,11 @@ def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) ->
     sigma = max(LEAST_SIGMA, float(np.std(costs, ddof=1)))
     world_s = float(np.mean([world.world_s for world in worlds]))
     configs = len(plan.candidates())
-    rivals = min(configs - 1, MOST_RIVALS if sampling is None else KEPT)
+    most = configs - 1 if sampling is None else KEPT
+    rivals = min(most, MOST_RIVALS)
     left_s = _left_for_blocks(plan, first, sampling, calibrated_s, 2 * world_s)
-    blocks = max(0, math.floor(left_s / ((rivals + 2) * world_s)))
+    blocks_per_world = HALVING_SHARE / (most + 2) + (1 - HALVING_SHARE) / (rivals + 2)
+    blocks = max(0, math.floor(left_s / world_s * blocks_per_world))
     return Forecast(
         configs=configs,
         sampler="grid" if sampling is None else sampling.sampler,

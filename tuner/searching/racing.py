@@ -30,7 +30,7 @@ def race(measurer: Measurer) -> None:
     _readmit(measurer)
     twice = not _is_known(comparison_of(log))
     measurer.finish_open_block(_block(log, twice=twice))
-    while any(trial != BASELINE for trial in log.candidates):
+    while _has_rivals(measurer):
         over = measurer.blocks_left(_block(log, twice=twice)) < 1 or _is_spent(measurer)
         fraction = (budget.spent_s - start_s) / max(1e-9, budget.total_s - start_s)
         if over or is_due(len(log.worlds("race")), log.looks):
@@ -45,6 +45,15 @@ def race(measurer: Measurer) -> None:
         if len(log.failures) > failures:
             # Who was dropped for the sake of one that fails is needed again.
             _drop(measurer, comparison_of(log), fraction)
+
+
+def _has_rivals(measurer: Measurer) -> bool:
+    """Whether there is anything to compare; where all that was fails, what was out is back."""
+    log = measurer.log
+    if not any(trial != BASELINE for trial in log.candidates):
+        for trial in log.runnable:
+            measurer.readmit(trial)
+    return any(trial != BASELINE for trial in log.runnable if trial in log.candidates)
 
 
 def _is_spent(measurer: Measurer) -> bool:
