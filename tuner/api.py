@@ -128,7 +128,8 @@ def tune(
             calls varies.
         require: What a configuration must keep to be recommended, such as `"peak_rss_mb<=2000"`:
             limits on the median over its worlds, by the names in `tuner.plan.limits.LIMITED`.
-        budget: Wall time of all sessions of the study. Default: 60 s; for a program 5 min.
+        budget: Wall time of all sessions of the study. `"auto"`: until the answer is clear, at most
+            10 min, or what is named, as `"auto:20m"`. Default: 60 s; for a program 5 min.
         max_blocks: The most blocks to measure. Default: as many as the budget allows.
         epsilon: The smallest difference that matters, a fraction. Default: 3 %.
         confidence: How sure every claim must be, a fraction. Default: 95 %.

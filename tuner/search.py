@@ -120,7 +120,12 @@ def search(
         bool, typer.Option("--show-output", help="Show what the program prints, on stderr.")
     ] = False,
     budget: Annotated[
-        str | None, typer.Option(help="Wall time, such as 60s. Default: 60s; 5m for a program.")
+        str | None,
+        typer.Option(
+            metavar="TIME|auto|auto:TIME",
+            help="Wall time, such as 60s; or auto: until the answer is clear, at most 10m, or what "
+            "is named, as auto:20m. Default: 60s; 5m for a program.",
+        ),
     ] = None,
     max_blocks: Annotated[int | None, typer.Option(help="The most blocks to measure.")] = None,
     epsilon: Annotated[

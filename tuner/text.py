@@ -107,6 +107,15 @@ def duration(seconds: float) -> str:
     return f"{hours}h{minutes:02d}m"
 
 
+def rough_duration(seconds: float) -> str:
+    """A forecast: `40s`, `2m10s`, `25m`, `3h`, `more than a day`."""
+    if seconds >= 24 * 3600:
+        return "more than a day"
+    units = ((60, 5), (600, 10), (3600, 60), (24 * 3600, 1800))
+    step = next(step for limit, step in units if seconds < limit)
+    return duration(step * max(1, math.ceil(seconds / step)))
+
+
 def listed(items: Iterable[str], last: str = "and") -> str:
     """`a`, `a and b`, `a, b and c`; nothing where there are none."""
     *most, final = [*items] or [""]

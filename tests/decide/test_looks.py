@@ -24,3 +24,11 @@ def test_the_looks_of_one_budget_leave_a_part_for_the_next() -> None:
 
 def test_a_budget_that_ends_early_spends_all_that_it_has() -> None:
     assert due_alpha(0.05, [], 1.0, 60.0, over=True) == pytest.approx(0.8 * 0.05)
+
+
+def test_a_limit_spends_more_of_alpha_early_and_no_more_in_all() -> None:
+    early = due_alpha(0.05, [], 10.0, 600.0, over=False, early=True)
+    assert early > 100 * due_alpha(0.05, [], 10.0, 600.0, over=False)
+    taken = [Look(4, early, 10.0, 600.0)]
+    last = due_alpha(0.05, taken, 600.0, 600.0, over=False, early=True)
+    assert early + last == pytest.approx(0.8 * 0.05)

@@ -2,6 +2,7 @@
 
 Who tests the same data again and again finds something in the end. So the looks share alpha: when
 the part t of a budget is spent, they may have spent t^2 of it, and the last look gets what is left.
+Where the budget is only a limit it is the root of t, for most searches end long before it.
 
 A budget never gets all of alpha: a study that is continued with a larger one needs some too.
 """
@@ -15,6 +16,8 @@ SESSION_SHARE = 0.8
 _NOTHING = 1e-9
 # A look for every so many times as many blocks, from so many on.
 LOOK_GROWTH = 1.4
+# The power of the spent part of a budget, and of a limit.
+_PACE, _EARLY_PACE = 2.0, 0.5
 FIRST_LOOK = 4
 
 
@@ -35,7 +38,13 @@ def is_due(rows: int, taken: Sequence[Look]) -> bool:
 
 
 def due_alpha(
-    alpha: float, taken: Sequence[Look], spent_s: float, total_s: float, *, over: bool
+    alpha: float,
+    taken: Sequence[Look],
+    spent_s: float,
+    total_s: float,
+    *,
+    over: bool,
+    early: bool = False,
 ) -> float:
     """What a look may spend now: the later, the more; the last one what is left for this budget.
 
@@ -47,6 +56,7 @@ def due_alpha(
         spent_s: How much of the budget is spent, in seconds.
         total_s: The budget.
         over: Whether this is the last look.
+        early: Whether the budget is only a limit, so that early looks get more.
     """
     before = [look.alpha for look in taken if look.total_s != total_s]
     this = [look.alpha for look in taken if look.total_s == total_s]
@@ -54,7 +64,9 @@ def due_alpha(
     if over or not left:
         return left
     done_s = min(taken[-1].spent_s if taken else 0.0, total_s)
-    share = (min(spent_s, total_s) ** 2 - done_s**2) / max(1e-9, total_s**2 - done_s**2)
+    pace = _EARLY_PACE if early else _PACE
+    done, now = (done_s / total_s) ** pace, (min(spent_s, total_s) / total_s) ** pace
+    share = float(now - done) / max(1e-9, 1 - done)
     return left * min(1.0, max(0.0, share))
 
 

@@ -17,7 +17,7 @@ from pydantic import (
 from tuner.plan.limits import Limit
 from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.quantities import parse_duration_s, parse_fraction
-from tuner.text import did_you_mean
+from tuner.text import did_you_mean, duration
 
 
 def _confidence(raw: object) -> float:
@@ -32,6 +32,10 @@ def _objective_name(name: str) -> str:
         raise ValueError(f"unknown objective {name[:60]!r}{did_you_mean(name, tuple(OBJECTIVES))}")
     return name
 
+
+AUTO = "auto"
+AUTO_LIMIT_S = 600.0
+"""The most that `budget = "auto"` takes, unless it names a limit."""
 
 SamplerName = Literal["auto", "grid", "tpe", "gp", "random"]
 
@@ -77,6 +81,8 @@ class Measuring(BaseModel):
     require: Annotated[tuple[ReadLimit, ...], BeforeValidator(_one_or_more)] = ()
     """What a configuration must keep to be recommended."""
     budget_s: Duration = Field(60.0, alias="budget")
+    until_clear: bool = False
+    """`budget = "auto"`: the budget is a limit, and not spent where it would not be enough."""
     max_blocks: int | None = Field(None, ge=1)
     epsilon: Fraction = 0.03
     confidence: Annotated[float, BeforeValidator(_confidence)] = 0.95
@@ -88,11 +94,23 @@ class Measuring(BaseModel):
     """Who proposes where the grid is larger than the budget can measure; `grid`: measure it all."""
     seed: int = Field(0, ge=0, lt=2**32)
 
+    @property
+    def budget(self) -> str:
+        """The budget as a plan file has it: `60s`, `auto` or `auto:20m`."""
+        if not self.until_clear:
+            return duration(self.budget_s)
+        return AUTO if self.budget_s == AUTO_LIMIT_S else f"{AUTO}:{duration(self.budget_s)}"
+
+    @property
+    def limit(self) -> str:
+        """The budget in words: `1m`, or `at most 10m`."""
+        return f"{'at most ' * self.until_clear}{duration(self.budget_s)}"
+
 
 MEASURING_KEYS = tuple(
     field.alias or name
     for name, field in Measuring.model_fields.items()
-    if name != "second_objective_name"
+    if name not in ("second_objective_name", "until_clear")
 )
 
 
@@ -101,12 +119,21 @@ def read_measuring(mapping: Mapping[str, Any]) -> tuple[Measuring, list[str]]:
     given = {key: mapping[key] for key in MEASURING_KEYS if mapping.get(key) is not None}
     names, mistakes = _objective_names(given.get("objective"))
     given |= zip(("objective", "second_objective_name"), names, strict=False)
+    given |= _limit_of(given.get("budget"))
     if mistakes:
         return Measuring(), mistakes
     try:
         return Measuring.model_validate(given), []
     except ValidationError as error:
         return Measuring(), [sentence_of(detail) for detail in error.errors()]
+
+
+def _limit_of(budget: object) -> dict[str, object]:
+    """What `auto` and `auto:20m` stand for; nothing where the budget is a duration."""
+    auto, colon, limit = str(budget).strip().partition(":")
+    if auto.lower() != AUTO:
+        return {}
+    return {"budget": limit if colon else AUTO_LIMIT_S, "until_clear": True}
 
 
 def _objective_names(raw: object) -> tuple[list[object], list[str]]:

@@ -83,7 +83,7 @@ class StudyPlan(BaseModel):
     def fingerprint(self) -> dict[str, Any]:
         """What a resumed study must have in common with its first session, as JSON data."""
         measuring = self.measuring.model_dump(
-            exclude={"budget_s", "max_blocks", "sampler"}, by_alias=True
+            exclude={"budget_s", "until_clear", "max_blocks", "sampler"}, by_alias=True
         )
         return {
             **self.subject.fingerprint(),

@@ -76,7 +76,7 @@ def method_facts(answer: StudyAnswer) -> Facts:
     """How the numbers were measured, and what the words in the report mean."""
     measuring = answer.plan.measuring
     source = "read from traces" if answer.objective.traced else "measured with tracing off"
-    budget = f"{duration(answer.elapsed_s)} of {duration(measuring.budget_s)}"
+    budget = f"{duration(answer.elapsed_s)} of {measuring.limit}"
     return [
         (
             "objective",
@@ -110,23 +110,9 @@ def _speedup(answer: StudyAnswer) -> Facts:
             "speed-up",
             f"{_ratio(answer.objective, rival)}, paired within blocks; spikes have no weight, and "
             f"the {percent(answer.plan.measuring.confidence)} interval holds for all "
-            f"configurations and all looks at them together{_floor(answer)}",
+            f"configurations and all looks at them together",
         )
     ]
-
-
-def _floor(answer: StudyAnswer) -> str:
-    """What the baseline against itself gave, and what the study could have shown."""
-    floor, least = answer.noise_floor, answer.least_gain
-    said = ""
-    if floor is not None:
-        said += (
-            f"; the baseline against itself in the same blocks: {floor.estimate:.3f} "
-            f"({floor.low:.3f} to {floor.high:.3f})"
-        )
-    if least is not None and least <= MOST_TELLING:
-        said += f"; the smallest gain that could have been shown is {share(least)}"
-    return said
 
 
 def _ratio(objective: Objective, rival: str) -> str:

@@ -21,6 +21,7 @@ from tuner.present.tables import (
 from tuner.present.tried import tried_sentences
 from tuner.present.wording import (
     busy_sentence,
+    noise_sentence,
     not_excluded_sentence,
     tied_sentence,
     verdict_sentence,
@@ -54,6 +55,8 @@ def study_note(answer: StudyAnswer) -> str:
         parts.append(_plain(busy))
     if others := not_excluded_sentence(answer):
         parts.append(_plain(others))
+    if noise := noise_sentence(answer):
+        parts.append(_plain(noise))
     parts += map(_plain, [*tried_sentences(answer), *bad_value_sentences(answer)])
     if snippet := snippet_of(answer):
         parts.append(f"```{snippet.language}\n{snippet.text}\n```")

@@ -45,8 +45,7 @@ class ListedStudy:
     def how_far(self) -> str:
         """The state, what was measured, and of which budget."""
         answer = self.answer
-        budget = duration(answer.plan.measuring.budget_s)
-        spent = f"{duration(answer.elapsed_s)} of {budget}"
+        spent = f"{duration(answer.elapsed_s)} of {answer.plan.measuring.limit}"
         return f"{self.state}, {plural(answer.blocks, 'block')}, {spent}"
 
     def to_json(self) -> dict[str, Any]:

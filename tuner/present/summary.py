@@ -16,6 +16,7 @@ from tuner.present.tables import failure_lines, ratio_note, trials_table, why_ta
 from tuner.present.tried import tried_sentences
 from tuner.present.wording import (
     busy_sentence,
+    noise_sentence,
     not_excluded_sentence,
     tied_sentence,
     verdict_sentence,
@@ -40,6 +41,8 @@ def print_summary(answer: StudyAnswer, console: Console) -> None:
         console.print(Text(busy), soft_wrap=True)
     if others := not_excluded_sentence(answer):
         console.print(Text(others), soft_wrap=True)
+    if noise := noise_sentence(answer):
+        console.print(Text(noise), soft_wrap=True)
     if front := front_for_terminal(answer):
         console.print()
         console.print(front)

@@ -6,13 +6,16 @@ from tuner.plan.config import Config
 from tuner.plan.knobs import KNOBS
 from tuner.study.answer import StudyAnswer
 from tuner.text import (
+    MOST_TELLING,
     UNTOLD,
     duration,
     is_told,
     listed,
     percent,
     plural,
+    ratio_cell,
     ratio_text,
+    share,
     three_digits,
     whole_percent,
 )
@@ -51,6 +54,22 @@ def tied_sentence(answer: StudyAnswer) -> str | None:
         f"{named(answer.tied)} {verb} within {_epsilon(answer)} of {answer.best}, as far as "
         "measured."
     )
+
+
+def noise_sentence(answer: StudyAnswer) -> str | None:
+    """The smallest gain that the study could have shown; None if it compared nothing."""
+    if answer.verdict is None or answer.baseline_failed or answer.challenger is None:
+        return None
+    least, floor = answer.least_gain, answer.noise_floor
+    if least is None or least > MOST_TELLING:
+        return "Too little was measured to show any gain."
+    said = f"The smallest gain that this study could have shown is {share(least)}"
+    if floor is None:
+        return f"{said}."
+    itself = ratio_cell(floor.estimate, floor.low, floor.high)
+    if not is_told(floor.low, floor.high):
+        itself = UNTOLD
+    return f"{said}; the baseline against itself, in the same blocks: {itself}."
 
 
 def busy_sentence(answer: StudyAnswer) -> str | None:

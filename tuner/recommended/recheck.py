@@ -13,7 +13,6 @@ from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.quantities import parse_duration_s
 from tuner.plan.study_plan import StudyPlan
 from tuner.recommended.model import MeasuredIn, Recommendation
-from tuner.text import duration
 
 
 def recheck_plan(recommendation: Recommendation) -> dict[str, Any]:
@@ -173,7 +172,7 @@ def search_command(plan: StudyPlan) -> str:
         arguments += ["--require", str(limit)]
     for flag, value, default, text in (
         ("--objective", objectives, objective, objectives),
-        ("--budget", how.budget_s, None, duration(how.budget_s)),
+        ("--budget", how.budget, None, how.budget),
         ("--max-blocks", how.max_blocks, None, str(how.max_blocks)),
         ("--epsilon", how.epsilon, usual.epsilon, repr(how.epsilon)),
         ("--confidence", how.confidence, usual.confidence, repr(how.confidence)),

@@ -80,13 +80,18 @@ def trace(measurer: Measurer) -> None:
     log = measurer.log
     measurer.reserved_s = 0.0
     contenders = [trial for trial in (BASELINE, strongest_rival(log)) if trial in log.runnable]
-    _trace(measurer, [trial for trial in contenders if trial is not None], operators=True)
+    total_s = measurer.budget.total_s
+    found = [trial for trial in contenders if trial is not None]
+    _trace(measurer, found, MOST_TRACED * total_s, operators=True)
+    if measurer.measuring.until_clear:
+        # Of a limit that was not needed, nothing is a share.
+        total_s = measurer.budget.spent_s
     ranked = sorted(log.runnable, key=lambda trial: log.value(trial) or math.inf)
-    _trace(measurer, ranked, operators=False)
+    _trace(measurer, ranked, MOST_TRACED * total_s, operators=False)
 
 
-def _trace(measurer: Measurer, trials: Sequence[int], *, operators: bool) -> None:
-    """Trace these, while that takes no more than its share of the budget."""
+def _trace(measurer: Measurer, trials: Sequence[int], most_s: float, *, operators: bool) -> None:
+    """Trace these, while all traces take no more than `most_s`."""
     log, budget = measurer.log, measurer.budget
     measurer.begin("trace")
     untraced = []
@@ -94,7 +99,7 @@ def _trace(measurer: Measurer, trials: Sequence[int], *, operators: bool) -> Non
         if log.traced(trial) is not None:
             continue
         trace_s = _trace_s(log, trial)
-        left_s = min(MOST_TRACED * budget.total_s - log.traced_s, budget.remaining_s)
+        left_s = min(most_s - log.traced_s, budget.remaining_s)
         if left_s < trace_s:
             untraced.append(str(log.configs[trial]))
         else:

@@ -10,9 +10,10 @@ from tuner.decide.looks import Look
 from tuner.decide.precision import best_measured_s, variance_between
 from tuner.plan.config import Config
 from tuner.searching.budget import Budget
-from tuner.searching.progress import Observer, Snapshot
+from tuner.searching.progress import Compared, Observer, Snapshot
 from tuner.searching.runner import Runner
-from tuner.study.evidence import leader
+from tuner.study.conclusion import comparison_of
+from tuner.study.evidence import leader, strongest_rival
 from tuner.study.log import BASELINE, BLOCK_PHASES
 from tuner.study.records import AGAIN, CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
 from tuner.study.sampled import Sampling
@@ -61,6 +62,7 @@ class Measurer:
         self._phase: Phase = "calibration"
         store.repair(self.log.records, runner.plan)
         self._leader = leader(self.log)
+        self._compared: Compared | None = None
 
     def begin(self, phase: Phase) -> None:
         """Note which phase the next worlds belong to."""
@@ -159,6 +161,18 @@ class Measurer:
         self.log.looks = (*earlier, look)
         self.store.note("looks", self.log.looks)
 
+    def tell_comparison(self, more_s: float | None) -> None:
+        """Tell the observer what a look has shown, and after how many more seconds it is clear."""
+        rival, speedup = strongest_rival(self.log), comparison_of(self.log).speedup
+        if rival is not None and speedup is not None and BASELINE not in self.log.failures:
+            self._compared = Compared(
+                rival=str(self.log.configs[rival]),
+                speedup=speedup,
+                more_s=more_s,
+                left_s=self.budget.remaining_s - self.reserved_s,
+            )
+            self.observer.on_snapshot(self._snapshot())
+
     def note_elapsed(self) -> None:
         """Note the time spent so far, for a session that resumes the study."""
         self.store.note("elapsed_s", self.budget.spent_s)
@@ -237,4 +251,7 @@ class Measurer:
             leader_value=None if ahead is None else self.log.value(ahead),
             unit=self._runner.plan.objective.unit,
             remaining_s=max(0.0, self.budget.remaining_s),
+            until_clear=self.measuring.until_clear,
+            looks=len(self.log.looks),
+            compared=self._compared if self._phase == "race" else None,
         )

@@ -10,11 +10,16 @@ from tuner.decide.statistics import differences
 from tuner.decide.verdict import Comparison
 from tuner.searching.calibrating import traces_s
 from tuner.searching.measurer import Measurer
-from tuner.study.conclusion import LEAST_WORLDS, comparison_of
+from tuner.study.conclusion import LEAST_WORLDS, comparison_of, seconds_to_clear
 from tuner.study.evidence import evidence, not_excluded, rivals_of, strongest_rival
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import AGAIN
-from tuner.text import percent, plural
+from tuner.text import duration, percent, plural, rough_duration
+
+# By how many standard errors luck moves a gain away from what it must be told from.
+LUCK = 1.0
+# It is not worth it to end a search earlier for a smaller part of its limit than this.
+LEAST_SAVED = 0.1
 
 
 def race(measurer: Measurer) -> None:
@@ -38,7 +43,9 @@ def race(measurer: Measurer) -> None:
             comparison = comparison_of(log)
             _drop(measurer, comparison, fraction)
             twice = not _is_known(comparison)
-            if over or _is_clear(log, comparison):
+            ends = over or _is_clear(log, comparison) or _is_hopeless(measurer)
+            measurer.tell_comparison(None if ends else seconds_to_clear(log))
+            if ends:
                 return
         failures = len(log.failures)
         measurer.measure_block(_block(log, twice=twice))
@@ -79,8 +86,27 @@ def _is_clear(log: StudyLog, comparison: Comparison) -> bool:
         measured = 0 if best is None else len(log.samples(best))
         return len(log.candidates) == 1 and measured >= LEAST_WORLDS
     if comparison.kind == "better":
-        return comparison.is_narrow and not _open(log, comparison)
+        open_rivals = _open(log, comparison)
+        if log.plan.measuring.until_clear:
+            # Who is measured no more gets no clearer.
+            open_rivals = [trial for trial in open_rivals if trial not in log.eliminated]
+        return comparison.is_narrow and not open_rivals
     return comparison.kind != "undecided" and comparison.is_narrow and not comparison.may_tie
+
+
+def _is_hopeless(measurer: Measurer) -> bool:
+    """Whether a limit would be spent for nothing: luck would not make the answer clear in time."""
+    left_s = measurer.budget.remaining_s - measurer.reserved_s
+    if not measurer.measuring.until_clear or left_s < LEAST_SAVED * measurer.budget.total_s:
+        return False
+    lucky_s = seconds_to_clear(measurer.log, LUCK)
+    if lucky_s is None or lucky_s <= left_s:
+        return False
+    measurer.observer.on_event(
+        f"{duration(left_s)} more would not make the answer clear, even with luck; as it looks, "
+        f"that takes about {rough_duration(seconds_to_clear(measurer.log) or lucky_s)}"
+    )
+    return True
 
 
 def _is_known(comparison: Comparison) -> bool:
@@ -108,7 +134,10 @@ def _look(measurer: Measurer, *, over: bool) -> None:
     log, budget = measurer.log, measurer.budget
     rows = len(log.worlds("race"))
     taken = [look for look in log.looks if look.rows < rows]
-    alpha = due_alpha(log.rules.alpha, taken, budget.spent_s, budget.total_s, over=over)
+    early = measurer.measuring.until_clear
+    alpha = due_alpha(
+        log.rules.alpha, taken, budget.spent_s, budget.total_s, over=over, early=early
+    )
     if rows and alpha and BASELINE not in log.failures:
         measurer.keep_look(Look(rows, alpha, budget.spent_s, budget.total_s))
 

@@ -2,17 +2,19 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from tuner.decide.precision import blocks_needed, variance_between
 from tuner.decide.ranking import best_measured, cheapest
 from tuner.decide.simultaneous import one_sided
 from tuner.decide.statistics import Interval, differences
-from tuner.decide.verdict import Comparison, compare
+from tuner.decide.verdict import WIDE, Comparison, compare
 from tuner.decide.verdict_kind import VerdictKind
 from tuner.study.evidence import (
     evidence,
     gain_of,
     not_excluded,
+    rivals_of,
     strongest_rival,
     worlds_without_spikes,
 )
@@ -21,6 +23,9 @@ from tuner.study.records import AGAIN
 
 # The worlds that a recommendation rests on at least where there is no baseline to compare with.
 LEAST_WORLDS = 4
+
+_Sides = Literal["either", "epsilon", "width"]
+"""What a gain is told from: 0 or epsilon, or epsilon alone; or how well it is to be known."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ def conclude(log: StudyLog) -> Conclusion | None:
         epsilon_achieved=None if best is None else _epsilon_achieved(log, best),
         not_excluded=() if best is None else tuple(not_excluded(log, best)),
         leader=_leader(log, best, challenger) if kind == "undecided" else best,
-        more_s=seconds_to_decide(log) if kind == "undecided" else None,
+        more_s=seconds_to_clear(log) if kind == "undecided" else None,
         noise_floor=_noise_floor(log),
         least_gain=_least_gain(comparison),
     )
@@ -121,29 +126,66 @@ def _leader(log: StudyLog, best: int | None, challenger: int | None) -> int | No
     return challenger if len(gain) and gain.mean() > 0 else BASELINE
 
 
-def seconds_to_decide(log: StudyLog) -> float | None:
-    """About how many more seconds of worlds would decide; None if too little is known to tell.
+def seconds_to_clear(log: StudyLog, errors: float = 0.0) -> float | None:
+    """About how many more seconds of worlds would make the answer clear.
 
-    The strongest rival needs as many blocks as tell its gain, as it looks now, from the nearer of 0
-    and epsilon; the others as many as tell their gain from epsilon.
+    Args:
+        log: What was measured.
+        errors: By how many standard errors the gains are farther from what they must be told from
+            than they look: what luck would make of it.
+
+    Returns:
+        Seconds; None if too little is known to tell.
     """
-    rival, between = strongest_rival(log), variance_between(worlds_without_spikes(log))
-    if rival is None or between is None or BASELINE in log.failures:
+    between = variance_between(worlds_without_spikes(log))
+    if strongest_rival(log) is None or between is None or BASELINE in log.failures:
         return None
-    epsilon, matrix = log.rules.log_epsilon, evidence(log)
+    matrix = evidence(log)
     seconds = log.block_s([BASELINE, AGAIN])
     longest = 0.0
-    for trial in {rival, *not_excluded(log, BASELINE)}:
-        gain = differences(matrix[:, BASELINE], matrix[:, trial])
+    for trial, reference, sides in _to_tell(log):
+        gain = differences(matrix[:, reference], matrix[:, trial])
         if not len(gain):
             return None
-        mean = float(gain.mean())
-        # A gain of about epsilon is told by no number of blocks: half of it is what is aimed at.
-        distance = max(mean if trial == rival and mean >= epsilon else epsilon - mean, epsilon / 2)
+        error = math.sqrt(1.5 * between / len(gain))
+        distance = _distance(float(gain.mean()), log.rules.log_epsilon, sides)
+        if sides != "width":
+            distance += errors * error
         more = max(1.0, blocks_needed(between, distance) - len(gain))
         seconds += more * log.world_s(trial)
         longest = max(longest, more)
     return seconds + longest * log.block_s([BASELINE, AGAIN])
+
+
+def _to_tell(log: StudyLog) -> list[tuple[int, int, _Sides]]:
+    """Which trial's gain over which other one is to be told yet, and from what.
+
+    While it is undecided, that of the strongest rival is from 0 where it looks like a gain, else
+    that of every rival from epsilon. Then the rival's is known too roughly, or others may be better.
+    """
+    rival, comparison = strongest_rival(log), comparison_of(log)
+    assert rival is not None
+    decided: list[tuple[int, int, _Sides]] = [(rival, BASELINE, "width")]
+    if comparison.kind == "undecided":
+        matrix = evidence(log)
+        gain = differences(matrix[:, BASELINE], matrix[:, rival])
+        if len(gain) and gain.mean() >= log.rules.log_epsilon:
+            return [(rival, BASELINE, "either")]
+        others = [trial for trial in not_excluded(log, BASELINE) if trial != rival]
+        return [(rival, BASELINE, "either"), *((trial, BASELINE, "epsilon") for trial in others)]
+    if comparison.kind == "better":
+        racing = {*rivals_of(log)}.difference(log.eliminated)
+        others = [trial for trial in not_excluded(log, rival) if trial in racing]
+        return [*decided, *((trial, rival, "epsilon") for trial in others)]
+    return decided
+
+
+def _distance(gain: float, epsilon: float, sides: _Sides) -> float:
+    """How far a gain is from what it must be told from."""
+    if sides == "width":
+        return WIDE
+    # A gain of about epsilon is told by no number of blocks: half of it is what is aimed at.
+    return max(gain if sides == "either" and gain >= epsilon else epsilon - gain, epsilon / 2)
 
 
 def _noise_floor(log: StudyLog) -> Interval | None:

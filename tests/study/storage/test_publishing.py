@@ -76,7 +76,9 @@ class Left:
         self._files = FileSystemArtifactStore(self.folder.artifacts)
 
     def trial(self, threads: int) -> FrozenTrial:
-        return next(t for t in self.study.trials if t.params["num_worker_threads"] == threads)
+        # A study that is gone on with has a new trial for each that had ended.
+        found = [t for t in self.study.trials if t.params["num_worker_threads"] == threads]
+        return found[-1]
 
     def note(self, threads: int) -> str:
         return str(get_note(Trial(self.study, self.trial(threads)._trial_id)))

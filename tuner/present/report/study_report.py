@@ -23,6 +23,7 @@ from tuner.present.tables import (
 from tuner.present.tried import tried_sentences
 from tuner.present.wording import (
     busy_sentence,
+    noise_sentence,
     not_excluded_sentence,
     tied_sentence,
     verdict_sentence,
@@ -56,6 +57,7 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         tied=tied_sentence(answer),
         busy=busy_sentence(answer),
         others=not_excluded_sentence(answer),
+        noise=noise_sentence(answer),
         front=front_table(answer),
         front_note=front_sentence(answer),
         tried=[*tried_sentences(answer), *bad_value_sentences(answer)],

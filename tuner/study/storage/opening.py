@@ -87,7 +87,8 @@ def resume_study(
 ) -> StudyStore:
     """The study, to go on with by a plan that differs from its own in the budget at most.
 
-    One that is finished is gone on with if the budget, or the most blocks, have grown.
+    One that is finished is gone on with if the budget, or the most blocks, have grown, or if what
+    was a limit is to be spent now.
 
     UsageError if it was measured by another plan or on another machine.
     """
@@ -105,7 +106,8 @@ def _allows_more(store: StudyStore, now: Measuring) -> bool:
     most, most_then = now.max_blocks or math.inf, then.max_blocks or math.inf
     blocks = {record.block for record in store.records() if record.block >= 0}
     measured = len(blocks.difference(store.noted("set_aside") or ()))
-    return measured < most and (now.budget_s > then.budget_s or most > most_then)
+    is_more = now.budget_s > then.budget_s or (then.until_clear and not now.until_clear)
+    return measured < most and (is_more or most > most_then)
 
 
 def _check_same(store: StudyStore, plan: StudyPlan, environment: Environment) -> None:
