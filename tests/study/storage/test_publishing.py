@@ -169,7 +169,7 @@ def test_a_failed_trial_has_its_reason_and_what_its_ranks_printed(tmp_path: Path
 
 def test_a_trace_that_failed_does_not_hide_a_later_failure(tmp_path: Path) -> None:
     launcher = Telling(
-        step_ms=lambda s: 8.0 / threads_of(s), sigma=0.4,
+        step_ms=lambda s: 8.0 / threads_of(s),
         trace_fails=lambda s: "timed-out" if threads_of(s) == 8 else None,
     )  # fmt: skip
     search(tmp_path, launcher, max_blocks=8)
