@@ -41,10 +41,10 @@ postgresql:  ## Install the database server that the tests start for themselves,
 		echo "The tests start a PostgreSQL server: install it, initdb on the PATH." >&2; exit 1; \
 	fi
 
-# Worlds and browsers are timed or waited for: nothing runs beside them.
+# Worlds and browsers mostly wait, so three files run at a time, each process in its own network.
 test: $(READY) chromium postgresql  ## Every test
 	$(PYTHON) -m pytest -n auto -m "not world and not browser"
-	$(PYTHON) -m pytest -m "world or browser"
+	$(PYTHON) -m pytest -n 3 --dist loadfile -m "world or browser"
 
 quick: lint  ## For everyday work: lint, types, imports, and every test that starts no world and is not slow
 	$(PYTHON) -m pytest -q -n auto --hypothesis-profile=quick -m "not world and not browser and not slow"

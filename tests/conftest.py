@@ -1,8 +1,42 @@
-"""How long hypothesis may take: as long as the machine needs, and less in `make quick`."""
+"""How long hypothesis may take, and what keeps tests that run side by side from meeting.
 
+Programs have fixed ports, so each process of pytest-xdist has a network of its own. Where the
+system allows none, the tests that start worlds take turns.
+"""
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
+
+from tuner.world.command.own_network import move_into_new
 
 # A machine that does something else for a moment is no failure of a test.
 settings.register_profile("default", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=15)
 settings.load_profile("default")
+
+RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+TAKES_TURNS = pytest.StashKey[bool]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[TAKES_TURNS] = False
+    if RUN is not None:
+        try:
+            move_into_new()
+        except OSError:
+            config.stash[TAKES_TURNS] = True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    if not (item.config.stash[TAKES_TURNS] and item.get_closest_marker("world")):
+        return (yield)
+    with (Path(tempfile.gettempdir()) / f"rpc-tuner-tests-{RUN}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return (yield)

@@ -132,4 +132,5 @@ def _traced(plan: StudyPlan, config: Config, folder: StudyFolder) -> Measurement
     )
     path.write_bytes(fake_trace(order, 4e-3, 50))
     world = _measured(0, random.Random(0))
-    return world.model_copy(update={"tracing_overhead": 1.2, "trace": numbers_of(path)})
+    numbers = numbers_of(path, plan.subject.ranks)
+    return world.model_copy(update={"tracing_overhead": 1.2, "trace": numbers})

@@ -91,6 +91,7 @@ def test_from_the_verdict_to_the_trace_of_the_best(page: Page, studies: Path, mo
     # A figure is seen, not only listed.
     figure = page.get_by_role("img", name="step_time.png")
     expect(figure).to_be_visible()
+    figure.evaluate("image => image.decode()")
     assert figure.evaluate("image => image.naturalWidth") > 0
     trials = (studies / "monday" / "trials.csv").read_bytes()
     assert downloaded(page, "trials.csv") == trials

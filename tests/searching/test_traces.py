@@ -1,5 +1,6 @@
 """Whole studies on the fake launcher whose traces are really read."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,17 @@ import pytest
 from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
 from tests.searching.tuning import row_of
+from tests.trace.synthetic import call, trace
 from tuner.api import SearchInterrupted, tune
 from tuner.errors import UsageError
 from tuner.plan.config import Config
+from tuner.plan.workload_spec import RankSpec
 from tuner.searching.trace_numbers import numbers_of
 from tuner.study.answer import StudyAnswer
 from tuner.study.folder import StudyFolder
 from tuner.study.metrics import METRICS
 from tuner.trace.files.reader import read_trace
+from tuner.trace.model.facts import TraceRank
 from tuner.world.measurement import FailureKind
 
 pytestmark = [pytest.mark.reads_traces, pytest.mark.slow]
@@ -141,7 +145,7 @@ def test_a_trace_that_stays_incomplete_is_given_up(tmp_path: Path) -> None:
     )
     result = search(launcher, tmp_path)
     row = row_of(result, threads(1))
-    assert row.outcome == "completed"
+    assert row.failure is None
     assert row.diagnosis == "No trace: worker1 failed first."
     assert sum(order.config == threads(1) for order in launcher.traced) == 3
 
@@ -189,12 +193,34 @@ def test_a_traced_objective_traces_every_world(tmp_path: Path, objective: str) -
 def test_an_objective_of_calls_is_refused_where_there_are_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def numbers_without_calls(path: Path) -> Any:
-        return numbers_of(path).model_copy(update={"rpc_p99_ms": None})
+    def numbers_without_calls(path: Path, ranks: Sequence[RankSpec]) -> Any:
+        return numbers_of(path, ranks).model_copy(update={"rpc_p99_ms": None})
 
     monkeypatch.setattr("tuner.searching.runner.numbers_of", numbers_without_calls)
     with pytest.raises(UsageError, match="the workload udf makes none"):
         search(FakeLauncher(), tmp_path, objective="rpc_p99_ms")
+
+
+def test_the_diagnosis_takes_together_what_the_study_calls_a_role(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    names = ("agent", "east", "west")
+    calls = [
+        call(
+            number, 10.0 * number, 10.0 * number + 10, client="agent", server=names[1 + number % 2],
+            server_rank=1 + number % 2, served_ms=(10.0 * number + 1, 10.0 * number + 9),
+        )
+        for number in range(100)
+    ]  # fmt: skip
+    seen = trace(
+        calls,
+        processes=tuple(TraceRank(rank=rank, name=name) for rank, name in enumerate(names)),
+        window_ms=(0, 1000),
+    )
+    monkeypatch.setattr("tuner.searching.trace_numbers.read_trace", lambda path: seen)
+    of_one_role = [RankSpec(name=name, role="env") for name in names[1:]]
+    assert "for 80 % of the time" in numbers_of(tmp_path, of_one_role).diagnosis
+    assert "for 40 % (" in numbers_of(tmp_path, ()).diagnosis
 
 
 def test_traces_of_an_earlier_study_are_removed(tmp_path: Path) -> None:

@@ -189,10 +189,13 @@ class Measurer:
         order = list(trials)
         random.Random(f"{self.measuring.seed}/{block}").shuffle(order)
         wanted_s = self._measured_s() * STEPS_MARGIN
-        for trial in order:
-            step_s = self.log.step_s(max(trial, BASELINE))
+        for column in order:
+            trial = BASELINE if column == AGAIN else column
+            if trial in self.log.failures:
+                continue
+            step_s = self.log.step_s(trial)
             steps = None if step_s is None else max(1, math.ceil(wanted_s / step_s))
-            self._run(max(trial, BASELINE), block, steps, again=trial == AGAIN)
+            self._run(trial, block, steps, again=column == AGAIN)
         # An exploration goes on to other configurations, and claims nothing of these.
         counts = bool(order) and self._phase != "exploration"
         if counts and self.log.disturbed(block) and self.blocks_left(order) >= LEAST_LEFT:

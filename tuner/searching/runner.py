@@ -114,7 +114,7 @@ class Runner:
         if order.trace is None or isinstance(outcome, Failure):
             return outcome
         try:
-            numbers = numbers_of(order.trace.path)
+            numbers = numbers_of(order.trace.path, self.plan.subject.ranks)
         except UsageError as error:
             # What a world leaves behind ends no search.
             message = f"the trace cannot be read: {error}"

@@ -1,8 +1,11 @@
 """The numbers of a trace file that a study keeps."""
 
 import math
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
+from tuner.plan.workload_spec import RankSpec
 from tuner.trace.analyze.call_times import (
     breakdown,
     outermost,
@@ -17,16 +20,20 @@ from tuner.trace.model.trace import Trace
 from tuner.world.measurement import CallPart, Quantiles, TraceNumbers
 
 
-def numbers_of(path: Path) -> TraceNumbers:
-    """The numbers of a trace file. UsageError if it is no trace."""
+def numbers_of(path: Path, ranks: Sequence[RankSpec]) -> TraceNumbers:
+    """The numbers of a trace file. UsageError if it is no trace.
+
+    `ranks` have the roles that the diagnosis speaks of; what is none of them has that of its name.
+    """
     trace = read_trace(path)
+    roles = [(rank.role, re.escape(rank.name)) for rank in ranks]
     mean, most = remote_parallelism(trace)
     return TraceNumbers(
         rpc_cpu_total_ms=_known(rpc_cpu_total_ms(trace)),
         rpc_p99_ms=_known(rpc_p99_ms(trace)),
         parallelism_mean=_known(mean),
         parallelism_max=_known(most),
-        diagnosis=diagnose(trace).text,
+        diagnosis=diagnose(trace, roles).text,
         losses=trace.losses,
         call_ms=Quantiles.of(outermost_ms(trace).tolist()),
         call_parts_ms=_call_parts_ms(trace),

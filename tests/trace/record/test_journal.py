@@ -19,6 +19,7 @@ def test_calls_come_back_as_they_were_written(tmp_path: Path) -> None:
     journal.calls.put((7, target, 11, NOTHING, 100, 105, raised, problem, 150))
     journal.calls.put((8, target, 12, 7, 120, 0, 0, NOTHING, 125))
     journal.calls.put((9, target, 12, 7, 130, 0, unfinished, NOTHING, NOTHING))
+    journal.write()
     first, second, third = read_journal(tmp_path / "one").client_spans
     assert (first.call_id, first.kind, first.function) == (7, "rpc_sync", "work")
     assert (first.server, first.server_rank) == ("worker1", 1)
@@ -38,6 +39,7 @@ def test_served_calls_come_back_with_their_time_on_the_run_queue(tmp_path: Path)
     journal.served.put((8, 22, 1100, 0, b"", b"", NOTHING))
     journal.served.put((9, 21, 2000, 300, b"", b"", 2900))
     journal.done.put((7, 2500))
+    journal.write()
     content = read_journal(tmp_path / "one")
     assert content.server_spans == [
         (7, 21, 1000, 1900, 300, 50), (8, 22, 1100, None, None, None),
@@ -56,7 +58,7 @@ def test_the_calls_that_had_arrived_come_back(tmp_path: Path) -> None:
     assert read_journal(tmp_path / "one").arrivals == [7, 2**40]
 
 
-def test_a_killed_process_leaves_all_that_it_wrote(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_all_that_it_had_written(tmp_path: Path) -> None:
     number = 30_000
     child = os.fork()
     if child == 0:
@@ -64,6 +66,9 @@ def test_a_killed_process_leaves_all_that_it_wrote(tmp_path: Path) -> None:
         records.create(tmp_path / "records")
         for place in range(number):
             records.put((place, 1 + place))
+            if place == number // 2:
+                records.write()
+        records.write()
         os.kill(os.getpid(), signal.SIGKILL)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
     found = list(Records("2q").read(tmp_path / "records"))
@@ -81,6 +86,7 @@ def test_a_full_disk_loses_calls_and_does_no_harm(
     monkeypatch.setattr(os, "posix_fallocate", full)
     for number in range(1, 5001):
         records.put((number,))
+        records.write()
     assert records.is_full
     kept = [number for (number,) in records.read(tmp_path / "records")]
     assert kept == [*range(1, len(kept) + 1)]

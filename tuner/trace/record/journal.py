@@ -1,17 +1,16 @@
 """What a process of a program records: files that outlive it, however it ends.
 
-They are mapped into memory, so that the kernel keeps what a killed process had written. Standard
-library only: it runs in the program's own interpreter.
+They are mapped into memory, so that the kernel keeps what a killed process had written: all but
+the last WRITE_S seconds. Standard library only: it runs in the program's own interpreter.
 """
 
-import itertools
 import json
 import mmap
 import os
 import struct
 import threading
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +21,13 @@ from tuner.trace.record.threads import waited_ns
 
 MOST_CALLS = 250_000
 """Calls of one process that are recorded: of many more, no reader of traces shows anything."""
+WRITE_S = 0.05
+"""How often records are written. To do that in each call would slow the program twice as much."""
 NOTHING = -1
 """Stands for no number, no text, and the end of what has not ended."""
 STATUSES = ("ok", "raised", "timed-out", "unfinished")
 
-_CHUNK_RECORDS_BITS = 12
-_CHUNK_RECORDS = 1 << _CHUNK_RECORDS_BITS
+_CHUNK_RECORDS = 4096
 
 
 class Records:
@@ -40,8 +40,12 @@ class Records:
         pages = -(-_CHUNK_RECORDS * self._layout.size // mmap.PAGESIZE)
         self._chunk_bytes = pages * mmap.PAGESIZE
         self._chunks: list[mmap.mmap] = []
-        self._numbers = itertools.count()
-        self._growing = threading.Lock()
+        # A list, since it can be added to from any thread without a lock; `put` is its own method,
+        # since one of ours would cost more than all it does.
+        self._waiting: list[tuple[Any, ...]] = []
+        self.put: Callable[[tuple[Any, ...]], None] = self._waiting.append
+        """Add a record; in each call: every line of this would slow the program."""
+        self._written = 0
         self.is_full = False
         """Whether the disk had no room for a record."""
 
@@ -51,13 +55,16 @@ class Records:
         self._file = os.open(path, flags, 0o600)
         self._grow()
 
-    def put(self, values: tuple[Any, ...]) -> None:
-        """Add a record. In each call: every line of this slows the program."""
-        number = next(self._numbers)
-        chunk = number >> _CHUNK_RECORDS_BITS
-        if chunk < len(self._chunks) or self._has_grown_to(chunk):
-            place = (number & (_CHUNK_RECORDS - 1)) * self._layout.size
-            self._layout.pack_into(self._chunks[chunk], place, *values)
+    def write(self) -> None:
+        """Write the records that were added until now; one thread at a time."""
+        count = len(self._waiting)
+        for values in self._waiting[:count]:
+            chunk, number = divmod(self._written, _CHUNK_RECORDS)
+            if chunk == len(self._chunks) and (self.is_full or not self._has_grown()):
+                break
+            self._layout.pack_into(self._chunks[chunk], number * self._layout.size, *values)
+            self._written += 1
+        del self._waiting[:count]
 
     def read(self, path: Path) -> Iterator[tuple[Any, ...]]:
         """The values of every record, while and after they are written."""
@@ -68,14 +75,12 @@ class Records:
                 if values[-1]:
                     yield values
 
-    def _has_grown_to(self, chunk: int) -> bool:
-        with self._growing:
-            try:
-                while chunk >= len(self._chunks):
-                    self._grow()
-            except OSError:
-                self.is_full = True
-        return chunk < len(self._chunks)
+    def _has_grown(self) -> bool:
+        try:
+            self._grow()
+        except OSError:
+            self.is_full = True
+        return not self.is_full
 
     def _grow(self) -> None:
         start = len(self._chunks) * self._chunk_bytes
@@ -101,7 +106,7 @@ def _done() -> Records:
 
 
 class Journal:
-    """What one process records, in files of its own; from any thread.
+    """What one process records, in files of its own; from any thread, but for `write`.
 
     A call that has not ended may be in it, too: if it ends, it is there again.
     """
@@ -129,6 +134,11 @@ class Journal:
                     except OSError:
                         number = self._texts[text] = NOTHING
         return number
+
+    def write(self) -> None:
+        """Write the records that were added until now."""
+        for records in (self.calls, self.served, self.done):
+            records.write()
 
     def note_arrivals(self, calls: list[int]) -> None:
         """Keep the ids of the calls that have arrived here; once, at the end."""

@@ -39,9 +39,9 @@ class JournaledServer(Server):
 class JournaledClient(Client):
     """Records the calls that this process issues, also those to ranks that record nothing.
 
-    A call is noted when it ends. Calls under way are noted, once, when they are as old as WATCH_S:
-    no call costs more than one record, but long ones, and a process that is killed leaves all calls
-    but the youngest.
+    A call is noted when it has ended. Calls under way are noted, once, when they are as old as
+    WATCH_S: no call costs more than one record, but long ones, and a process that is killed leaves
+    all calls but the youngest.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class JournaledClient(Client):
         self._server = server
         self._reads = reads
         self._targets: dict[tuple[str, str, str, int, str], int] = {}
+        self._ended: list[tuple[OpenCall, int, str, str]] = []
         self._noted_before_ns = 0
         self.is_cut = False
         """Whether it made more calls than are recorded, or than the disk has room for."""
@@ -92,7 +93,14 @@ class JournaledClient(Client):
         """A call has ended."""
         if (call := self._open.pop(call_id, None)) is not None:
             call.future = None  # do not keep the value alive
+            self._ended.append((call, end_ns, status, error))
+
+    def note_ended_calls(self) -> None:
+        """Note the calls that have ended until now; one thread at a time."""
+        count = len(self._ended)
+        for call, end_ns, status, error in self._ended[:count]:
             self._note(call, _STATUS_NUMBERS[status], error, end_ns)
+        del self._ended[:count]
 
     def note_open_calls(self, began_before_ns: int) -> None:
         """Note the calls under way of both ends that began before this time, and were not noted."""

@@ -19,7 +19,7 @@ from tuner.cpus import usable_cpus
 from tuner.torch_private.agent import default_timeout_s, worker_threads
 from tuner.torch_private.operators import OperatorProfiler
 from tuner.torch_private.support import missing_tracing_support
-from tuner.trace.record.journal import Journal
+from tuner.trace.record.journal import WRITE_S, Journal
 from tuner.trace.record.journaled import JournaledClient, JournaledServer
 from tuner.trace.record.process import boot_id, thread_names
 from tuner.trace.record.threads import main_schedule, main_thread_s
@@ -63,6 +63,8 @@ class ProgramRecorder:
         self._main_started = b""
         self._ending = threading.Lock()
         self._has_ended = False
+        self._writing = threading.Lock()
+        self._is_over = threading.Event()
 
     def prepare(self, name: str, rank: int) -> None:
         """Record what this rank serves from its first request on. RuntimeError if it cannot."""
@@ -74,6 +76,7 @@ class ProgramRecorder:
         self._server = JournaledServer(journal)
         self._client = JournaledClient(rank, journal, self._server, readers)
         Ends.client, Ends.server = self._client, self._server
+        threading.Thread(target=self._keep_writing, name="rpc-tuner journal", daemon=True).start()
         readers.add_this_rank(name)
         self._tell(
             "recording",
@@ -110,6 +113,18 @@ class ProgramRecorder:
                 self._hand_over(reason, standing or self._standing())
         if reason == "shutdown":
             Ends.client = Ends.server = None
+        if reason != "window":
+            self._is_over.set()
+            self._write()  # what was served since the end of a window
+
+    def _keep_writing(self) -> None:
+        while not self._is_over.wait(WRITE_S):
+            self._write()
+
+    def _write(self) -> None:
+        with self._writing:
+            self._client.note_ended_calls()
+            self._journal.write()
 
     @property
     def _has_window(self) -> bool:
@@ -161,6 +176,7 @@ class ProgramRecorder:
         self._client.stop()
         self._client.note_open_calls(time.time_ns())
         self._journal.note_arrivals(standing.arrivals)
+        self._write()
         operators, disturbed = (None, False) if self._profiler is None else self._profiler.stop()
         facts: dict[str, object] = {}
         if operators is not None:

@@ -76,8 +76,13 @@ def _end(holder: "subprocess.Popen[bytes]") -> None:
     holder.communicate()
 
 
-def _hold() -> None:
-    """Make the namespace and keep it until stdin is at its end. OSError if that is not allowed."""
+def move_into_new() -> None:
+    """Move the calling thread, and what it starts, into a new namespace, loopback up.
+
+    Raises:
+        OSError: That is not allowed; where it takes a user namespace, only to a process of one
+            thread.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
     if libc.unshare(_CLONE_NEWNET) != 0:
@@ -90,6 +95,11 @@ def _hold() -> None:
         loopback = struct.pack("16sH14x", b"lo", 0)
         flags = struct.unpack("16xH14x", fcntl.ioctl(any_socket, _GET_FLAGS, loopback))[0]
         fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sH14x", b"lo", flags | _UP))
+
+
+def _hold() -> None:
+    """Make the namespace and keep it until stdin is at its end. OSError if that is not allowed."""
+    move_into_new()
     os.write(1, _READY)
     os.read(0, 1)
 
