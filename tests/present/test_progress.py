@@ -2,8 +2,8 @@ import threading
 from dataclasses import replace
 
 from tests.present.screen import Screen
-from tuner.present.progress import LiveProgress, PlainProgress, progress_for, snapshot_line
 from tuner.decide.statistics import Interval
+from tuner.present.progress import LiveProgress, PlainProgress, progress_for, snapshot_line
 from tuner.searching.progress import Compared, Snapshot
 
 RACING = Snapshot(

@@ -7,6 +7,7 @@ Where the budget is only a limit it is the root of t, for most searches end long
 A budget never gets all of alpha: a study that is continued with a larger one needs some too.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -65,8 +66,9 @@ def due_alpha(
         return left
     done_s = min(taken[-1].spent_s if taken else 0.0, total_s)
     pace = _EARLY_PACE if early else _PACE
-    done, now = (done_s / total_s) ** pace, (min(spent_s, total_s) / total_s) ** pace
-    share = float(now - done) / max(1e-9, 1 - done)
+    done = math.pow(done_s / total_s, pace)
+    now = math.pow(min(spent_s, total_s) / total_s, pace)
+    share = (now - done) / max(1e-9, 1 - done)
     return left * min(1.0, max(0.0, share))
 
 

@@ -161,7 +161,8 @@ def _to_tell(log: StudyLog) -> list[tuple[int, int, _Sides]]:
     """Which trial's gain over which other one is to be told yet, and from what.
 
     While it is undecided, that of the strongest rival is from 0 where it looks like a gain, else
-    that of every rival from epsilon. Then the rival's is known too roughly, or others may be better.
+    that of every rival from epsilon. Then the rival's is known too roughly, or others may be
+    better.
     """
     rival, comparison = strongest_rival(log), comparison_of(log)
     assert rival is not None
