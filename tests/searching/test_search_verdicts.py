@@ -100,6 +100,9 @@ def test_the_baseline_is_compared_with_itself(tune: Tune) -> None:
     assert result.noise_floor.low < 1 < result.noise_floor.high
     assert result.least_gain is not None
     assert 0 < result.least_gain < 1
+    document = result.to_json()
+    assert document["least_gain"] == result.least_gain
+    assert document["noise_floor"]["ci_low"] == result.noise_floor.low
 
 
 def test_a_large_budget_races_to_a_near_optimal_answer(tune: Tune) -> None:
