@@ -35,7 +35,7 @@ def cheaply(*, publishes: bool = False, reads_traces: bool = False) -> Iterator[
         # A third of such a study's time; tests/present draws reports.
         patch.setattr("tuner.api.write_study_report", lambda answer: None)
         if not reads_traces:  # another third
-            patch.setattr("tuner.searching.runner.numbers_of", lambda path: NUMBERS)
+            patch.setattr("tuner.searching.runner.numbers_of", lambda path, ranks: NUMBERS)
         if not publishes:  # a tenth
             patch.setattr(StudyStore, "publish", lambda *arguments: None)
             patch.setattr(StudyStore, "announce", lambda store: None)
