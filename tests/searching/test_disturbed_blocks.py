@@ -53,11 +53,17 @@ def test_on_a_machine_that_is_always_busy_blocks_count(tune: Tune) -> None:
     assert answer.blocks > 10
     assert answer.machine is not None
     assert answer.machine.is_busy
+    assert answer.machine.repeated_blocks == 0
+
+
+def test_one_that_gets_busy_has_few_blocks_put_aside(tune: Tune) -> None:
+    answer = tune(busy_in(*range(FIRST + 12, 1000)), **TWO, max_blocks=20)
+    assert answer.machine is not None
     assert 1 <= answer.machine.repeated_blocks <= 1 + MOST_REPEATED * 20
 
 
 def test_a_block_is_kept_where_no_time_is_left_for_others(tune: Tune) -> None:
-    answer = tune(busy_in(*range(1000)), **TWO, max_blocks=3)
+    answer = tune(busy_in(*range(FIRST, 1000)), **TWO, max_blocks=3)
     assert answer.blocks == 3
     assert answer.machine is not None
     assert (answer.machine.repeated_blocks, answer.machine.disturbed) == (0, 9)

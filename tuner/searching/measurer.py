@@ -205,8 +205,7 @@ class Measurer:
     def _put_aside(self, block: int) -> None:
         """Have a block that others disturbed count no more, so that another takes its place.
 
-        Whether it does was decided by the machine alone, not by the times. Where many blocks are
-        disturbed, the next one would be too.
+        Whether it does was decided by the machine alone, not by the times.
         """
         if len(self.log.set_aside) < max(1, MOST_REPEATED * self.log.blocks("race")):
             self.log.put_aside(block)

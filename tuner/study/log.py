@@ -111,10 +111,19 @@ class StudyLog:
             self.barred.pop(trial, None)
 
     def disturbed(self, block: int) -> bool:
-        """Whether others disturbed a world of a block in which none failed."""
+        """Whether others disturbed a world of a block in which none failed, and few other worlds.
+
+        Where most are disturbed, a block that takes the place of one would be, too.
+        """
         worlds = [record.outcome for record in self._records if record.block == block]
         measured = [world for world in worlds if isinstance(world, Measurement)]
-        return len(measured) == len(worlds) and any(world.is_disturbed for world in measured)
+        others = [record.outcome for record in self._records if record.block != block]
+        rest = [world.is_disturbed for world in others if isinstance(world, Measurement)]
+        return (
+            len(measured) == len(worlds)
+            and any(world.is_disturbed for world in measured)
+            and sum(rest) <= len(rest) / 2
+        )
 
     def put_aside(self, *blocks: int) -> None:
         """Have these blocks count no more; each must be one without a failure."""
