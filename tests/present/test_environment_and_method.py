@@ -79,5 +79,7 @@ def test_the_noise_floor_is_one_plain_sentence(
 
 
 def test_a_study_that_compared_nothing_has_no_noise_floor(plan: StudyPlan) -> None:
-    kept = {"best": threads(16), "verdict": "keep-baseline", "challenger_speedup": None}
+    kept: dict[str, Any] = {
+        "best": threads(16), "verdict": "keep-baseline", "challenger_speedup": None,
+    }  # fmt: skip
     assert noise_sentence(study_result(plan, **kept, challenger=None)) is None
