@@ -86,11 +86,8 @@ def _is_clear(log: StudyLog, comparison: Comparison) -> bool:
         measured = 0 if best is None else len(log.samples(best))
         return len(log.candidates) == 1 and measured >= LEAST_WORLDS
     if comparison.kind == "better":
-        open_rivals = _open(log, comparison)
-        if log.plan.measuring.until_clear:
-            # Who is measured no more gets no clearer.
-            open_rivals = [trial for trial in open_rivals if trial not in log.eliminated]
-        return comparison.is_narrow and not open_rivals
+        # Who is measured no more gets no clearer.
+        return comparison.is_narrow and log.eliminated.keys() >= set(_open(log, comparison))
     return comparison.kind != "undecided" and comparison.is_narrow and not comparison.may_tie
 
 
