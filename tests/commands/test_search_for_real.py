@@ -84,7 +84,9 @@ def test_a_search_answers_with_the_document_of_the_contract(
         assert trial["tracing_overhead"] > 0
         assert "worker1" in trial["diagnosis"]
     assert trials[1]["parallelism_max"] == 1
-    assert trials[5]["samples"] == 3
+    # The baseline is measured twice in a block, and compared with itself.
+    assert trials[5]["samples"] == 6
+    assert set(document["noise_floor"]) == {"estimate", "ci_low", "ci_high"}
     assert document["why"]["baseline"] == trials[5]["diagnosis"]
 
 
@@ -114,8 +116,11 @@ def test_a_search_leaves_a_whole_trace_of_every_configuration(
         assert trace.losses == ()
         assert trace.tracing_overhead == trial["tracing_overhead"]
         assert trace.ranks[1].num_worker_threads == number
-        # The recipe's function: 1 + 10 * 4 operators called, and what these call.
         assert len(trace.calls) == 4 * (trace.steps or 0)
+        if not trace.operators_recorded:
+            assert number != 5
+            continue
+        # The recipe's function: 1 + 10 * 4 operators called, and what these call.
         counts = trace.operators["name"][trace.operators["call_id"].notna()].value_counts()
         assert counts["aten::mul"] == counts["aten::sigmoid"] == 10 * len(trace.calls)
 
