@@ -5,9 +5,10 @@ READY := $(VENV)/.ready
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo --preserve-env=DEBIAN_FRONTEND)
 # Without byte code every process compiles all modules again, half of its start.
 unexport PYTHONDONTWRITEBYTECODE
+SIMULATE_ARGS ?= --sessions 50
 SEARCH_ARGS ?= --workload udf --overwrite
 
-.PHONY: help search quick chromium postgresql test check lint bench pictures clean
+.PHONY: help search quick chromium postgresql test check lint bench simulate pictures clean
 .DEFAULT_GOAL := help
 
 help:  ## This list
@@ -58,6 +59,9 @@ check: lint test  ## The whole gate: lint, format, types, imports, every test
 
 bench: $(READY)  ## Speed and memory, as ratios of things measured in the same run; PARTS=world_cost runs that alone
 	$(PYTHON) -m tests.benchmarks $(PARTS)
+
+simulate: $(READY)  ## How often the search and six other methods are right, on a simulated noisy machine
+	$(PYTHON) -m tests.simulation $(SIMULATE_ARGS)
 
 pictures: $(READY) chromium  ## The README's output and pictures, measured anew
 	$(PYTHON) -m tests.pictures

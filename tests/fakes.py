@@ -112,12 +112,14 @@ class FakeLauncher(NothingToClose):
     spec: WorkloadSpec = UDF
     interrupt_after: int | None = None
     """Raise KeyboardInterrupt instead of the world with this number."""
+    interrupt_tracing: int | None = None
+    """Raise KeyboardInterrupt instead of the traced world with this number."""
     others_cpus: Callable[[int], float] | None = None
     """CPUs, of 2, that other programs use during a timed world, by its number; None: unknown."""
     orders: list[WorldOrder] = field(default_factory=list)
     """Every timed world, in order."""
     traced: list[WorldOrder] = field(default_factory=list)
-    """Every world that was traced with its operators; none of these is timed."""
+    """Every world whose trace is kept; none of these is timed."""
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -137,6 +139,9 @@ class FakeLauncher(NothingToClose):
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         if self.interrupt_after is not None and len(self.orders) == self.interrupt_after:
+            raise KeyboardInterrupt
+        kept = order.trace is not None and order.trace.path.parent.name == "traces"
+        if kept and len(self.traced) == self.interrupt_tracing:
             raise KeyboardInterrupt
         if (kind := self._failure(order)) is not None:
             world_s = self.failing_s(order.config)
@@ -169,7 +174,7 @@ class FakeLauncher(NothingToClose):
 
     def _failure(self, order: WorldOrder) -> FailureKind | None:
         """Note a world, and say how it fails, if it does."""
-        if order.trace is not None and order.trace.operators:
+        if order.trace is not None and order.trace.path.name != "trace.json":
             self.traced.append(order)
             return self.trace_fails(order.config)
         before = sum(each.config == order.config for each in self.orders)

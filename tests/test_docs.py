@@ -9,7 +9,7 @@ import typer
 
 import tuner
 import tuner.__main__
-from tests.present.results import study_plan, study_result
+from tests.present.results import in_blocks, study_plan, study_result
 from tests.present.screen import Screen
 from tests.readme import SHOWN, WIDTH
 from tuner.decide.verdict_kind import VerdictKind
@@ -162,7 +162,7 @@ def shown_headings(lines: list[str]) -> Headings:
 
 
 def headings_now() -> Headings:
-    answer, screen = study_result(study_plan()), Screen(width=WIDTH)
+    answer, screen = in_blocks(study_result(study_plan())), Screen(width=WIDTH)
     screen.console.print(trials_table(answer))
     words = [line.split() for line in screen.lines if line.strip()]
     _, facts = why_facts(answer)

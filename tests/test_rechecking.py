@@ -215,3 +215,31 @@ def test_a_program_is_run_as_the_study_ran_it() -> None:
     assert {row.label for row in again.answer.rows} == {
         str(result.baseline), "observer.num_worker_threads=8",
     }  # fmt: skip
+
+
+def cpus(config: Config) -> float:
+    return float(threads_of(config))
+
+
+def test_the_limits_of_the_study_hold_today_too() -> None:
+    searched(scaling, require="cpu_cores<=5")
+    assert today(cpu_cores=cpus).outcome == "holds"
+    result = today(cpu_cores=lambda config: 2 * cpus(config))
+    assert (result.outcome, result.exit_code) == ("no-longer-holds", 4)
+    assert str(result) == (
+        "The recommendation no longer holds: num_worker_threads=4 breaks a limit here "
+        "(cpu_cores 8 > 5, by 60 %); search again."
+    )
+
+
+def test_a_baseline_that_breaks_a_limit_is_no_rival() -> None:
+    launcher = FakeLauncher(step_ms=slower_with_threads, cpu_cores=cpus, sigma=0.01)
+    result = tune(
+        "udf", launcher=launcher, clock=launcher.clock, budget="30s", max_blocks=30,
+        space={"num_worker_threads": [1, 2]}, baseline={"num_worker_threads": 1},
+        require="cpu_cores>=2",
+    )  # fmt: skip
+    assert str(result.best) == "num_worker_threads=2"
+    again = today(step_ms=slower_with_threads, cpu_cores=cpus)
+    assert again.outcome == "holds"
+    assert "num_worker_threads=1 breaks a limit here (cpu_cores 1 < 2" in str(again)

@@ -6,13 +6,23 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import InterruptedSearchError, UsageError
-from tuner.plan.draft import draft_plan, read_plan_file, shipped_plan_path
+from tuner.plan.draft import PlanDraft, draft_plan, read_plan_file, shipped_plan_path
+from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import CatalogueEntry
 from tuner.present.notes import study_note, trial_notes
 from tuner.present.study_files import write_answer, write_study_report
 from tuner.present.study_result import StudyResult
+from tuner.searching.forecasting import Forecast
+from tuner.searching.forecasting import forecast as forecast_of
 from tuner.searching.progress import Observer, Silent
-from tuner.searching.search import Notes, Presenter, SearchRequest, SearchStopped, search
+from tuner.searching.search import (
+    Notes,
+    Presenter,
+    SearchRequest,
+    SearchStopped,
+    plan_of,
+    search,
+)
 from tuner.study.answer import StudyAnswer
 from tuner.study.finding import find_study
 from tuner.world.launcher import Launcher
@@ -62,13 +72,15 @@ def tune(
     options: Mapping[str, object] | None = None,
     space: Table | None = None,
     baseline: Table | None = None,
-    objective: str | None = None,
+    objective: str | Sequence[str] | None = None,
+    require: str | Sequence[str] | None = None,
     budget: str | float | None = None,
     max_blocks: int | None = None,
     epsilon: str | float | None = None,
     confidence: str | float | None = None,
     min_time: str | float | None = None,
     deadline: str | float | None = None,
+    sampler: str | None = None,
     seed: int | None = None,
     name: str | None = None,
     storage: str | None = None,
@@ -111,21 +123,30 @@ def tune(
             Default: `num_worker_threads` from 1 to 32, by powers of two.
         baseline: The configuration to compare with. Default: PyTorch's, or the program's own.
         objective: The number to make small, by its name in `tuner.plan.objectives.OBJECTIVES`.
+            Two of them, as `"step_ms,cpu_ms_per_step"`, give a Pareto front too; the first decides.
             Default: `step_ms`; for a program `rpc_active_s`, or `ms_per_call` where its number of
             calls varies.
-        budget: Wall time of all sessions of the study. Default: 60 s; for a program 5 min.
+        require: What a configuration must keep to be recommended, such as `"peak_rss_mb<=2000"`:
+            limits on the median over its worlds, by the names in `tuner.plan.limits.LIMITED`.
+        budget: Wall time of all sessions of the study. `"auto"`: until the answer is clear, at most
+            10 min, or what is named, as `"auto:20m"`. Default: 60 s; for a program 5 min.
         max_blocks: The most blocks to measure. Default: as many as the budget allows.
         epsilon: The smallest difference that matters, a fraction. Default: 3 %.
         confidence: How sure every claim must be, a fraction. Default: 95 %.
-        min_time: How long the timed steps of a world last at least. Default: 0.3 s.
+        min_time: How long the timed steps of a world last at least. Default: 0.1 s; they
+            last longer where the noise shows that it pays.
         deadline: A world that takes longer is ended, as a failure. Default: 30 s; for a
             program 10 min.
+        sampler: Who proposes what to measure where the grid is larger than the budget can measure:
+            `tpe`, `gp` or `random`; `grid` measures all of it. Default: `auto`, which is `grid`
+            where there is time for it, and else `tpe`.
         seed: Seeds the inputs, and the order of the configurations in blocks. Default: 0.
         name: The study's name. Default: the plan's, or the workload's.
         storage: An Optuna storage URL. Default: SQLite in the study's folder.
         out: The study's folder; a new one, an empty one, or that of an earlier study of this name.
             Default: `studies/NAME`.
-        resume: Go on with a study that was interrupted; nothing is measured twice.
+        resume: Go on with a study that was interrupted, or with a larger budget with one that is
+            finished; nothing is measured twice.
         overwrite: Delete a study of this name first, with the files that it made.
         observer: Hears how far the search is. Default: nobody.
         show: Takes what the program prints, as it comes. Default: nobody.
@@ -141,41 +162,33 @@ def tune(
         SearchInterrupted: a KeyboardInterrupt came; its `result` is the answer so far, and
             everything measured is kept.
     """
-    if workload is None and plan is None and program is None:
-        raise UsageError(
-            "name a workload, a plan or a program: --workload udf, --plan FILE, -- python main.py"
-        )
-    if beside and program is None:
-        raise UsageError("beside is for commands that run beside a program, and there is none")
-    if workload is not None and program is not None:
-        raise UsageError("name a workload or a program, not both")
     changes = {
-        "programs": None if program is None else [program, *beside],
         "roles": roles,
         "expect": expect,
         "metric": metric,
-        "maximize": maximize or None,
+        "maximize": maximize,
         "window": window,
         "warm_up": warm_up,
-        "cold": cold or None,
+        "cold": cold,
         "options": options,
         "space": space,
         "baseline": baseline,
         "objective": objective,
+        "require": require,
         "budget": budget,
         "max_blocks": max_blocks,
         "epsilon": epsilon,
         "confidence": confidence,
         "min_time": min_time,
         "deadline": deadline,
+        "sampler": sampler,
         "seed": seed,
         "name": name,
         "storage": storage,
         "out": None if out is None else str(out),
     }
-    request = SearchRequest(
-        draft=draft_plan(plan_mapping(plan, workload, changes)), resume=resume, overwrite=overwrite
-    )
+    draft = _draft(workload, program, beside, plan, changes)
+    request = SearchRequest(draft=draft, resume=resume, overwrite=overwrite)
     try:
         return StudyResult(searched(request, AnswerFiles(), observer, show, launcher, clock))
     except SearchStopped as ending:
@@ -195,6 +208,65 @@ def searched(
     chosen = launcher or launcher_for(request.draft, tell=hearing.on_event, show=show)
     with chosen as running:
         return search(request, running, hearing, presenter, clock)
+
+
+def forecast(
+    workload: str | None = None,
+    *,
+    program: Sequence[str] | None = None,
+    beside: Sequence[Sequence[str]] = (),
+    plan: str | Path | None = None,
+    show: Callable[[bytes], None] | None = None,
+    launcher: Launcher | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    **changes: Any,
+) -> tuple[Forecast, StudyPlan]:
+    """Tell what a search would do, from a few worlds of its baseline; nothing is left behind.
+
+    Args:
+        workload: As for `tune`.
+        program: As for `tune`.
+        beside: As for `tune`.
+        plan: As for `tune`.
+        show: As for `tune`.
+        launcher: As for `tune`.
+        clock: As for `tune`.
+        changes: Keys of a plan, as `tune` takes them.
+
+    Returns:
+        What the budget can be expected to show, and the plan.
+
+    Raises:
+        UsageError: the request cannot be carried out; the message lists everything that is wrong.
+        NothingRanError: the baseline does not run.
+    """
+    draft = _draft(workload, program, beside, plan, changes)
+    chosen = launcher or launcher_for(draft, tell=Silent().on_event, show=show)
+    with chosen as running:
+        whole = plan_of(draft, running)
+        return forecast_of(whole, running, clock), whole
+
+
+def _draft(
+    workload: str | None,
+    program: Sequence[str] | None,
+    beside: Sequence[Sequence[str]],
+    plan: str | Path | None,
+    changes: Mapping[str, Any],
+) -> PlanDraft:
+    """The plan that is asked for. UsageError if what is to be tuned is not named, or twice."""
+    if workload is None and plan is None and program is None:
+        raise UsageError(
+            "name a workload, a plan or a program: --workload udf, --plan FILE, -- python main.py"
+        )
+    if beside and program is None:
+        raise UsageError("beside is for commands that run beside a program, and there is none")
+    if workload is not None and program is not None:
+        raise UsageError("name a workload or a program, not both")
+    programs = None if program is None else [program, *beside]
+    # What is false is a key that nobody gave.
+    switched = {key: changes.get(key) or None for key in ("maximize", "cold")}
+    return draft_plan(plan_mapping(plan, workload, {"programs": programs, **changes, **switched}))
 
 
 def load_study(

@@ -27,8 +27,8 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 EPILOG = (
     "Values: num_worker_threads=1,2,4 lists; 1..32 are the powers of two, 1..8:1 every number; "
     "transports=shm,uv,shm+uv are three lists of transports. Exit codes: 0 answered, 1 internal "
-    "error, 2 bad usage or bad input, 3 no configuration could run, 4 a recommendation no longer "
-    "holds (--check), 130 interrupted."
+    "error, 2 bad usage or bad input, 3 no configuration could run or keeps the limits, "
+    "4 a recommendation no longer holds (--check), 130 interrupted."
 )
 
 
@@ -65,7 +65,16 @@ def search(
         str | None,
         typer.Option(
             help=f"Of a workload: {_objectives_of('workload')}. Of a program: "
-            f"{_objectives_of('program')}. Default: step_ms; rpc_active_s."
+            f"{_objectives_of('program')}. Two of them, as step_ms,cpu_ms_per_step, show a Pareto "
+            "front; the first one decides. Default: step_ms; rpc_active_s."
+        ),
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC<=NUMBER",
+            help="What a configuration must keep to be recommended: peak_rss_mb<=2000, "
+            "step_p99_ms<=50. By the median over its worlds.",
         ),
     ] = None,
     metric: Annotated[
@@ -111,7 +120,12 @@ def search(
         bool, typer.Option("--show-output", help="Show what the program prints, on stderr.")
     ] = False,
     budget: Annotated[
-        str | None, typer.Option(help="Wall time, such as 60s. Default: 60s; 5m for a program.")
+        str | None,
+        typer.Option(
+            metavar="TIME|auto|auto:TIME",
+            help="Wall time, such as 60s; or auto: until the answer is clear, at most 10m, or what "
+            "is named, as auto:20m. Default: 60s; 5m for a program.",
+        ),
     ] = None,
     max_blocks: Annotated[int | None, typer.Option(help="The most blocks to measure.")] = None,
     epsilon: Annotated[
@@ -127,6 +141,14 @@ def search(
         str | None,
         typer.Option(
             help="A world that takes longer is ended, as a failure. Default: 30s, or 10m."
+        ),
+    ] = None,
+    sampler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|grid|tpe|gp|random",
+            help="Who proposes what to measure where the grid is larger than the budget can "
+            "measure; grid measures all of it. Default: auto, which is grid or tpe.",
         ),
     ] = None,
     seed: Annotated[
@@ -158,6 +180,13 @@ def search(
             "--overwrite", help="Delete a study of this name first, with the files that it made."
         ),
     ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Run the baseline a few times, and say what the budget can be expected to show.",
+        ),
+    ] = False,
     check: Annotated[
         str | None,
         typer.Option(
@@ -184,7 +213,8 @@ def search(
         return
     if check is not None:
         raise typer.Exit(check_study(context, check, _show if show_output else None))
-    _answer(
+    task = _forecast if dry_run else _answer
+    task(
         as_json,
         workload=workload,
         program=context.obj or None,
@@ -202,19 +232,34 @@ def search(
         space=pairs_of("--space", space) if space else None,
         baseline=pairs_of("--baseline", baseline) if baseline else None,
         objective=objective,
+        require=require or None,
         budget=budget,
         max_blocks=max_blocks,
         epsilon=epsilon,
         confidence=confidence,
         min_time=min_time,
         deadline=deadline,
+        sampler=sampler,
         seed=seed,
         name=study,
         storage=storage,
         out=out,
-        resume=resume,
-        overwrite=overwrite,
+        **{} if dry_run else {"resume": resume, "overwrite": overwrite},
     )
+
+
+def _forecast(as_json: bool, **asked: Any) -> None:
+    """Say what a search for what is asked would do."""
+    from tuner.api import forecast
+    from tuner.present.forecast import forecast_lines
+
+    found, plan = forecast(**asked)
+    if as_json:
+        print_json(found.to_json())
+        return
+    console = stdout_console(piped_width=140)
+    for line in forecast_lines(found, plan.measuring.epsilon):
+        console.print(line, soft_wrap=True, highlight=False)
 
 
 def _answer(as_json: bool, **asked: Any) -> None:
@@ -243,6 +288,8 @@ def _answer(as_json: bool, **asked: Any) -> None:
         raise NothingRanError(
             f"no configuration of the search space could run the {result.plan.subject.kind}"
         )
+    if result.none_feasible:
+        raise NothingRanError("no configuration of the search space keeps the limits of --require")
 
 
 def _list_workloads(as_json: bool) -> None:

@@ -2,10 +2,17 @@
 
 import difflib
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 
 MOST_TELLING = 100
 """An interval that spans more than this factor, of two worlds say, tells nothing."""
+
+MOST_RATIO = 4
+"""A ratio whose interval spans more than this factor is not said as a number."""
+UNTOLD = f"not known to a factor of {MOST_RATIO}"
+
+_NAME = re.compile(r"(?<![\w.=])[A-Za-z_][\w.]*(?:_\w+(?:\.\w+)*|(?=\(\)))(?:\(\))?(?![\w=])")
 
 
 def three_digits(value: float) -> str:
@@ -25,6 +32,34 @@ def interval_text(low: float, high: float) -> str:
     if math.isnan(low) or high > MOST_TELLING * low:
         return ""
     return f"{three_digits(low)}-{three_digits(high)}"
+
+
+def is_told(low: float, high: float) -> bool:
+    """Whether the ends of a ratio's interval are near enough for the ratio to be a number."""
+    return low > 0 and high <= MOST_RATIO * low
+
+
+def ratio_text(value: float) -> str:
+    """Two decimals of a ratio, and more where one just above 1 would look like 1."""
+    return f"{value:.2f}" if abs(value - 1) >= 0.01 else f"{value:.4f}"
+
+
+def ratio_cell(estimate: float, low: float, high: float) -> str:
+    """`1.18 (1.09 to 1.28)`; `?` where the interval spans too much for a number."""
+    if estimate == low == high:
+        return three_digits(estimate)
+    if not is_told(low, high):
+        return "?"
+    least, *others = (
+        f"{value:.2f}" if 0.1 <= value < 9.995 else three_digits(value)
+        for value in (estimate, low, high)
+    )
+    return f"{least} ({' to '.join(others)})"
+
+
+def marked_names(text: str, mark: Callable[[str], str]) -> str:
+    """The text with the names of functions in it marked: words with an underscore or brackets."""
+    return _NAME.sub(lambda found: mark(found[0]), text)
 
 
 def percent(fraction: float) -> str:
@@ -70,6 +105,15 @@ def duration(seconds: float) -> str:
         return f"{minutes}m{rest:02d}s" if rest else f"{minutes}m"
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h{minutes:02d}m"
+
+
+def rough_duration(seconds: float) -> str:
+    """A forecast: `40s`, `2m10s`, `25m`, `3h`, `more than a day`."""
+    if seconds >= 24 * 3600:
+        return "more than a day"
+    units = ((60, 5), (600, 10), (3600, 60), (24 * 3600, 1800))
+    step = next(step for limit, step in units if seconds < limit)
+    return duration(step * max(1, math.ceil(seconds / step)))
 
 
 def listed(items: Iterable[str], last: str = "and") -> str:

@@ -123,11 +123,14 @@ def test_why_trials_failed_or_were_eliminated(page: Page, monday: str) -> None:
 
     page.get_by_role("button", name="Trial 1 Pruned").click()
     expect(page.get_by_role("heading", name="num_worker_threads=1")).to_be_visible()
-    expect(
-        page.get_by_text(re.compile("^eliminated at least .* times as slow as the best"))
-    ).to_be_visible()
+    slow = "^eliminated .* times as slow as num_worker_threads=16 in one world"
+    expect(page.get_by_text(re.compile(slow))).to_be_visible()
+
+    page.get_by_role("button", name="Trial 3 Pruned").click()
+    expect(page.get_by_role("heading", name="num_worker_threads=4")).to_be_visible()
+    expect(page.get_by_text(re.compile("^eliminated shown to gain at most 3 %"))).to_be_visible()
     # Blocks, and what was measured in each.
-    expect(page.get_by_text(re.compile(r"^0 1[56]\.\d+$"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"^0 [34]\.\d+$"))).to_be_visible()
 
 
 def test_the_other_pages_of_a_study_open(page: Page, monday: str) -> None:

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tuner.decide.statistics import Interval, differences, interval, shown_less, typical
+from tuner.decide.statistics import (
+    Interval,
+    differences,
+    interval,
+    paired_ratio,
+    typical,
+)
 
 
 def test_typical_is_not_moved_by_spikes() -> None:
@@ -65,9 +71,23 @@ def test_alternating_differences_are_left_alone() -> None:
     assert len(differences(alternating, np.zeros(10))) == 10
 
 
-def test_shown_less() -> None:
-    below = np.array([-0.1, -0.2, -0.15, -0.3, -0.12, -0.11, -0.05, -0.25])
-    assert shown_less(below, 0.005)
-    assert not shown_less(-below, 0.05)
-    assert not shown_less(np.zeros(8), 0.05)
-    assert not shown_less(np.array([]), 0.05)
+def test_a_ratio_is_that_of_the_blocks_that_have_both() -> None:
+    drift = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
+    fast = drift + np.array([0.01, -0.01, 0.0, 0.01, math.nan])
+    slow = drift + math.log(1.5)
+    found = paired_ratio(slow, fast, 0.95)
+    assert found is not None
+    assert found.low < 1.5 < found.high < 1.04 * found.low
+    # Without pairs the drift would be all that there is.
+    alone = interval(slow, 0.95)
+    assert alone is not None
+    assert alone.high - alone.low > 3.0
+
+
+def test_a_ratio_of_one_block_may_be_any_and_without_a_block_there_is_none() -> None:
+    one, other = np.array([math.log(3.0), math.nan]), np.array([0.0, 1.0])
+    found = paired_ratio(one, other, 0.95)
+    assert found is not None
+    assert (found.low, found.high) == (0.0, math.inf)
+    assert found.estimate == pytest.approx(3.0)
+    assert paired_ratio(one[1:], other[1:], 0.95) is None

@@ -25,6 +25,9 @@ from tuner.present.figures import write_timelines_figure
 from tuner.study.folder import StudyFolder
 from tuner.text import plural
 from tuner.trace.files.reader import read_trace
+from tuner.world.launcher import TraceOrder, WorldOrder
+from tuner.world.local.launcher import LocalLauncher
+from tuner.world.measurement import Measurement
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
@@ -41,7 +44,7 @@ def main() -> None:
         README.write_text(readme[: shown.start(2)] + output + readme[shown.end(2) :])
         folder = StudyFolder(Path(scratch) / "studies" / STUDY)
         shutil.copy(folder.figures / "step_time.png", IMAGES / "step_time.png")
-        _draw_timelines(folder)
+        _draw_timelines(Path(scratch))
         with sync_playwright() as playwright:
             browser = launched(playwright)
             _photograph_report(browser, folder)
@@ -79,12 +82,24 @@ def _folded(line: str) -> list[str]:
     return textwrap.wrap(line, WIDTH, drop_whitespace=True) if len(line) > WIDTH else [line]
 
 
-def _draw_timelines(folder: StudyFolder) -> None:
-    traces = [
-        (plural(threads, "thread"), read_trace(folder.trace(config)))
-        for threads in (1, 8)
-        for config in [Config.from_json({"*": {"num_worker_threads": threads}})]
-    ]
+def _draw_timelines(where: Path) -> None:
+    """The README's workload on one thread and on eight, which its search may not trace."""
+    traces = []
+    with LocalLauncher() as launcher:
+        for threads in (1, 8):
+            path = where / f"{threads}.json"
+            order = WorldOrder(
+                subject=launcher.describe("udf", {"size": 400, "calls": 8}),
+                config=Config.from_json({"*": {"num_worker_threads": threads}}),
+                seed=0,
+                steps=10,
+                min_time_s=0.2,
+                deadline_s=60.0,
+                trace=TraceOrder(path=path, operators=True),
+            )
+            outcome = launcher.run(order)
+            assert isinstance(outcome, Measurement), outcome
+            traces.append((plural(threads, "thread"), read_trace(path)))
     write_timelines_figure(traces, IMAGES / "timelines.png")
 
 

@@ -41,12 +41,14 @@ def test_every_key_is_read() -> None:
         space={"num_worker_threads": [1, 2], "server": {"rpc_timeout": "1..2"}},
         baseline={"num_worker_threads": 8},
         objective="cpu_ms_per_step",
+        require=["peak_rss_mb<=2000"],
         budget="2m",
         max_blocks=7,
         epsilon="5%",
         confidence=0.9,
         min_time="500ms",
         deadline=10,
+        sampler="gp",
         seed=3,
     )
     assert plan.name == "threads-2"
@@ -54,12 +56,16 @@ def test_every_key_is_read() -> None:
     assert str(plan.baseline) == "num_worker_threads=8 server.rpc_timeout=60"
     assert plan.measuring.model_dump() == {
         "objective_name": "cpu_ms_per_step",
+        "second_objective_name": None,
+        "require": ("peak_rss_mb<=2000",),
         "budget_s": 120.0,
+        "until_clear": False,
         "max_blocks": 7,
         "epsilon": 0.05,
         "confidence": 0.9,
         "min_time_s": 0.5,
         "deadline_s": 10.0,
+        "sampler": "gp",
         "seed": 3,
     }
 
@@ -147,6 +153,24 @@ def test_a_list_where_a_table_belongs_is_a_mistake(key: str, table: object) -> N
 def test_a_baseline_given_twice_is_a_mistake() -> None:
     entries = [("num_worker_threads", "8"), ("num_worker_threads", "16")]
     assert problems(baseline=entries) == ("baseline: num_worker_threads is given twice",)
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds", "shown"),
+    [("auto", 600, "auto"), ("auto:20m", 1200, "auto:20m"), (" Auto:90s ", 90, "auto:1m30s")],
+)
+def test_a_budget_of_auto_is_a_limit(given: str, seconds: float, shown: str) -> None:
+    measuring = finished(budget=given).measuring
+    assert (measuring.budget_s, measuring.until_clear, measuring.budget) == (seconds, True, shown)
+    assert measuring.limit.startswith("at most ")
+    assert finished(budget=shown).measuring == measuring
+    assert finished(budget=given).fingerprint() == finished(budget="1m").fingerprint()
+
+
+@pytest.mark.parametrize("given", ["auto:", "auto:soon", "auto:0s", "automatic"])
+def test_a_limit_of_auto_must_be_a_duration(given: str) -> None:
+    (problem,) = problems(budget=given)
+    assert problem.startswith("budget must be ")
 
 
 def test_a_budget_of_hundreds_of_digits_is_a_mistake() -> None:

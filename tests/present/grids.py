@@ -10,7 +10,6 @@ from pathlib import Path
 from tests.plan.specs import for_all
 from tests.present.results import detail, failed, measured, study_plan, study_result
 from tuner.study.answer import StudyAnswer
-from tuner.study.records import Phase
 from tuner.study.trial_row import Observation, TrialRow
 
 
@@ -63,11 +62,10 @@ def _observations(
             alive = [*ranked[: len(ranked) // 2], 0]
         else:
             alive = [ranked[0], 0]
-        phase: Phase = "race" if block < blocks // 2 else "confirmation"
         for trial in sorted(set(alive)):
             spike = 20.0 if (block, trial) in ((1, 0), (3, ranked[-1])) else 1.0
             value = steps[trial] * (1 + 0.002 * block) * chance.gauss(1, 0.02) * spike
-            yield Observation(trial, block, phase, value)
+            yield Observation(trial, block, "race", value)
 
 
 def _row(

@@ -15,7 +15,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.study.answer import StudyAnswer
 from tuner.study.folder import STUDIES, StudyFolder
-from tuner.study.trial_row import TrialDetail, TrialRow
+from tuner.study.trial_row import Observation, Paired, TrialDetail, TrialRow
 from tuner.world.environment import Environment
 from tuner.world.measurement import CallPart, Quantiles
 
@@ -37,6 +37,7 @@ def study_plan(spec: WorkloadSpec | None = None, **keys: Any) -> StudyPlan:
 
 METRICS: dict[str, float] = {
     "cpu_cores": 1.75,
+    "step_p99_ms": 2.75,
     "cpu_ms_per_step": 3.5,
     "peak_rss_mb": 201.4,
     "rpc_cpu_total_ms": 8.123,
@@ -145,6 +146,35 @@ def study_result(plan: StudyPlan, folder: Path | None = None, **changes: Any) ->
         config = fields.pop(name)
         fields[f"{name}_trial"] = None if config is None else trials.get(config)
     return StudyAnswer(**fields)
+
+
+def in_blocks(answer: StudyAnswer, blocks: int = 8) -> StudyAnswer:
+    """The study as if its numbers came from so many blocks of one drift, each trial in all of them.
+
+    The ratios of two trials differ a little from block to block.
+    """
+    seen = [
+        Observation(row.trial, block, "race", row.value * (1 + 0.3 * block) * _wobble(row, block))
+        for block in range(blocks)
+        for row in answer.rows
+        if row.is_measured
+    ]
+    found = replace(answer, observations=tuple(seen))
+    return replace(
+        found,
+        rows=tuple(
+            replace(row, against_baseline=found.paired.compare(row.trial, 0)) for row in found.rows
+        ),
+    )
+
+
+def _wobble(row: TrialRow, block: int) -> float:
+    return 1.01 if (block // (1 + row.trial % 3)) % 2 else 0.99
+
+
+def against(row: TrialRow, estimate: float, low: float, high: float, blocks: int = 5) -> TrialRow:
+    """The row, so many times as fast as the baseline."""
+    return replace(row, against_baseline=Paired(Interval(estimate, low, high), blocks))
 
 
 def by_threads(plan: StudyPlan, metrics: Mapping[int, Mapping[str, float]]) -> StudyAnswer:

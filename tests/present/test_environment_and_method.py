@@ -7,8 +7,10 @@ import pytest
 
 from tests.plan.specs import threads
 from tests.present.results import study_result
+from tuner.decide.statistics import Interval
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.environment_and_method import environment_facts, method_facts
+from tuner.present.wording import noise_sentence
 
 
 @pytest.mark.parametrize(
@@ -40,9 +42,9 @@ def test_a_speed_up_is_told_of_what_met_the_baseline(plan: StudyPlan) -> None:
         return dict(method_facts(study_result(plan, **changes))).get("speed-up")
 
     kept = {"best": threads(16), "verdict": "undecided"}
-    assert (told() or "").startswith("baseline time / best time, from pairs of fresh worlds")
+    assert (told() or "").startswith("baseline time / best time, paired within blocks")
     rival = told(**kept, challenger=threads(4))
-    assert (rival or "").startswith("baseline time / challenger time, from pairs of fresh worlds")
+    assert (rival or "").startswith("baseline time / challenger time, paired within blocks")
     assert told(**kept, challenger=None, challenger_speedup=None) is None
 
 
@@ -52,3 +54,32 @@ def test_the_environment_counts_logical_cpus(plan: StudyPlan) -> None:
     one = answer.environment.model_copy(update={"cpu_count": 1})
     facts = environment_facts(study_result(plan, environment=one))
     assert dict(facts)["CPU"] == "Abacus 9000, 1 logical CPU"
+
+
+@pytest.mark.parametrize(
+    ("least", "floor", "said"),
+    [
+        (
+            0.042, Interval(1.002, 0.971, 1.034),
+            "The smallest gain that this study could have shown is 4.2 %; the baseline against "
+            "itself, in the same blocks: 1.00 (0.97 to 1.03).",
+        ),
+        (0.5, None, "The smallest gain that this study could have shown is 50 %."),
+        (0.5, Interval(1.0, 0.1, 9.0), "in the same blocks: not known to a factor of 4."),
+        (None, None, "Too little was measured to show any gain."),
+        (1e9, None, "Too little was measured to show any gain."),
+    ],
+)  # fmt: skip
+def test_the_noise_floor_is_one_plain_sentence(
+    plan: StudyPlan, least: float | None, floor: Interval | None, said: str
+) -> None:
+    sentence = noise_sentence(study_result(plan, least_gain=least, noise_floor=floor))
+    assert sentence is not None
+    assert sentence.endswith(said)
+
+
+def test_a_study_that_compared_nothing_has_no_noise_floor(plan: StudyPlan) -> None:
+    kept: dict[str, Any] = {
+        "best": threads(16), "verdict": "keep-baseline", "challenger_speedup": None,
+    }  # fmt: skip
+    assert noise_sentence(study_result(plan, **kept, challenger=None)) is None

@@ -2,8 +2,9 @@ import threading
 from dataclasses import replace
 
 from tests.present.screen import Screen
+from tuner.decide.statistics import Interval
 from tuner.present.progress import LiveProgress, PlainProgress, progress_for, snapshot_line
-from tuner.searching.progress import Snapshot
+from tuner.searching.progress import Compared, Snapshot
 
 RACING = Snapshot(
     phase="race",
@@ -38,9 +39,9 @@ def test_calibrating_counts_the_configs_that_were_tried() -> None:
     assert snapshot_line(snapshot) == "calibrating · 2 of 6 configurations · 58s left"
 
 
-def test_confirming_says_so() -> None:
-    line = snapshot_line(replace(RACING, phase="confirmation", remaining_s=90))
-    assert line.startswith("confirming · block 7 · ")
+def test_racing_says_so() -> None:
+    line = snapshot_line(replace(RACING, remaining_s=90))
+    assert line.startswith("racing · block 7 · ")
     assert line.endswith(" · 1m30s left")
 
 
@@ -63,11 +64,11 @@ def test_plain_lines_come_once_per_block_and_phase() -> None:
         progress.on_snapshot(RACING)
         progress.on_snapshot(replace(RACING, worlds=49))
         progress.on_snapshot(replace(RACING, block=8))
-        progress.on_snapshot(replace(RACING, block=8, phase="confirmation"))
+        progress.on_snapshot(replace(RACING, block=8, phase="exploration"))
     assert [line.split(" · ")[:2] for line in screen.lines] == [
         ["racing", "block 7"],
         ["racing", "block 8"],
-        ["confirming", "block 8"],
+        ["exploring", "6 configurations tried"],
     ]
 
 
@@ -106,3 +107,40 @@ def test_nothing_runs_beside_a_measurement() -> None:
     with LiveProgress(Screen(terminal=True).console) as progress:
         progress.on_snapshot(RACING)
         assert threading.active_count() == before
+
+
+def compared(more_s: float | None, low: float = 0.981) -> Snapshot:
+    """The race after its third look."""
+    found = Compared(
+        rival="transports=shm", speedup=Interval(1.12, low, 1.27), more_s=more_s, left_s=60.0
+    )
+    return replace(RACING, looks=3, compared=found)
+
+
+def test_the_leading_comparison_has_its_interval_and_an_honest_forecast() -> None:
+    line = snapshot_line(compared(37.0))
+    assert "· transports=shm 1.12x (0.98 to 1.27) · clear in about 40s · 9.1s left" in line
+    assert "leader" not in line
+    assert "· not enough time: clear in about 8m20s ·" in snapshot_line(compared(500.0))
+    assert "clear" not in snapshot_line(compared(None))
+    assert "transports=shm gain not known to a factor of 4" in snapshot_line(compared(9.0, 0.2))
+    line = snapshot_line(replace(compared(None), until_clear=True))
+    assert line.endswith("· at most 9.1s left")
+
+
+def test_plain_lines_show_a_comparison_once_at_its_look() -> None:
+    screen = Screen()
+    with PlainProgress(screen.console) as progress:
+        progress.on_snapshot(RACING)
+        progress.on_snapshot(compared(37.0))
+        progress.on_snapshot(compared(37.0))
+        progress.on_snapshot(replace(compared(37.0), block=8))
+        progress.on_snapshot(replace(compared(20.0), block=8, looks=4))
+    assert ["1.12x" in line for line in screen.lines] == [False, True, False, True]
+
+
+def test_the_live_line_keeps_the_comparison_of_the_last_look() -> None:
+    screen = Screen(terminal=True)
+    with LiveProgress(screen.console) as progress:
+        progress.on_snapshot(replace(compared(37.0), block=8))
+        assert snapshot_line(replace(compared(37.0), block=8)) in screen.text

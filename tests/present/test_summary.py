@@ -26,7 +26,7 @@ def test_the_summary_has_all_parts_in_order(plan: StudyPlan) -> None:
     result = study_result(plan)
     text = summary(result)
     expected = [
-        "num_worker_",
+        "worker_",
         "best",
         "num_worker_threads=32: crashed: server failed first",
         verdict_sentence(result),
@@ -95,6 +95,7 @@ def test_the_json_document_is_that_of_the_contract(
         "study": "udf",
         "workload": "udf",
         "objective": "step_ms",
+        "require": [],
         "unit": "ms",
         "baseline": {"*": {"num_worker_threads": 16}},
         "best": {"*": {"num_worker_threads": 4}},
@@ -109,11 +110,26 @@ def test_the_json_document_is_that_of_the_contract(
             "best": "What limits num_worker_threads=4.",
         },
         "epsilon_achieved": 0.02,
+        "not_excluded": [],
+        "leader": None,
+        "noise_floor": {"estimate": None, "ci_low": None, "ci_high": None},
+        "least_gain": None,
+        "more_s": None,
+        "passed_over": [],
         "blocks": 12,
         "worlds": 60,
         "elapsed_s": 42.3,
+        "front": None,
+        "sampling": None,
         "machine": None,
     }
+    assert [trial["outcome"] for trial in trials].count("completed") > 1
+
+
+def test_the_json_document_has_an_entry_for_every_trial(
+    plan: StudyPlan, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    trials = json_document(study_result(plan), capsysbinary)["trials"]
     assert trials[0] == {
         "config": {"*": {"num_worker_threads": 4}},
         "outcome": "completed",
@@ -122,7 +138,12 @@ def test_the_json_document_is_that_of_the_contract(
         "value": 2.0,
         "ci_low": 1.9,
         "ci_high": 2.1,
+        "speedup": None,
+        "speedup_ci_low": None,
+        "speedup_ci_high": None,
+        "paired_blocks": 0,
         "cpu_cores": 1.75,
+        "step_p99_ms": 2.75,
         "cpu_ms_per_step": 3.5,
         "peak_rss_mb": 201.4,
         "rpc_cpu_total_ms": 8.123,
@@ -133,6 +154,7 @@ def test_the_json_document_is_that_of_the_contract(
         "disturbed_worlds": None,
         "diagnosis": "What limits num_worker_threads=4.",
         "tied_with_best": True,
+        "broken_limits": [],
     }
     assert trials[-1]["outcome"] == "crashed"
     assert trials[-1]["failure"] == "server failed first"

@@ -1,3 +1,4 @@
+import html
 import json
 import math
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from tests.plan.specs import for_all, threads
 from tests.present.results import (
     ROWS,
+    against,
     failed,
     measured,
     nothing_ran,
@@ -17,7 +19,16 @@ from tests.present.results import (
 from tests.present.screen import Screen
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.tables import failure_lines, trials_table, write_trials_csv
+from tuner.present.notes import study_note
+from tuner.present.report.study_report import report_html
+from tuner.present.summary import print_summary
+from tuner.present.tables import (
+    failure_lines,
+    number_headings,
+    ratio_note,
+    trials_table,
+    write_trials_csv,
+)
 from tuner.study.answer import StudyAnswer
 
 
@@ -28,18 +39,52 @@ def printed(result: StudyAnswer, width: int = 120) -> list[list[str]]:
     return [line.split() for line in screen.lines if line.strip(" ─")]
 
 
+COMPARED = (
+    against(ROWS[0], 1.5, 1.4, 1.62),
+    against(ROWS[1], 1.45, 1.3, 1.6),
+    against(ROWS[2], 1.0, 1.0, 1.0),
+    against(ROWS[3], 0.5, 0.0, math.inf, blocks=1),
+    ROWS[4],
+)
+
+
 def test_the_table_has_a_row_per_config_with_what_was_measured(plan: StudyPlan) -> None:
-    *header, first, second, baseline, eliminated, failure = printed(study_result(plan))
+    result = study_result(plan, rows=COMPARED)
+    *header, first, second, baseline, eliminated, failure = printed(result)
     assert [" ".join(line) for line in header] == [
-        "RPC CPU",
-        "num_worker_ step 95 % CPUs total parallel-",
-        "threads (ms) interval worlds used (ms) ism outcome",
+        "num_ RPC CPU",
+        "worker_ step against the CPUs total paral-",
+        "threads (ms) baseline worlds used (ms) lelism outcome",
     ]
-    assert first == ["4", "2", "1.9-2.1", "5", "1.75", "8.12", "3.5/4", "best"]
-    assert second == ["8", "2.05", "1.95-2.15", "5", "1.75", "8.12", "3.5/4", "tied"]
-    assert baseline == ["16", "3", "2.9-3.1", "5", "1.75", "8.12", "3.5/4", "baseline"]
-    assert eliminated == ["1", "6", "5.5-6.5", "5", "1.75", "8.12", "3.5/4", "eliminated"]
+    assert first == [
+        *["4", "2", "1.50", "(1.40", "to", "1.62)", "5", "1.75", "8.12", "3.5/4", "best"]
+    ]
+    assert second == [
+        *["8", "2.05", "1.45", "(1.30", "to", "1.60)", "5", "1.75", "8.12", "3.5/4", "tied"]
+    ]
+    assert baseline == ["16", "3", "1", "5", "1.75", "8.12", "3.5/4", "baseline"]
+    assert eliminated == ["1", "6", "?", "5", "1.75", "8.12", "3.5/4", "eliminated"]
     assert failure == ["32", "0", "crashed"]
+
+
+def test_it_is_said_what_the_ratios_are_and_what_is_not_known(plan: StudyPlan) -> None:
+    said = (
+        "Against the baseline: how many times as fast as num_worker_threads=16, with the 95 % "
+        "interval, from the blocks that measured both."
+    )
+    assert ratio_note(study_result(plan)) is None
+    assert ratio_note(study_result(plan, rows=COMPARED[:3])) == said
+    result = study_result(plan, rows=COMPARED)
+    assert ratio_note(result) == f"{said} ?: not known to a factor of 4."
+    screen = Screen(width=200)
+    print_summary(result, screen.console)
+    for text in (screen.text, study_note(result), report_html(result, [])):
+        assert f"{said} ?: not known to a factor of 4." in html.unescape(text)
+        assert "1.50 (1.40 to 1.62)" in text
+
+
+def test_without_a_comparison_there_is_no_column_of_ratios(plan: StudyPlan) -> None:
+    assert not any("against" in line for line in printed(study_result(plan)))
 
 
 def test_the_baseline_can_be_the_best(plan: StudyPlan) -> None:
@@ -47,7 +92,7 @@ def test_the_baseline_can_be_the_best(plan: StudyPlan) -> None:
     assert rows[-1][-2:] == ["best,", "baseline"]
 
 
-def test_one_world_has_no_interval(plan: StudyPlan) -> None:
+def test_one_world_has_no_ratio(plan: StudyPlan) -> None:
     rows = printed(study_result(plan, rows=(measured(1, threads(4), 2.0),)))
     assert rows[-1] == ["4", "2", "5", "1.75", "8.12", "3.5/4", "best"]
 
@@ -63,7 +108,7 @@ def test_there_is_a_column_for_each_tuned_knob_of_each_role() -> None:
         rows=(measured(1, best, 2.0), measured(0, baseline, 3.0)),
     )
     *header, first, second = printed(result)
-    assert "server.num_worker_" in header[1]
+    assert "server.num_" in header[0]
     assert {"transports", "threads"} <= set(header[2])
     assert first[:3] == ["shm+uv", "4", "2"]
     assert second[:3] == ["default", "-", "3"]
@@ -71,9 +116,12 @@ def test_there_is_a_column_for_each_tuned_knob_of_each_role() -> None:
 
 def test_the_confidence_and_the_unit_are_those_of_the_plan() -> None:
     plan = study_plan(confidence="99%", objective="cpu_ms_per_step")
-    first, second, third = printed(study_result(plan))[:3]
+    result = study_result(plan, rows=COMPARED)
+    assert "99 % interval" in number_headings(result)
+    assert "with the 99 % interval" in (ratio_note(result) or "")
+    assert "how many times as good" not in (ratio_note(result) or "")
+    first, _, third = printed(result)[:3]
     assert "CPU" in first
-    assert second[second.index("%") - 1] == "99"
     assert "(ms)" in third
 
 
@@ -89,7 +137,8 @@ def test_long_steps_are_plain_numbers(plan: StudyPlan) -> None:
 
 
 def test_the_table_fits_80_columns(plan: StudyPlan) -> None:
-    assert printed(study_result(plan), width=80) == printed(study_result(plan))
+    result = study_result(plan, rows=COMPARED)
+    assert printed(result, width=80) == printed(result)
 
 
 def test_failures_have_a_line_with_the_reason(plan: StudyPlan) -> None:
@@ -109,9 +158,10 @@ def csv(plan: StudyPlan, tmp_path: Path) -> pd.DataFrame:
 def test_the_csv_has_its_version_and_the_columns_of_the_contract(csv: pd.DataFrame) -> None:
     assert list(csv.columns) == [
         "format", "trial", "label", "config", "outcome", "failure", "samples", "value", "ci_low",
-        "ci_high", "cpu_cores", "cpu_ms_per_step", "peak_rss_mb", "rpc_cpu_total_ms",
+        "ci_high", "speedup", "speedup_ci_low", "speedup_ci_high", "paired_blocks",
+        "cpu_cores", "step_p99_ms", "cpu_ms_per_step", "peak_rss_mb", "rpc_cpu_total_ms",
         "parallelism_mean", "parallelism_max", "tracing_overhead", "others_cpus",
-        "disturbed_worlds", "diagnosis", "tied_with_best",
+        "disturbed_worlds", "diagnosis", "tied_with_best", "broken_limits",
     ]  # fmt: skip
     assert set(csv["format"]) == {2}
 

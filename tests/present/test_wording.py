@@ -1,12 +1,17 @@
 import math
 from dataclasses import replace
 
+import pytest
+
 from tests.plan.specs import for_all, threads
 from tests.present.results import FASTER, ROWS, failed, nothing_ran, study_result
 from tuner.decide.statistics import Interval
 from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.wording import tied_sentence, verdict_sentence
+from tuner.present.notes import study_note, trial_notes
+from tuner.present.report.pages import prose
+from tuner.present.report.study_report import report_html
+from tuner.present.wording import not_excluded_sentence, tied_sentence, verdict_sentence
 
 NEARLY_EQUAL = Interval(1.021, 0.99, 1.028)
 
@@ -77,8 +82,32 @@ def test_undecided(plan: StudyPlan) -> None:
     assert verdict_sentence(result) == (
         "Undecided, so keep num_worker_threads=16: the strongest rival, num_worker_threads=4, is "
         "5.0 % faster (-3.0 % to +13.0 %, 95 % confidence), and 42s of measuring cannot tell "
-        "whether that is a gain of 3 %; search again with --overwrite and a larger --budget."
+        "whether that is a gain of 3 %; --resume with a larger --budget goes on."
     )
+
+
+def test_undecided_says_what_time_would_decide_and_who_may_be_better(plan: StudyPlan) -> None:
+    result = study_result(
+        plan,
+        best=threads(16),
+        verdict="undecided",
+        speedup=Interval(1.0, 1.0, 1.0),
+        challenger_speedup=Interval(1.01, 0.99, 1.02),
+        more_s=95.2,
+    )
+    others = tuple(row.trial for row in result.rows if row.label == "num_worker_threads=8")
+    result = replace(result, not_excluded=others)
+    assert verdict_sentence(result).endswith(
+        "95 % confidence), but others were seen too little to tell whether one gains more; about "
+        "1m36s more would tell 3 %: --resume --budget 140s goes on."
+    )
+    said = (
+        "Not excluded: num_worker_threads=8 may be more than 3 % faster than num_worker_threads=16."
+    )
+    assert not_excluded_sentence(result) == said
+    assert said in study_note(result)
+    assert prose(said) in report_html(result, [])
+    assert not_excluded_sentence(replace(result, not_excluded=())) is None
 
 
 def test_undecided_without_a_comparison(plan: StudyPlan) -> None:
@@ -92,7 +121,7 @@ def test_undecided_without_a_comparison(plan: StudyPlan) -> None:
     )
     assert verdict_sentence(result) == (
         "Undecided, so keep num_worker_threads=16: 4.0s was too short to compare it with "
-        "anything; search again with --overwrite and a larger --budget."
+        "anything; --resume with a larger --budget goes on."
     )
 
 
@@ -115,8 +144,31 @@ def test_an_endless_interval_is_not_printed(plan: StudyPlan) -> None:
     )
     assert verdict_sentence(result).startswith(
         "Undecided, so keep num_worker_threads=16: the strongest rival, num_worker_threads=4, is "
-        "5.0 % slower in too few pairs, and 42s"
+        "of a speed that is not known to a factor of 4, and 42s"
     )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "low", "high", "said"),
+    [
+        ("better", 1.1, 4.5, "Use num_worker_threads=4: faster than the baseline num_worker_threads"
+         "=16 (95 % confidence), by how much is not known to a factor of 4, by median"),
+        ("better", 1.1, 4.3, "num_worker_threads=4: 2.00 times as fast as the baseline"),
+        ("keep-baseline", 0.2, 0.9, "num_worker_threads=4, is slower, by how much is not known to "
+         "a factor of 4, so it gains less than 3 %."),
+        ("undecided", 0.5, 2.1, "num_worker_threads=4, is of a speed that is not known to a factor "
+         "of 4, and 42s of measuring cannot tell"),
+    ],
+)  # fmt: skip
+def test_a_speedup_is_a_number_only_where_it_is_known(
+    plan: StudyPlan, verdict: str, low: float, high: float, said: str
+) -> None:
+    found = Interval(2.0, low, high)
+    best = threads(4 if verdict == "better" else 16)
+    result = study_result(plan, best=best, verdict=verdict, speedup=found, challenger_speedup=found)
+    assert said in verdict_sentence(result)
+    assert said in study_note(result)
+    assert ("2.00" in verdict_sentence(result)) == (high < 4 * low)
 
 
 def test_a_baseline_that_failed(plan: StudyPlan) -> None:
@@ -145,8 +197,8 @@ def test_a_baseline_that_failed_and_too_few_worlds_of_the_others(plan: StudyPlan
     )
     assert verdict_sentence(result) == (
         "Undecided: the baseline num_worker_threads=16 cannot run here, and num_worker_threads=4, "
-        "the best of what could run, was measured in only 2 worlds; search again with --overwrite "
-        "and a larger --budget."
+        "the best of what could run, was measured in only 2 worlds; --resume with a larger "
+        "--budget goes on."
     )
 
 
@@ -162,7 +214,7 @@ def test_a_baseline_that_failed_and_nothing_measured_beside_it(plan: StudyPlan) 
     )
     assert verdict_sentence(result) == (
         "Undecided: the baseline num_worker_threads=16 cannot run here, and 42s was too short to "
-        "measure anything else; search again with --overwrite and a larger --budget."
+        "measure anything else; --resume with a larger --budget goes on."
     )
 
 
@@ -209,3 +261,22 @@ def test_ties_that_differ_in_several_knobs_are_named_in_full(plan: StudyPlan) ->
     assert sentence.startswith(
         "num_worker_threads=2 transports=shm; num_worker_threads=4 transports=uv are within 3 %"
     )
+
+
+def test_names_of_functions_in_a_diagnosis_are_code(plan: StudyPlan) -> None:
+    said = (
+        "worker0 waited for calls of num_workers_udf_with_ops that worker1 ran, of "
+        "torch.nn.functional.log_softmax, and of <lambda>: 12 % of it (a | b)."
+    )
+    rows = tuple(replace(row, diagnosis=said) for row in ROWS)
+    answer = study_result(plan, rows=rows)
+    names = ("num_workers_udf_with_ops", "torch.nn.functional.log_softmax")
+    page = report_html(answer, [])
+    for name in names:
+        assert f"calls of <code>{name}</code> that" in page or f"of <code>{name}</code>," in page
+        for note in (study_note(answer), trial_notes(answer)[1]):
+            assert f"`{name}`" in note
+            assert f"of `{name}`" in note.replace("\\\n", " ")
+    assert "&lt;lambda&gt;" in page
+    assert r"\<lambda\>: 12 % of it (a \| b)." in study_note(answer)
+    assert "<code>worker" not in page

@@ -98,11 +98,17 @@ def test_the_comment_says_what_it_rests_on() -> None:
 
 
 def test_long_times_are_plain_numbers() -> None:
-    each = recommendation(threads(4), speedup=Interval(1234.5, 1200.0, math.inf))
+    each = recommendation(threads(4), speedup=Interval(1234.5, 1200.0, 1300.0))
     slow = each.measured.model_copy(update={"value": 123456.7, "ci_low": 1.2e5, "ci_high": 1.3e5})
     comment = as_python(each.model_copy(update={"measured": slow}), "A sentence.")
-    assert "# speed-up: 1234 (1200 or more, 95 % confidence)" in comment
+    assert "# speed-up: 1234 (1200 to 1300, 95 % confidence)" in comment
     assert "# measured: step_ms 123457 ms (120000 to 130000, 95 % confidence), 5 worlds" in comment
+
+
+def test_a_speedup_that_spans_too_much_is_no_number() -> None:
+    for high in (9.0, math.inf):
+        each = recommendation(threads(4), speedup=Interval(4.0, 2.0, high))
+        assert "# speed-up: not known to a factor of 4\n" in as_python(each, "A sentence.")
 
 
 def test_the_private_arguments_are_named_as_torch_has_them() -> None:

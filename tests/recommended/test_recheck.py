@@ -115,6 +115,7 @@ def test_the_command_measures_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -
         "epsilon": "1%",
         "confidence": "90%",
         "deadline": "77s",
+        "require": ["peak_rss_mb<=2000"],
     }
     plan = study_plan(None, **keys)
     again = planned(recommendation_of(study_result(plan)), plan.subject, monkeypatch)
@@ -133,6 +134,8 @@ def test_the_command_measures_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -
         },
         {"workload": "udf", "objective": "step_p99_ms", "epsilon": "1%", "seed": 7, "name": "mine"},
         {"workload": "udf", "max_blocks": 4, "min_time": "1s", "deadline": "77s"},
+        {"workload": "udf", "objective": "step_ms,cpu_ms_per_step", "sampler": "gp"},
+        {"workload": "udf", "require": ["peak_rss_mb<=2000", "step_p99_ms<=50"]},
         {"program": COMMAND, "expect": "total: 8", "roles": {"observer": "observer.*"}},
         {"programs": [COMMAND, ["sh", "-c", "a 'b'"]], "deadline": "30s", "objective": "cpu_s"},
         {"program": COMMAND, "metric": "loss=loss: ([0-9.]+)", "maximize": True, "cold": True},

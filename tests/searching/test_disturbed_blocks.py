@@ -34,7 +34,7 @@ def busy_in(*numbers: int) -> FakeLauncher:
 
 
 def test_another_block_takes_the_place_of_a_disturbed_one(tune: Tune) -> None:
-    launcher, listening = busy_in(FIRST + 4, FIRST + 17), Listening()
+    launcher, listening = busy_in(FIRST + 6, FIRST + 25), Listening()
     answer = tune(launcher, **TWO, max_blocks=12, observer=listening)
     quiet = tune(busy_in(), **TWO, max_blocks=12, overwrite=True)
     assert answer.blocks == quiet.blocks == 12
@@ -42,7 +42,7 @@ def test_another_block_takes_the_place_of_a_disturbed_one(tune: Tune) -> None:
     assert (answer.machine.disturbed, answer.machine.repeated_blocks) == (0, 2)
     assert len({seen.block for seen in answer.observations}) == 12
     assert {2, 8}.isdisjoint(seen.block for seen in answer.observations)
-    assert len(launcher.orders) == FIRST + 2 * (12 + 2)
+    assert len(launcher.orders) == FIRST + 3 * (12 + 2)
     assert listening.told.count(
         "block 2 was disturbed by other programs; another takes its place"
     ) == 1  # fmt: skip
@@ -53,14 +53,20 @@ def test_on_a_machine_that_is_always_busy_blocks_count(tune: Tune) -> None:
     assert answer.blocks > 10
     assert answer.machine is not None
     assert answer.machine.is_busy
+    assert answer.machine.repeated_blocks == 0
+
+
+def test_one_that_gets_busy_has_few_blocks_put_aside(tune: Tune) -> None:
+    answer = tune(busy_in(*range(FIRST + 12, 1000)), **TWO, max_blocks=20)
+    assert answer.machine is not None
     assert 1 <= answer.machine.repeated_blocks <= 1 + MOST_REPEATED * 20
 
 
 def test_a_block_is_kept_where_no_time_is_left_for_others(tune: Tune) -> None:
-    answer = tune(busy_in(*range(1000)), **TWO, max_blocks=3)
+    answer = tune(busy_in(*range(FIRST, 1000)), **TWO, max_blocks=3)
     assert answer.blocks == 3
     assert answer.machine is not None
-    assert (answer.machine.repeated_blocks, answer.machine.disturbed) == (0, 6)
+    assert (answer.machine.repeated_blocks, answer.machine.disturbed) == (0, 9)
 
 
 def test_it_is_put_aside_in_the_study_too(tune: Tune) -> None:
@@ -72,8 +78,8 @@ def test_it_is_put_aside_in_the_study_too(tune: Tune) -> None:
 
 
 def test_a_resumed_search_goes_on_behind_it(tune: Tune) -> None:
-    launcher = busy_in(FIRST + 6)
-    launcher.interrupt_after = FIRST + 8
+    launcher = busy_in(FIRST + 9)
+    launcher.interrupt_after = FIRST + 12
     with pytest.raises(tuner.api.SearchInterrupted):
         tune(launcher, **TWO, max_blocks=10)
     answer = tune(busy_in(), **TWO, max_blocks=10, resume=True)
@@ -91,3 +97,12 @@ def test_a_failure_is_a_fact_however_busy_the_machine_was(tune: Tune) -> None:
     launcher.fails = fails
     answer = tune(launcher, **TWO, max_blocks=6)
     assert [row.outcome for row in answer.rows if row.failure] == ["crashed"]
+
+
+def test_an_exploration_goes_on_behind_one(tune: Tune) -> None:
+    grid = {"space": {"num_worker_threads": [*range(1, 16)]}, "sampler": "random"}
+    answer = tune(busy_in(*range(12)), **grid, budget="20s")
+    assert answer.machine is not None
+    assert answer.machine.repeated_blocks == 0
+    assert answer.machine.disturbed > 0
+    assert "exploration" in {seen.phase for seen in answer.observations}

@@ -81,3 +81,15 @@ def test_the_study_that_is_replaced_is_an_earlier_one_too(tmp_path: Path, stored
         launcher = FakeLauncher(step_ms=fewer_is_faster)
         searched("same", [8, 2], launcher, storage=storage, overwrite=True)
         assert calibrated(launcher) == order
+
+
+def test_a_study_that_was_continued_has_its_say() -> None:
+    for budget in ("20s", "40s"):
+        launcher = FakeLauncher(step_ms=fewer_is_faster, sigma=0.3)
+        tuner.tune(
+            "udf", launcher=launcher, clock=launcher.clock, name="earlier", budget=budget,
+            space={"num_worker_threads": [8, 2]}, resume=budget == "40s",
+        )  # fmt: skip
+    launcher = FakeLauncher(step_ms=fewer_is_faster)
+    searched("later", [8, 2], launcher)
+    assert calibrated(launcher) == [16, 2, 8]

@@ -95,7 +95,7 @@ def test_the_number_that_it_prints_is_made_large_or_small(tmp_path: Path, maximi
         assert again.answer.rows[0].value == values[0]
         page = report_html(result.answer, study_figures(result.answer, {}))
         assert "frames per s, measured with tracing off; higher is better" in page
-        assert "best / baseline, from pairs of fresh worlds" in page
+        assert "best / baseline, paired within blocks" in page
         words = page[page.index("<main>") :]
         assert not re.search(r"\b(slower|faster|fastest|lowest)\b", words)
     else:

@@ -1,17 +1,14 @@
 """Whole studies on the fake launcher, as the tests of a search run them."""
 
-import math
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import optuna
 
 import tuner
 from tests.fakes import FakeLauncher, threads_of
-from tuner.decide.statistics import FloatArray, differences
 from tuner.plan.config import Config
 from tuner.study.answer import StudyAnswer
 from tuner.study.trial_row import TrialRow
@@ -55,20 +52,6 @@ def keys(launcher: FakeLauncher) -> Counter[tuple[str, int, bool]]:
 def row_of(result: StudyAnswer, config: Config) -> TrialRow:
     """The row of a configuration."""
     return next(row for row in result.rows if row.config == config)
-
-
-def confirmed_differences(result: StudyAnswer) -> FloatArray:
-    """log(baseline / challenger) of each pair of the confirmation."""
-    challenger = next(row.trial for row in result.rows if row.label == str(result.challenger))
-    logs = {
-        (seen.trial, seen.block): math.log(seen.value)
-        for seen in result.observations
-        if seen.phase == "confirmation"
-    }
-    pairs = [
-        logs[0, block] - value for (trial, block), value in logs.items() if trial == challenger
-    ]
-    return differences(np.array(pairs), np.zeros(len(pairs)))
 
 
 def study(tmp_path: Path) -> optuna.Study:

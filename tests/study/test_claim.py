@@ -15,10 +15,11 @@ import pytest
 
 import tuner
 from tests.cheap_studies import cheaply
-from tests.fakes import FakeLauncher
+from tests.fakes import FakeLauncher, threads_of
 from tests.study.storage.test_publishing import Telling
 from tuner.api import SearchInterrupted
 from tuner.errors import UsageError
+from tuner.plan.config import Config
 from tuner.present.study_files import write_study_report
 from tuner.present.study_result import StudyResult
 from tuner.study.folder import StudyFolder
@@ -130,10 +131,7 @@ def test_files_that_no_study_made_outlive_it(study: Path, how: dict[str, Any]) -
 
 
 def test_overwriting_removes_what_the_earlier_study_made(tmp_path: Path) -> None:
-    def crash(config: object, world: int) -> Any:
-        return "crashed" if world == 2 else None
-
-    search(tmp_path, FakeLauncher(fails=crash))
+    search(tmp_path, FakeLauncher())
     earlier = {path.name for path in (tmp_path / "traces").iterdir()}
     assert earlier == {"num_worker_threads=16.json", "num_worker_threads=2.json"}
     search(tmp_path, overwrite=True, space={"num_worker_threads": [4]})
@@ -144,8 +142,8 @@ def test_overwriting_removes_what_the_earlier_study_made(tmp_path: Path) -> None
 def test_every_file_of_a_study_is_in_its_manifest(tmp_path: Path) -> None:
     """Those of the report too, which `tuner.report` can write again."""
 
-    def crash(config: object, world: int) -> Any:
-        return "crashed" if world == 2 else None
+    def crash(config: Config, world: int) -> Any:
+        return "crashed" if world == 2 and threads_of(config) != 16 else None
 
     write_study_report(search(tmp_path, Telling(fails=crash)).answer)
     ours = set(contents(tmp_path))
@@ -285,7 +283,7 @@ def test_of_two_commands_started_together_one_has_the_study(tmp_path: Path) -> N
         (*sorted(said[2:]), "another search of the study udf is running in the storage sqlite:///"),
     ):
         outcome, blocks, winner = searched.split()
-        assert (outcome, blocks) == ("searched", "6")
+        assert (outcome, blocks) == ("searched", "4")
         assert re.match(rf"refused 0 \d+ {re.escape(where)}", refused)
         assert f": process {winner} on " in refused
         assert refused.endswith("another --study: both run then, and disturb each other's times")
@@ -295,4 +293,4 @@ def test_an_interrupted_study_is_not_taken_for_a_finished_one(tmp_path: Path) ->
     with pytest.raises(SearchInterrupted):
         search(tmp_path, FakeLauncher(interrupt_after=6), max_blocks=6)
     assert "--resume continues it" in refusal(tmp_path, max_blocks=6)
-    assert search(tmp_path, resume=True, max_blocks=6).blocks == 6
+    assert search(tmp_path, resume=True, max_blocks=6).blocks == 4

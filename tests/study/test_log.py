@@ -3,9 +3,10 @@ import pytest
 
 from tests.fakes import UDF
 from tuner.plan.draft import draft_plan
+from tuner.plan.limits import Limit
 from tuner.plan.study_plan import StudyPlan
-from tuner.study.log import Confirmation, StudyLog
-from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
+from tuner.study.log import StudyLog
+from tuner.study.records import AGAIN, CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
 from tuner.world.measurement import Failure, Measurement, Outcome, RankUsage
 
 
@@ -37,7 +38,7 @@ RACED = [
     world("race", 1, 0, took(2.0)),
     world("race", 0, 1, took(3.0, world_s=4.0)),
     world("race", 1, 1, failed()),
-    world("confirmation", 0, 2, took(4.0, world_s=6.0)),
+    world("race", 0, 2, took(4.0, world_s=6.0)),
 ]
 
 
@@ -57,9 +58,8 @@ def test_the_matrix_has_a_row_per_block_and_a_column_per_trial(plan: StudyPlan) 
     log = log_of(plan, *RACED)
     nan = np.nan
     assert np.exp(log.matrix("race")) == pytest.approx(
-        np.array([[1e3, 2e3, nan], [3e3, nan, nan]]), nan_ok=True
+        np.array([[1e3, 2e3, nan], [3e3, nan, nan], [4e3, nan, nan]]), nan_ok=True
     )
-    assert len(log.matrix("race", "confirmation")) == 3
     assert log_of(plan).matrix("race").shape == (0, 3)
 
 
@@ -81,17 +81,25 @@ def test_only_what_ran_and_never_failed_can_be_measured(plan: StudyPlan) -> None
 
 def test_an_open_block_is_known_with_what_it_has(plan: StudyPlan) -> None:
     log = log_of(plan, *RACED)
-    assert log.last_block("race") == (1, {0, 1})
-    assert log.last_block("confirmation") == (2, {0})
+    assert log.last_block("race") == (2, {0})
+    assert log.last_block("exploration") is None
     assert log.next_block == 3
     assert log_of(plan).last_block("race") is None
     assert log_of(plan, *CALIBRATED).next_block == 0
 
 
-def test_a_pair_is_whole_or_does_not_count(plan: StudyPlan) -> None:
-    log = log_of(plan, *RACED, world("confirmation", 2, 2, took(8.0)),
-                 world("confirmation", 0, 3, took(5.0)))  # fmt: skip
-    assert np.exp(log.pairs(2)) == pytest.approx(np.array([[4e3, 8e3]]))
+def test_the_baselines_second_world_of_a_block_is_a_column_of_its_own(plan: StudyPlan) -> None:
+    again = Record(trial=0, block=0, phase="race", outcome=took(4.0), again=True)
+    log = log_of(plan, *CALIBRATED, world("race", 0, 0, took(1.0)), again,
+                 world("race", 1, 0, took(2.0)), world("race", 0, 1, took(3.0)))  # fmt: skip
+    nan = np.nan
+    assert np.exp(log.worlds("race")) == pytest.approx(
+        np.array([[1e3, 2e3, nan, 4e3], [3e3, nan, nan, nan]]), nan_ok=True
+    )
+    assert np.exp(log.matrix("race")[:, 0]) == pytest.approx([2e3, 3e3])
+    assert log.last_block("race") == (1, {0})
+    assert len(log.samples(0)) == 3
+    assert log.block_s([0, AGAIN, 1]) == log.block_s([0, 1]) + log.block_s([0])
 
 
 def test_the_outcome_of_a_trial(plan: StudyPlan) -> None:
@@ -105,9 +113,24 @@ def test_who_was_eliminated_or_never_measured_did_not_complete(plan: StudyPlan) 
     assert [log.outcome(trial) for trial in range(3)] == ["completed", "eliminated", "eliminated"]
 
 
-def test_a_confirmation_comes_back_from_json() -> None:
-    confirmation = Confirmation(
-        challenger=2, cap=40, budget_s=60.0, alpha=0.05, looks=((10, 0.01), (20, 0.02))
-    )
-    assert Confirmation(**confirmation.model_dump(mode="json")) == confirmation
-    assert confirmation.alpha_left == pytest.approx(0.02)
+def test_a_block_put_aside_counts_no_more_whatever_came_before(plan: StudyPlan) -> None:
+    """Trials may have been added meanwhile, and what breaks a limit is judged again."""
+    require = (Limit.read("step_ms<=1500"),)
+    measuring = plan.measuring.model_copy(update={"require": require})
+    limited = plan.model_copy(update={"measuring": measuring})
+    log = StudyLog(limited, plan.candidates()[:2])
+    log.extend(plan.candidates()[2:])
+    worlds = [[1.0, 1.0, 1.0], [1.0, 2.0, 1.0], [1.0, 1.0, 3.0], [1.0, 2.0, 1.0], [1.0, 1.0, 1.0]]
+    for block, steps_s in enumerate(worlds):
+        for trial, step_s in enumerate(steps_s):
+            log.add(world("race", trial, block, took(step_s)))
+    assert log.barred == {}
+    log.put_aside(0)
+    log.put_aside(4)
+    assert [*log.barred] == [1]
+    np.testing.assert_allclose(np.exp(log.matrix("race")), np.array(worlds[1:4]) * 1e3)
+    assert log.blocks("race") == 3
+    assert log.next_block == 5
+    again = StudyLog(limited, plan.candidates(), log.records)
+    assert log.value(2) == again.value(2)
+    assert log.barred == again.barred

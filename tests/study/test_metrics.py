@@ -105,7 +105,8 @@ def test_a_search_measures_it_and_optuna_shows_it(
 def test_worlds_are_averaged_but_memory_is_the_most() -> None:
     worlds = [world(0.1, 0.1, cpu_s=1.0, rss_mb=100.0), world(0.1, 0.1, cpu_s=2.0, rss_mb=300.0)]
     found = metrics_of(worlds, None)
-    assert found == {"cpu_cores": 3.0, "cpu_ms_per_step": 750.0, "peak_rss_mb": 300.0}
+    assert found == {"cpu_cores": 3.0, "step_p99_ms": 100.0, "cpu_ms_per_step": 750.0,
+                     "peak_rss_mb": 300.0}  # fmt: skip
     assert metrics_of([], None) == {}
 
 
@@ -118,7 +119,8 @@ def test_a_traced_world_tells_its_metrics_alone() -> None:
 def test_metrics_of_one_label_share_a_cell() -> None:
     cells = {cell.heading: cell for cell in metric_cells()}
     assert set(cells) == {
-        "CPUs used", "CPU time of all ranks per step (ms)", "peak memory (MB)",
+        "CPUs used", "99th percentile of the step time (ms)",
+        "CPU time of all ranks per step (ms)", "peak memory (MB)",
         "RPC CPU total per step (ms)", "parallelism, mean/max", "tracing overhead",
         "CPUs used by other programs", "worlds disturbed by others",
     }  # fmt: skip

@@ -66,7 +66,8 @@ def test_a_finished_study_answers_again_as_it_did(tmp_path: Path) -> None:
 
 
 def test_every_world_that_counts_is_an_observation(tmp_path: Path) -> None:
-    answer = searched(tmp_path, FakeLauncher(step_ms=lambda s: 8.0 / threads_of(s), sigma=0.05))
+    launcher = FakeLauncher(step_ms=lambda s: 2.0 + 2.0 / threads_of(s), sigma=0.05)
+    answer = searched(tmp_path, launcher)
     for row in answer.rows:
         found = [each for each in answer.observations if each.trial == row.trial]
         assert len(found) == row.samples
@@ -93,16 +94,20 @@ def test_a_study_that_is_not_there_is_refused(made: Path) -> None:
         stored(made, "udff")
 
 
-def test_a_config_that_fails_late_stands_last_with_its_numbers(tmp_path: Path) -> None:
+def test_a_config_that_fails_late_stands_below_the_measured_with_its_numbers(
+    tmp_path: Path,
+) -> None:
     launcher = FakeLauncher(
         step_ms=lambda s: 8.0 / threads_of(s),
         fails=lambda s, world: "deadlocked" if threads_of(s) == 4 and world > 3 else None,
     )
-    last = searched(tmp_path, launcher).rows[-1]
-    assert (last.label, last.outcome) == ("num_worker_threads=4", "deadlocked")
-    assert last.value == pytest.approx(2.0)
-    assert last.samples > 0
-    assert not last.is_measured
+    rows = searched(tmp_path, launcher).rows
+    late = next(row for row in rows if row.label == "num_worker_threads=4")
+    assert late.outcome == "deadlocked"
+    assert late.value == pytest.approx(2.0)
+    assert late.samples > 0
+    assert not late.is_measured
+    assert rows.index(late) >= sum(row.is_measured for row in rows) > 0
 
 
 @pytest.mark.parametrize("name", ["we?ird #1", "50%20"])
@@ -113,7 +118,7 @@ def test_a_folder_may_be_called_anything(tmp_path: Path, name: str) -> None:
     assert find_study(str(tmp_path / name)).to_json() == answer.to_json()
 
 
-@pytest.mark.parametrize("key", ["plan", "environment", "measured_at", "confirmation"])
+@pytest.mark.parametrize("key", ["plan", "environment", "measured_at", "looks"])
 def test_a_damaged_study_is_refused_with_what_is_damaged(copied: Path, key: str) -> None:
     storage = optuna.storages.get_storage(f"sqlite:///{copied}/study.db")
     storage.set_study_user_attr(storage.get_study_id_from_name("udf"), key, {"soup": 1})
@@ -124,7 +129,7 @@ def test_a_damaged_study_is_refused_with_what_is_damaged(copied: Path, key: str)
 def test_a_finished_study_keeps_the_budget_that_it_had(copied: Path) -> None:
     launcher = FakeLauncher()
     tune(
-        "udf", launcher=launcher, clock=launcher.clock, out=str(copied), budget="30m", max_blocks=8,
+        "udf", launcher=launcher, clock=launcher.clock, out=str(copied), budget="30m", max_blocks=4,
         space={"num_worker_threads": [1, 2, 4]}, resume=True,
     )  # fmt: skip
     assert stored(copied).plan.measuring.budget_s == 30
@@ -180,7 +185,5 @@ def test_a_slow_baseline_is_measured_on_and_never_called_eliminated(tmp_path: Pa
         space={"num_worker_threads": [4, 8, 16]}, baseline={"num_worker_threads": 1},
         observer=heard,
     )  # fmt: skip
-    said = [each for each in heard.messages if each.startswith("num_worker_threads=1: ")]
-    assert len(said) == 1
-    assert said[0].endswith("; still measured, as the baseline")
+    assert not [each for each in heard.messages if each.startswith("num_worker_threads=1: ")]
     assert answer.answer.by_trial[0].outcome == "completed"

@@ -9,29 +9,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tuner.decide.statistics import FloatArray, trimmed_mean
+from tuner.decide.additive import trial_levels
+from tuner.decide.statistics import FloatArray
 
 # CPU costs nearer than this are the same cost: the measurement cannot tell them apart.
 SAME_COST = math.log(1.05)
 
 
 def scores(matrix: FloatArray, candidates: Sequence[int]) -> dict[int, float]:
-    """How candidates compare: the 20 %-trimmed mean of (observation - mean of its block).
+    """How candidates compare: their levels, as if all had been in the same blocks.
 
     Args:
-        matrix: log(objective), blocks x trials; only blocks that have all candidates count.
+        matrix: log(objective), blocks x trials.
         candidates: The columns to compare.
 
     Returns:
-        The score by candidate, less is better; all 0 where no block has all of them.
+        The score by candidate, less is better; the worst for those that no block measured.
     """
-    chosen = matrix[:, list(candidates)]
-    complete = chosen[~np.isnan(chosen).any(axis=1)]
-    if not len(complete):
-        return dict.fromkeys(candidates, 0.0)
-    # Not the median: with two to four candidates it makes ties at zero.
-    centred = complete - complete.mean(axis=1, keepdims=True)
-    return dict(zip(candidates, trimmed_mean(centred).tolist(), strict=True))
+    levels = np.nan_to_num(trial_levels(matrix), nan=math.inf)
+    return {candidate: float(levels[candidate]) for candidate in candidates}
 
 
 def incumbent(matrix: FloatArray, candidates: Sequence[int]) -> int:

@@ -1,4 +1,4 @@
-"""The statistics of decisions: 20 % trimmed mean, its interval, pairs, and Wilcoxon's test."""
+"""The statistics of decisions: 20 % trimmed mean, its interval, and pairs."""
 
 import math
 from dataclasses import dataclass
@@ -15,6 +15,8 @@ LEAST_TRIMMED = 7
 _MAX_EXPONENT = math.log(1e300)
 # Above this, neighbouring blocks tell less than as many independent ones would.
 MAX_AUTOCORRELATION = 0.2
+# By chance alone it is above so many over the root of the number of blocks 1 time in 20.
+_BY_CHANCE = 1.645
 # Too few blocks to tell an autocorrelation from chance.
 MIN_FOR_AUTOCORRELATION = 8
 
@@ -97,7 +99,9 @@ def differences(slower: FloatArray, faster: FloatArray) -> FloatArray:
     """
     paired: FloatArray = slower - faster
     paired = paired[~np.isnan(paired)]
-    if len(paired) >= MIN_FOR_AUTOCORRELATION and _lag_1(paired) > MAX_AUTOCORRELATION:
+    count = len(paired)
+    most = max(MAX_AUTOCORRELATION, _BY_CHANCE / math.sqrt(max(1, count)))
+    if count >= MIN_FOR_AUTOCORRELATION and _lag_1(paired) > most:
         whole = len(paired) // 2 * 2
         # An odd block out goes to the last pair: nothing that was measured is dropped.
         pairs: FloatArray = np.mean(paired[:whole].reshape(-1, 2), axis=1)
@@ -107,22 +111,26 @@ def differences(slower: FloatArray, faster: FloatArray) -> FloatArray:
     return paired
 
 
+def paired_ratio(slower: FloatArray, faster: FloatArray, confidence: float) -> Interval | None:
+    """`slower / faster`, from the blocks that have both.
+
+    Args:
+        slower: Logarithms by block; NaN where there is none.
+        faster: Logarithms of the same blocks.
+        confidence: The chance that the interval holds the truth, below 1.
+
+    Returns:
+        The ratio with its interval, which reaches from 0 to infinity where a single block has
+        both; None where no block has.
+    """
+    found = differences(slower, faster)
+    if not len(found):
+        return None
+    known = interval(found, confidence)
+    return (known or Interval(float(found[0]), -math.inf, math.inf)).exp()
+
+
 def _lag_1(values: FloatArray) -> float:
     centred = values - values.mean()
     power = float(centred @ centred)
     return float(centred[:-1] @ centred[1:]) / power if power > 0 else 0.0
-
-
-def shown_less(values: FloatArray, alpha: float) -> bool:
-    """Whether Wilcoxon's signed-rank test shows that the values lie below zero.
-
-    Args:
-        values: Independent observations.
-        alpha: The level of the test.
-    """
-    if len(values) == 0 or not np.any(values):
-        return False
-    # Late: a third of a command's start, and only a search tests.
-    from scipy import stats
-
-    return bool(stats.wilcoxon(values, alternative="less").pvalue < alpha)

@@ -65,7 +65,8 @@ class PlanDraft:
             measuring = measuring.model_copy(update={"objective_name": subject.objective_name})
         problems = [
             *self.problems,
-            *_check_objective(measuring.objective_name, subject),
+            *_check_objectives(measuring, subject),
+            *_check_limits(measuring, subject),
             *check_against(self.space.axes, subject),
             *(f"baseline: {mistake}" for mistake in check_against(named, subject)),
         ]
@@ -78,6 +79,19 @@ class PlanDraft:
             baseline=baseline_config(self.named_baseline, self.space, subject),
             measuring=measuring,
         )
+
+
+def _check_objectives(measuring: Measuring, subject: Subject) -> list[str]:
+    first, second = measuring.objective_name, measuring.second_objective_name
+    problems = _check_objective(first, subject)
+    if second is None:
+        return problems
+    if OBJECTIVES[first].traced != OBJECTIVES[second].traced:
+        problems.append(
+            f"the objectives {first} and {second} cannot be measured together: only one of them is "
+            "read from traced worlds"
+        )
+    return [*problems, *_check_objective(second, subject)]
 
 
 def _check_objective(name: str, subject: Subject) -> list[str]:
@@ -93,6 +107,15 @@ def _check_objective(name: str, subject: Subject) -> list[str]:
     if name == "rpc_active_s" and not subject.shuts_down:
         return ["the objective rpc_active_s needs a program whose ranks all call shutdown"]
     return []
+
+
+def _check_limits(measuring: Measuring, subject: Subject) -> list[str]:
+    has_metric = isinstance(subject, ProgramSpec) and subject.metric is not None
+    return [
+        mistake
+        for limit in measuring.require
+        for mistake in limit.mistakes(subject.kind, measuring.objective_name, has_metric=has_metric)
+    ]
 
 
 def read_plan_file(path: Path) -> dict[str, Any]:

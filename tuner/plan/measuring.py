@@ -1,7 +1,7 @@
 """How a study measures and decides: everything but what is tuned, and the search space."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -9,13 +9,15 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainSerializer,
     ValidationError,
     WithJsonSchema,
 )
 
+from tuner.plan.limits import Limit
 from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.quantities import parse_duration_s, parse_fraction
-from tuner.text import did_you_mean
+from tuner.text import did_you_mean, duration
 
 
 def _confidence(raw: object) -> float:
@@ -31,6 +33,20 @@ def _objective_name(name: str) -> str:
     return name
 
 
+AUTO = "auto"
+AUTO_LIMIT_S = 600.0
+"""The most that `budget = "auto"` takes, unless it names a limit."""
+
+SamplerName = Literal["auto", "grid", "tpe", "gp", "random"]
+
+
+def _sampler(name: object) -> object:
+    if name not in get_args(SamplerName):
+        known = get_args(SamplerName)
+        raise ValueError(f"unknown sampler {str(name)[:60]!r}{did_you_mean(str(name), known)}")
+    return name
+
+
 ObjectiveName = Annotated[
     str,
     AfterValidator(_objective_name),
@@ -38,6 +54,16 @@ ObjectiveName = Annotated[
 ]
 Duration = Annotated[float, BeforeValidator(parse_duration_s)]
 Fraction = Annotated[float, BeforeValidator(parse_fraction)]
+ReadLimit = Annotated[
+    Limit,
+    BeforeValidator(Limit.read),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string"}),
+]
+
+
+def _one_or_more(raw: object) -> object:
+    return (raw,) if isinstance(raw, str) else raw
 
 
 class Measuring(BaseModel):
@@ -50,27 +76,78 @@ class Measuring(BaseModel):
 
     objective_name: ObjectiveName = Field("step_ms", alias="objective")
     """For a program that names none, the plan chooses; see `tuner.plan.draft`."""
+    second_objective_name: ObjectiveName | None = None
+    """The second one of `objective = "a,b"`: a Pareto front is shown; the first one decides."""
+    require: Annotated[tuple[ReadLimit, ...], BeforeValidator(_one_or_more)] = ()
+    """What a configuration must keep to be recommended."""
     budget_s: Duration = Field(60.0, alias="budget")
+    until_clear: bool = False
+    """`budget = "auto"`: the budget is a limit, and not spent where it would not be enough."""
     max_blocks: int | None = Field(None, ge=1)
     epsilon: Fraction = 0.03
     confidence: Annotated[float, BeforeValidator(_confidence)] = 0.95
-    min_time_s: Duration = Field(0.3, alias="min_time")
-    """The steps of a world are as many as last this long."""
+    min_time_s: Duration = Field(0.1, alias="min_time")
+    """The steps of a world last this long at least, and longer where that pays."""
     deadline_s: Duration = Field(30.0, alias="deadline")
     """A world that takes longer is ended, as a failure."""
+    sampler: Annotated[SamplerName, BeforeValidator(_sampler)] = "auto"
+    """Who proposes where the grid is larger than the budget can measure; `grid`: measure it all."""
     seed: int = Field(0, ge=0, lt=2**32)
 
+    @property
+    def budget(self) -> str:
+        """The budget as a plan file has it: `60s`, `auto` or `auto:20m`."""
+        if not self.until_clear:
+            return duration(self.budget_s)
+        return AUTO if self.budget_s == AUTO_LIMIT_S else f"{AUTO}:{duration(self.budget_s)}"
 
-MEASURING_KEYS = tuple(field.alias or name for name, field in Measuring.model_fields.items())
+    @property
+    def limit(self) -> str:
+        """The budget in words: `1m`, or `at most 10m`."""
+        return f"{'at most ' * self.until_clear}{duration(self.budget_s)}"
+
+
+MEASURING_KEYS = tuple(
+    field.alias or name
+    for name, field in Measuring.model_fields.items()
+    if name not in ("second_objective_name", "until_clear")
+)
 
 
 def read_measuring(mapping: Mapping[str, Any]) -> tuple[Measuring, list[str]]:
     """How a plan's mapping says to measure, and every mistake of its keys."""
     given = {key: mapping[key] for key in MEASURING_KEYS if mapping.get(key) is not None}
+    names, mistakes = _objective_names(given.get("objective"))
+    given |= zip(("objective", "second_objective_name"), names, strict=False)
+    given |= _limit_of(given.get("budget"))
+    if mistakes:
+        return Measuring(), mistakes
     try:
         return Measuring.model_validate(given), []
     except ValidationError as error:
         return Measuring(), [sentence_of(detail) for detail in error.errors()]
+
+
+def _limit_of(budget: object) -> dict[str, object]:
+    """What `auto` and `auto:20m` stand for; nothing where the budget is a duration."""
+    auto, colon, limit = str(budget).strip().partition(":")
+    if auto.lower() != AUTO:
+        return {}
+    return {"budget": limit if colon else AUTO_LIMIT_S, "until_clear": True}
+
+
+def _objective_names(raw: object) -> tuple[list[object], list[str]]:
+    """One objective or two, from `a`, `a,b` or a list of names; and the mistakes."""
+    if raw is None:
+        return [], []
+    names: list[object] = [*raw] if isinstance(raw, list | tuple) else [raw]
+    if isinstance(raw, str):
+        names = [name.strip() for name in raw.split(",")]
+    if not 1 <= len(names) <= 2:
+        return [], [f"objective must be one name or two, got {len(names)}"]
+    if len(set(map(str, names))) < len(names):
+        return [], [f"objective names {names[0]} twice"]
+    return names, []
 
 
 def sentence_of(detail: Any, name: str | None = None) -> str:

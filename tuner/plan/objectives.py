@@ -65,6 +65,10 @@ class MeasuredWorld(Protocol):
         """CPU seconds of all ranks in that time."""
 
     @property
+    def cpu_cores(self) -> float:
+        """CPU seconds per wall second, all ranks."""
+
+    @property
     def peak_rss_mb(self) -> float:
         """Peak resident memory, summed over the ranks, in MB."""
 
@@ -167,6 +171,16 @@ METRIC = Objective(
     of=_PROGRAMS,
 )
 """What stands for `--metric`; a plan gives it its name and its direction."""
+
+CPUS_USED = Objective(
+    name="cpu_cores",
+    unit="",
+    label="CPUs used",
+    table_heading="CPUs\nused",
+    read=lambda world: world.cpu_cores,
+    of=(*_WORKLOADS, *_PROGRAMS),
+)
+"""No objective, since a world that does nothing uses none; but it can be limited."""
 
 OBJECTIVES: dict[str, Objective] = {
     objective.name: objective

@@ -28,10 +28,19 @@ class StudyPlan(BaseModel):
 
     @property
     def objective(self) -> Objective:
-        """The number to make small, or large."""
+        """The number to make small, or large; of two the first, which decides."""
+        return self._objective(self.measuring.objective_name)
+
+    @property
+    def second_objective(self) -> Objective | None:
+        """The second number to make small, or large."""
+        name = self.measuring.second_objective_name
+        return None if name is None else self._objective(name)
+
+    def _objective(self, name: str) -> Objective:
         metric = self.subject.metric if isinstance(self.subject, ProgramSpec) else None
-        if self.measuring.objective_name != METRIC.name or metric is None:
-            return OBJECTIVES[self.measuring.objective_name]
+        if name != METRIC.name or metric is None:
+            return OBJECTIVES[name]
         return replace(
             METRIC, label=metric.name, table_heading=metric.name, maximize=metric.maximize
         )
@@ -73,7 +82,9 @@ class StudyPlan(BaseModel):
 
     def fingerprint(self) -> dict[str, Any]:
         """What a resumed study must have in common with its first session, as JSON data."""
-        measuring = self.measuring.model_dump(exclude={"budget_s", "max_blocks"}, by_alias=True)
+        measuring = self.measuring.model_dump(
+            exclude={"budget_s", "until_clear", "max_blocks", "sampler"}, by_alias=True
+        )
         return {
             **self.subject.fingerprint(),
             "ranks": [f"{rank.name} ({rank.role})" for rank in self.subject.ranks],

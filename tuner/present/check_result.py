@@ -8,11 +8,11 @@ from tuner.decide.rules import Rules
 from tuner.decide.standing import Standing, standing_of
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
-from tuner.present.wording import busy_sentence, ratio_text
+from tuner.present.wording import busy_sentence
 from tuner.recommended.model import Recommendation
 from tuner.study.answer import StudyAnswer
 from tuner.study.trial_row import TrialRow
-from tuner.text import percent, plural
+from tuner.text import UNTOLD, is_told, percent, plural, ratio_text
 
 CHECK_FORMAT = 1
 
@@ -56,8 +56,11 @@ class CheckResult:
         beside = rival if self.keeps_baseline else self._baseline
         if chosen.failure is not None or self.answer.verdict is None:
             return "cannot-run"
-        # Nothing to compare with: it could not run, or the two configurations are one by now.
-        if beside.failure is not None or rival is self._baseline:
+        if chosen.broken:
+            return "no-longer-holds"
+        # Nothing to compare with: it could not run or breaks a limit, or the two configurations
+        # are one by now.
+        if beside.failure is not None or beside.broken or rival is self._baseline:
             return "holds"
         measuring = self.answer.plan.measuring
         earlier = self.recommendation
@@ -156,10 +159,17 @@ class CheckResult:
                 f"{other.label} runs, and the baseline {baseline.label} cannot ({baseline.outcome})"
             )
         who = f"its strongest rival {other.label}" if self.keeps_baseline else other.label
+        chosen = baseline if self.keeps_baseline else other
+        for row in (chosen, baseline, other):
+            if row.broken:
+                return f"{row.label} breaks a limit here ({row.broken_text})"
         if self.speedup is None:
             return f"{who} was compared with the baseline {baseline.label} in too few pairs"
         how = "fast" if self.answer.objective.is_time else "good"
         confidence = percent(self.answer.plan.measuring.confidence)
+        if not is_told(self.speedup.low, self.speedup.high):
+            beside = f"how {who} compares with the baseline {baseline.label}"
+            return f"{beside} is {UNTOLD} ({confidence} confidence){self._then()}"
         return (
             f"{who} is {ratio_text(self.speedup.estimate)} times as {how} as the baseline "
             f"{baseline.label} ({ratio_text(self.speedup.low)} to {ratio_text(self.speedup.high)}, "

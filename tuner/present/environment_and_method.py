@@ -76,7 +76,7 @@ def method_facts(answer: StudyAnswer) -> Facts:
     """How the numbers were measured, and what the words in the report mean."""
     measuring = answer.plan.measuring
     source = "read from traces" if answer.objective.traced else "measured with tracing off"
-    budget = f"{duration(answer.elapsed_s)} of {duration(measuring.budget_s)}"
+    budget = f"{duration(answer.elapsed_s)} of {measuring.limit}"
     return [
         (
             "objective",
@@ -108,9 +108,9 @@ def _speedup(answer: StudyAnswer) -> Facts:
     return [
         (
             "speed-up",
-            f"{_ratio(answer.objective, rival)}, from pairs of fresh worlds that had no part in "
-            f"choosing the {rival}; trimmed mean of the pairs, with a "
-            f"{percent(answer.plan.measuring.confidence)} interval",
+            f"{_ratio(answer.objective, rival)}, paired within blocks; spikes have no weight, and "
+            f"the {percent(answer.plan.measuring.confidence)} interval holds for all "
+            f"configurations and all looks at them together",
         )
     ]
 
@@ -147,10 +147,11 @@ def _blocks(answer: StudyAnswer) -> str:
         return len({seen.block for seen in answer.observations if seen.phase == phase})
 
     parts = []
+    if rounds := count("exploration"):
+        said = "what the sampler proposed" if answer.sampling else "all that may be on the front"
+        parts.append(f"{plural(rounds, 'block')} of {said}")
     if race := count("race"):
-        parts.append(f"{plural(race, 'block')} of a race among the configurations")
-    if pairs := count("confirmation"):
-        parts.append(f"{plural(pairs, 'pair')} of worlds of the challenger and the baseline")
+        parts.append(f"{plural(race, 'block')} of the baseline and its rivals")
     return ", then ".join(parts) or "none"
 
 

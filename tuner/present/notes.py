@@ -5,20 +5,31 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
+from tuner.present.choice import choice_sentence
 from tuner.present.environment_and_method import Facts, environment_facts, method_facts
+from tuner.present.front import front_sentence, front_table
 from tuner.present.how_to_use import snippet_of
+from tuner.present.knob_effects import bad_value_sentences, effects_table
 from tuner.present.tables import (
     TrialLine,
     knob_headings,
     number_headings,
+    ratio_note,
     trial_lines,
     why_facts,
 )
-from tuner.present.wording import busy_sentence, tied_sentence, verdict_sentence
+from tuner.present.tried import tried_sentences
+from tuner.present.wording import (
+    busy_sentence,
+    noise_sentence,
+    not_excluded_sentence,
+    tied_sentence,
+    verdict_sentence,
+)
 from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import metric_cells
 from tuner.study.trial_row import TrialDetail, TrialRow
-from tuner.text import percent, three_digits
+from tuner.text import marked_names, percent, three_digits
 from tuner.world.measurement import Quantiles
 
 FOLDED_WIDTH = 100
@@ -36,18 +47,33 @@ def trial_notes(answer: StudyAnswer) -> dict[int, str]:
 def study_note(answer: StudyAnswer) -> str:
     """The verdict, the lines to paste, every configuration, and how it was measured."""
     parts = [f"**{_plain(verdict_sentence(answer))}**"]
+    if why_this := choice_sentence(answer):
+        parts.append(_plain(why_this))
     if tied := tied_sentence(answer):
         parts.append(_plain(tied))
     if busy := busy_sentence(answer):
         parts.append(_plain(busy))
+    if others := not_excluded_sentence(answer):
+        parts.append(_plain(others))
+    if noise := noise_sentence(answer):
+        parts.append(_plain(noise))
+    parts += map(_plain, [*tried_sentences(answer), *bad_value_sentences(answer)])
     if snippet := snippet_of(answer):
         parts.append(f"```{snippet.language}\n{snippet.text}\n```")
     if mark := _misleading_mark(answer):
         parts.append(mark)
+    if front := front_table(answer):
+        said = _plain(front_sentence(answer) or "")
+        parts += ["## Front", _table(front.headings, front.rows), said]
     parts += ["## All configurations", _configs_table(answer)]
+    if note := ratio_note(answer):
+        parts.append(_plain(note))
+    if knobs := effects_table(answer):
+        parts += ["## Knobs", _table(knobs.headings, knobs.rows), _plain(knobs.note)]
     headings, facts = why_facts(answer)
     if facts:
-        parts += ["## Why", _table(["", *headings], facts)]
+        marked = [(name, *map(_with_names, cells)) for name, *cells in facts]
+        parts += ["## Why", _marked_table(["", *map(_plain, headings)], marked)]
     parts += ["## Environment", _bullets(environment_facts(answer))]
     parts += ["## How it was measured", _bullets(method_facts(answer))]
     return "\n\n".join(parts)
@@ -63,20 +89,23 @@ def trial_note(answer: StudyAnswer, line: TrialLine) -> str:
     if facts := list(_facts(answer, row)):
         parts.append(_table(["number", "value"], facts))
     if row.diagnosis:
-        parts.append(_folded(row.diagnosis))
+        parts.append(_folded(row.diagnosis, names=True))
     return "\n\n".join(parts)
 
 
 def _misleading_mark(answer: StudyAnswer) -> str | None:
     """What to think of the trial that the dashboard calls the best, if it is not the answer."""
     completed = [row for row in answer.rows if row.outcome == "completed" and row.samples]
-    best = answer.best_trial
-    if answer.interrupted or best is None or not completed or completed[0].trial == best:
+    best, cost = answer.best_trial, answer.objective.cost
+    if answer.interrupted or best is None or not completed:
+        return None
+    marked = min(completed, key=lambda row: (cost(row.value), row.trial)).trial
+    if marked == best:
         return None
     extreme = "highest" if answer.objective.maximize else "lowest"
     return (
-        f"The dashboard marks trial {completed[0].trial} as the best because its value is the "
-        f"{extreme}; the answer is trial {best}, by the comparison on fresh worlds."
+        f"The dashboard marks trial {marked} as the best because its value is the {extreme}; the "
+        f"answer is trial {best}, by the comparison within blocks."
     )
 
 
@@ -128,8 +157,12 @@ def _percentiles(found: Quantiles) -> str:
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    cells = [[_plain(cell) for cell in row] for row in [headings, *rows]]
-    cells.insert(1, [":--"] * len(headings))
+    return _marked_table([*map(_plain, headings)], [[*map(_plain, row)] for row in rows])
+
+
+def _marked_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of cells that are Markdown already."""
+    cells = [headings, [":--"] * len(headings), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
@@ -137,12 +170,28 @@ def _bullets(facts: Facts) -> str:
     return "\n".join(f"- {_plain(f'{name}: {said}')}" for name, said in facts)
 
 
-def _folded(text: str) -> str:
+def _folded(text: str, *, names: bool = False) -> str:
     """Text in lines that need no scrolling.
 
     The page of a trial is as wide as its longest attribute, which the dashboard never folds.
     """
-    return "\\\n".join(_unlisted(_plain(line)) for line in textwrap.wrap(text, FOLDED_WIDTH))
+    say = _with_names if names else _plain
+    return "\\\n".join(_unlisted(say(line)) for line in textwrap.wrap(text, FOLDED_WIDTH))
+
+
+def _with_names(text: str) -> str:
+    """`_plain`, and names of functions as code, in which Markdown sees no marks anyway."""
+    parts = marked_names(text, lambda name: f"\0{name}\0").split("\0")
+    return "".join(
+        f"`{part}`" if place % 2 else _unspaced(part) for place, part in enumerate(parts)
+    )
+
+
+def _unspaced(text: str) -> str:
+    """`_plain`, with the spaces at the ends kept."""
+    plain = _plain(text)
+    before, after = text[:1].isspace(), text[-1:].isspace()
+    return f"{' ' * before}{plain}{' ' * (after and bool(plain))}"
 
 
 def _unlisted(line: str) -> str:

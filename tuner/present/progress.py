@@ -1,5 +1,6 @@
 """How a search shows that it is alive: a live line on a terminal, plain lines elsewhere."""
 
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -7,33 +8,54 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from tuner.searching.progress import Snapshot
+from tuner.searching.progress import Compared, Snapshot
 from tuner.study.records import Phase
-from tuner.text import duration, three_digits
+from tuner.text import UNTOLD, duration, is_told, ratio_cell, rough_duration, three_digits
 
 _PHASES: dict[Phase, str] = {
     "calibration": "calibrating",
+    "exploration": "exploring",
     "trace": "tracing",
     "race": "racing",
-    "confirmation": "confirming",
 }
 
 
 def snapshot_line(snapshot: Snapshot) -> str:
-    """`racing · block 7 · 5 of 6 configurations left · leader channels=cma (2 ms) · 9s left`."""
+    """`racing · block 7 · 5 of 6 configurations left · leader channels=cma (2 ms) · 9s left`.
+
+    From the first look on `channels=cma 1.12x (0.98 to 1.27) · clear in about 40s` stands for the
+    leader.
+    """
     parts = [_PHASES[snapshot.phase]]
     if snapshot.phase == "calibration":
         parts.append(f"{snapshot.worlds} of {snapshot.configs} configurations")
+    elif snapshot.phase == "exploration":
+        parts.append(f"{snapshot.configs} configurations tried")
     elif snapshot.phase == "trace":
         parts.append(f"{snapshot.traced} of {snapshot.survivors} configurations")
     else:
         parts.append(f"block {snapshot.block}")
         parts.append(f"{snapshot.survivors} of {snapshot.configs} configurations left")
-    if snapshot.leader is not None and snapshot.leader_value is not None:
+    if snapshot.compared is not None:
+        parts += _compared(snapshot.compared)
+    elif snapshot.leader is not None and snapshot.leader_value is not None:
         value = f"{three_digits(snapshot.leader_value)} {snapshot.unit}".rstrip()
         parts.append(f"leader {snapshot.leader} ({value})")
-    parts.append(f"{duration(snapshot.remaining_s)} left")
+    parts.append(f"{'at most ' * snapshot.until_clear}{duration(snapshot.remaining_s)} left")
     return " · ".join(parts)
+
+
+def _compared(compared: Compared) -> list[str]:
+    """The gain over the baseline with its interval, and when the answer may be clear."""
+    found = compared.speedup
+    ratio, _, ends = ratio_cell(found.estimate, found.low, found.high).partition(" ")
+    told = f"{ratio}x {ends}" if is_told(found.low, found.high) else f"gain {UNTOLD}"
+    parts = [f"{compared.rival} {told}"]
+    if compared.more_s is not None and compared.more_s <= compared.left_s:
+        parts.append(f"clear in about {rough_duration(compared.more_s)}")
+    elif compared.more_s is not None:
+        parts.append(f"not enough time: clear in about {rough_duration(compared.more_s)}")
+    return parts
 
 
 class LiveProgress:
@@ -68,11 +90,12 @@ class LiveProgress:
 
 
 class PlainProgress:
-    """An observer that prints a line per event, and per block as it begins."""
+    """An observer that prints a line per event, per block as it begins, and per look."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._last: tuple[str, int] | None = None
+        self._looks = 0
 
     def __enter__(self) -> Self:
         return self
@@ -86,11 +109,14 @@ class PlainProgress:
         return None
 
     def on_snapshot(self, snapshot: Snapshot) -> None:
-        """Print a line when a block or a phase has begun."""
+        """Print a line when a block or a phase has begun, and what a look has shown."""
         key = (snapshot.phase, snapshot.block)
-        if key != self._last:
-            self._last = key
-            self._console.print(Text(snapshot_line(snapshot)), soft_wrap=True)
+        has_looked = snapshot.compared is not None and snapshot.looks != self._looks
+        if key == self._last and not has_looked:
+            return
+        self._last, self._looks = key, snapshot.looks
+        shown = snapshot if has_looked else replace(snapshot, compared=None)
+        self._console.print(Text(snapshot_line(shown)), soft_wrap=True)
 
     def on_event(self, message: str) -> None:
         """Print the event."""

@@ -9,14 +9,13 @@ from rich import box
 from rich.table import Table
 
 from tuner.errors import UsageError
-from tuner.present.wording import ratio_text
 from tuner.study.answer import StudyAnswer
 from tuner.study.finding import places_in, studies_in
 from tuner.study.folder import StudyFolder
 from tuner.study.locking import holder_of
 from tuner.study.storage.address import StudyAddress, StudyPlace
 from tuner.study.stored import stored_answer
-from tuner.text import duration, plural
+from tuner.text import UNTOLD, duration, is_told, plural, ratio_text
 
 LIST_FORMAT = 1
 
@@ -38,14 +37,15 @@ class ListedStudy:
             return "nothing could run" if self.state == "finished" else "none yet"
         if answer.speedup is None or answer.verdict != "better":
             return f"{answer.verdict}: {answer.best or 'nothing'}"
-        return f"{answer.verdict}: {answer.best}, {ratio_text(answer.speedup.estimate)} times"
+        told = is_told(answer.speedup.low, answer.speedup.high)
+        much = f"{ratio_text(answer.speedup.estimate)} times" if told else UNTOLD
+        return f"{answer.verdict}: {answer.best}, {much}"
 
     @property
     def how_far(self) -> str:
         """The state, what was measured, and of which budget."""
         answer = self.answer
-        budget = duration(answer.plan.measuring.budget_s)
-        spent = f"{duration(answer.elapsed_s)} of {budget}"
+        spent = f"{duration(answer.elapsed_s)} of {answer.plan.measuring.limit}"
         return f"{self.state}, {plural(answer.blocks, 'block')}, {spent}"
 
     def to_json(self) -> dict[str, Any]:

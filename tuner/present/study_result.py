@@ -78,6 +78,11 @@ class StudyResult:
         return self.answer.epsilon_achieved
 
     @property
+    def none_feasible(self) -> bool:
+        """Whether nothing that could run keeps the limits of the plan."""
+        return self.answer.none_feasible
+
+    @property
     def interrupted(self) -> bool:
         """Whether there is still something to measure."""
         return self.answer.interrupted
@@ -108,12 +113,15 @@ class StudyResult:
 
         Columns: `trial` (number; 0 is the baseline), `label`, `config` (Config), `outcome`,
         `failure` (message, or None), `samples` (worlds measured), `value`, `ci_low` and `ci_high`
-        (the objective, in its unit), `cpu_cores` (CPU seconds per wall second, all ranks),
-        `cpu_ms_per_step` and `rpc_cpu_total_ms` (milliseconds per step), `peak_rss_mb` (MB),
-        `parallelism_mean`, `parallelism_max`, `tracing_overhead` (traced / untraced step time),
-        `others_cpus` (CPU seconds per second that other programs used meanwhile),
-        `disturbed_worlds` (how many worlds others disturbed), `diagnosis` (text, or None) and
-        `tied_with_best`. Numbers are NaN where they are not known.
+        (the objective, in its unit), `speedup`, `speedup_ci_low` and `speedup_ci_high` (how many
+        times as fast as the baseline, from the `paired_blocks` that measured both), `cpu_cores`
+        (CPU seconds per wall second, all ranks), `step_p99_ms`, `cpu_ms_per_step` and
+        `rpc_cpu_total_ms` (milliseconds), `peak_rss_mb` (MB), `parallelism_mean`,
+        `parallelism_max`, `tracing_overhead` (traced / untraced step time), `others_cpus` (CPU
+        seconds per second that other programs used meanwhile), `disturbed_worlds` (how many worlds
+        others disturbed), `diagnosis` (text, or None),
+        `tied_with_best`, and `broken_limits` (text: which limits of the plan it breaks, and by how
+        much; or None). Numbers are NaN where they are not known.
         """
         return self.answer.trials
 

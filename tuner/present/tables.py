@@ -16,7 +16,7 @@ from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
 from tuner.study.metrics import MetricCell, metric_cells
 from tuner.study.trial_row import TrialRow
-from tuner.text import interval_text, percent, three_digits
+from tuner.text import UNTOLD, interval_text, percent, ratio_cell, three_digits
 
 CSV_FORMAT = 2
 
@@ -36,10 +36,13 @@ def write_trials_csv(trials: pd.DataFrame, path: Path) -> None:
 
 
 class Column(NamedTuple):
-    """A column of numbers: its heading in full, the heading folded for a terminal, its cells."""
+    """A column of numbers: its heading in full, the heading folded for a terminal, its cells.
+
+    A terminal has no room for a column without a folded heading.
+    """
 
     heading: str
-    folded: str
+    folded: str | None
     cell: Callable[[TrialRow], str]
 
 
@@ -72,14 +75,35 @@ def _number_columns(answer: StudyAnswer) -> list[Column]:
             objective.table_heading,
             lambda row: three_digits(row.value),
         ),
-        Column(
-            f"{confidence} interval",
-            f"{confidence}\ninterval",
-            lambda row: interval_text(row.ci_low, row.ci_high),
-        ),
+        Column(f"{confidence} interval", None, lambda row: interval_text(row.ci_low, row.ci_high)),
+        *([_RATIO] if any(row.against_baseline for row in answer.rows) else []),
         Column("worlds", "worlds", lambda row: str(row.samples)),
         *(_metric_column(cell) for cell in metric_cells() if _is_shown(cell, answer)),
     ]
+
+
+def _against_baseline(row: TrialRow) -> str:
+    if row.against_baseline is None:
+        return ""
+    ratio = row.against_baseline.ratio
+    return ratio_cell(ratio.estimate, ratio.low, ratio.high)
+
+
+_RATIO = Column("against the baseline", "against the\nbaseline", _against_baseline)
+
+
+def ratio_note(answer: StudyAnswer) -> str | None:
+    """What the ratios of the table are; None where there are none."""
+    cells = {_against_baseline(row) for row in answer.rows}
+    if cells == {""}:
+        return None
+    confidence = percent(answer.plan.measuring.confidence)
+    how = "fast" if answer.objective.is_time else "good"
+    said = (
+        f"Against the baseline: how many times as {how} as {answer.baseline}, with the "
+        f"{confidence} interval, from the blocks that measured both."
+    )
+    return f"{said} ?: {UNTOLD}." if "?" in cells else said
 
 
 def _is_shown(cell: MetricCell, answer: StudyAnswer) -> bool:
@@ -113,15 +137,28 @@ def trials_table(answer: StudyAnswer) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for dimension in _dimensions(answer):
         table.add_column(_folded(dimension), justify="right", overflow="fold")
-    for column in _number_columns(answer):
+    lines = trial_lines(answer)
+    shown = [
+        (place, column.folded)
+        for place, column in enumerate(_number_columns(answer))
+        if column.folded is not None
+    ]
+    for place, folded in shown:
         # Where the screen is narrow the knobs' names are folded, never the numbers.
-        least = max(5, *map(len, column.folded.split("\n")))
-        table.add_column(column.folded, justify="right", no_wrap=True, min_width=least)
+        texts = [*folded.split("\n"), *(line.numbers[place] for line in lines)]
+        table.add_column(folded, justify="right", no_wrap=True, min_width=max(map(len, texts)))
     table.add_column("outcome", min_width=12)
-    for line in trial_lines(answer):
-        style = "bold" if line.is_best else "red" if line.row.failure is not None else None
-        table.add_row(*line.knobs, *line.numbers, line.outcome, style=style)
+    for line in lines:
+        style = "bold" if line.is_best else _style(line.row)
+        numbers = [line.numbers[place] for place, _ in shown]
+        table.add_row(*line.knobs, *numbers, line.outcome, style=style)
     return table
+
+
+def _style(row: TrialRow) -> str | None:
+    if row.failure is not None:
+        return "red"
+    return "yellow" if row.broken else None
 
 
 def why_facts(answer: StudyAnswer) -> tuple[list[str], list[tuple[str, ...]]]:
@@ -171,9 +208,8 @@ def _dimensions(answer: StudyAnswer) -> list[Dimension]:
 
 
 def _folded(dimension: Dimension) -> str:
-    """`num_worker_threads` as two lines: tables are narrow."""
-    first, underscore, last = str(dimension).rpartition("_")
-    return f"{first}_\n{last}" if underscore else last
+    """`num_worker_threads` as three lines: tables are narrow."""
+    return str(dimension).replace("_", "_\n")
 
 
 def _value(config: Config, dimension: Dimension) -> str:
@@ -189,7 +225,9 @@ def _outcome(answer: StudyAnswer, row: TrialRow) -> str:
         marks.append("best" if answer.verdict in ("better", "tie") else "kept")
     elif row.tied_with_best:
         marks.append("tied")
-    if row.outcome != "completed" or not (marks or row.trial == BASELINE):
+    if row.broken:
+        marks.insert(0, f"infeasible: {row.broken_text}")
+    elif row.outcome != "completed" or not (marks or row.trial == BASELINE):
         marks.insert(0, row.outcome)
     if row.trial == BASELINE:
         marks.append("baseline")

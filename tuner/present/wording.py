@@ -5,7 +5,20 @@ import math
 from tuner.plan.config import Config
 from tuner.plan.knobs import KNOBS
 from tuner.study.answer import StudyAnswer
-from tuner.text import duration, percent, plural, three_digits, whole_percent
+from tuner.text import (
+    MOST_TELLING,
+    UNTOLD,
+    duration,
+    is_told,
+    listed,
+    percent,
+    plural,
+    ratio_cell,
+    ratio_text,
+    share,
+    three_digits,
+    whole_percent,
+)
 from tuner.world.machine_state import DISTURBED_SHARE
 
 
@@ -17,6 +30,10 @@ def verdict_sentence(answer: StudyAnswer) -> str:
         return f"No configuration of the search space could run the {answer.plan.subject.kind}."
     if answer.baseline_failed:
         return _without_baseline(answer)
+    if answer.none_feasible:
+        return _none_feasible(answer)
+    if answer.baseline_broken:
+        return _infeasible_baseline(answer)
     match answer.verdict:
         case "better":
             return _better(answer)
@@ -34,9 +51,25 @@ def tied_sentence(answer: StudyAnswer) -> str | None:
         return None
     verb = "is" if len(answer.tied) == 1 else "are"
     return (
-        f"{_named(answer.tied)} {verb} within {_epsilon(answer)} of {answer.best}, as far as "
+        f"{named(answer.tied)} {verb} within {_epsilon(answer)} of {answer.best}, as far as "
         "measured."
     )
+
+
+def noise_sentence(answer: StudyAnswer) -> str | None:
+    """The smallest gain that the study could have shown; None if it compared nothing."""
+    if answer.verdict is None or answer.baseline_failed or answer.challenger is None:
+        return None
+    least, floor = answer.least_gain, answer.noise_floor
+    if least is None or least > MOST_TELLING:
+        return "Too little was measured to show any gain."
+    said = f"The smallest gain that this study could have shown is {share(least)}"
+    if floor is None:
+        return f"{said}."
+    itself = ratio_cell(floor.estimate, floor.low, floor.high)
+    if not is_told(floor.low, floor.high):
+        itself = UNTOLD
+    return f"{said}; the baseline against itself, in the same blocks: {itself}."
 
 
 def busy_sentence(answer: StudyAnswer) -> str | None:
@@ -80,25 +113,55 @@ def _without_baseline(answer: StudyAnswer) -> str:
     )
     return (
         f"Undecided: the baseline {answer.baseline} cannot run here, and {known}; "
-        "search again with --overwrite and a larger --budget."
+        "--resume with a larger --budget goes on."
     )
+
+
+def _none_feasible(answer: StudyAnswer) -> str:
+    limits = listed(map(str, answer.plan.measuring.require))
+    nearest = min(
+        (row for row in answer.rows if row.broken),
+        key=lambda row: max(
+            each.limit.excess(each.value) / (abs(each.limit.bound) or 1.0) for each in row.broken
+        ),
+    )
+    return (
+        f"No configuration keeps {limits}, so nothing is recommended; the nearest is "
+        f"{nearest.label}: {nearest.broken_text}."
+    )
+
+
+def _infeasible_baseline(answer: StudyAnswer) -> str:
+    broken = f"the baseline {answer.baseline} breaks a limit ({answer.by_trial[0].broken_text})"
+    if answer.best is None:
+        return (
+            f"Undecided: {broken}, and {duration(answer.elapsed_s)} was too short to measure "
+            "anything else; --resume with a larger --budget goes on."
+        )
+    if answer.challenger_speedup is None:
+        return f"Use {answer.best}: {broken}; there is no speed-up to state yet."
+    return f"Use {answer.best}: {broken}; {answer.best} is {_change(answer, ' than it')}."
 
 
 def _better(answer: StudyAnswer) -> str:
     speedup = answer.challenger_speedup
     assert speedup is not None
-    return (
-        f"Use {answer.best}: {ratio_text(speedup.estimate)} times as "
-        f"{'fast' if answer.objective.is_time else 'good'} as the baseline "
-        f"{answer.baseline} ({ratio_text(speedup.low)} to {ratio_text(speedup.high)}"
-        f"{_certainty(answer)}), "
-        f"by {answer.objective.label}."
-    )
+    fast, faster = ("fast", "faster") if answer.objective.is_time else ("good", "better")
+    baseline = f"the baseline {answer.baseline}"
+    if is_told(speedup.low, speedup.high):
+        said = (
+            f"{ratio_text(speedup.estimate)} times as {fast} as {baseline} "
+            f"({ratio_text(speedup.low)} to {ratio_text(speedup.high)}{_certainty(answer)})"
+        )
+    else:
+        confidence = percent(answer.plan.measuring.confidence)
+        said = f"{faster} than {baseline} ({confidence} confidence), by how much is {UNTOLD}"
+    return f"Use {answer.best}: {said}, by {answer.objective.label}."
 
 
 def _tie(answer: StudyAnswer) -> str:
     return (
-        f"A tie: {answer.best} is {_change(answer)} than the baseline {answer.baseline}, "
+        f"A tie: {answer.best} is {_change(answer, f' than the baseline {answer.baseline}')}, "
         f"which is within {_epsilon(answer)} either way, and it is the cheaper of the two."
     )
 
@@ -117,26 +180,59 @@ def _undecided(answer: StudyAnswer) -> str:
     if answer.challenger_speedup is None:
         return (
             f"Undecided, so keep {answer.baseline}: {spent} was too short to compare it with "
-            "anything; search again with --overwrite and a larger --budget."
+            f"anything{_more(answer)}."
         )
+    gains_less = answer.challenger_speedup.high <= 1 + answer.plan.measuring.epsilon
+    unknown = (
+        "but others were seen too little to tell whether one gains more"
+        if gains_less
+        else f"and {spent} of measuring cannot tell whether that is a gain of {_epsilon(answer)}"
+    )
     return (
         f"Undecided, so keep {answer.baseline}: the strongest rival, {answer.challenger}, is "
-        f"{_change(answer)}, and {spent} of measuring cannot tell whether that is a gain of "
-        f"{_epsilon(answer)}; search again with --overwrite and a larger --budget."
+        f"{_change(answer)}, {unknown}{_more(answer)}."
     )
 
 
-def _change(answer: StudyAnswer) -> str:
+def not_excluded_sentence(answer: StudyAnswer) -> str | None:
+    """What may be better than the best by more than epsilon; None if nothing may."""
+    if answer.best is None or not answer.not_excluded:
+        return None
+    others = [answer.by_trial[trial].config for trial in answer.not_excluded]
+    return (
+        f"Not excluded: {named(others)} may be more than {_epsilon(answer)} "
+        f"{'faster' if answer.objective.is_time else 'better'} than {answer.best}."
+    )
+
+
+def _more(answer: StudyAnswer) -> str:
+    """How to go on, as a clause."""
+    if answer.more_s is None:
+        return "; --resume with a larger --budget goes on"
+    more_s = math.ceil(answer.more_s)
+    if more_s >= 600:
+        more_s = math.ceil(more_s / 60) * 60
+    total_s = math.ceil((answer.elapsed_s + more_s) / 10) * 10
+    return (
+        f"; about {duration(more_s)} more would tell {_epsilon(answer)}: "
+        f"--resume --budget {total_s}s goes on"
+    )
+
+
+def _change(answer: StudyAnswer, than: str = "") -> str:
     """A speed-up near 1 as a change: `2.1 % faster (-1.0 % to +5.3 %, 95 % confidence)`."""
     speedup = answer.challenger_speedup
     assert speedup is not None
-    gain = speedup.estimate - 1
     words = ("faster", "slower") if answer.objective.is_time else ("better", "worse")
-    change = f"{abs(gain) * 100:.1f} % {words[gain < 0]}"
-    if speedup.high == math.inf:
-        return f"{change} in too few pairs"
+    if not is_told(speedup.low, speedup.high):
+        if speedup.low <= 1 <= speedup.high:
+            what = "speed" if answer.objective.is_time else "worth"
+            return f"of a {what} that is {UNTOLD}"
+        return f"{words[speedup.high < 1]}{than}, by how much is {UNTOLD}"
+    gain = speedup.estimate - 1
     low, high = ((end - 1) * 100 for end in (speedup.low, speedup.high))
-    return f"{change} ({low:+.1f} % to {high:+.1f} %{_certainty(answer)})"
+    change = f"{abs(gain) * 100:.1f} % {words[gain < 0]}"
+    return f"{change} ({low:+.1f} % to {high:+.1f} %{_certainty(answer)}){than}"
 
 
 def _certainty(answer: StudyAnswer) -> str:
@@ -147,7 +243,7 @@ def _epsilon(answer: StudyAnswer) -> str:
     return percent(answer.plan.measuring.epsilon)
 
 
-def _named(configs: list[Config]) -> str:
+def named(configs: list[Config]) -> str:
     """`num_worker_threads=2, 4` where all name the same one knob, else each of them whole."""
     dimensions = {tuple(dimension for dimension, _ in config.items) for config in configs}
     only = dimensions.pop() if len(dimensions) == 1 else ()
@@ -155,8 +251,3 @@ def _named(configs: list[Config]) -> str:
         knob = KNOBS[only[0].knob]
         return f"{only[0]}={', '.join(knob.format(config.items[0][1]) for config in configs)}"
     return "; ".join(map(str, configs))
-
-
-def ratio_text(value: float) -> str:
-    """Two decimals, and more where a ratio just above 1 would look like 1."""
-    return f"{value:.2f}" if abs(value - 1) >= 0.01 else f"{value:.4f}"

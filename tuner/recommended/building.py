@@ -56,6 +56,7 @@ def recommendation_of(answer: StudyAnswer, trial: int | None = None) -> Recommen
             min_time_s=measuring.min_time_s,
             deadline_s=measuring.deadline_s,
             epsilon=measuring.epsilon,
+            require=tuple(map(str, measuring.require)),
         ),
         baseline=answer.baseline,
         ranks=subject.ranks,
@@ -87,11 +88,11 @@ def _best_row(answer: StudyAnswer) -> TrialRow:
             f"the study {answer.study} recommends nothing yet: finish its search with --resume, or "
             "choose a configuration by --trial N, its number in the column trial of trials.csv"
         )
-    why = (
-        "no configuration of its search space could run"
-        if answer.verdict is None
-        else "the baseline failed, and no block measured another configuration"
-    )
+    why = "the baseline failed, and no block measured another configuration"
+    if answer.verdict is None:
+        why = "no configuration of its search space could run"
+    elif answer.baseline_broken:
+        why = "no configuration is known to keep its limits"
     raise UsageError(f"the study {answer.study} recommends nothing: {why}")
 
 

@@ -143,6 +143,8 @@ class How(_Part):
     deadline_s: FiniteFloat = Field(gt=0)
     epsilon: float = Field(gt=0, lt=1)
     """The smallest difference that matters."""
+    require: tuple[str, ...] = ()
+    """The limits that a configuration had to keep, as `--require` takes them."""
 
 
 class MeasuredIn(Environment):

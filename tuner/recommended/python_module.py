@@ -1,5 +1,6 @@
 """The recommendation as a Python module that needs no rpc-tuner: `export --format python`."""
 
+import math
 import textwrap
 from collections.abc import Iterator
 
@@ -7,7 +8,7 @@ from tuner.plan.knobs import INTRA_OP_THREADS
 from tuner.recommended.model import Recommendation
 from tuner.recommended.python_source import WIDTH, literal, options_call, table
 from tuner.recommended.recheck import recheck_command
-from tuner.text import percent, plural, three_digits
+from tuner.text import UNTOLD, is_told, percent, plural, three_digits
 
 START = '''\
 def start_rpc(rank: int) -> None:
@@ -116,6 +117,8 @@ def _speedup(recommendation: Recommendation) -> str:
         return "1: this configuration is the baseline"
     if speedup.estimate is None:
         return "not known"
+    if not is_told(speedup.ci_low or 0.0, speedup.ci_high or math.inf):
+        return UNTOLD
     interval = _interval(speedup.ci_low, speedup.ci_high, recommendation.confidence)
     return f"{three_digits(speedup.estimate)}{interval}, baseline time / this time"
 

@@ -13,7 +13,6 @@ from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.quantities import parse_duration_s
 from tuner.plan.study_plan import StudyPlan
 from tuner.recommended.model import MeasuredIn, Recommendation
-from tuner.text import duration
 
 
 def recheck_plan(recommendation: Recommendation) -> dict[str, Any]:
@@ -41,6 +40,7 @@ def recheck_plan(recommendation: Recommendation) -> dict[str, Any]:
         "deadline": how.deadline_s,
         "epsilon": how.epsilon,
         "confidence": recommendation.confidence,
+        "require": list(how.require),
     }
 
 
@@ -130,6 +130,8 @@ def _measured_alike(recommendation: Recommendation) -> Iterator[str]:
     ):
         if value != default:
             yield from (flag, f"{value!r}{unit}")
+    for limit in how.require:
+        yield from ("--require", limit)
 
 
 def _flags(flag: str, config: Config) -> Iterator[str]:
@@ -165,14 +167,18 @@ def search_command(plan: StudyPlan) -> str:
         if program is None or value != program.default_of(dimension.role, dimension.knob)
     }
     arguments += _flags("--baseline", Config.of(baseline))
+    objectives = ",".join(filter(None, (how.objective_name, how.second_objective_name)))
+    for limit in how.require:
+        arguments += ["--require", str(limit)]
     for flag, value, default, text in (
-        ("--objective", how.objective_name, objective, how.objective_name),
-        ("--budget", how.budget_s, None, duration(how.budget_s)),
+        ("--objective", objectives, objective, objectives),
+        ("--budget", how.budget, None, how.budget),
         ("--max-blocks", how.max_blocks, None, str(how.max_blocks)),
         ("--epsilon", how.epsilon, usual.epsilon, repr(how.epsilon)),
         ("--confidence", how.confidence, usual.confidence, repr(how.confidence)),
         ("--min-time", how.min_time_s, usual.min_time_s, f"{how.min_time_s!r}s"),
         ("--deadline", how.deadline_s, deadline_s, f"{how.deadline_s!r}s"),
+        ("--sampler", how.sampler, usual.sampler, how.sampler),
         ("--seed", how.seed, usual.seed, str(how.seed)),
         ("--study", plan.name, subject.study_name, plan.name),
     ):

@@ -1,8 +1,20 @@
-"""The first world of each configuration, and its trace: before anything is compared."""
+"""The first world of each configuration, and what is traced when."""
+
+import math
+from collections.abc import Sequence
 
 from tuner.searching.measurer import Measurer
-from tuner.searching.runner import LEAST_PAIRS
-from tuner.study.log import BASELINE
+from tuner.searching.runner import LEAST_PAIRS, TRACED_TIME_S
+from tuner.study.evidence import behind_in_first_world, strongest_rival
+from tuner.study.log import BASELINE, StudyLog
+from tuner.text import three_digits
+
+# Of the budget, for all traces.
+MOST_TRACED = 0.15
+# Of the budget, what blocks leave for the traces of the others.
+KEPT_FOR_TRACES = 0.05
+# An event names no more than these.
+_NAMED = 5
 
 
 def calibrate(measurer: Measurer) -> None:
@@ -13,6 +25,10 @@ def calibrate(measurer: Measurer) -> None:
     """
     log = measurer.log
     measurer.begin("calibration")
+    for trial in log.alive:
+        # A larger budget may have time for what an earlier session had none for.
+        if log.calibration(trial) is None and trial in log.eliminated:
+            measurer.readmit(trial)
     for trial in log.candidates:
         if log.calibration(trial) is not None:
             continue
@@ -23,19 +39,77 @@ def calibrate(measurer: Measurer) -> None:
             measurer.eliminate(trial, "not measured: the budget was spent before its turn")
         else:
             measurer.calibrate(trial)
+    _drop_dominated(measurer)
+
+
+def _drop_dominated(measurer: Measurer) -> None:
+    """Take out what one world has shown to be far behind; never the fastest of the rivals."""
+    log = measurer.log
+    cost = {trial: log.first_cost(trial) for trial in log.runnable}
+    rivals = sorted((trial for trial in cost if trial != BASELINE), key=cost.__getitem__)
+    ordered = sorted(cost, key=cost.__getitem__)
+    if len(rivals) < 2:
+        return
+    # One lucky world must not drop the others: what is usual is the median, or the baseline.
+    usual = ordered[len(ordered) // 2]
+    if BASELINE in cost and cost[BASELINE] < cost[usual]:
+        usual = BASELINE
+    for trial in rivals[1:]:
+        behind = behind_in_first_world(log, trial, usual)
+        if behind is not None and trial not in log.eliminated:
+            measurer.eliminate(
+                trial, f"{three_digits(behind)} times as slow as {log.configs[usual]} in one world"
+            )
+
+
+def traces_s(log: StudyLog, budget_s: float) -> float:
+    """Seconds that blocks leave for traces: of two contenders, and for a while of the others."""
+    untraced = sorted(_trace_s(log, trial) for trial in log.runnable if log.traced(trial) is None)
+    contenders_s = sum(untraced[-2:])
+    return min(
+        MOST_TRACED * budget_s - log.traced_s,
+        contenders_s + min(KEPT_FOR_TRACES * budget_s, sum(untraced[:-2])),
+    )
 
 
 def trace(measurer: Measurer) -> None:
-    """Trace each configuration that runs once, while there is time to decide as well."""
+    """Trace the baseline and its strongest rival with their operators, then the others' calls.
+
+    The fastest come first, as far as the time goes.
+    """
     log = measurer.log
+    measurer.reserved_s = 0.0
+    contenders = [trial for trial in (BASELINE, strongest_rival(log)) if trial in log.runnable]
+    total_s = measurer.budget.total_s
+    found = [trial for trial in contenders if trial is not None]
+    _trace(measurer, found, MOST_TRACED * total_s, operators=True)
+    if measurer.measuring.until_clear:
+        # Of a limit that was not needed, nothing is a share.
+        total_s = measurer.budget.spent_s
+    ranked = sorted(log.runnable, key=lambda trial: log.value(trial) or math.inf)
+    _trace(measurer, ranked, MOST_TRACED * total_s, operators=False)
+
+
+def _trace(measurer: Measurer, trials: Sequence[int], most_s: float, *, operators: bool) -> None:
+    """Trace these, while all traces take no more than `most_s`."""
+    log, budget = measurer.log, measurer.budget
     measurer.begin("trace")
-    for trial in log.runnable:
+    untraced = []
+    for trial in trials:
         if log.traced(trial) is not None:
             continue
-        pair_s = measurer.block_s([BASELINE, trial])
-        if measurer.budget.remaining_s < measurer.block_s(log.racing) + LEAST_PAIRS * pair_s:
-            measurer.observer.on_event(
-                f"{log.configs[trial]}: not traced: the budget leaves no time for it"
-            )
+        trace_s = _trace_s(log, trial)
+        left_s = min(most_s - log.traced_s, budget.remaining_s)
+        if left_s < trace_s:
+            untraced.append(str(log.configs[trial]))
         else:
-            measurer.trace(trial)
+            measurer.trace(trial, operators=operators)
+    if untraced:
+        measurer.observer.on_event(
+            f"not traced, for lack of time: {'; '.join(untraced[:_NAMED])}"
+            + (f" and {len(untraced) - _NAMED} more" if len(untraced) > _NAMED else "")
+        )
+
+
+def _trace_s(log: StudyLog, trial: int) -> float:
+    return log.world_s(trial) + TRACED_TIME_S

@@ -2,14 +2,21 @@
 
 import math
 import random
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from tuner.decide.looks import Look
+from tuner.decide.precision import best_measured_s, variance_between
+from tuner.plan.config import Config
 from tuner.searching.budget import Budget
-from tuner.searching.progress import Observer, Snapshot
+from tuner.searching.progress import Compared, Observer, Snapshot
 from tuner.searching.runner import Runner
-from tuner.study.log import BASELINE, Confirmation
-from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
+from tuner.study.conclusion import comparison_of
+from tuner.study.evidence import leader, strongest_rival
+from tuner.study.log import BASELINE, BLOCK_PHASES
+from tuner.study.records import AGAIN, CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
+from tuner.study.sampled import Sampling
 from tuner.study.storage.store import StudyStore
 from tuner.study.stored import stored_log
 from tuner.world.measurement import Failure
@@ -20,6 +27,10 @@ STEPS_MARGIN = 1.2
 # stuck; but a start may take its time, so a deadline is never below LEAST_DEADLINE_S.
 DOMINATED_WORLD = 20
 LEAST_DEADLINE_S = 10.0
+# The steps of a world last so many times the least at most, however quiet worlds are between.
+LONGEST = 10.0
+# The noise is estimated from so many blocks.
+_LATEST = 20
 # So many disturbed blocks are measured again at most, as a share of the others.
 MOST_REPEATED = 0.25
 # And only while there is time for so many more.
@@ -42,12 +53,16 @@ class Measurer:
         self.store = store
         self.observer = observer
         self.budget = budget
+        self.plan = runner.plan
         self.measuring = runner.plan.measuring
         self.log = stored_log(store, runner.plan)
         self._runner = runner
+        self.reserved_s = 0.0
+        """Seconds of the budget that blocks must leave."""
         self._phase: Phase = "calibration"
         store.repair(self.log.records, runner.plan)
-        self._leader = self.log.leader()
+        self._leader = leader(self.log)
+        self._compared: Compared | None = None
 
     def begin(self, phase: Phase) -> None:
         """Note which phase the next worlds belong to."""
@@ -56,7 +71,11 @@ class Measurer:
     def add(self, record: Record) -> None:
         """Keep an outcome, and tell the observer."""
         self.store.add(record, self._runner.plan)
+        barred = record.trial in self.log.barred
         self.log.add(record)
+        if not barred and (broken := self.log.barred.get(record.trial)):
+            said = "; ".join(each.text for each in broken)
+            self.observer.on_event(f"{self.log.configs[record.trial]}: infeasible, {said}")
         if isinstance(record.outcome, Failure):
             failure = record.outcome
             label = str(self.log.configs[record.trial])
@@ -70,15 +89,19 @@ class Measurer:
         """Run a trial's first world, which fixes how many steps the others have."""
         self._run(trial, CALIBRATION_BLOCK, None)
 
-    def trace(self, trial: int) -> None:
+    def trace(self, trial: int, *, operators: bool) -> None:
         """Run a world of a calibrated trial that is traced and not timed."""
         outcome = self._runner.trace(
-            self.log.configs[trial], self._step_s(trial), self._deadline_s(trial)
+            self.log.configs[trial],
+            self.log.step_s(trial),
+            self._deadline_s(trial),
+            operators=operators,
         )
         self.add(Record(trial=trial, block=TRACE_BLOCK, phase="trace", outcome=outcome))
 
     def measure_block(self, trials: Sequence[int]) -> None:
-        """Measure each of these calibrated trials once, in a random order."""
+        """Measure each of these calibrated trials once, in a random order; -1 is the baseline
+        again."""
         self._measure(trials, self.log.next_block)
         self.note_elapsed()
 
@@ -86,19 +109,19 @@ class Measurer:
         """Measure what an interrupted session left out of its last block, and nothing twice."""
         if last := self.log.last_block(self._phase):
             block, measured = last
-            alive = set(self.log.alive)
+            alive = {*self.log.alive, *([AGAIN] if BASELINE in self.log.alive else [])}
             self._measure([t for t in trials if t not in measured and t in alive], block)
 
     def block_s(self, trials: Sequence[int]) -> float:
         """Seconds that one world of each of these trials takes."""
-        return sum(self.log.world_s(trial) for trial in trials)
+        return self.log.block_s(trials)
 
     def blocks_left(self, trials: Sequence[int]) -> float:
         """How many more blocks of these trials the plan allows, by its time and its number of
         blocks."""
-        blocks = self.budget.remaining_s / max(1e-9, self.block_s(trials))
+        blocks = (self.budget.remaining_s - self.reserved_s) / max(1e-9, self.block_s(trials))
         if self.measuring.max_blocks is not None:
-            measured = self.log.blocks("race") + self.log.blocks("confirmation")
+            measured = sum(map(self.log.blocks, BLOCK_PHASES))
             blocks = min(blocks, self.measuring.max_blocks - measured)
         return max(0.0, blocks)
 
@@ -106,22 +129,49 @@ class Measurer:
         """Take a trial out of the race."""
         self.log.eliminated[trial] = reason
         self.store.eliminate(trial, reason)
-        self._leader = self.log.leader()
-        label = str(self.log.configs[trial])
-        if trial == BASELINE:
-            self.observer.on_event(f"{label}: {reason}; still measured, as the baseline")
-        else:
-            self.observer.on_event(f"{label}: eliminated, {reason}")
+        self._leader = leader(self.log)
+        self.observer.on_event(f"{self.log.configs[trial]}: eliminated, {reason}")
 
     def readmit(self, trial: int) -> None:
         """Let a trial that was eliminated win again."""
         if self.log.eliminated.pop(trial, None):
             self.store.eliminate(trial, None)
 
-    def keep(self, confirmation: Confirmation) -> None:
-        """Note how the confirmation stands."""
-        self.log.confirmation = confirmation
-        self.store.note("confirmation", confirmation.model_dump(mode="json"))
+    def propose(self, configs: Sequence[Config]) -> list[int]:
+        """Add configurations to the study; returns their trials."""
+        self.store.add_configs(configs, self.plan)
+        self.log.extend(configs)
+        return list(range(len(self.log.configs) - len(configs), len(self.log.configs)))
+
+    def keep_sampling(self, sampling: Sampling) -> None:
+        """Note how far the exploration is."""
+        self.log.sampling = sampling
+        self.store.note("sampling", sampling.model_dump(mode="json"))
+
+    def set_aside(self, reasons: Mapping[int, str]) -> None:
+        """Take many trials out of the race, without a line for each."""
+        for trial, reason in reasons.items():
+            self.log.eliminated[trial] = reason
+            self.store.eliminate(trial, reason)
+        self._leader = leader(self.log)
+
+    def keep_look(self, look: Look) -> None:
+        """Note a look at all rivals; it takes the place of one at the same blocks."""
+        earlier = (each for each in self.log.looks if each.rows < look.rows)
+        self.log.looks = (*earlier, look)
+        self.store.note("looks", self.log.looks)
+
+    def tell_comparison(self, more_s: float | None) -> None:
+        """Tell the observer what a look has shown, and after how many more seconds it is clear."""
+        rival, speedup = strongest_rival(self.log), comparison_of(self.log).speedup
+        if rival is not None and speedup is not None and BASELINE not in self.log.failures:
+            self._compared = Compared(
+                rival=str(self.log.configs[rival]),
+                speedup=speedup,
+                more_s=more_s,
+                left_s=self.budget.remaining_s - self.reserved_s,
+            )
+            self.observer.on_snapshot(self._snapshot())
 
     def note_elapsed(self) -> None:
         """Note the time spent so far, for a session that resumes the study."""
@@ -138,39 +188,49 @@ class Measurer:
     def _measure(self, trials: Sequence[int], block: int) -> None:
         order = list(trials)
         random.Random(f"{self.measuring.seed}/{block}").shuffle(order)
-        for trial in order:
-            steps, step_s = None, self._step_s(trial)
-            if step_s is not None:
-                wanted_s = self.measuring.min_time_s * STEPS_MARGIN
-                steps = max(1, math.ceil(wanted_s / step_s))
-            self._run(trial, block, steps)
-        if order and self.log.disturbed(block) and self.blocks_left(order) >= LEAST_LEFT:
+        wanted_s = self._measured_s() * STEPS_MARGIN
+        for column in order:
+            trial = BASELINE if column == AGAIN else column
+            if trial in self.log.failures:
+                continue
+            step_s = self.log.step_s(trial)
+            steps = None if step_s is None else max(1, math.ceil(wanted_s / step_s))
+            self._run(trial, block, steps, again=column == AGAIN)
+        # An exploration goes on to other configurations, and claims nothing of these.
+        counts = bool(order) and self._phase != "exploration"
+        if counts and self.log.disturbed(block) and self.blocks_left(order) >= LEAST_LEFT:
             self._put_aside(block)
-        self._leader = self.log.leader()
+        self._leader = leader(self.log)
 
     def _put_aside(self, block: int) -> None:
         """Have a block that others disturbed count no more, so that another takes its place.
 
-        Whether it does was decided by the machine alone, not by the times. Where many blocks are
-        disturbed, the next one would be too.
+        Whether it does was decided by the machine alone, not by the times.
         """
-        measured = self.log.blocks("race") + self.log.blocks("confirmation")
-        if len(self.log.set_aside) < max(1, MOST_REPEATED * measured):
+        if len(self.log.set_aside) < max(1, MOST_REPEATED * self.log.blocks("race")):
             self.log.put_aside(block)
             self.store.note("set_aside", self.log.set_aside)
             self.observer.on_event(
                 f"block {block} was disturbed by other programs; another takes its place"
             )
 
-    def _run(self, trial: int, block: int, steps: int | None) -> None:
+    def _run(self, trial: int, block: int, steps: int | None, *, again: bool = False) -> None:
         outcome = self._runner.run(self.log.configs[trial], block, steps, self._deadline_s(trial))
-        self.add(Record(trial=trial, block=block, phase=self._phase, outcome=outcome))
+        phase = self._phase
+        self.add(Record(trial=trial, block=block, phase=phase, outcome=outcome, again=again))
 
-    def _step_s(self, trial: int) -> float | None:
-        """The step time of a trial's calibration, in seconds; None for a program."""
-        calibration = self.log.calibration(trial)
-        assert calibration is not None, f"trial {trial} has not been calibrated"
-        return calibration.median_step_s
+    def _measured_s(self) -> float:
+        """How long the steps of the next block's worlds last at least, from the noise so far."""
+        least_s = self.measuring.min_time_s
+        between = variance_between(self.log.worlds("race")[-_LATEST:])
+        within = self.log.variance_within()
+        if between is None or within is None:
+            return least_s
+        worlds = [world for trial in self.log.alive for world in self.log.samples(trial)[-3:]]
+        fixed_s = statistics.median(world.world_s - world.wall_s for world in worlds)
+        used_s = statistics.median(world.wall_s for world in worlds)
+        best_s = best_measured_s(fixed_s, within, between, used_s)
+        return min(max(least_s, best_s), LONGEST * least_s)
 
     def _deadline_s(self, trial: int) -> float:
         baseline = self.log.calibration(BASELINE)
@@ -179,16 +239,21 @@ class Measurer:
         return max(LEAST_DEADLINE_S, DOMINATED_WORLD * baseline.world_s)
 
     def _snapshot(self) -> Snapshot:
-        leader = None if self._leader in self.log.failures else self._leader
+        ahead = None if self._leader in self.log.failures else self._leader
+        sampling = self.log.sampling
+        exploring = sampling is not None and sampling.went_on is None
         return Snapshot(
-            phase=self._phase,
-            block=self.log.blocks("race") + self.log.blocks("confirmation"),
+            phase="exploration" if exploring else self._phase,
+            block=sum(map(self.log.blocks, BLOCK_PHASES)),
             worlds=len(self.log.records),
             traced=self.log.traced_trials,
             configs=len(self.log.configs),
             survivors=len(self.log.racing),
-            leader=None if leader is None else str(self.log.configs[leader]),
-            leader_value=None if leader is None else self.log.value(leader),
+            leader=None if ahead is None else str(self.log.configs[ahead]),
+            leader_value=None if ahead is None else self.log.value(ahead),
             unit=self._runner.plan.objective.unit,
             remaining_s=max(0.0, self.budget.remaining_s),
+            until_clear=self.measuring.until_clear,
+            looks=len(self.log.looks),
+            compared=self._compared if self._phase == "race" else None,
         )

@@ -3,7 +3,22 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from tuner.decide.statistics import Interval
 from tuner.study.records import Phase
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """The strongest rival against the baseline, at the last look."""
+
+    rival: str
+    speedup: Interval
+    """Baseline / rival, paired within blocks."""
+    more_s: float | None
+    """About how many more seconds would make the answer clear; None if nobody can tell, or if the
+    race is over."""
+    left_s: float
+    """The seconds that were left for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +41,12 @@ class Snapshot:
     """In the objective's unit."""
     unit: str
     remaining_s: float
+    until_clear: bool = False
+    """Whether the time that remains need not be spent."""
+    looks: int = 0
+    """Looks taken."""
+    compared: Compared | None = None
+    """None before the first look."""
 
 
 class Observer(Protocol):

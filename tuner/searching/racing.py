@@ -1,72 +1,187 @@
-"""The race: blocks of all candidates, until it is known which rival is to meet the baseline."""
+"""The race: blocks of the rivals and the baseline, until the answer is clear or all is spent."""
 
-import math
+from collections.abc import Mapping
 
-from tuner.decide.race import Decision, decide, near_optimal_of_race
+from tuner.decide.dropping import DOMINATED_BLOCKS, beaten, halved
+from tuner.decide.looks import Look, due_alpha, is_due
+from tuner.decide.ranking import best_measured
+from tuner.decide.simultaneous import LEAST_BLOCKS
+from tuner.decide.statistics import differences
+from tuner.decide.verdict import Comparison
+from tuner.searching.calibrating import traces_s
 from tuner.searching.measurer import Measurer
-from tuner.study.log import BASELINE
+from tuner.study.conclusion import LEAST_WORLDS, comparison_of, seconds_to_clear
+from tuner.study.evidence import evidence, not_excluded, rivals_of, strongest_rival
+from tuner.study.log import BASELINE, StudyLog
+from tuner.study.records import AGAIN
+from tuner.text import duration, percent, plural, rough_duration
 
-# The confirmation carries the claim, so it gets the larger part of the budget.
-RACE_SHARE = 0.4
+# By how many standard errors luck moves a gain away from what it must be told from.
+LUCK = 1.0
+# It is not worth it to end a search earlier for a smaller part of its limit than this.
+LEAST_SAVED = 0.1
 
 
 def race(measurer: Measurer) -> None:
-    """Measure blocks and drop candidates, until one rival is left or the race's share is spent."""
+    """Measure blocks, and drop rivals, until the answer is clear or the time is spent.
+
+    Each block has the baseline twice: every rival is compared with it, and it with itself. If it
+    fails, there is nothing to compare with: then the best of the others is looked for.
+    """
     log, budget = measurer.log, measurer.budget
     measurer.begin("race")
-    measurer.finish_open_block(log.racing)
-    # Noted once, so that a resumed race goes on with the share and the cap it began with.
     start_s = measurer.noted_once("race_started_s", budget.spent_s)
-    race_s = max(1e-9, (budget.total_s - start_s) * RACE_SHARE)
-    cap = int(measurer.noted_once("race_cap", _affordable_blocks(measurer, race_s)))
-    while len([trial for trial in log.candidates if trial != BASELINE]) > 1:
-        blocks, spent_s = log.blocks("race"), budget.spent_s - start_s
-        if budget.remaining_s < measurer.block_s(log.racing):
-            return
-        if blocks:
-            spent = blocks / cap if measurer.measuring.max_blocks is not None else 0.0
-            decision = _decision(measurer, cap, max(spent, spent_s / race_s))
-            for trial, reason in decision.dropped.items():
-                measurer.eliminate(trial, reason)
-            # A block that would outlive the race's share is not begun.
-            if decision.finished or spent_s + measurer.block_s(log.racing) > race_s:
+    _reserve(measurer)
+    _readmit(measurer)
+    twice = not _is_known(comparison_of(log))
+    measurer.finish_open_block(_block(log, twice=twice))
+    while _has_rivals(measurer):
+        over = measurer.blocks_left(_block(log, twice=twice)) < 1 or _is_spent(measurer)
+        fraction = (budget.spent_s - start_s) / max(1e-9, budget.total_s - start_s)
+        if over or is_due(len(log.worlds("race")), log.looks):
+            _look(measurer, over=over)
+            comparison = comparison_of(log)
+            _drop(measurer, comparison, fraction)
+            twice = not _is_known(comparison)
+            ends = over or _is_clear(log, comparison) or _is_hopeless(measurer)
+            measurer.tell_comparison(None if ends else seconds_to_clear(log))
+            if ends:
                 return
-        measurer.measure_block(log.racing)
+        failures = len(log.failures)
+        measurer.measure_block(_block(log, twice=twice))
+        if len(log.failures) > failures:
+            # Who was dropped for the sake of one that fails is needed again.
+            _drop(measurer, comparison_of(log), fraction)
 
 
-def shown_near_optimal(measurer: Measurer) -> list[int]:
-    """The candidates that the race has shown to be at most epsilon slower than each other one."""
-    log, cap = measurer.log, measurer.store.noted("race_cap")
-    return near_optimal_of_race(
-        log.matrix("race"),
-        log.candidates,
-        initial=_calibrated(measurer),
-        cap=int(cap),
-        rules=log.rules,
+def _has_rivals(measurer: Measurer) -> bool:
+    """Whether there is anything to compare; where all that was fails, what was out is back."""
+    log = measurer.log
+    if not any(trial != BASELINE for trial in log.candidates):
+        for trial in log.runnable:
+            measurer.readmit(trial)
+    return any(trial != BASELINE for trial in log.runnable if trial in log.candidates)
+
+
+def _is_spent(measurer: Measurer) -> bool:
+    """Whether this budget has taken its last look: more blocks would tell nothing."""
+    log, budget = measurer.log, measurer.budget
+    return bool(log.looks) and not due_alpha(
+        log.rules.alpha, log.looks, budget.spent_s, budget.total_s, over=True
     )
 
 
-def _affordable_blocks(measurer: Measurer, race_s: float) -> int:
-    blocks = race_s / max(1e-9, measurer.block_s(measurer.log.racing))
-    if (max_blocks := measurer.measuring.max_blocks) is not None:
-        blocks = min(blocks, max_blocks * RACE_SHARE)
-    return max(1, math.floor(blocks))
+def _reserve(measurer: Measurer) -> None:
+    """Leave time for the traces, unless a comparison has none then."""
+    log, budget = measurer.log, measurer.budget
+    traced_s = traces_s(log, budget.total_s)
+    blocks_s = LEAST_BLOCKS * log.block_s(_block(log, twice=True))
+    measurer.reserved_s = traced_s if budget.remaining_s - traced_s >= blocks_s else 0.0
 
 
-def _decision(measurer: Measurer, cap: int, fraction: float) -> Decision:
-    log = measurer.log
-    return decide(
-        log.matrix("race"),
-        log.candidates,
-        log.log_cost(),
-        initial=_calibrated(measurer),
-        cap=cap,
-        fraction=fraction,
-        rules=log.rules,
+def _is_clear(log: StudyLog, comparison: Comparison) -> bool:
+    """Whether more blocks would change nothing that matters."""
+    if BASELINE in log.failures:
+        best = best_measured(evidence(log), log.candidates)
+        measured = 0 if best is None else len(log.samples(best))
+        return len(log.candidates) == 1 and measured >= LEAST_WORLDS
+    if comparison.kind == "better":
+        # Who is measured no more gets no clearer.
+        return comparison.is_narrow and log.eliminated.keys() >= set(_open(log, comparison))
+    return comparison.kind != "undecided" and comparison.is_narrow and not comparison.may_tie
+
+
+def _is_hopeless(measurer: Measurer) -> bool:
+    """Whether a limit would be spent for nothing: luck would not make the answer clear in time."""
+    left_s = measurer.budget.remaining_s - measurer.reserved_s
+    if not measurer.measuring.until_clear or left_s < LEAST_SAVED * measurer.budget.total_s:
+        return False
+    lucky_s = seconds_to_clear(measurer.log, LUCK)
+    if lucky_s is None or lucky_s <= left_s:
+        return False
+    measurer.observer.on_event(
+        f"{duration(left_s)} more would not make the answer clear, even with luck; as it looks, "
+        f"that takes about {rough_duration(seconds_to_clear(measurer.log) or lucky_s)}"
     )
+    return True
 
 
-def _calibrated(measurer: Measurer) -> int:
-    """The number of configurations that ran at all: those that the race began with."""
+def _is_known(comparison: Comparison) -> bool:
+    """Whether the gain is known: what is left is to tell the rivals from each other."""
+    return comparison.kind == "better" and comparison.is_narrow
+
+
+def _open(log: StudyLog, comparison: Comparison) -> list[int]:
+    """The rivals that may be more than epsilon better than what would be recommended now."""
+    best = strongest_rival(log) if comparison.kind == "better" else BASELINE
+    assert best is not None
+    rivals = rivals_of(log)
+    return [trial for trial in not_excluded(log, best) if trial in rivals]
+
+
+def _block(log: StudyLog, *, twice: bool) -> list[int]:
+    """What the next block measures."""
+    if BASELINE in log.failures or not twice:
+        return log.racing
+    return [BASELINE, AGAIN, *(trial for trial in log.racing if trial != BASELINE)]
+
+
+def _look(measurer: Measurer, *, over: bool) -> None:
+    """Test every rival on all blocks so far, with the part of alpha that is due."""
+    log, budget = measurer.log, measurer.budget
+    rows = len(log.worlds("race"))
+    taken = [look for look in log.looks if look.rows < rows]
+    early = measurer.measuring.until_clear
+    alpha = due_alpha(
+        log.rules.alpha, taken, budget.spent_s, budget.total_s, over=over, early=early
+    )
+    if rows and alpha and BASELINE not in log.failures:
+        measurer.keep_look(Look(rows, alpha, budget.spent_s, budget.total_s))
+
+
+def _drop(measurer: Measurer, comparison: Comparison, fraction: float) -> None:
+    """Measure those no more that can change nothing, or hardly; and those again that may."""
     log = measurer.log
-    return sum(log.calibration(trial) is not None for trial in range(len(log.configs)))
+    rivals = rivals_of(log)
+    reasons = _reasons(log, rivals, comparison, fraction)
+    for trial in rivals:
+        if trial in reasons and trial not in log.eliminated:
+            measurer.eliminate(trial, reasons[trial])
+        elif trial not in reasons:
+            measurer.readmit(trial)
+
+
+def _reasons(
+    log: StudyLog, rivals: list[int], comparison: Comparison, fraction: float
+) -> Mapping[int, str]:
+    """Why which of the rivals is measured no more; never all of them."""
+    matrix = evidence(log)
+    best = strongest_rival(log)
+    if best is None or len(matrix) < DOMINATED_BLOCKS:
+        return {}
+    reasons: dict[int, str] = {}
+    gain = differences(matrix[:, BASELINE], matrix[:, best])
+    # Who is behind a rival that gains something is not what will be recommended.
+    if not len(gain) or gain.mean() >= log.rules.log_epsilon:
+        reasons |= beaten(matrix, best, rivals)
+    if BASELINE not in log.failures:
+        open_rivals = _open(log, comparison)
+        reasons |= {
+            trial: f"shown to gain at most {percent(log.rules.epsilon)} after "
+            f"{plural(len(matrix), 'block')}"
+            for trial in rivals
+            if trial not in open_rivals and trial not in reasons
+        }
+    left = [trial for trial in rivals if trial not in reasons]
+    reasons |= halved(matrix, left, initial=len(rivals), fraction=fraction)
+    reasons.pop(best, None)
+    return reasons
+
+
+def _readmit(measurer: Measurer) -> None:
+    """Let a larger budget measure those again that an earlier one had no time for."""
+    log = measurer.log
+    if log.looks and log.looks[-1].total_s < measurer.budget.total_s:
+        for trial in rivals_of(log):
+            measurer.readmit(trial)
+        _drop(measurer, comparison_of(log), measurer.budget.spent_s / measurer.budget.total_s)

@@ -17,6 +17,8 @@ from tuner.world.measurement import Failure, Measurement
 
 # A budget must be enough for one block, and for this many pairs: the fewest for an interval.
 LEAST_PAIRS = 2
+# The steps of a world that calibrates last so long; if one step takes longer, it is one.
+CALIBRATION_S = 0.05
 # Enough calls for a p99 of sorts, and a file that a browser opens at once.
 TRACED_TIME_S = 0.2
 MOST_TRACED_STEPS = 50
@@ -57,9 +59,9 @@ class Runner:
             return self._with_objective(self._outcome(replace(order, trace=trace)))
 
     def trace(
-        self, config: Config, step_s: float | None, deadline_s: float
+        self, config: Config, step_s: float | None, deadline_s: float, *, operators: bool = True
     ) -> Measurement | Failure:
-        """Run one world to trace it, with its operators; the trace is kept in the folder.
+        """Run one world to trace it, and perhaps its operators; the trace is kept in the folder.
 
         `step_s` is about what a step takes, None for a program; `deadline_s` can only shorten the
         plan's.
@@ -67,7 +69,7 @@ class Runner:
         steps = None
         if step_s is not None:
             steps = min(MOST_TRACED_STEPS, math.ceil(TRACED_TIME_S / step_s))
-        trace = TraceOrder(path=self.folder.trace(config).absolute(), operators=True)
+        trace = TraceOrder(path=self.folder.trace(config).absolute(), operators=operators)
         self.folder.manifest.add(self.folder.trace(config))
         failure_folder = self.folder.trace_failure(config)
         seed = self.plan.measuring.seed
@@ -88,7 +90,8 @@ class Runner:
             config=config,
             seed=seed,
             steps=steps,
-            min_time_s=measuring.min_time_s,
+            # A calibration only tells about how long a step takes.
+            min_time_s=min(measuring.min_time_s, CALIBRATION_S if steps is None else math.inf),
             deadline_s=min(deadline_s, measuring.deadline_s),
             # A launcher's processes need not have the same current folder.
             failure_folder=failure_folder.absolute(),
@@ -134,14 +137,14 @@ class Runner:
 
 
 def check_budget(plan: StudyPlan, first: Measurement | Failure, spent_s: float) -> None:
-    """UsageError unless the budget is enough to calibrate, trace, and decide at all.
+    """UsageError unless the budget is enough to calibrate and decide at all.
 
-    That is each configuration's calibration and trace, one block, and two pairs. `first` is the
-    baseline's calibration: the best guess of how long a world takes.
+    That is each configuration's calibration, one block, and two pairs. `first` is the baseline's
+    calibration: the best guess of how long a world takes.
     """
     count = len(plan.candidates())
     worlds = (count - 1) + count + (2 * LEAST_PAIRS if count > 1 else 0)
-    needed_s = spent_s + first.world_s * worlds + (first.world_s + TRACED_TIME_S) * count
+    needed_s = spent_s + first.world_s * worlds
     if isinstance(first, Measurement) and needed_s > plan.measuring.budget_s:
         needed = duration(math.ceil(needed_s * 1.1))
         raise UsageError(

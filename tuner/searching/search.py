@@ -13,6 +13,7 @@ from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import Budget
+from tuner.searching.exploring import sampling_for
 from tuner.searching.progress import Observer
 from tuner.searching.runner import Runner, check_budget
 from tuner.searching.session import Session
@@ -22,6 +23,7 @@ from tuner.study.finding import earlier_studies
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE
 from tuner.study.records import CALIBRATION_BLOCK, Record
+from tuner.study.sampled import Sampling
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import create_study, load_study, resume_study
 from tuner.study.storage.prior import in_prior_order, prior_costs
@@ -113,7 +115,7 @@ def search(
         raise UsageError.about("the request", draft.problems)
     # A workload's mistakes come before those of the folder; a program is run for what can be kept.
     if draft.program is None:
-        plan = _plan(draft, launcher)
+        plan = plan_of(draft, launcher)
         name = plan.name
     else:
         plan, name = None, draft.name or draft.program.study_name
@@ -126,9 +128,14 @@ def search(
         if claim.resumes:
             store = resume_study(place, plan, here, observer.on_event)
         else:
-            candidates = _in_prior_order(place, plan, here, observer)
-            first = _first_world(claim, plan, launcher, since_start)
-            store = create_study(place, plan, here, observer.on_event, candidates)
+            candidates, known = _in_prior_order(place, plan, here)
+            first, sampling = _first_world(claim, plan, launcher, since_start)
+            if known and sampling is None:
+                observer.on_event(
+                    f"earlier studies here measured {plural(known, 'configuration')} of these: "
+                    "what did well is measured first, and nothing of it counts"
+                )
+            store = create_study(place, plan, here, observer.on_event, candidates, sampling)
         claim.mark_folder()
         runner = Runner(plan, launcher, place.folder)
         budget = Budget(plan.measuring.budget_s, store.elapsed_s, started_s, clock)
@@ -143,19 +150,17 @@ def search(
 
 
 def _in_prior_order(
-    place: StudyPlace, plan: StudyPlan, here: Environment, observer: Observer
-) -> list[Config]:
-    """The plan's candidates, those first that did well in the studies beside: never evidence."""
+    place: StudyPlace, plan: StudyPlan, here: Environment
+) -> tuple[list[Config], int]:
+    """The plan's candidates, those first that did well in the studies beside: never evidence.
+
+    The number is how many of these the other studies have measured.
+    """
     candidates = plan.candidates()
     if len(candidates) < 3:
-        return candidates
+        return candidates, 0
     prior = prior_costs(earlier_studies(place), plan, here)
-    if known := sum(config in prior for config in candidates[1:]):
-        observer.on_event(
-            f"earlier studies here measured {plural(known, 'configuration')} of these: what did "
-            "well is measured first, and nothing of it counts"
-        )
-    return in_prior_order(candidates, prior)
+    return in_prior_order(candidates, prior), sum(config in prior for config in candidates[1:])
 
 
 def _why_this(plan: StudyPlan) -> str:
@@ -171,7 +176,7 @@ def _why_this(plan: StudyPlan) -> str:
     return f", because the number of calls varies from run to run: {counts}"
 
 
-def _plan(draft: PlanDraft, launcher: Launcher, failure_folder: Path | None = None) -> StudyPlan:
+def plan_of(draft: PlanDraft, launcher: Launcher, failure_folder: Path | None = None) -> StudyPlan:
     """The plan for what is tuned; all mistakes are told together."""
     try:
         spec = launcher.subject_of(draft, failure_folder)
@@ -189,14 +194,14 @@ def _plan_of_program(draft: PlanDraft, launcher: Launcher, claim: Claim) -> Stud
         known = load_study(claim.place).plan().measuring.objective_name
         draft = draft.with_objective(known)
     try:
-        return _plan(draft, launcher, claim.place.folder.first_run)
+        return plan_of(draft, launcher, claim.place.folder.first_run)
     finally:
         claim.keep_first_run()
 
 
 def _first_world(
     claim: Claim, plan: StudyPlan, launcher: Launcher, spent_s: Callable[[], float]
-) -> Record:
+) -> tuple[Record, Sampling | None]:
     """Begin a new study by the calibration of its baseline, which is its first record.
 
     This world tells whether the budget is enough. Until that is known nothing is written, and an
@@ -205,10 +210,12 @@ def _first_world(
     with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
         elsewhere = StudyFolder(Path(scratch))
         outcome = Runner(plan, launcher, elsewhere).run(plan.baseline, CALIBRATION_BLOCK, None)
-        check_budget(plan, outcome, spent_s())
+        if (sampling := sampling_for(plan, outcome, spent_s())) is None:
+            check_budget(plan, outcome, spent_s())
         claim.begin()
         _keep_evidence(elsewhere, claim.place.folder)
-    return Record(trial=BASELINE, block=CALIBRATION_BLOCK, phase="calibration", outcome=outcome)
+    record = Record(trial=BASELINE, block=CALIBRATION_BLOCK, phase="calibration", outcome=outcome)
+    return record, sampling
 
 
 def _keep_evidence(scratch: StudyFolder, folder: StudyFolder) -> None:

@@ -1,8 +1,9 @@
-"""One session of a search: calibrate, trace, race, confirm; outcomes are kept as they come."""
+"""One session: explore a large grid, calibrate, race, trace; all is kept as it comes."""
 
+from tuner.searching.both_goals import measure_both_goals
 from tuner.searching.budget import Budget
 from tuner.searching.calibrating import calibrate, trace
-from tuner.searching.confirming import confirm
+from tuner.searching.exploring import explore
 from tuner.searching.measurer import Measurer
 from tuner.searching.progress import Observer
 from tuner.searching.racing import race
@@ -41,14 +42,17 @@ class Session:
         """Measure what is still to be measured, and close the study."""
         measurer = self._measurer
         if not measurer.store.running():
-            measurer.observer.on_event("the study is finished: nothing is left to measure")
+            measurer.observer.on_event(
+                "the study is finished: nothing is left to measure; a larger --budget continues it"
+            )
             return
         try:
+            explore(measurer)
             calibrate(measurer)
+            if not self.log.blocks("race"):
+                measure_both_goals(measurer)
+            race(measurer)
             trace(measurer)
-            if self.log.confirmation is None:
-                race(measurer)
-            confirm(measurer)
         finally:
             measurer.note_elapsed()
         self._close()
@@ -61,7 +65,13 @@ class Session:
             self._measurer.readmit(conclusion.best)
         for trial in store.running():
             value, numbers = log.value(trial), log.numbers(trial)
-            if log.outcome(trial) == "completed" and value is not None:
-                store.complete(trial, value, numbers)
+            outcome, broken = log.outcome(trial), log.broken(trial)
+            store.constrain(
+                trial,
+                {str(limit): limit.excess(value) for limit, value in log.limited(trial)},
+                broken,
+            )
+            if outcome in ("completed", "infeasible") and value is not None:
+                store.complete(trial, value, numbers, outcome)
             else:
                 store.prune(trial, numbers)

@@ -7,22 +7,26 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 
-from tuner.decide.statistics import Interval, interval
+from tuner.decide.statistics import Interval
 from tuner.decide.verdict_kind import VerdictKind
 from tuner.plan.config import Config
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
+from tuner.study.choice import PassedOver, passed_over
 from tuner.study.conclusion import Conclusion
 from tuner.study.folder import StudyFolder
-from tuner.study.log import BASELINE, StudyLog
+from tuner.study.front import Front, front_of
+from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
 from tuner.study.machine_use import MachineUse
 from tuner.study.metrics import metric_columns
+from tuner.study.paired import PairedTrials
+from tuner.study.rows import rows_of
+from tuner.study.sampled import Sampling
 from tuner.study.trial_row import Observation, TrialDetail, TrialRow
 from tuner.world.environment import Environment
-from tuner.world.measurement import Failure, Measurement, Quantiles
+from tuner.world.measurement import Measurement, Quantiles
 
 JSON_FORMAT = 2
 
@@ -46,23 +50,40 @@ class StudyAnswer:
     verdict: VerdictKind | None
     """None if the study was interrupted or nothing could run."""
     speedup: Interval | None
-    """Baseline / best, on fresh worlds; None when too few pairs were measured to tell."""
+    """Baseline / best, paired within blocks; None when too few were measured to tell."""
     challenger_trial: int | None
-    """The trial that met the baseline on fresh worlds."""
+    """The strongest rival of the baseline."""
     challenger_speedup: Interval | None
     epsilon_achieved: float | None
     """The best is shown to be at most this fraction slower than any other configuration."""
+    not_excluded: tuple[int, ...] = ()
+    """The trials that may be more than epsilon better than the best, as far as measured."""
+    leader_trial: int | None = None
+    """The trial that is most likely the best: what to bet on where nothing is shown."""
+    more_s: float | None = None
+    """About how many more seconds of measuring would decide, where the verdict is undecided."""
+    noise_floor: Interval | None = None
+    """Baseline / baseline, from its two worlds in each block; None where too few tell."""
+    least_gain: float | None = None
+    """The smallest gain over the baseline that the study could have shown, a fraction."""
     blocks: int
     worlds: int
     elapsed_s: float
     measured_at: datetime
     """When its last session ended."""
+    front: Front | None = None
+    """The Pareto front; None where there is one objective."""
+    sampling: Sampling | None = None
+    """That a sampler proposed what was measured; None where it was the whole grid."""
     interrupted: bool = False
     """Whether there is still something to measure."""
     machine: MachineUse | None = None
     """What others took of the machine meanwhile; None where it is not known."""
     rows: tuple[TrialRow, ...]
-    """One per trial: the fastest first, those that failed or were not measured last."""
+    """One per trial: the fastest first, as compared with the baseline within blocks; then those
+    that break a limit; those that failed or were not measured last."""
+    passed_over: tuple[PassedOver, ...] = ()
+    """The trials that look better than the best and are not recommended, as the table has them."""
     observations: tuple[Observation, ...] = ()
     """One per world that counts, by block and trial."""
     details: Mapping[int, TrialDetail] = field(default_factory=dict)
@@ -72,6 +93,26 @@ class StudyAnswer:
     def by_trial(self) -> dict[int, TrialRow]:
         """The rows by trial number."""
         return {row.trial: row for row in self.rows}
+
+    @cached_property
+    def paired(self) -> PairedTrials:
+        """The worlds that count, from which any two trials are compared within blocks."""
+        confidence = self.plan.measuring.confidence
+        return PairedTrials(self.objective, confidence, self.observations)
+
+    @cached_property
+    def levels(self) -> dict[int, float]:
+        """log(objective) of each measured trial, less is better: paired with the baseline's.
+
+        Where the baseline failed it is that of the trial alone.
+        """
+        measured = [row for row in self.rows if row.is_measured]
+        found = {
+            row.trial: -math.log(row.against_baseline.ratio.estimate)
+            for row in measured
+            if row.against_baseline is not None
+        }
+        return found or {row.trial: self.objective.cost(row.value) for row in measured}
 
     @property
     def baseline(self) -> Config:
@@ -85,8 +126,13 @@ class StudyAnswer:
 
     @property
     def challenger(self) -> Config | None:
-        """The configuration that met the baseline on fresh worlds."""
+        """The strongest rival of the baseline."""
         return self._config(self.challenger_trial)
+
+    @property
+    def leader(self) -> Config | None:
+        """The configuration that is most likely the best."""
+        return self._config(self.leader_trial)
 
     def _config(self, trial: int | None) -> Config | None:
         return None if trial is None else self.by_trial[trial].config
@@ -118,6 +164,17 @@ class StudyAnswer:
         return self.by_trial[BASELINE].failure is not None
 
     @property
+    def baseline_broken(self) -> bool:
+        """Whether the baseline breaks a limit, so that it cannot be kept."""
+        return bool(self.by_trial[BASELINE].broken)
+
+    @property
+    def none_feasible(self) -> bool:
+        """Whether the study is finished, and nothing that could run keeps its limits."""
+        ran = [row for row in self.rows if row.failure is None]
+        return not self.interrupted and bool(ran) and all(row.broken for row in ran)
+
+    @property
     def tied(self) -> list[Config]:
         """The configurations tied with the best, without the best itself."""
         rows = [row for row in self.rows if row.tied_with_best]
@@ -130,6 +187,7 @@ class StudyAnswer:
             "study": self.study,
             self.plan.subject.kind: self.plan.subject.reference,
             "objective": self.objective.name,
+            "require": [str(limit) for limit in self.plan.measuring.require],
             "unit": self.objective.unit,
             "baseline": self.baseline.to_json(),
             "best": None if self.best is None else self.best.to_json(),
@@ -141,9 +199,17 @@ class StudyAnswer:
             },
             "why": {name: row.diagnosis for name, row in self.why.items()},
             "epsilon_achieved": self.epsilon_achieved,
+            "not_excluded": [self.by_trial[trial].config.to_json() for trial in self.not_excluded],
+            "leader": None if self.leader is None else self.leader.to_json(),
+            "noise_floor": _interval_json(self.noise_floor),
+            "least_gain": self.least_gain,
+            "more_s": None if self.more_s is None else round(self.more_s, 1),
+            "passed_over": [each.to_json(self.by_trial[each.trial]) for each in self.passed_over],
             "blocks": self.blocks,
             "worlds": self.worlds,
             "elapsed_s": round(self.elapsed_s, 3),
+            "front": self.front and self.front.to_json(),
+            "sampling": self.sampling and self.sampling.to_json(len(self.rows)),
             "machine": None if self.machine is None else self.machine.to_json(),
             "trials": [row.to_json() for row in self.rows],
         }
@@ -177,8 +243,15 @@ def study_answer(
         measured_at: When the last session ended.
         interrupted: Whether there is still something to measure.
     """
-    speedup = challenger_speedup = None
+    speedup = challenger_speedup = floor = None
+    observations = tuple(
+        sorted(_observations(log), key=lambda seen: (seen.block, seen.trial, seen.value))
+    )
+    paired = PairedTrials(log.plan.objective, log.rules.confidence, observations)
+    rows = rows_of(log, conclusion, paired)
+    best = None if conclusion is None else conclusion.best
     if conclusion is not None:
+        floor = conclusion.noise_floor
         challenger_speedup = conclusion.comparison.speedup if conclusion.comparison else None
         if conclusion.best == conclusion.challenger:
             speedup = challenger_speedup
@@ -190,31 +263,39 @@ def study_answer(
         plan=log.plan,
         environment=environment,
         objective=log.plan.objective,
-        best_trial=None if conclusion is None else conclusion.best,
+        best_trial=best,
         verdict=None if conclusion is None else conclusion.kind,
         speedup=speedup,
         challenger_trial=None if conclusion is None else conclusion.challenger,
         challenger_speedup=challenger_speedup,
         epsilon_achieved=None if conclusion is None else conclusion.epsilon_achieved,
-        blocks=log.blocks("race") + log.blocks("confirmation"),
+        not_excluded=() if conclusion is None else conclusion.not_excluded,
+        leader_trial=None if conclusion is None else conclusion.leader,
+        more_s=None if conclusion is None else conclusion.more_s,
+        noise_floor=None if floor is None else floor.exp(),
+        least_gain=None if conclusion is None else conclusion.least_gain,
+        blocks=sum(map(log.blocks, BLOCK_PHASES)),
         worlds=len(log.records),
         elapsed_s=elapsed_s,
         measured_at=measured_at,
         interrupted=interrupted,
+        front=front_of(log),
+        sampling=log.sampling,
         machine=MachineUse.of(
             (world for trial in range(len(log.configs)) for world in log.samples(trial)),
             repeated_blocks=len(log.set_aside),
         ),
-        observations=tuple(sorted(_observations(log), key=lambda seen: (seen.block, seen.trial))),
+        observations=observations,
         details={trial: _detail(log, trial) for trial in range(len(log.configs))},
-        rows=_rows(log, frozenset() if conclusion is None else conclusion.tied),
+        rows=rows,
+        passed_over=passed_over(log, rows, best, paired),
     )
 
 
 def _observations(log: StudyLog) -> Iterator[Observation]:
     objective = log.plan.objective
-    for record in log.records:
-        if record.phase in ("race", "confirmation") and isinstance(record.outcome, Measurement):
+    for record in sorted(log.records, key=lambda record: record.again):
+        if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
             value = objective.value(record.outcome)
             yield Observation(record.trial, record.block, record.phase, value)
 
@@ -228,43 +309,3 @@ def _detail(log: StudyLog, trial: int) -> TrialDetail:
         call_ms=trace.call_ms if trace else None,
         call_parts_ms=trace.call_parts_ms if trace else {},
     )
-
-
-def _rows(log: StudyLog, tied: frozenset[int]) -> tuple[TrialRow, ...]:
-    rows = [_row(log, trial, trial in tied) for trial in range(len(log.configs))]
-    cost = log.plan.objective.cost
-
-    def rank(row: TrialRow) -> tuple[bool, float, int]:
-        """The best first, what failed or was not measured last."""
-        return not row.is_measured, cost(row.value) if row.is_measured else 0.0, row.trial
-
-    return tuple(sorted(rows, key=rank))
-
-
-def _row(log: StudyLog, trial: int, tied: bool) -> TrialRow:
-    failure = log.failures.get(trial)
-    values = log.values(trial)
-    log_spread = interval(np.log(values), log.rules.confidence) if values else None
-    spread = log_spread.exp() if log_spread else None
-    return TrialRow(
-        trial=trial,
-        config=log.configs[trial],
-        outcome=log.outcome(trial),
-        failure=failure.message if failure else None,
-        samples=len(values),
-        value=log.value(trial) or math.nan,
-        ci_low=spread.low if spread else math.nan,
-        ci_high=spread.high if spread else math.nan,
-        metrics=log.metrics(trial),
-        diagnosis=_diagnosis(log.traced(trial)),
-        tied_with_best=tied and failure is None,
-    )
-
-
-def _diagnosis(traced: Measurement | Failure | None) -> str | None:
-    """What a trace showed, and what it lacks; or why there is no trace."""
-    if isinstance(traced, Failure):
-        return f"No trace: {traced.message}."
-    if traced is None or traced.trace is None:
-        return None
-    return " ".join([traced.trace.diagnosis, *(f"Note: {loss}." for loss in traced.trace.losses)])

@@ -1,17 +1,31 @@
 """From the log to the conclusion: pure, so that an interrupted study can be concluded too."""
 
+import math
 from dataclasses import dataclass
+from typing import Literal
 
-from tuner.decide.alpha_spending import Look
-from tuner.decide.race import epsilon_achieved
+from tuner.decide.precision import blocks_needed, variance_between
 from tuner.decide.ranking import best_measured, cheapest
-from tuner.decide.statistics import differences, typical
-from tuner.decide.verdict import UNCOMPARED, Comparison, compare
+from tuner.decide.simultaneous import one_sided
+from tuner.decide.statistics import Interval, differences
+from tuner.decide.verdict import WIDE, Comparison, compare
 from tuner.decide.verdict_kind import VerdictKind
+from tuner.study.evidence import (
+    evidence,
+    gain_of,
+    not_excluded,
+    rivals_of,
+    strongest_rival,
+    worlds_without_spikes,
+)
 from tuner.study.log import BASELINE, StudyLog
+from tuner.study.records import AGAIN
 
 # The worlds that a recommendation rests on at least where there is no baseline to compare with.
 LEAST_WORLDS = 4
+
+_Sides = Literal["either", "epsilon", "width"]
+"""What a gain is told from: 0 or epsilon, or epsilon alone; or how well it is to be known."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +35,7 @@ class Conclusion:
     kind: VerdictKind
     best: int | None
     """The trial to use: the baseline unless another is shown to be at least as good. None if the
-    baseline failed and no block has measured another."""
+    baseline failed or breaks a limit, and nothing else was measured that keeps them."""
     comparison: Comparison | None
     """The challenger against the baseline; None when there was nothing to compare."""
     challenger: int | None
@@ -29,15 +43,25 @@ class Conclusion:
     """Trials within epsilon of the best, as far as measured; the best is among them."""
     epsilon_achieved: float | None
     """The best is shown to be at most this fraction slower than any other; None: not shown."""
+    not_excluded: tuple[int, ...] = ()
+    """Trials that may be more than epsilon better than the best, as far as measured."""
+    leader: int | None = None
+    """The trial that is most likely the best, as far as measured: what to bet on, not what is
+    shown."""
+    more_s: float | None = None
+    """About how many more seconds would decide; None if it is decided, or nobody can tell."""
+    noise_floor: Interval | None = None
+    """log(baseline / baseline), from its two worlds in each block: what no difference looks like.
+    """
+    least_gain: float | None = None
+    """The smallest gain over the baseline that these blocks could have shown, a fraction."""
 
 
 def conclude(log: StudyLog) -> Conclusion | None:
     """The conclusion, or None if no configuration at all could run."""
     if not log.alive:
         return None
-    challenger = log.confirmation.challenger if log.confirmation else None
-    if challenger in log.failures:
-        challenger = None
+    challenger = strongest_rival(log)
     comparison = None
     best: int | None
     kind: VerdictKind
@@ -45,6 +69,10 @@ def conclude(log: StudyLog) -> Conclusion | None:
         best, challenger = best_without_baseline(log), None
         rests = best is not None and len(log.samples(best)) >= LEAST_WORLDS
         kind = "better" if rests else "undecided"
+    elif log.broken(BASELINE):
+        # It cannot be kept, however fast it is; what it loses or gains is said all the same.
+        best, kind = challenger, "undecided" if challenger is None else "better"
+        comparison = None if challenger is None else comparison_of(log)
     elif challenger is None:
         best, kind = BASELINE, "keep-baseline" if log.alive == [BASELINE] else "undecided"
     else:
@@ -58,6 +86,11 @@ def conclude(log: StudyLog) -> Conclusion | None:
         challenger=challenger,
         tied=frozenset() if best is None else _tied(log, best),
         epsilon_achieved=None if best is None else _epsilon_achieved(log, best),
+        not_excluded=() if best is None else tuple(not_excluded(log, best)),
+        leader=_leader(log, best, challenger) if kind == "undecided" else best,
+        more_s=seconds_to_clear(log) if kind == "undecided" else None,
+        noise_floor=_noise_floor(log),
+        least_gain=_least_gain(comparison),
     )
 
 
@@ -66,47 +99,126 @@ def best_without_baseline(log: StudyLog) -> int | None:
 
     Who was eliminated counts only if no candidate was measured.
     """
-    matrix = log.matrix("race", "confirmation")
-    found = best_measured(matrix, log.candidates)
-    return best_measured(matrix, log.alive) if found is None else found
+    found = best_measured(evidence(log), log.candidates)
+    return best_measured(evidence(log), log.alive) if found is None else found
 
 
 def comparison_of(log: StudyLog) -> Comparison:
-    """Challenger against baseline at the last look that was taken: what is said is what was tested.
+    """The strongest rival against the baseline at the last look: what is said is what was tested.
 
-    Without a look there is nothing to say.
+    "No rival is more than epsilon better" takes evidence about every one of them.
     """
-    confirmation = log.confirmation
-    if confirmation is None or not confirmation.looks:
-        return UNCOMPARED
-    return comparison_at(log, confirmation.challenger, confirmation.looks[-1])
+    rival = strongest_rival(log)
+    if rival is None:
+        return Comparison(None, "undecided")
+    cheaper = cheapest([BASELINE, rival], log.log_cost(), log.threads()) == rival
+    others = [trial for trial in not_excluded(log, BASELINE) if trial != rival]
+    gain = gain_of(log, rival)
+    return compare(gain, log.rules, rival_cheaper=cheaper, others_excluded=not others)
 
 
-def comparison_at(log: StudyLog, challenger: int, look: Look) -> Comparison:
-    """Challenger against baseline at one look, from the confirmation's worlds alone."""
-    pairs = log.pairs(challenger)[: look.pairs]
-    cheaper = cheapest([BASELINE, challenger], log.log_cost(), log.threads())
-    return compare(
-        pairs[:, 0],
-        pairs[:, 1],
-        alpha=look.alpha,
-        rules=log.rules,
-        challenger_cheaper=cheaper == challenger,
-    )
+def _leader(log: StudyLog, best: int | None, challenger: int | None) -> int | None:
+    """The challenger if all blocks together have it ahead of the baseline."""
+    if challenger is None or best is None:
+        return best
+    matrix = evidence(log)
+    gain = differences(matrix[:, BASELINE], matrix[:, challenger])
+    return challenger if len(gain) and gain.mean() > 0 else BASELINE
+
+
+def seconds_to_clear(log: StudyLog, errors: float = 0.0) -> float | None:
+    """About how many more seconds of worlds would make the answer clear.
+
+    Args:
+        log: What was measured.
+        errors: By how many standard errors the gains are farther from what they must be told from
+            than they look: what luck would make of it.
+
+    Returns:
+        Seconds; None if too little is known to tell.
+    """
+    between = variance_between(worlds_without_spikes(log))
+    if strongest_rival(log) is None or between is None or BASELINE in log.failures:
+        return None
+    matrix = evidence(log)
+    seconds = log.block_s([BASELINE, AGAIN])
+    longest = 0.0
+    for trial, reference, sides in _to_tell(log):
+        gain = differences(matrix[:, reference], matrix[:, trial])
+        if not len(gain):
+            return None
+        error = math.sqrt(1.5 * between / len(gain))
+        distance = _distance(float(gain.mean()), log.rules.log_epsilon, sides)
+        if sides != "width":
+            distance += errors * error
+        more = max(1.0, blocks_needed(between, distance) - len(gain))
+        seconds += more * log.world_s(trial)
+        longest = max(longest, more)
+    return seconds + longest * log.block_s([BASELINE, AGAIN])
+
+
+def _to_tell(log: StudyLog) -> list[tuple[int, int, _Sides]]:
+    """Which trial's gain over which other one is to be told yet, and from what.
+
+    While it is undecided, that of the strongest rival is from 0 where it looks like a gain, else
+    that of every rival from epsilon. Then the rival's is known too roughly, or others may be
+    better.
+    """
+    rival, comparison = strongest_rival(log), comparison_of(log)
+    assert rival is not None
+    decided: list[tuple[int, int, _Sides]] = [(rival, BASELINE, "width")]
+    if comparison.kind == "undecided":
+        matrix = evidence(log)
+        gain = differences(matrix[:, BASELINE], matrix[:, rival])
+        if len(gain) and gain.mean() >= log.rules.log_epsilon:
+            return [(rival, BASELINE, "either")]
+        others = [trial for trial in not_excluded(log, BASELINE) if trial != rival]
+        return [(rival, BASELINE, "either"), *((trial, BASELINE, "epsilon") for trial in others)]
+    if comparison.kind == "better":
+        racing = {*rivals_of(log)}.difference(log.eliminated)
+        others = [trial for trial in not_excluded(log, rival) if trial in racing]
+        return [*decided, *((trial, rival, "epsilon") for trial in others)]
+    return decided
+
+
+def _distance(gain: float, epsilon: float, sides: _Sides) -> float:
+    """How far a gain is from what it must be told from."""
+    if sides == "width":
+        return WIDE
+    # A gain of about epsilon is told by no number of blocks: half of it is what is aimed at.
+    return max(gain if sides == "either" and gain >= epsilon else epsilon - gain, epsilon / 2)
+
+
+def _noise_floor(log: StudyLog) -> Interval | None:
+    worlds = worlds_without_spikes(log)
+    alpha = log.rules.alpha / 2
+    return one_sided(differences(worlds[:, BASELINE], worlds[:, AGAIN]), alpha, alpha)
+
+
+def _least_gain(comparison: Comparison | None) -> float | None:
+    """A gain as large as the lower end is from the estimate would have been told from none."""
+    found = None if comparison is None else comparison.log_speedup
+    return None if found is None else math.expm1(found.estimate - found.low)
 
 
 def _tied(log: StudyLog, best: int) -> frozenset[int]:
-    matrix = log.matrix("race", "confirmation")
+    matrix = evidence(log)
     tied = {best}
     for other in log.alive:
         behind = differences(matrix[:, other], matrix[:, best])
-        if len(behind) and abs(typical(behind)) <= log.rules.log_epsilon:
+        if len(behind) and abs(behind.mean()) <= log.rules.log_epsilon:
             tied.add(other)
     return frozenset(tied)
 
 
 def _epsilon_achieved(log: StudyLog, best: int) -> float | None:
-    others = [trial for trial in log.alive if trial != best]
-    if not others:
+    """How much better another one may be, from the same intervals as the verdict."""
+    others = [trial for trial in log.compared if trial not in (best, BASELINE)]
+    gains = [gain_of(log, trial, best) for trial in others]
+    if best != BASELINE and BASELINE not in log.failures:
+        own = gain_of(log, best)
+        gains.append(None if own is None else Interval(-own.estimate, -own.high, -own.low))
+    known = [gain.high for gain in gains if gain is not None]
+    if not gains or len(known) < len(gains):
         return None
-    return epsilon_achieved(log.matrix("race", "confirmation"), best, others, log.rules)
+    return max(0.0, math.expm1(max(known)))

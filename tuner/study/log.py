@@ -1,77 +1,34 @@
 """The log of a study: its configurations, every world so far, and what follows from them alone."""
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
-from tuner.decide.alpha_spending import Look, left_of
-from tuner.decide.ranking import best_measured
+from tuner.decide.looks import Look
 from tuner.decide.rules import Rules
 from tuner.decide.statistics import FloatArray, typical
 from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
-from tuner.plan.objectives import OBJECTIVES
+from tuner.plan.limits import BrokenLimit, Limit
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.metrics import metrics_of
-from tuner.study.records import TRACE_BLOCK, Phase, Record
-from tuner.world.measurement import Failure, Measurement, Outcome
+from tuner.study.records import AGAIN, TRACE_BLOCK, Phase, Record
+from tuner.study.sampled import Sampling
+from tuner.study.trial_worlds import TrialWorlds
+from tuner.world.measurement import Failure, Measurement
 
 BASELINE = 0
 """The number of the baseline's trial."""
+BLOCK_PHASES: tuple[Phase, ...] = ("exploration", "race")
+"""The phases whose worlds count: those of blocks."""
+# One unlucky world in a row of few bars no configuration from the search.
+LEAST_TO_BAR = 3
 
 
-class Confirmation(BaseModel):
-    """A challenger that meets the baseline in pairs of fresh worlds, and the looks at them."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    challenger: int
-    cap: int
-    """The most pairs that the budget allows."""
-    budget_s: float
-    """The study's budget that `cap` is for."""
-    alpha: float
-    """What all looks together may spend: less where an earlier challenger, which failed, has
-    spent a part."""
-    looks: tuple[Look, ...] = ()
-    """The looks taken so far, in order. A resumed study goes on with what they left."""
-
-    @property
-    def alpha_left(self) -> float:
-        """What further looks may spend."""
-        return left_of(self.alpha, self.looks)
-
-
-_CPU = OBJECTIVES["cpu_s"]
-
-
-@dataclass
-class _TrialWorlds:
-    """The worlds of one trial, by what they are for."""
-
-    calibration: Outcome | None = None
-    trace: Outcome | None = None
-    failure: Failure | None = None
-    """The first one; a trace that failed is none."""
-    samples: list[Measurement] = field(default_factory=list)
-    samples_s: float = 0.0
-    """How long the samples took together, in seconds."""
-
-    def add(self, record: Record) -> None:
-        outcome = record.outcome
-        if record.phase == "trace":
-            self.trace = self.trace or outcome
-            return
-        if record.phase == "calibration":
-            self.calibration = self.calibration or outcome
-        elif isinstance(outcome, Measurement):
-            self.samples.append(outcome)
-            self.samples_s += outcome.world_s
-        if isinstance(outcome, Failure):
-            self.failure = self.failure or outcome
+# So many worlds tell how long a step takes now.
+_RECENT = 5
 
 
 class StudyLog:
@@ -83,8 +40,7 @@ class StudyLog:
         plan: The plan of the study.
         configs: The configuration of every trial.
         records: The worlds measured before, in the order of blocks.
-        eliminated: Why trials are out of the race, by trial. The baseline can be among them: it
-            can no longer win, but is still measured.
+        eliminated: Why trials are out of the race, by trial; never the baseline.
     """
 
     def __init__(
@@ -97,19 +53,23 @@ class StudyLog:
         self.plan = plan
         self.configs = tuple(configs)
         self.eliminated = dict(eliminated or {})
-        self.confirmation: Confirmation | None = None
+        self.sampling: Sampling | None = None
+        self.looks: tuple[Look, ...] = ()
+        """The looks taken at the blocks of the race, in order."""
         self.set_aside: tuple[int, ...] = ()
         """The blocks that others disturbed and that were measured again; their worlds do not
         count."""
         self.failures: dict[int, Failure] = {}
         """The first failure of each trial that has one; a trace that failed is none of these."""
+        self.barred: dict[int, list[BrokenLimit]] = {}
+        """The trials that are measured well enough to say that they break a limit."""
         self._records: list[Record] = []
-        self._worlds = [_TrialWorlds() for _ in self.configs]
+        self._worlds = [TrialWorlds() for _ in self.configs]
         self._begun: dict[Phase, dict[int, set[int]]] = {}
-        """The trials that each block of a phase has measured."""
-        self._rows: dict[Phase, dict[int, FloatArray]] = {}
-        """log(objective), or its negative if more is better, by trial, of each block of a phase;
-        NaN where not measured."""
+        """The columns that each block of a phase has measured."""
+        self._rows: dict[Phase, dict[int, dict[int, float]]] = {}
+        """log(objective), its negative if more is better, by column, of each block of a phase."""
+        self._matrices: dict[tuple[Phase, ...], FloatArray] = {}
         for record in records:
             self.add(record)
 
@@ -118,35 +78,61 @@ class StudyLog:
         """Every world so far; `add` adds one."""
         return self._records
 
+    def extend(self, configs: Sequence[Config]) -> None:
+        """Take in configurations that were not there before, as the next trials."""
+        self.configs = (*self.configs, *configs)
+        self._worlds += [TrialWorlds() for _ in configs]
+        self._matrices.clear()
+
     def add(self, record: Record) -> None:
         """Take in the outcome of one world."""
         self._records.append(record)
+        self._matrices.clear()
         worlds = self._worlds[record.trial]
         worlds.add(record)
         if worlds.failure is not None:
             self.failures.setdefault(record.trial, worlds.failure)
+        if len(worlds.samples) >= LEAST_TO_BAR:
+            self._judge(record.trial)
         begun = self._begun.setdefault(record.phase, {})
-        begun.setdefault(record.block, set()).add(record.trial)
-        if record.phase in ("race", "confirmation") and isinstance(record.outcome, Measurement):
-            rows = self._rows.setdefault(record.phase, {})
-            if record.block not in rows:
-                rows[record.block] = np.full(len(self.configs), np.nan)
+        begun.setdefault(record.block, set()).add(record.column)
+        if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
+            row = self._rows.setdefault(record.phase, {}).setdefault(record.block, {})
             objective = self.plan.objective
-            rows[record.block][record.trial] = objective.cost(objective.value(record.outcome))
+            cost = objective.cost(objective.value(record.outcome))
+            row[record.column] = cost
+            worlds.costs.append(cost)
+
+    def _judge(self, trial: int) -> None:
+        """Note whether a trial keeps the limits, after another world."""
+        if broken := self.broken(trial):
+            self.barred[trial] = broken
+        else:
+            self.barred.pop(trial, None)
 
     def disturbed(self, block: int) -> bool:
-        """Whether others disturbed a world of a block in which none failed."""
+        """Whether others disturbed a world of a block in which none failed, and few other worlds.
+
+        Where most are disturbed, a block that takes the place of one would be, too.
+        """
         worlds = [record.outcome for record in self._records if record.block == block]
         measured = [world for world in worlds if isinstance(world, Measurement)]
-        return len(measured) == len(worlds) and any(world.is_disturbed for world in measured)
+        others = [record.outcome for record in self._records if record.block != block]
+        rest = [world.is_disturbed for world in others if isinstance(world, Measurement)]
+        return (
+            len(measured) == len(worlds)
+            and any(world.is_disturbed for world in measured)
+            and sum(rest) <= len(rest) / 2
+        )
 
     def put_aside(self, *blocks: int) -> None:
         """Have these blocks count no more; each must be one without a failure."""
         self.set_aside = (*self.set_aside, *blocks)
         kept = [record for record in self._records if record.block not in blocks]
         fresh = StudyLog(self.plan, self.configs, kept)
-        # What is private follows from the records alone.
+        # What is private follows from the records alone; so does who breaks a limit.
         vars(self).update({key: value for key, value in vars(fresh).items() if key[0] == "_"})
+        self.barred = fresh.barred
 
     @property
     def rules(self) -> Rules:
@@ -155,8 +141,21 @@ class StudyLog:
 
     @property
     def alive(self) -> list[int]:
-        """The trials without a failure, eliminated ones included."""
-        return [trial for trial in range(len(self.configs)) if trial not in self.failures]
+        """The trials without a failure that keep the limits, eliminated ones included.
+
+        The baseline is among them whatever it breaks: it is what the others are compared with.
+        """
+        return [
+            trial
+            for trial in range(len(self.configs))
+            if trial not in self.failures and (trial == BASELINE or trial not in self.barred)
+        ]
+
+    @property
+    def compared(self) -> list[int]:
+        """The trials without a failure that a claim is about: all, or those a sampler left."""
+        went_on = None if self.sampling is None else self.sampling.went_on
+        return [trial for trial in self.alive if went_on is None or trial in went_on]
 
     @property
     def runnable(self) -> list[int]:
@@ -166,7 +165,11 @@ class StudyLog:
     @property
     def candidates(self) -> list[int]:
         """The trials that can still win the race."""
-        return [trial for trial in self.alive if trial not in self.eliminated]
+        return [
+            trial
+            for trial in self.alive
+            if trial not in self.eliminated and trial not in self.barred
+        ]
 
     @property
     def racing(self) -> list[int]:
@@ -175,12 +178,14 @@ class StudyLog:
         return sorted({*self.candidates, *baseline})
 
     def outcome(self, trial: int) -> str:
-        """What became of a trial: `completed`, `eliminated`, or the kind of its failure.
+        """What became of a trial: `completed`, `eliminated`, `infeasible` or its kind of failure.
 
         Who was never measured in a block is `eliminated` too: the budget went to others.
         """
         if failure := self.failures.get(trial):
             return failure.failure
+        if self.broken(trial):
+            return "infeasible"
         eliminated = trial in self.eliminated and trial != BASELINE
         return "eliminated" if eliminated or not self.samples(trial) else "completed"
 
@@ -189,9 +194,38 @@ class StudyLog:
         found = self._worlds[trial].calibration
         return found if isinstance(found, Measurement) else None
 
+    def first_cost(self, trial: int) -> float:
+        """log(objective) of a trial's calibration, turned so that less is better; infinite where
+        it has none."""
+        first, objective = self.calibration(trial), self.plan.objective
+        value = None if first is None else objective.read(first)
+        return math.inf if value is None else objective.cost(value)
+
     def traced(self, trial: int) -> Measurement | Failure | None:
         """What came of tracing a trial, if that has been tried."""
         return self._worlds[trial].trace
+
+    def limited(self, trial: int) -> list[tuple[Limit, float]]:
+        """Each limit with what a trial has of it: the median over its worlds that count."""
+        found = []
+        for limit in self.plan.measuring.require:
+            values = [limit.number.read(world) for world in self.samples(trial)]
+            if known := [value for value in values if value is not None]:
+                found.append((limit, statistics.median(known)))
+        return found
+
+    def broken(self, trial: int) -> list[BrokenLimit]:
+        """The limits that a trial does not keep."""
+        return [
+            BrokenLimit(limit, value)
+            for limit, value in self.limited(trial)
+            if limit.excess(value) > 0
+        ]
+
+    @property
+    def traced_s(self) -> float:
+        """Seconds that all traced worlds took."""
+        return sum(each.trace.world_s for each in self._worlds if each.trace is not None)
 
     @property
     def traced_trials(self) -> int:
@@ -207,7 +241,7 @@ class StudyLog:
         return len(self._begun.get(phase, {}))
 
     def last_block(self, phase: Phase) -> tuple[int, set[int]] | None:
-        """The number of a phase's last block and the trials measured in it; None if it has none."""
+        """A phase's last block and the columns measured in it; None if it has none."""
         begun = self._begun.get(phase)
         return max(begun.items()) if begun else None
 
@@ -217,23 +251,33 @@ class StudyLog:
         begun = [max(blocks) for blocks in self._begun.values()]
         return max([*begun, *self.set_aside], default=-1) + 1
 
-    def matrix(self, *phases: Phase) -> FloatArray:
-        """log(objective) in the blocks of the phases, in order; turned so that less is better.
+    def step_s(self, trial: int) -> float | None:
+        """The typical step time of a trial's worlds, in seconds; None for a program."""
+        medians = [each.median_step_s for each in self._worlds[trial].samples[-_RECENT:]]
+        if (calibration := self.calibration(trial)) is not None and len(medians) < _RECENT:
+            medians.append(calibration.median_step_s)
+        known = [median for median in medians if median is not None]
+        return statistics.median(known) if known else None
+
+    def worlds(self, *phases: Phase) -> FloatArray:
+        """log(objective) in the blocks of phases, in order; turned so that less is better.
 
         Returns:
-            Blocks x trials; NaN where nothing was measured. A block in which every world failed
-            has no row.
+            Blocks x (trials + 1), the last column for the baseline's second world; NaN where
+            nothing was measured. A block in which every world failed has no row.
         """
+        if phases in self._matrices:
+            return self._matrices[phases]
         rows = {block: row for phase in phases for block, row in self._rows.get(phase, {}).items()}
-        if not rows:
-            return np.empty((0, len(self.configs)))
-        return np.array([rows[block] for block in sorted(rows)])
+        found = np.full((len(rows), len(self.configs) + 1), np.nan)
+        for place, block in enumerate(sorted(rows)):
+            found[place, list(rows[block])] = list(rows[block].values())
+        self._matrices[phases] = found
+        return found
 
-    def pairs(self, challenger: int) -> FloatArray:
-        """`matrix` of the baseline and the challenger in the confirmation, pairs x 2."""
-        both = self.matrix("confirmation")[:, [BASELINE, challenger]]
-        whole: FloatArray = both[~np.isnan(both).any(axis=1)]
-        return whole
+    def matrix(self, *phases: Phase) -> FloatArray:
+        """`worlds` as blocks x trials: the baseline's is the mean of its worlds in a block."""
+        return merged(self.worlds(*phases))
 
     def values(self, trial: int) -> list[float]:
         """The objective in each world of a trial, in the objective's unit."""
@@ -242,19 +286,18 @@ class StudyLog:
 
     def value(self, trial: int) -> float | None:
         """The typical objective of a trial, in its unit: a trimmed mean of logarithms."""
-        values = self.values(trial)
-        return math.exp(typical(np.log(values))) if values else None
-
-    def leader(self) -> int | None:
-        """The candidate with the best score in the race so far; None if none was measured."""
-        return best_measured(self.matrix("race"), self.candidates)
+        costs = self._worlds[trial].costs
+        if not costs:
+            return None
+        cost = typical(np.array(costs))
+        return math.exp(-cost if self.plan.objective.maximize else cost)
 
     def log_cost(self) -> FloatArray:
         """log(CPU seconds per step or run) of each trial, the median; NaN without samples."""
         costs = np.full(len(self.configs), np.nan)
         for trial in range(len(self.configs)):
-            if measured := self.samples(trial):
-                costs[trial] = np.median([_CPU.cost(_CPU.value(each)) for each in measured])
+            if measured := self._worlds[trial].cpu_costs:
+                costs[trial] = np.median(measured)
         return costs
 
     def threads(self) -> list[int]:
@@ -271,13 +314,26 @@ class StudyLog:
             total += threads
         return total
 
+    def variance_within(self) -> float | None:
+        """`variance_within` of a typical world; None where none has enough steps to tell."""
+        found = [within for worlds in self._worlds for within in worlds.within[-_RECENT:]]
+        return statistics.median(found) if found else None
+
     def world_s(self, trial: int) -> float:
         """Seconds that a world of this trial takes, from those it has had; 0 if it had none."""
         worlds = self._worlds[trial]
         if worlds.samples:
             return worlds.samples_s / len(worlds.samples)
         calibration = self.calibration(trial)
-        return 0.0 if calibration is None else calibration.world_s
+        if calibration is None:
+            return 0.0
+        # Its steps were few, and those of its other worlds last longer.
+        least_s = self.plan.measuring.min_time_s if calibration.step_s else 0.0
+        return calibration.world_s + max(0.0, least_s - calibration.wall_s)
+
+    def block_s(self, trials: Sequence[int]) -> float:
+        """Seconds that one world of each of these trials takes; -1 is the baseline again."""
+        return sum(self.world_s(BASELINE if trial == AGAIN else trial) for trial in trials)
 
     def metrics(self, trial: int) -> dict[str, float]:
         """The metrics that are known of a trial, by name."""
@@ -288,3 +344,10 @@ class StudyLog:
         """A trial's metrics, and how many worlds count: what its Optuna trial shows."""
         samples = len(self.samples(trial))
         return {**({"samples": samples} if samples else {}), **self.metrics(trial)}
+
+
+def merged(worlds: FloatArray) -> FloatArray:
+    """Blocks x trials, from blocks x (trials + 1) as `StudyLog.worlds` has them."""
+    both = worlds[:, [BASELINE, AGAIN]]
+    one = np.where(np.isnan(both), both[:, ::-1], both)
+    return np.column_stack([one.mean(axis=1), worlds[:, 1:-1]])

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tuner.plan.objectives import OBJECTIVES
+from tuner.plan.objectives import CPUS_USED as CPUS
+from tuner.plan.objectives import OBJECTIVES, Objective
 from tuner.text import three_digits
 from tuner.world.measurement import Measurement, TraceNumbers
 
@@ -52,25 +53,25 @@ def _disturbed(world: Measurement) -> float | None:
     return float(world.machine.is_disturbed)
 
 
-def _of_objective(name: str, *, in_tables: bool = False) -> Metric:
+def _of(
+    objective: Objective,
+    *,
+    in_tables: bool = False,
+    combine: Callable[[Sequence[float]], float] = statistics.fmean,
+) -> Metric:
     """The number that an objective makes small, told of every trial."""
-    objective = OBJECTIVES[name]
     return Metric(
         name=objective.name,
         label=objective.label,
         unit=objective.unit,
         read=objective.read,
+        combine=combine,
         traced=objective.traced,
         table_heading=objective.table_heading if in_tables else None,
     )
 
 
-CPUS_USED = Metric(
-    name="cpu_cores",
-    label="CPUs used",
-    read=lambda world: world.cpu_cores,
-    table_heading="CPUs\nused",
-)
+CPUS_USED = _of(CPUS, in_tables=True)
 PEAK_MEMORY = Metric(
     name="peak_rss_mb",
     label="peak memory",
@@ -84,7 +85,7 @@ PARALLELISM_MEAN = Metric(
     read=_of_trace(lambda trace: trace.parallelism_mean),
     format="{:.1f}".format,
     traced=True,
-    table_heading="parallel-\nism",
+    table_heading="paral-\nlelism",
 )
 PARALLELISM_MAX = Metric(
     name="parallelism_max",
@@ -114,9 +115,10 @@ DISTURBED_WORLDS = Metric(
 
 METRICS: tuple[Metric, ...] = (
     CPUS_USED,
-    _of_objective("cpu_ms_per_step"),
+    _of(OBJECTIVES["step_p99_ms"], combine=statistics.median),
+    _of(OBJECTIVES["cpu_ms_per_step"]),
     PEAK_MEMORY,
-    _of_objective("rpc_cpu_total_ms", in_tables=True),
+    _of(OBJECTIVES["rpc_cpu_total_ms"], in_tables=True),
     PARALLELISM_MEAN,
     PARALLELISM_MAX,
     TRACING_OVERHEAD,

@@ -6,10 +6,12 @@ from pydantic import BaseModel, ConfigDict
 
 from tuner.world.measurement import Outcome
 
-Phase = Literal["calibration", "trace", "race", "confirmation"]
+Phase = Literal["calibration", "exploration", "trace", "race"]
 
 CALIBRATION_BLOCK = -1
 TRACE_BLOCK = -2
+AGAIN = -1
+"""Stands for the baseline where a block measures it a second time."""
 
 
 class Record(BaseModel):
@@ -22,3 +24,10 @@ class Record(BaseModel):
     """From 0; calibrations and traces are no samples, and have the blocks -1 and -2."""
     phase: Phase
     outcome: Outcome
+    again: bool = False
+    """Whether it is the baseline's second world in its block."""
+
+    @property
+    def column(self) -> int:
+        """Whose world of the block it is: the trial, or -1 for the baseline's second one."""
+        return AGAIN if self.again else self.trial

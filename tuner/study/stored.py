@@ -1,9 +1,11 @@
 """A study as its storage has it: what was measured, and what that answers."""
 
+from tuner.decide.looks import Look
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.answer import StudyAnswer, study_answer
 from tuner.study.conclusion import conclude
-from tuner.study.log import Confirmation, StudyLog
+from tuner.study.log import StudyLog
+from tuner.study.sampled import Sampling
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
 from tuner.study.storage.store import StudyStore
@@ -12,9 +14,12 @@ from tuner.study.storage.store import StudyStore
 def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     """Everything that the study has measured."""
     log = StudyLog(plan, store.configs(), store.records(), store.eliminated())
-    if confirmation := store.noted("confirmation"):
-        with store.reading("confirmation"):
-            log.confirmation = Confirmation(**confirmation)
+    if sampling := store.noted("sampling"):
+        with store.reading("sampling"):
+            log.sampling = Sampling(**sampling)
+    if looks := store.noted("looks"):
+        with store.reading("looks"):
+            log.looks = tuple(Look(int(rows), *map(float, rest)) for rows, *rest in looks)
     if set_aside := store.noted("set_aside"):
         log.put_aside(*set_aside)
     return log

@@ -5,10 +5,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
+from tuner.plan.limits import BrokenLimit
 from tuner.study.metrics import Metric, metric_columns
 from tuner.study.records import Phase
 from tuner.world.measurement import CallPart, Quantiles
+
+
+class Paired(NamedTuple):
+    """One trial beside another, from the blocks that measured both."""
+
+    ratio: Interval
+    """How many times as fast it is, or as good: the other's time / its time. The interval of
+    fewer than 3 blocks reaches from 0 to infinity."""
+    blocks: int
+
+    def columns(self) -> dict[str, float]:
+        """The numbers by column; NaN where an end of the interval is not known."""
+        low, high = self.ratio.low, self.ratio.high
+        return {
+            "speedup": self.ratio.estimate,
+            "speedup_ci_low": low if low > 0 else math.nan,
+            "speedup_ci_high": high if math.isfinite(high) else math.nan,
+            "paired_blocks": self.blocks,
+        }
+
+
+_UNPAIRED = {
+    "speedup": math.nan,
+    "speedup_ci_low": math.nan,
+    "speedup_ci_high": math.nan,
+    "paired_blocks": 0,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,18 +50,22 @@ class TrialRow:
     trial: int
     config: Config
     outcome: str
-    """`completed`, `eliminated`, or the kind of failure."""
+    """`completed`, `eliminated`, `infeasible`, or the kind of failure."""
     failure: str | None
     samples: int
     """Worlds measured."""
     value: float
     ci_low: float
     ci_high: float
+    against_baseline: Paired | None = None
+    """How many times as fast as the baseline it is; None where no block measured both."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """The metrics that are known, by name; `tuner.study.metrics` declares them."""
     diagnosis: str | None = None
     """What limits the configuration, from its traced world; or why there is no trace."""
     tied_with_best: bool = False
+    broken: tuple[BrokenLimit, ...] = ()
+    """The limits that it does not keep."""
 
     @property
     def label(self) -> str:
@@ -44,13 +77,24 @@ class TrialRow:
         """Whether the configuration was measured and never failed."""
         return self.failure is None and not math.isnan(self.value)
 
+    @property
+    def broken_text(self) -> str:
+        """By how much it breaks which limits: `peak_rss_mb 2400 > 2000, by 20 %`."""
+        return "; ".join(each.text for each in self.broken)
+
     def metric(self, metric: Metric) -> float:
         """The value of a metric; NaN where it is not known."""
         return self.metrics.get(metric.name, math.nan)
 
     def columns(self) -> dict[str, Any]:
         """The row of `trials.csv`, by column; None where a metric is not known."""
-        return {"trial": self.trial, "label": self.label, "config": self.config, **self._numbers()}
+        return {
+            "trial": self.trial,
+            "label": self.label,
+            "config": self.config,
+            **self._numbers(),
+            "broken_limits": self.broken_text or None,
+        }
 
     def to_json(self) -> dict[str, Any]:
         """The entry of the trial in `--json`; null where a number is not known."""
@@ -58,7 +102,8 @@ class TrialRow:
             name: None if isinstance(value, float) and math.isnan(value) else value
             for name, value in self._numbers().items()
         }
-        return {"config": self.config.to_json(), **numbers}
+        broken = [each.to_json() for each in self.broken]
+        return {"config": self.config.to_json(), **numbers, "broken_limits": broken}
 
     def _numbers(self) -> dict[str, Any]:
         return {
@@ -68,6 +113,7 @@ class TrialRow:
             "value": self.value,
             "ci_low": self.ci_low,
             "ci_high": self.ci_high,
+            **(self.against_baseline.columns() if self.against_baseline else _UNPAIRED),
             **metric_columns(self.metrics),
             "diagnosis": self.diagnosis,
             "tied_with_best": self.tied_with_best,

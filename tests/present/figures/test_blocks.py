@@ -10,19 +10,13 @@ from tuner.study.answer import StudyAnswer
 from tuner.study.trial_row import Observation
 
 
-def seen(
-    *values: tuple[int, int, float], confirmed: tuple[int, ...] = ()
-) -> tuple[Observation, ...]:
+def seen(*values: tuple[int, int, float]) -> tuple[Observation, ...]:
     """Observations from trial, block and value."""
-    return tuple(
-        Observation(trial, block, "confirmation" if block in confirmed else "race", value)
-        for trial, block, value in values
-    )
+    return tuple(Observation(trial, block, "race", value) for trial, block, value in values)
 
 
 def test_the_baseline_and_the_best_are_lines_and_the_others_are_marks(plan: StudyPlan) -> None:
-    observations = seen((0, 0, 3.0), (1, 0, 2.0), (2, 0, 2.5), (0, 1, 3.1), (1, 1, 2.1),
-                        confirmed=(1,))  # fmt: skip
+    observations = seen((0, 0, 3.0), (1, 0, 2.0), (2, 0, 2.5), (0, 1, 3.1), (1, 1, 2.1))
     shown = blocks(study_result(plan, observations=observations))
     assert shown is not None
     assert shown.leading == {
@@ -31,7 +25,7 @@ def test_the_baseline_and_the_best_are_lines_and_the_others_are_marks(plan: Stud
     }
     assert shown.names["best"] == "best: num_worker_threads=4"
     assert shown.others == (BlockPoint(0, 2.5),)
-    assert (shown.other_configs, shown.confirmation_from, shown.outside) == (1, 1, 0)
+    assert (shown.other_configs, shown.outside) == (1, 0)
 
 
 def test_where_the_baseline_stays_its_challenger_is_a_line(plan: StudyPlan) -> None:
@@ -42,7 +36,6 @@ def test_where_the_baseline_stays_its_challenger_is_a_line(plan: StudyPlan) -> N
     assert shown is not None
     assert list(shown.leading) == ["baseline", "challenger"]
     assert shown.others == ()
-    assert shown.confirmation_from is None
 
 
 def test_an_outlier_does_not_squash_the_rest(plan: StudyPlan) -> None:
@@ -79,12 +72,9 @@ def test_slow_configs_are_no_outliers(plan: StudyPlan) -> None:
     assert shown.high > 30
 
 
-def test_an_outlier_is_an_arrow_at_the_edge_and_the_confirmation_has_a_line(
-    big: StudyAnswer,
-) -> None:
+def test_an_outlier_is_an_arrow_at_the_edge(big: StudyAnswer) -> None:
     shown = blocks(big)
     assert shown is not None
-    assert shown.confirmation_from == 20
     assert len(shown.others) + sum(map(len, shown.leading.values())) == big.worlds
     axes = Figure().add_subplot()
     draw_blocks(shown, axes)
@@ -95,8 +85,6 @@ def test_an_outlier_is_an_arrow_at_the_edge_and_the_confirmation_has_a_line(
         for x in np.asarray(line.get_xdata()).tolist()
     }
     assert arrows == {("^", 2), ("^", 4)}
-    assert "confirmation →" in [text.get_text() for text in axes.texts]
-    assert [20.5, 20.5] in [np.asarray(line.get_xdata()).tolist() for line in axes.lines]
     assert axes.get_yscale() == "log"
     assert axes.get_ylim() == pytest.approx((shown.low, shown.high))
 
@@ -105,6 +93,15 @@ def test_a_world_of_a_config_that_failed_later_is_drawn(plan: StudyPlan) -> None
     shown = blocks(study_result(plan, observations=seen((0, 0, 3.0), (4, 0, 2.0))))
     assert shown is not None
     assert shown.others == (BlockPoint(0, 2.0),)
+
+
+def test_the_baseline_twice_in_a_block_is_two_marks(plan: StudyPlan) -> None:
+    answer = study_result(plan, observations=seen((0, 0, 3.0), (0, 0, 3.2), (1, 0, 2.0)))
+    shown, figure = blocks(answer), blocks_figure(answer)
+    assert shown is not None
+    assert figure is not None
+    assert shown.leading["baseline"] == (BlockPoint(0, 3.0), BlockPoint(0, 3.2))
+    assert "A block has the baseline twice" in figure.caption
 
 
 def test_without_observations_there_is_no_figure(plan: StudyPlan) -> None:

@@ -8,6 +8,7 @@ from tests.plan.specs import for_all, threads
 from tests.present.results import (
     failed,
     failed_later,
+    in_blocks,
     measured,
     nothing_ran,
     study_result,
@@ -31,7 +32,7 @@ def study(plan: StudyPlan, step_ms: dict[int, float]) -> StudyAnswer:
         measured(0 if n == 16 else n, threads(n), value, (value - 0.1, value + 0.2))
         for n, value in step_ms.items()
     )
-    return study_result(plan, rows=rows)
+    return in_blocks(study_result(plan, rows=rows))
 
 
 @pytest.fixture
@@ -56,26 +57,38 @@ def test_each_study_is_a_series_over_the_configs(two: list[tuple[str, StudyAnswe
     assert [point.value for point in dict(shown.series)["there"]] == [1.5, 1.0, 2.0]
 
 
-def test_values_and_intervals_are_scaled_by_the_reference(
+def test_ratios_come_from_the_blocks_that_measured_both(
     two: list[tuple[str, StudyAnswer]],
 ) -> None:
     shown = side_by_side(two, REFERENCE)
     assert shown is not None
-    scaled = relative(shown, REFERENCE)
+    scaled = relative(shown, two, REFERENCE)
     assert scaled.reference == REFERENCE
-    assert dict(scaled.series)["here"] == (
-        ComparedPoint(threads(1), 2.0, 7.9 / 4, 8.2 / 4),
-        ComparedPoint(threads(4), 0.5, 1.9 / 4, 2.2 / 4),
-        ComparedPoint(threads(16), 1.0, 3.9 / 4, 4.2 / 4),
-    )
-    assert [point.value for point in dict(scaled.series)["there"]] == [0.75, 0.5, 1.0]
+    for (_, answer), (_, points) in zip(two, scaled.series, strict=True):
+        step_ms = {row.config: row.value for row in answer.rows}
+        for point in points:
+            true = step_ms[REFERENCE] / step_ms[point.config]
+            # The drift of the blocks is of no matter.
+            assert point.low <= true <= point.high
+            assert point.high / point.low < 1.1
+    assert [point.config for point in dict(scaled.series)["there"]] == [
+        threads(4), threads(8), REFERENCE
+    ]  # fmt: skip
+
+
+def test_a_ratio_of_a_single_block_is_not_drawn(two: list[tuple[str, StudyAnswer]]) -> None:
+    once = [(name, in_blocks(answer, blocks=1)) for name, answer in two]
+    shown = side_by_side(once, REFERENCE)
+    assert shown is not None
+    assert {point.config for _, points in relative(shown, once, REFERENCE).series for point in
+            points} == {REFERENCE}  # fmt: skip
 
 
 def test_figures_are_relative_to_the_given_reference(two: list[tuple[str, StudyAnswer]]) -> None:
     figures = comparison_figures(two, threads(4))
     assert [figure.name for figure in figures] == ["comparison", "comparison_relative"]
-    assert "multiples of what num_worker_threads=4 has" in figures[1].caption
-    assert "here: 4 1 times, 16 2 times" in figures[1].alt
+    assert "as fast each configuration is as num_worker_threads=4 in" in figures[1].caption
+    assert "here: 4 1 times, 16 0.5" in figures[1].alt
 
 
 def lines_of(shown: SideBySide) -> Figure:
@@ -131,7 +144,7 @@ def test_a_slow_reference_that_is_no_baseline_is_shown(big: StudyAnswer) -> None
     assert shown is not None
     assert {slow, big.baseline} <= set(shown.names)
     assert (len(shown.names), shown.left_out) == (10, 48)
-    assert relative(shown, slow).reference == slow
+    assert relative(shown, studies, slow).reference == slow
 
 
 def test_what_was_not_measured_is_left_out(plan: StudyPlan) -> None:
@@ -141,7 +154,7 @@ def test_what_was_not_measured_is_left_out(plan: StudyPlan) -> None:
         failed_later(2, threads(2), 1.0),
     )
     answer = study_result(plan, rows=rows)
-    figure, _ = comparison_figures([("a", answer)], REFERENCE)
+    (figure,) = comparison_figures([("a", answer)], REFERENCE)
     assert figure.alt == "By num_worker_threads. a: 16 3 ms"
     assert comparison_figures([("b", nothing_ran(plan))], REFERENCE) == []
     assert comparison_figures([], REFERENCE) == []

@@ -122,7 +122,9 @@ def of_three_knobs(plan: StudyPlan) -> StudyAnswer:
 def test_a_value_that_never_works_is_no_dimension(plan: StudyPlan) -> None:
     answer = of_three_knobs(plan)
     shown = heat_map(answer)
-    assert importance(answer) is None
+    found = importance(answer)
+    assert found is not None
+    assert "intra_op_threads" not in found.shares
     assert shown is not None
     assert (shown.x_label, shown.y_label) == ("num_worker_threads", "transports")
     assert {at: cell.value for at, cell in shown.cells.items()} == {

@@ -92,11 +92,13 @@ def test_configs_that_failed_later_do_not_count_for_importance(big: StudyAnswer)
     assert shown.configs == 57
 
 
-def test_importance_is_for_more_than_two_knobs(
+def test_importance_is_for_two_knobs_and_more(
     plan: StudyPlan, grid: StudyAnswer, big: StudyAnswer
 ) -> None:
     assert importance(study_result(plan, rows=ROWS)) is None
-    assert importance(grid) is None
+    both = importance(grid)
+    assert both is not None
+    assert list(both.shares) == ["num_worker_threads", "transports"]
     shown = importance(big)
     assert shown is not None
     assert list(shown.shares) == ["num_worker_threads", "transports", "intra_op_threads"]

@@ -13,6 +13,7 @@ from tests.present.figures.traces import stepped
 from tests.present.results import (
     detail,
     failed,
+    in_blocks,
     measured,
     nothing_ran,
     study_result,
@@ -148,7 +149,7 @@ def test_figures_that_are_no_longer_drawn_are_removed(
 
 
 def test_all_figures_are_known_by_name(figures: dict[str, DrawnFigure], plan: StudyPlan) -> None:
-    answer = study_result(plan)
+    answer = in_blocks(study_result(plan))
     studies = [("a", answer), ("b", answer)]
     compared = {each.name for each in comparison_figures(studies, threads(16))}
     assert {*figures, *compared, "timeline_challenger"} == FIGURE_NAMES
@@ -191,7 +192,7 @@ def test_figures_that_need_traces_are_left_out_without_them(
     details = {n: replace(each, call_ms=None, call_parts_ms={})
                for n, each in grid.details.items()}  # fmt: skip
     assert drawn_names(replace(grid, rows=rows, details=details)) == [
-        "step_time", "blocks", "latency", "heat_map",
+        "step_time", "blocks", "latency", "heat_map", "importance",
     ]  # fmt: skip
 
 

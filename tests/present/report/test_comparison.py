@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.plan.specs import for_all, threads, workload_spec
-from tests.present.results import ENVIRONMENT, ROWS, measured, study_plan, study_result
+from tests.present.results import ENVIRONMENT, ROWS, in_blocks, measured, study_plan, study_result
 from tuner.errors import UsageError
 from tuner.plan.objectives import OBJECTIVES
 from tuner.present.report.comparison import Comparison, comparison_html
@@ -18,7 +18,7 @@ from tuner.study.folder import StudyFolder
 def study(name: str, tmp_path: Path, **changes: Any) -> StudyAnswer:
     keys = changes.pop("keys", {})
     plan = study_plan(changes.pop("spec", None), name=name, **keys)
-    return study_result(plan, tmp_path / name, **changes)
+    return in_blocks(study_result(plan, tmp_path / name, **changes))
 
 
 @pytest.fixture
@@ -46,9 +46,9 @@ def test_shared_configs_stand_side_by_side(here: StudyAnswer, there: StudyAnswer
     assert comparison.reference == threads(16)
     lines = {line.label: line.cells for line in comparison.lines()}
     assert list(lines) == ["num_worker_threads=4", "num_worker_threads=16"]
-    assert lines["num_worker_threads=4"][0] == ("2", "1.9-2.1", "0.67", "best")
-    assert lines["num_worker_threads=4"][1] == ("1", "0.9-1.1", "0.25", "best")
-    assert lines["num_worker_threads=16"][1] == ("4", "", "1.00", "baseline")
+    assert lines["num_worker_threads=4"][0] == ("2", "1.9-2.1", "1.50 (1.47 to 1.53)", "best")
+    assert lines["num_worker_threads=4"][1] == ("1", "0.9-1.1", "4.00 (3.92 to 4.08)", "best")
+    assert lines["num_worker_threads=16"][1] == ("4", "", "1", "baseline")
     assert comparison.only_in_one() == [
         ("here", "num_worker_threads=8, num_worker_threads=1"),
         ("there", "num_worker_threads=2"),
@@ -97,7 +97,7 @@ def test_what_was_measured_differently_is_refused_with_what_differs(
     assert caught.value.problems == (
         "objective: step_ms (here), cpu_ms_per_step (other)",
         "confidence of the intervals: 95 % (here), 90 % (other)",
-        "measured time of a world: 0.3s (here), 1.0s (other)",
+        "measured time of a world: 0.1s (here), 1.0s (other)",
         "intra-op threads: 1 (here), 4 (other)",
     )
 
@@ -125,8 +125,9 @@ def test_the_page_shows_it_all(here: StudyAnswer, there: StudyAnswer) -> None:
     for text in (
         "Slide Rule, 8 logical CPUs",
         "Use num_worker_threads=4: 1.50 times as fast",
-        "relative to num_worker_threads=16",
-        "<td>1</td><td>0.9-1.1</td><td>0.25 (best)</td>",
+        "against num_worker_threads=16",
+        "Against num_worker_threads=16: how many times as fast in the same study, with its",
+        "<td>1</td><td>0.9-1.1</td><td>4.00 (3.92 to 4.08) (best)</td>",
         "Measured in one study only",
     ):
         assert text in page

@@ -12,12 +12,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from tuner.present.figures.kit.axis import plain_log_axis
-from tuner.present.figures.kit.canvas import SMALL
 from tuner.present.figures.kit.config_names import names_of
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import entry_name, legend_above
 from tuner.present.figures.kit.looks import LOOKS
-from tuner.present.figures.kit.theme import MUTED, OTHER
+from tuner.present.figures.kit.theme import OTHER
 from tuner.study.answer import Contender, StudyAnswer
 from tuner.text import plural, three_digits
 
@@ -49,8 +48,6 @@ class Blocks:
     other_configs: int
     failed: int
     """How many of all configurations failed after these worlds."""
-    confirmation_from: int | None
-    """The first block of the confirmation; None if there was none."""
     low: float
     high: float
 
@@ -84,7 +81,6 @@ def blocks(answer: StudyAnswer) -> Blocks | None:
             others.setdefault(seen.trial, []).append(point)
         else:
             leading.setdefault(contender, []).append(point)
-    confirmed = [seen.block for seen in answer.observations if seen.phase == "confirmation"]
     rest = [point for points in others.values() for point in points]
     trials = {seen.trial for seen in answer.observations}
     low, high = _scale([*leading.values(), rest])
@@ -97,7 +93,6 @@ def blocks(answer: StudyAnswer) -> Blocks | None:
         others=tuple(rest),
         other_configs=len(others),
         failed=sum(row.trial in trials and row.failure is not None for row in answer.rows),
-        confirmation_from=min(confirmed, default=None),
         low=low,
         high=high,
     )
@@ -136,13 +131,11 @@ def draw_blocks(shown: Blocks, axes: Axes) -> None:
         )  # fmt: skip
         _draw_outside(points, shown, look.colour.light, 6.0, axes)
     handles += _draw_others(shown, axes)
-    if shown.confirmation_from is not None:
-        _draw_border(shown.confirmation_from + 0.5, shown, axes)
     axes.set_xlim(0.4, shown.last + 0.6)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     axes.set_xlabel("block")
     axes.set_ylabel(shown.y_label)
-    legend_above(axes, handles, lines_between=0.3 if shown.confirmation_from is None else 1.7)
+    legend_above(axes, handles, lines_between=0.3)
 
 
 def _draw_others(shown: Blocks, axes: Axes) -> list[Line2D]:
@@ -173,17 +166,6 @@ def _draw_outside(
             )  # fmt: skip
 
 
-def _draw_border(at: float, shown: Blocks, axes: Axes) -> None:
-    """The line between the race and the confirmation, with its name."""
-    axes.axvline(at, color=MUTED.light, linewidth=1.0, linestyle=(0, (2, 2)))
-    right = at > shown.last / 2
-    axes.annotate(
-        "confirmation →", (at, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 5),
-        textcoords="offset points", ha="right" if right else "left", fontsize=SMALL,
-        color=MUTED.light,
-    )  # fmt: skip
-
-
 def blocks_figure(answer: StudyAnswer) -> DrawnFigure | None:
     """The worlds by block, with words; None where nothing was measured."""
     shown = blocks(answer)
@@ -194,8 +176,8 @@ def blocks_figure(answer: StudyAnswer) -> DrawnFigure | None:
         "slope that all lines share is drift of the machine, which does not affect comparisons "
         "within blocks."
     )
-    if shown.confirmation_from is not None:
-        caption += " The confirmation measures the baseline and its rival on fresh worlds."
+    if any(len({p.block for p in line}) < len(line) for line in shown.leading.values()):
+        caption += " A block has the baseline twice: what lies between is noise alone."
     if shown.failed:
         caption += f" {plural(shown.failed, 'configuration')} shown here failed later."
     if shown.outside:

@@ -18,7 +18,7 @@ from tuner.present.figures.kit.rows import Rows, most_rows
 from tuner.present.figures.kit.theme import MUTED, SERIES
 from tuner.present.figures.step_time import LINES, MARKERS
 from tuner.study.answer import StudyAnswer
-from tuner.text import first_of, percent, plural, three_digits
+from tuner.text import UNTOLD, first_of, is_told, percent, plural, three_digits
 
 _MOST_TOLD = 6
 """The most configurations of a study that the alternative text names."""
@@ -31,12 +31,6 @@ class ComparedPoint(NamedTuple):
     value: float
     low: float
     high: float
-
-    def over(self, reference: float) -> "ComparedPoint":
-        """The point as a multiple of a value."""
-        return ComparedPoint(
-            self.config, self.value / reference, self.low / reference, self.high / reference
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +48,7 @@ class SideBySide:
     """The studies by name; points in the order of the configurations."""
     left_out: int
     reference: Config | None = None
-    """The configuration that all values are multiples of; None if they are absolute."""
+    """The configuration that all values are compared with; None if they are absolute."""
 
     @property
     def rows(self) -> Rows:
@@ -119,20 +113,31 @@ def _with_leading(configs: list[Config], leading: set[Config], most: int) -> lis
     return [config for config in configs if config in kept]
 
 
-def relative(shown: SideBySide, reference: Config) -> SideBySide:
-    """Each study's values as multiples of its own value of the reference, which all have."""
-    label = f"{shown.value_label.rpartition(' (')[0]}\n(multiple of the reference)"
+def relative(
+    shown: SideBySide, answers: Sequence[tuple[str, StudyAnswer]], reference: Config
+) -> SideBySide:
+    """How many times as fast as the reference each configuration is, within the same blocks."""
+    how = "fast" if answers[0][1].objective.is_time else "good"
     return replace(
         shown,
-        series=tuple((name, _multiples(points, reference)) for name, points in shown.series),
+        series=tuple((name, _ratios(answer, shown, reference)) for name, answer in answers),
         reference=reference,
-        value_label=label,
+        value_label=f"times as {how} as the reference",
     )
 
 
-def _multiples(points: Sequence[ComparedPoint], reference: Config) -> tuple[ComparedPoint, ...]:
-    unit = next(point.value for point in points if point.config == reference)
-    return tuple(point.over(unit) for point in points)
+def _ratios(answer: StudyAnswer, shown: SideBySide, reference: Config) -> tuple[ComparedPoint, ...]:
+    """The ratios that are known well enough, in the order of the configurations shown."""
+    trials = {row.config: row.trial for row in answer.rows if row.is_measured}
+    points = []
+    for config in shown.names:
+        if config not in trials:
+            continue
+        found = answer.paired.compare(trials[config], trials[reference])
+        if found is not None and is_told(found.ratio.low, found.ratio.high):
+            ratio = found.ratio
+            points.append(ComparedPoint(config, ratio.estimate, ratio.low, ratio.high))
+    return tuple(points)
 
 
 def draw_comparison(shown: SideBySide, axes: Axes) -> None:
@@ -188,7 +193,7 @@ def _draw_axes(shown: SideBySide, top: float, axes: Axes) -> None:
 def comparison_figures(
     studies: Sequence[tuple[str, StudyAnswer]], reference: Config
 ) -> list[DrawnFigure]:
-    """What each configuration takes in each study, and the same relative to a reference.
+    """What each configuration takes in each study, and how it compares with a reference there.
 
     Args:
         studies: The studies by name; configurations that act alike must be equal in all of them.
@@ -206,24 +211,30 @@ def comparison_figures(
     if shown.left_out:
         caption += f" Left out: {plural(shown.left_out, 'configuration')} that are worse."
     absolute = _figure(shown, "comparison", "Configurations in each study", caption, objective)
-    title = "Configurations relative to a reference"
+    scaled = relative(shown, studies, reference)
+    if not any(points for _, points in scaled.series):
+        return [absolute]
+    title = "Configurations against a reference"
     caption = (
-        f"The same as multiples of what {reference} has in the same study: "
-        f"{'above' if objective.maximize else 'below'} 1 is better. "
-        "The intervals are scaled alike, and leave out the uncertainty of the reference itself."
+        f"How many times as {'fast' if objective.is_time else 'good'} each configuration is as "
+        f"{reference} in the same study: above 1 is better. From the blocks that measured both, "
+        f"with {confidence} intervals; what is {UNTOLD} is left out."
     )
-    scaled = relative(shown, reference)
-    return [absolute, _figure(scaled, "comparison_relative", title, caption, objective, "times")]
+    return [absolute, _figure(scaled, "comparison_relative", title, caption, objective)]
 
 
 def _figure(
-    shown: SideBySide, name: str, title: str, caption: str, objective: Objective, unit: str = ""
+    shown: SideBySide, name: str, title: str, caption: str, objective: Objective
 ) -> DrawnFigure:
+    ratios = shown.reference is not None
     texts = []
     for study, points in shown.series:
         values = [
-            f"{shown.names[point.config]} {three_digits(point.value)} {unit or objective.unit}"
-            for point in sorted(points, key=lambda point: objective.cost(point.value))
+            f"{shown.names[point.config]} {three_digits(point.value)} "
+            f"{'times' if ratios else objective.unit}"
+            for point in sorted(
+                points, key=lambda p: -p.value if ratios else objective.cost(p.value)
+            )
         ]
         told = first_of(values, _MOST_TOLD, rest="that are worse") or "nothing measured"
         texts.append(f"{study}: {told}")

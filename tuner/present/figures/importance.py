@@ -36,10 +36,13 @@ class Importance:
 
 
 def importance(answer: StudyAnswer) -> Importance | None:
-    """The shares; None unless more than two knobs vary, and the times differ."""
-    if len(varying_dimensions(answer)) <= 2:
+    """The shares; None unless two knobs vary, and the times differ."""
+    if len(varying_dimensions(answer)) < 2:
         return None
-    measured = [(row.config, row.value) for row in answer.rows if row.is_measured]
+    levels = answer.levels
+    measured = [
+        (row.config, math.exp(levels[row.trial])) for row in answer.rows if row.trial in levels
+    ]
     shares = main_effects(measured, answer.plan.subject)
     return Importance(shares=shares, configs=len(measured)) if any(shares.values()) else None
 
@@ -92,8 +95,8 @@ def importance_figure(answer: StudyAnswer) -> DrawnFigure | None:
         title="Which knobs matter",
         caption=(
             f"The share of the variance of log({answer.objective.label}) between the "
-            f"{shown.configs} measured configurations that each knob explains alone; the rest is "
-            "how knobs act together, and noise."
+            f"{shown.configs} measured configurations that each knob explains alone, as compared "
+            "with the baseline within blocks; the rest is how knobs act together, and noise."
         ),
         alt=f"{', '.join(texts)}, {REST} {whole_percent(shown.rest)}",
     )

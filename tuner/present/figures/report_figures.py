@@ -11,6 +11,7 @@ from tuner.present.figures.kit.config_names import names_of
 from tuner.present.figures.kit.drawn_figure import DrawnFigure
 from tuner.present.figures.latency import latency_figure
 from tuner.present.figures.parallelism import parallelism_figure
+from tuner.present.figures.pareto import pareto_figure
 from tuner.present.figures.step_time import step_time_figure
 from tuner.present.figures.timeline_figures import timeline_figures
 from tuner.study.answer import Contender, StudyAnswer
@@ -29,6 +30,7 @@ def study_figures(answer: StudyAnswer, traces: Mapping[Contender, Trace]) -> lis
         blocks_figure(answer),
         latency_figure(answer),
         cpu_figure(answer),
+        pareto_figure(answer),
         call_time_figure(answer),
         parallelism_figure(answer),
         *timeline_figures(_named(answer, traces)),

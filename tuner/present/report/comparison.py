@@ -18,7 +18,7 @@ from tuner.present.wording import verdict_sentence
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
 from tuner.study.trial_row import TrialRow
-from tuner.text import duration, interval_text, percent, three_digits
+from tuner.text import UNTOLD, duration, interval_text, percent, ratio_cell, three_digits
 
 # What must be the same in all studies, or their numbers mean different things.
 _MEASURED_ALIKE: dict[str, Callable[[StudyAnswer], str]] = {
@@ -42,6 +42,7 @@ class Cell(NamedTuple):
     value: str
     interval: str
     relative: str
+    """How many times as fast as the reference, from the blocks that measured both."""
     mark: str
 
 
@@ -100,6 +101,16 @@ class Comparison(NamedTuple):
             for config in self._shared()
         ]
 
+    @property
+    def note(self) -> str:
+        """What the ratios are."""
+        objective = self.studies[0][1].objective
+        return (
+            f"Against {self.reference}: how many times as {'fast' if objective.is_time else 'good'}"
+            " in the same study, with its interval, from the blocks that measured both; blank "
+            f"where none did. ?: {UNTOLD}."
+        )
+
     def only_in_one(self) -> Facts:
         """The configurations that one study alone has measured, by the study's name."""
         shared = set(self._shared())
@@ -135,7 +146,7 @@ class Comparison(NamedTuple):
         return Cell(
             three_digits(row.value),
             interval_text(row.ci_low, row.ci_high),
-            f"{row.value / rows[self.reference].value:.2f}",
+            _beside(answer, row.trial, rows[self.reference].trial),
             ", ".join(marks),
         )
 
@@ -151,6 +162,7 @@ def comparison_html(comparison: Comparison, figures: Sequence[DrawnFigure]) -> s
         differences=comparison.differences(),
         reference=str(comparison.reference),
         lines=comparison.lines(),
+        lines_note=comparison.note,
         alone=comparison.only_in_one(),
         figures=figures,
     )
@@ -160,6 +172,13 @@ def write_comparison(comparison: Comparison, figures: Sequence[DrawnFigure], pat
     """Write the page, whole or not at all."""
     with written_atomically(path) as partial:
         partial.write_text(comparison_html(comparison, figures), encoding="utf-8")
+
+
+def _beside(answer: StudyAnswer, trial: int, reference: int) -> str:
+    found = answer.paired.compare(trial, reference)
+    if found is None:
+        return ""
+    return ratio_cell(found.ratio.estimate, found.ratio.low, found.ratio.high)
 
 
 def _mark(answer: StudyAnswer) -> str:

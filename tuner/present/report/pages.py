@@ -9,6 +9,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from tuner.present.figures import theme_css
+from tuner.text import marked_names
 
 FORMAT = 1
 _WHOLE = re.compile(r"(?<![\w-])--[a-z][a-z-]*|[+-]?\d[\d.]*(?:-\d[\d.]*)? %")
@@ -24,6 +25,7 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters["prose"] = prose
+    environment.filters["prose_with_names"] = prose_with_names
     return environment
 
 
@@ -31,6 +33,11 @@ def prose(text: str) -> Markup:
     """A sentence, escaped, in which no line ends inside a flag, a percentage or an interval."""
     escaped = str(escape(text))
     return Markup(_WHOLE.sub(r'<span class="whole">\g<0></span>', escaped))
+
+
+def prose_with_names(text: str) -> Markup:
+    """`prose`, in which the names of functions are code."""
+    return Markup(marked_names(str(prose(text)), lambda name: f"<code>{name}</code>"))
 
 
 def render(template: str, **values: Any) -> str:

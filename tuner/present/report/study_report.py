@@ -5,18 +5,29 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tuner.files import written_atomically
+from tuner.present.choice import choice_sentence
 from tuner.present.environment_and_method import Facts, environment_facts, method_facts
 from tuner.present.figures import DrawnFigure
+from tuner.present.front import front_sentence, front_table
 from tuner.present.how_to_use import snippet_of
+from tuner.present.knob_effects import bad_value_sentences, effects_table
 from tuner.present.report.pages import render
 from tuner.present.tables import (
     TrialLine,
     knob_headings,
     number_headings,
+    ratio_note,
     trial_lines,
     why_facts,
 )
-from tuner.present.wording import busy_sentence, tied_sentence, verdict_sentence
+from tuner.present.tried import tried_sentences
+from tuner.present.wording import (
+    busy_sentence,
+    noise_sentence,
+    not_excluded_sentence,
+    tied_sentence,
+    verdict_sentence,
+)
 from tuner.recommended.recheck import search_command
 from tuner.study.answer import StudyAnswer
 from tuner.text import plural
@@ -42,17 +53,25 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         ),
         verdict=verdict_sentence(answer),
         verdict_class=_verdict_class(answer),
+        why_this=choice_sentence(answer),
         tied=tied_sentence(answer),
         busy=busy_sentence(answer),
+        others=not_excluded_sentence(answer),
+        noise=noise_sentence(answer),
+        front=front_table(answer),
+        front_note=front_sentence(answer),
+        tried=[*tried_sentences(answer), *bad_value_sentences(answer)],
+        knobs=effects_table(answer),
         snippet=snippet_of(answer),
         why=_why(answer),
         figures=figures,
         trials=trials_of(answer),
         trials_note=(
-            "The numbers of a row are over all its blocks; the verdict compares within blocks. "
+            f"{ratio_note(answer) or ''} The other numbers of a row are over all its blocks. "
             "Tied: within epsilon of the best, as far as measured. Eliminated: it left the race "
             "before the end, so it was measured less often. Completed: it stayed, and is not known "
             "to be as fast as the best. Kept: the baseline, where nothing is shown to be better. "
+            "Infeasible: it breaks a limit. "
             "A blank number was not measured: the worlds failed, or there is no trace."
         ),
         failures=[row for row in answer.rows if row.failure],
@@ -74,6 +93,7 @@ def notebook_html(answer: StudyAnswer) -> str:
     return render(
         "notebook",
         verdict=verdict_sentence(answer),
+        why_this=choice_sentence(answer),
         busy=busy_sentence(answer),
         trials=trials_of(answer),
         snippet=snippet_of(answer),

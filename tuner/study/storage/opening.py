@@ -1,20 +1,22 @@
 """How a study is opened in its storage: made, read again, or gone on with."""
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 
 import optuna
-from optuna.trial import TrialState, create_trial
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config
+from tuner.plan.measuring import Measuring
 from tuner.plan.study_plan import StudyPlan
+from tuner.study.sampled import Sampling
 from tuner.study.storage.address import StudyAddress, StudyPlace
-from tuner.study.storage.parameters import distributions_of, parameter_of
+from tuner.study.storage.parameters import distributions_of, running_trial
 from tuner.study.storage.store import StudyStore
 from tuner.world.environment import Environment
 
-FORMAT = 3
+FORMAT = 4
 
 # The study is the product's own display; Optuna's log lines would only break into it.
 optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -34,11 +36,13 @@ def create_study(
     environment: Environment,
     tell: Tell = ignored,
     candidates: Sequence[Config] | None = None,
+    sampling: Sampling | None = None,
 ) -> StudyStore:
     """A new study with one running trial per configuration, the baseline first.
 
-    `candidates` are the plan's, in the order in which they are to be measured. UsageError if its
-    storage cannot be opened.
+    `candidates` are the plan's, in the order in which they are to be measured. With `sampling` the
+    study has the baseline alone: the others come as they are proposed. UsageError if its storage
+    cannot be opened.
     """
     address = place.address
     if address.in_own_folder:
@@ -53,7 +57,7 @@ def create_study(
             sampler=optuna.samplers.RandomSampler(seed=plan.measuring.seed),
         )
     try:
-        _fill(study, plan, environment, plan.candidates() if candidates is None else candidates)
+        _fill(study, plan, environment, candidates or plan.candidates(), sampling)
         store = StudyStore(place, study, tell)
         store.announce()
     except BaseException:
@@ -83,13 +87,27 @@ def resume_study(
 ) -> StudyStore:
     """The study, to go on with by a plan that differs from its own in the budget at most.
 
+    One that is finished is gone on with if the budget, or the most blocks, have grown, or if what
+    was a limit is to be spent now.
+
     UsageError if it was measured by another plan or on another machine.
     """
     store = load_study(place, tell)
     _check_same(store, plan, environment)
-    if store.running():
+    if store.running() or _allows_more(store, plan.measuring):
+        store.reopen()
         store.note("plan", plan.to_json())
     return store
+
+
+def _allows_more(store: StudyStore, now: Measuring) -> bool:
+    """Whether a finished study has time and blocks left to be gone on with."""
+    then = store.plan().measuring
+    most, most_then = now.max_blocks or math.inf, then.max_blocks or math.inf
+    blocks = {record.block for record in store.records() if record.block >= 0}
+    measured = len(blocks.difference(store.noted("set_aside") or ()))
+    is_more = now.budget_s > then.budget_s or (then.until_clear and not now.until_clear)
+    return measured < most and (is_more or most > most_then)
 
 
 def _check_same(store: StudyStore, plan: StudyPlan, environment: Environment) -> None:
@@ -109,7 +127,11 @@ def _check_same(store: StudyStore, plan: StudyPlan, environment: Environment) ->
 
 
 def _fill(
-    study: optuna.Study, plan: StudyPlan, environment: Environment, candidates: Sequence[Config]
+    study: optuna.Study,
+    plan: StudyPlan,
+    environment: Environment,
+    candidates: Sequence[Config],
+    sampling: Sampling | None,
 ) -> None:
     """What a new study starts with; its format comes last, and says that it is complete."""
     with warnings.catch_warnings():
@@ -117,20 +139,11 @@ def _fill(
         study.set_metric_names([plan.objective.name])
     study.set_user_attr("plan", plan.to_json())
     study.set_user_attr("environment", environment.model_dump())
-    distributions = distributions_of(candidates, plan.subject)
-    for config in candidates:
-        parameters = {
-            str(dimension): parameter_of(dimension, config, plan.subject)
-            for dimension in distributions
-        }
-        study.add_trial(
-            create_trial(
-                state=TrialState.RUNNING,
-                params=parameters,
-                distributions={str(d): chosen for d, chosen in distributions.items()},
-                user_attrs={"label": str(config), "config": config.to_json()},
-            )
-        )
+    distributions = distributions_of(plan.candidates(), plan.subject)
+    if sampling is not None:
+        study.set_user_attr("sampling", sampling.model_dump(mode="json"))
+    for config in candidates if sampling is None else [plan.baseline]:
+        study.add_trial(running_trial(config, distributions, plan.subject))
     study.set_user_attr("format", FORMAT)
 
 
@@ -152,4 +165,6 @@ def _check_format(study: optuna.Study, address: StudyAddress) -> None:
 
 
 def _plain(value: object) -> str:
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        return ", ".join(value) or "none"
     return "none" if value is None else str(value).replace("'", "")

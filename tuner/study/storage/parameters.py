@@ -1,6 +1,6 @@
 """Configurations as Optuna's parameters: a number if the knob is one, else its words."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from optuna.distributions import (
@@ -9,6 +9,7 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from tuner.plan.config import Config, Dimension
 from tuner.plan.knobs import KNOBS, IntegerKnob, SecondsKnob
@@ -31,6 +32,19 @@ def distributions_of(
         else:
             found[dimension] = CategoricalDistribution(tuple(dict.fromkeys(values)))
     return found
+
+
+def running_trial(
+    config: Config, distributions: Mapping[Dimension, BaseDistribution], subject: Subject
+) -> FrozenTrial:
+    """The Optuna trial of a configuration that is to be measured."""
+    parameters = {str(each): parameter_of(each, config, subject) for each in distributions}
+    return create_trial(
+        state=TrialState.RUNNING,
+        params=parameters,
+        distributions={str(each): chosen for each, chosen in distributions.items()},
+        user_attrs={"label": str(config), "config": config.to_json()},
+    )
 
 
 def parameter_of(dimension: Dimension, config: Config, subject: Subject) -> Any:

@@ -11,20 +11,25 @@ from datetime import UTC, datetime
 from typing import Any
 
 import optuna
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.distributions import BaseDistribution
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from pydantic import ValidationError
 
 from tuner.errors import UsageError
-from tuner.plan.config import Config
+from tuner.plan.config import Config, Dimension
+from tuner.plan.limits import BrokenLimit
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.records import Record
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.artifacts import Attachments
 from tuner.study.storage.notes import announce, put_note
+from tuner.study.storage.parameters import distributions_of, running_trial
 from tuner.world.environment import Environment
 from tuner.world.measurement import Failure
 
 RECORD_KEY = "rpc_tuner:record:"
+# The number of the trial that a trial goes on with.
+CONTINUES = "continues"
 
 
 class StudyStore:
@@ -39,6 +44,7 @@ class StudyStore:
         self._storage = place.address.storage
         self._study_id = self._storage.get_study_id_from_name(study.study_name)
         self._trials: dict[int, Trial] = {}
+        self._distributions: dict[Dimension, BaseDistribution] | None = None
         self._attachments = Attachments(self._storage, study, self._study_id, place.folder, tell)
 
     def plan(self) -> StudyPlan:
@@ -69,11 +75,19 @@ class StudyStore:
             return [
                 Config.from_json(trial.user_attrs["config"])
                 for trial in self._study.get_trials(deepcopy=False)
+                if CONTINUES not in trial.user_attrs
             ]
 
+    def add_configs(self, configs: Sequence[Config], plan: StudyPlan) -> None:
+        """Add running trials of configurations that were not there before."""
+        if self._distributions is None:
+            self._distributions = distributions_of(plan.candidates(), plan.subject)
+        for config in configs:
+            self._study.add_trial(running_trial(config, self._distributions, plan.subject))
+
     def trials(self) -> list[FrozenTrial]:
-        """The Optuna trials, by number."""
-        return self._study.get_trials(deepcopy=False)
+        """The Optuna trials, by number; of one that was continued, the one that goes on."""
+        return [trial for _, trial in sorted(self._latest().items())]
 
     def records(self) -> list[Record]:
         """Every world measured so far, in the order of blocks."""
@@ -88,13 +102,13 @@ class StudyStore:
                             f"the study {self._study.study_name} is damaged: trial "
                             f"{trial.number}, {key}: {error.errors()[0]['msg']}"
                         ) from None
-        return sorted(found, key=lambda record: (record.block, record.trial))
+        return sorted(found, key=lambda record: (record.block, record.trial, record.again))
 
     def eliminated(self) -> dict[int, str]:
         """The eliminated trials, each with the reason."""
         return {
-            trial.number: trial.user_attrs["eliminated"]
-            for trial in self._study.get_trials(deepcopy=False)
+            number: trial.user_attrs["eliminated"]
+            for number, trial in self._latest().items()
             if trial.user_attrs.get("eliminated")
         }
 
@@ -102,14 +116,14 @@ class StudyStore:
         """Keep one world's outcome; a failure also ends its trial."""
         self._storage.set_trial_system_attr(
             self._trial_id(record.trial),
-            f"{RECORD_KEY}{record.block:06d}",
+            f"{RECORD_KEY}{record.block:06d}{'_again' if record.again else ''}",
             record.model_dump(mode="json"),
         )
         self._show(record, plan)
 
     def repair(self, records: Sequence[Record], plan: StudyPlan) -> None:
         """Finish what a session that died left between keeping an outcome and showing it."""
-        trials = {trial.number: trial for trial in self._study.get_trials(deepcopy=False)}
+        trials = self._latest()
         for record in records:
             trial = trials[record.trial]
             if not trial.state.is_finished() and record.block not in trial.intermediate_values:
@@ -129,8 +143,8 @@ class StudyStore:
         elif isinstance(record.outcome, Failure):
             facts = {"failure": record.outcome.failure, "failure_reason": record.outcome.message}
             self._annotate(record.trial, {**facts, "outcome": record.outcome.failure})
-            self._study.tell(record.trial, state=TrialState.FAIL)
-        elif record.phase != "calibration":
+            self._study.tell(trial.number, state=TrialState.FAIL)
+        elif record.phase != "calibration" and not record.again:
             value = plan.objective.value(record.outcome)
             trial.report(value, record.block)
 
@@ -144,17 +158,52 @@ class StudyStore:
     def prune(self, number: int, numbers: Mapping[str, float]) -> None:
         """End a trial that was eliminated, with its other numbers."""
         self._annotate(number, {"outcome": "eliminated", **numbers})
-        self._study.tell(number, state=TrialState.PRUNED)
+        self._study.tell(self._trial(number).number, state=TrialState.PRUNED)
 
-    def complete(self, number: int, value: float, numbers: Mapping[str, float]) -> None:
+    def constrain(
+        self, number: int, excess: Mapping[str, float], broken: Sequence[BrokenLimit]
+    ) -> None:
+        """Note how far a trial is beyond each limit, as Optuna's constraints are: above 0 is out.
+
+        What it breaks is also told in words.
+        """
+        for limit, value in excess.items():
+            self._trial(number).set_constraint(limit, value)
+        if broken:
+            self._annotate(number, {"broken_limits": "; ".join(each.text for each in broken)})
+
+    def complete(
+        self, number: int, value: float, numbers: Mapping[str, float], outcome: str = "completed"
+    ) -> None:
         """End a trial that came through, with its value and its other numbers."""
-        self._annotate(number, {"outcome": "completed", **numbers})
-        self._study.tell(number, value)
+        self._annotate(number, {"outcome": outcome, **numbers})
+        self._study.tell(self._trial(number).number, value)
 
     def running(self) -> list[int]:
         """The trials that are neither eliminated, failed nor complete."""
-        trials = self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        return [trial.number for trial in trials]
+        return [
+            number for number, trial in self._latest().items() if trial.state == TrialState.RUNNING
+        ]
+
+    def reopen(self) -> None:
+        """Let the study be gone on with: begin anew each trial that has ended without a failure.
+
+        To Optuna an ended trial is final, so another one of the same configuration goes on.
+        """
+        for number, ended in self._latest().items():
+            if ended.state not in (TrialState.COMPLETE, TrialState.PRUNED):
+                continue
+            kept = {key: ended.user_attrs.get(key) for key in ("label", "config", "eliminated")}
+            self._study.add_trial(
+                create_trial(
+                    state=TrialState.RUNNING,
+                    params=ended.params,
+                    distributions=ended.distributions,
+                    user_attrs={**kept, CONTINUES: number},
+                    intermediate_values=ended.intermediate_values,
+                )
+            )
+        self._trials.clear()
 
     def note(self, key: str, value: Any) -> None:
         """Keep a fact about the study as a whole."""
@@ -196,11 +245,19 @@ class StudyStore:
         for name, value in facts.items():
             trial.set_user_attr(name, value)
 
+    def _latest(self) -> dict[int, FrozenTrial]:
+        """The trials by number; of one that was continued, the one that goes on."""
+        latest: dict[int, FrozenTrial] = {}
+        for trial in self._study.get_trials(deepcopy=False):
+            latest[trial.user_attrs.get(CONTINUES, len(latest))] = trial
+        return latest
+
     def _trial_id(self, number: int) -> int:
-        return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
+        return self._trial(number)._trial_id
 
     def _trial(self, number: int) -> Trial:
         # Making one reads the trial from the storage.
         if number not in self._trials:
-            self._trials[number] = Trial(self._study, self._trial_id(number))
+            trial_id = self._latest()[number]._trial_id
+            self._trials[number] = Trial(self._study, trial_id)
         return self._trials[number]

@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.decide.observed import observed
+from tuner.decide.simultaneous import LOW_SHARE, LookAt, gain_over, one_sided
+from tuner.decide.statistics import FloatArray, Interval
+
+EPSILON = float(np.log1p(0.03))
+
+
+def gain(
+    matrix: FloatArray, *looks: tuple[int, float], rival: int = 1, rivals: int = 1
+) -> Interval:
+    found = gain_over([LookAt(matrix[:rows], alpha) for rows, alpha in looks], 0, rival,
+                      rivals=rivals)  # fmt: skip
+    assert found is not None
+    return found
+
+
+def test_the_ends_of_one_look_are_students() -> None:
+    matrix = observed([1.0, 0.9], 30, sigma=0.1)
+    found, gains = gain(matrix, (30, 0.05), rivals=3), matrix[:, 0] - matrix[:, 1]
+    error = gains.std(ddof=1) / np.sqrt(30)
+    assert found.estimate == pytest.approx(gains.mean())
+    assert found.low == pytest.approx(
+        gains.mean() - stats.t(28).isf(LOW_SHARE * 0.05 / 3) * error, rel=1e-4
+    )
+    high = gains.mean() + stats.t(28).isf((1 - LOW_SHARE) * 0.05) * error
+    assert found.high == pytest.approx(high, rel=1e-4)
+
+
+def test_rivals_share_the_lower_end_alone() -> None:
+    matrix = observed([1.0, 0.9], 30, sigma=0.1)
+    one, many = (gain(matrix, (30, 0.05), rivals=rivals) for rivals in (1, 20))
+    assert many.low < one.low
+    assert many.high == one.high
+
+
+def test_what_a_look_has_shown_stays_shown() -> None:
+    matrix = observed([1.0, 1.1], 60, sigma=0.02)
+    early = gain(matrix, (30, 0.02))
+    # Later it is much better; as if the machine had changed.
+    matrix[30:, 1] -= 0.2
+    both = gain(matrix, (30, 0.02), (60, 0.02))
+    assert early.high <= EPSILON
+    assert both.high <= EPSILON
+    assert both.low <= both.estimate <= both.high
+
+
+def test_a_look_without_more_blocks_tells_nothing_more() -> None:
+    matrix = observed([1.0, 1.1], 60, sigma=0.02)
+    matrix[30:, 1] = np.nan
+    assert gain(matrix, (30, 0.02), (60, 0.02)) == gain(matrix, (30, 0.02))
+
+
+def test_few_blocks_or_no_alpha_give_no_interval() -> None:
+    matrix = observed([1.0, 1.1], 60, sigma=0.02)
+    assert gain_over([], 0, 1, rivals=1) is None
+    assert gain_over([LookAt(matrix[:2], 0.05)], 0, 1, rivals=1) is None
+    assert gain_over([LookAt(matrix, 0.0)], 0, 1, rivals=1) is None
+    assert one_sided(np.zeros(2), 0.05, 0.05) is None
+
+
+@pytest.mark.parametrize("times", [
+    [1.0, 1 / 1.0301, 1.0, 1.0], [1.0] * 4, [1.0, *[1 / 1.0301] * 3], [1.0, 1.2, 1.0, 0.97],
+])  # fmt: skip
+def test_claims_are_seldom_wrong_whoever_is_chosen(times: list[float]) -> None:
+    """The best of several rivals is claimed better, or all of them no better than by epsilon."""
+    better = keep = uncovered = 0
+    runs, looks = 300, [(8, 0.001), (14, 0.004), (25, 0.01), (40, 0.025)]
+    truth = -np.log(times)
+    for seed in range(runs):
+        matrix = observed(times, 40, sigma=0.08, seed=seed)
+        found = {rival: gain(matrix, *looks, rival=rival, rivals=3) for rival in (1, 2, 3)}
+        best = max(found, key=lambda rival: found[rival].estimate)
+        better += found[best].low > 0 and truth[best] <= 0
+        keep += all(each.high <= EPSILON for each in found.values()) and max(truth) > EPSILON
+        uncovered += not found[best].low <= truth[best] <= found[best].high
+    # All looks spend 0.04; three standard errors of 300 runs.
+    assert (better + keep) / runs <= 0.04 + 0.034
+    assert uncovered / runs <= 0.04 + 0.034

@@ -1,0 +1,77 @@
+"""The main effect and the importance of each knob."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.plan.specs import for_all
+from tests.present.results import ROWS, in_blocks, measured, study_plan, study_result
+from tests.present.screen import Screen
+from tuner.present.knob_effects import bad_value_sentences, effects_table
+from tuner.present.notes import study_note
+from tuner.present.report.study_report import report_html
+from tuner.present.summary import print_summary
+from tuner.study.answer import StudyAnswer
+
+TRANSPORTS = {"shm": 1.0, "uv": 1.5}
+
+
+def grid(threads: dict[int, float]) -> StudyAnswer:
+    """A grid in which each knob takes so many times as long, whatever the other one is."""
+    step_ms = {
+        (number, way): slower * worse
+        for number, slower in threads.items()
+        for way, worse in TRANSPORTS.items()
+    }
+    rows = [
+        measured(trial, for_all(num_worker_threads=number, transports=way), value)
+        for trial, ((number, way), value) in enumerate(step_ms.items())
+    ]
+    best = min(rows, key=lambda row: row.value).config
+    answer = study_result(study_plan(), rows=tuple(rows), best=best, challenger=best)
+    return in_blocks(answer, blocks=12)
+
+
+@pytest.fixture
+def planted() -> StudyAnswer:
+    return grid({4: 1.0, 1: 2.0, 2: 1.0, 8: 1.02})
+
+
+def test_each_value_is_compared_with_the_best_one_of_its_knob(planted: StudyAnswer) -> None:
+    table = effects_table(planted)
+    assert table is not None
+    cells = {(row[0], row[2]): row for row in table.rows}
+    assert len(cells) == len(table.rows) == 6
+    ratio = float(cells["num_worker_threads", "1"][3].split(" ")[0])
+    assert ratio == pytest.approx(0.5, rel=0.03)
+    assert float(cells["transports", "uv"][3].split(" ")[0]) == pytest.approx(0.67, abs=0.02)
+    assert cells["transports", "shm"][3:] == ("1", "4")
+    explained = {row[0]: float(row[1].split()[0]) for row in table.rows}
+    assert list(explained) == ["num_worker_threads", "transports"]
+    assert sum(explained.values()) == pytest.approx(100, abs=2)
+
+
+def test_the_page_and_the_note_have_the_table(planted: StudyAnswer) -> None:
+    table = effects_table(planted)
+    assert table is not None
+    for text in (report_html(planted, []), study_note(planted)):
+        assert all(cell in text for row in table.rows for cell in row)
+        assert "the other knobs being equal" in text
+
+
+def test_a_value_that_is_clearly_bad_has_a_sentence(planted: StudyAnswer) -> None:
+    (said,) = bad_value_sentences(planted)
+    assert said.startswith("transports=uv is clearly bad: 1.4")
+    assert " times slower than the best value of this knob in 4 configurations, at least" in said
+    screen = Screen(width=200)
+    print_summary(planted, screen.console)
+    assert said in screen.text
+    assert said.partition(":")[2] in study_note(planted)
+    few = planted.rows[:3]
+    assert bad_value_sentences(replace(planted, rows=few)) == []
+
+
+def test_one_knob_has_no_table() -> None:
+    answer = in_blocks(study_result(study_plan(), rows=ROWS))
+    assert effects_table(answer) is None
+    assert bad_value_sentences(answer) == []

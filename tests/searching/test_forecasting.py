@@ -1,0 +1,80 @@
+"""What a search would do, told before it is begun."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes import FakeLauncher
+from tests.searching.planted import SPACE
+from tests.searching.tuning import failing, tuning_in
+from tuner.api import forecast
+from tuner.errors import NothingRanError, UsageError
+from tuner.present.forecast import forecast_lines
+from tuner.searching.forecasting import Forecast
+
+
+def told(launcher: FakeLauncher, **changes: Any) -> Forecast:
+    asked = {"space": {"num_worker_threads": [1, 2, 4, 8]}, "budget": "60s", **changes}
+    return forecast("udf", launcher=launcher, clock=launcher.clock, **asked)[0]
+
+
+def test_a_small_grid_and_a_quiet_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    launcher = FakeLauncher(sigma=0.02)
+    found = told(launcher)
+    assert (found.configs, found.sampler, found.worlds) == (5, "grid", 4)
+    assert 0.2 < found.world_s < 1.0
+    assert found.block_s == pytest.approx(5 * found.world_s)
+    # Four rivals and the baseline twice; the calibrations and the traces take some.
+    assert found.blocks == pytest.approx(0.9 * 60 / (6 * found.world_s), abs=3)
+    assert found.least_gain < 0.03
+    assert len(launcher.orders) == 5
+    # Nothing is left behind.
+    assert list(tmp_path.iterdir()) == []
+    lines = forecast_lines(found, 0.03)
+    assert lines[0] == "5 configurations, the baseline included."
+    assert lines[2] == "The whole grid would be measured."
+    assert lines[3].endswith("which is less than epsilon, 3 %: enough to decide.")
+
+
+def test_a_large_grid_on_a_noisy_machine() -> None:
+    launcher = FakeLauncher(sigma=0.3, seed=3)
+    found = told(launcher, space=SPACE, baseline={"transports": "shm", "channels": "cma"})
+    assert found.sampler == "tpe"
+    lines = forecast_lines(found, 0.03)
+    assert lines[2] == ("That is too little to measure the grid: tpe would propose what to try.")
+    assert "more than epsilon, 3 %: to decide a close race takes about" in lines[3]
+    assert found.to_json()["configs"] == found.configs
+
+
+def test_a_budget_without_time_for_a_pair() -> None:
+    found = told(FakeLauncher(overhead_s=3.0), budget="5s")
+    assert found.blocks < 3
+    assert forecast_lines(found, 0.03)[-1].endswith("no time for a comparison: give it more.")
+
+
+def test_more_noise_needs_more_time() -> None:
+    quiet, noisy = (told(FakeLauncher(sigma=sigma)) for sigma in (0.03, 0.2))
+    assert quiet.least_gain < noisy.least_gain
+
+
+def test_a_baseline_that_does_not_run_is_said() -> None:
+    with pytest.raises(NothingRanError, match="the baseline does not run: crashed: worker1 failed"):
+        told(FakeLauncher(fails=failing("crashed", 16)))
+    with pytest.raises(UsageError, match="unknown knob"):
+        told(FakeLauncher(), space={"threads": [1]})
+    with pytest.raises(UsageError, match="name a workload, a plan or a program"):
+        forecast()
+
+
+@pytest.mark.parametrize("threads", [[8], [1, 2, 4, 8], [*range(1, 13)]])
+def test_a_search_has_the_time_that_was_told(
+    threads: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = told(FakeLauncher(sigma=0.3), space={"num_worker_threads": threads})
+    result = tuning_in(tmp_path)(
+        FakeLauncher(sigma=0.3), space={"num_worker_threads": threads}, budget="60s"
+    )
+    assert found.blocks == pytest.approx(result.blocks, rel=0.35)

@@ -1,0 +1,114 @@
+"""What is proposed where the grid is too large, on a planted space of 1,000 configurations."""
+
+import math
+import re
+import statistics
+
+import pytest
+
+from tests.searching.planted import (
+    RandomSearch,
+    planted_plan,
+    times_the_best,
+    worlds_until_near,
+)
+from tuner.plan.config import Config
+from tuner.searching.proposing import Proposer
+from tuner.study.storage.sampling import Axis, OptunaSampler, SamplingProcess, proposals
+
+
+def truthfully(proposer: Proposer, count: int) -> list[Config]:
+    """So many proposals, each told what it takes."""
+    found = proposer.propose(count)
+    for config in found:
+        times = times_the_best(config)
+        proposer.tell(config, None if times is None else math.log(times))
+    return found
+
+
+def has(config: Config, text: str) -> bool:
+    return f" {text} " in f" {config} "
+
+
+@pytest.mark.slow
+def test_a_quarter_of_the_worlds_of_random_search_finds_the_best() -> None:
+    seeds = range(20)
+    random_search = statistics.median(
+        worlds_until_near(RandomSearch(planted_plan(seed)), seed, 0.07, 500) for seed in seeds
+    )
+    tpe = [
+        worlds_until_near(Proposer(planted_plan(seed), "tpe"), seed, 0.07, 500) for seed in seeds
+    ]
+    assert statistics.median(tpe) <= random_search / 4
+    # Nor does what it leaves alone hide the best from it.
+    assert max(tpe) < random_search
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
+def test_nothing_is_proposed_twice(sampler: OptunaSampler) -> None:
+    proposer = Proposer(planted_plan(0), sampler)
+    found = [config for _ in range(15) for config in truthfully(proposer, 8)]
+    assert len(set(found)) == len(found) > 60
+
+
+def test_what_was_told_before_is_not_proposed() -> None:
+    plan = planted_plan(1)
+    known = Proposer(plan, "tpe")
+    told = [config for _ in range(5) for config in truthfully(known, 8)]
+    resumed = Proposer(plan, "tpe")
+    for config in told:
+        times = times_the_best(config)
+        resumed.tell(config, None if times is None else math.log(times))
+    assert not {*resumed.propose(40)} & {*told}
+
+
+def test_a_small_space_is_proposed_to_its_end() -> None:
+    proposer = Proposer(planted_plan(0, space={"num_worker_threads": [1, 2, 4]}), "tpe")
+    assert proposer.size == 3
+    found = proposer.propose(8)
+    assert {str(config) for config in found} == {f"num_worker_threads={n}" for n in (1, 2, 4)}
+    assert proposer.propose(8) == []
+
+
+def test_what_failures_have_in_common_is_left_alone() -> None:
+    proposer = Proposer(planted_plan(3), "tpe")
+    found = [config for _ in range(30) for config in truthfully(proposer, 4)]
+    tried = [config for config in found if has(config, "server.num_worker_threads=1")]
+    # A fifth of the space deadlocks; two or three tell.
+    assert 2 <= len(tried) <= 4
+    assert proposer.lessons()[0] == (
+        f"server.num_worker_threads=1: all {len(tried)} tried failed; "
+        f"{200 - len(tried)} configurations with it not tried"
+    )
+
+
+def test_bad_values_are_dropped_with_their_effect() -> None:
+    proposer = Proposer(planted_plan(3), "tpe")
+    found = [config for _ in range(30) for config in truthfully(proposer, 4)]
+    for bad in ("mpt_uv", "basic"):
+        (said,) = [line for line in proposer.lessons() if line.startswith(f"channels={bad} ")]
+        assert re.search(r" dropped: (2\.[5-9]|3)", said)
+        assert "times slower than the best value of this knob" in said
+        assert sum(has(config, f"channels={bad}") for config in found) < 12
+    best = min(found, key=lambda config: times_the_best(config) or math.inf)
+    assert times_the_best(best) == 1.0
+
+
+@pytest.mark.slow
+def test_a_sampler_that_needs_torch_answers_from_a_process_of_its_own() -> None:
+    axes = [Axis(5, ordered=True), Axis(3, ordered=False)]
+    told = [((a, b), abs(a - 3) + 0.5 * b) for a in range(0, 5, 2) for b in range(3)]
+    with SamplingProcess() as apart:
+        found = apart.proposals("gp", axes, told, 2, 0)
+        assert found == apart.proposals("gp", axes, told, 2, 0)
+    assert len(found) == 2
+    assert (3, 0) in found
+    assert all(0 <= a < 5 and 0 <= b < 3 for a, b in found)
+
+
+def test_a_sampler_proposes_where_it_is_better() -> None:
+    axes = [Axis(9, ordered=True), Axis(4, ordered=False)]
+    told = [((a, b), (a - 6) ** 2 + 3.0 * b) for a in range(9) for b in range(4)]
+    found = proposals("tpe", axes, told, 8, seed=1)
+    assert statistics.median(abs(a - 6) for a, _ in found) <= 1
+    assert statistics.median(b for _, b in found) == 0

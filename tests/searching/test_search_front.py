@@ -1,0 +1,137 @@
+"""Whole studies on the fake launcher, with two objectives."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import FakeLauncher, threads_of
+from tests.present.screen import Screen
+from tests.searching.tuning import Tune, study
+from tuner.errors import UsageError
+from tuner.plan.config import Config
+from tuner.present.figures.pareto import crosses, pareto_figure, stairs
+from tuner.present.front import front_sentence, front_table
+from tuner.present.notes import study_note
+from tuner.present.report.study_report import report_html
+from tuner.present.summary import print_summary
+from tuner.study.answer import StudyAnswer
+
+BOTH = "step_ms,cpu_ms_per_step"
+
+
+def busier(sigma: float = 0.02, seed: int = 0) -> FakeLauncher:
+    """Faster with more threads, for more CPU time; 16 threads are slower, and cost the most."""
+    took = {1: 8.0, 2: 5.0, 4: 3.0, 8: 2.0, 16: 2.5}
+    cpu_ms = {1: 4.0, 2: 5.0, 4: 6.0, 8: 9.0, 16: 12.0}
+
+    def cpus(config: Config) -> float:
+        threads = threads_of(config)
+        return cpu_ms[threads] / took[threads]
+
+    return FakeLauncher(
+        step_ms=lambda config: took[threads_of(config)], cpu_cores=cpus, sigma=sigma, seed=seed
+    )
+
+
+@pytest.fixture
+def answer(tune: Tune) -> StudyAnswer:
+    return tune(busier(), objective=BOTH, budget="90s")
+
+
+def test_the_front_is_told_and_the_first_objective_decides(answer: StudyAnswer) -> None:
+    assert answer.front is not None
+    assert [str(point.config) for point in answer.front.points if point.in_front] == [
+        f"num_worker_threads={threads}" for threads in (8, 4, 2, 1)
+    ]
+    assert (str(answer.best), answer.verdict) == ("num_worker_threads=8", "better")
+    assert front_sentence(answer) == (
+        "The front of median step time and CPU time of all ranks per step has 4 of 5 "
+        "configurations: no other one is shown better in one and at most 3 % worse in the other. "
+        "What is recommended is decided by step_ms alone; name cpu_ms_per_step first to let that "
+        "decide."
+    )
+
+
+def test_the_order_of_the_objectives_decides(tune: Tune) -> None:
+    result = tune(busier(), objective=["cpu_ms_per_step", "step_ms"], budget="90s")
+    assert str(result.best) == "num_worker_threads=1"
+    assert result.front is not None
+    assert len(result.front.trials) == 4
+
+
+def test_intervals_are_paired_with_the_baseline(answer: StudyAnswer) -> None:
+    assert answer.front is not None
+    (eight,) = [point for point in answer.front.points if str(point.config).endswith("=8")]
+    assert eight.first.spread is not None
+    assert eight.first.spread.low < 2.0 < eight.first.spread.high
+    assert eight.first.ratio is not None
+    assert eight.first.ratio.low < eight.first.ratio.estimate < eight.first.ratio.high
+    assert eight.first.ratio.estimate == pytest.approx(0.8, rel=0.05)
+    assert eight.second.ratio is not None
+    assert eight.second.ratio.estimate == pytest.approx(0.75, rel=0.05)
+    document = answer.to_json()["front"]
+    assert document["objectives"] == ["step_ms", "cpu_ms_per_step"]
+    assert len(document["configs"]) == 4
+    assert document["configs"][0]["step_ms"]["to_baseline"]["low"] < 0.8
+    assert (document["beaten"], document["not_compared"]) == (1, 0)
+
+
+def test_the_front_is_shown_everywhere(answer: StudyAnswer) -> None:
+    table = front_table(answer)
+    assert table is not None
+    assert table.headings[:2] == ("configuration", "median step time (ms)")
+    assert table.rows[0][0] == "num_worker_threads=8 (recommended)"
+    screen = Screen(width=200)
+    print_summary(answer, screen.console)
+    page, note = report_html(answer, []), study_note(answer).replace("\\", "")
+    for row in table.rows:
+        assert row[0] in screen.text
+        assert row[0] in note
+        assert f'<td class="left">{row[0]}</td>' in page
+
+
+def test_the_figure_has_every_configuration_with_its_intervals(answer: StudyAnswer) -> None:
+    assert answer.front is not None
+    drawn = pareto_figure(answer)
+    assert drawn is not None
+    assert drawn.name == "pareto"
+    found = crosses(answer.front)
+    assert len(found) == 5
+    assert all(min(*cross.x, *cross.y) > 0 for cross in found)
+    corners = stairs(answer.front)
+    assert len(corners) == 7
+    assert [x for x, _ in corners] == sorted(x for x, _ in corners)
+
+
+def test_a_study_with_one_objective_has_no_front(tune: Tune) -> None:
+    result = tune(busier())
+    assert result.front is None
+    assert front_table(result) is None
+    assert pareto_figure(result) is None
+
+
+def test_a_study_with_two_objectives_is_read_again(
+    tune: Tune, answer: StudyAnswer, tmp_path: Path
+) -> None:
+    plan = study(tmp_path).user_attrs["plan"]["measuring"]
+    assert plan["second_objective_name"] == "cpu_ms_per_step"
+    again = tune(busier(), objective=BOTH, budget="90s", resume=True)
+    assert again.front == answer.front
+    with pytest.raises(UsageError, match="second_objective_name"):
+        tune(busier(), budget="90s", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("objective", "told"),
+    [
+        ("step_ms,step_ms", "objective names step_ms twice"),
+        ("step_ms,cpu_s,peak_rss_mb", "objective must be one name or two, got 3"),
+        ("step_ms,cpu", "unknown objective 'cpu'"),
+        ("step_ms,wall_s", "the objective wall_s is not one of a workload"),
+        ("step_ms,rpc_p99_ms", "cannot be measured together"),
+    ],
+)
+def test_objectives_that_do_not_fit_are_refused(tune: Tune, objective: str, told: str) -> None:
+    with pytest.raises(UsageError) as error:
+        tune(busier(), objective=objective)
+    assert told in str(error.value)

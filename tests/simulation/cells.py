@@ -1,0 +1,50 @@
+"""What is simulated: the configurations, how noisy their worlds are, and the budgets."""
+
+import itertools
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+EPSILON = 0.03
+THREADS = (16, 1, 2, 4, 8, 32)
+"""The worker threads of the configurations; the first is the baseline."""
+LANDSCAPES: Mapping[str, tuple[float, ...]] = {
+    "one 5 % faster": (1.0, 1.0, 1.0, 1 / 1.05, 1.0, 1.0),
+    "plateau": (1.0, 2.6, 1.4, 1.01, 1.0, 1.0),
+    "curve": (1.15, 1.6, 1.25, 1.06, 1.0, 1.03),
+    "all rivals 3.01 % faster": (1.0, *[1 / 1.0301] * 5),
+    "all rivals 3.01 % slower": (1.0, *[1.0301] * 5),
+    "all equal": (1.0,) * 6,
+}
+"""The true step time of each configuration, as a multiple of one time."""
+SIGMAS = (0.07, 0.15)
+BUDGETS_S = (60.0, 300.0)
+
+
+class Cell(NamedTuple):
+    """One kind of study."""
+
+    landscape: str
+    sigma: float
+    """Standard deviation of log(step time) between worlds of one configuration."""
+    budget_s: float
+
+    @property
+    def log_times(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """The true log(step time) by configuration."""
+        return np.log(LANDSCAPES[self.landscape])
+
+    def behind_best(self, chosen: int) -> float:
+        """How much slower a configuration truly is than the best, as a fraction."""
+        times = LANDSCAPES[self.landscape]
+        return times[chosen] / min(times) - 1
+
+    def gain(self, chosen: int, over: int = 0) -> float:
+        """The true log(speed-up) of one configuration over another, by default the baseline."""
+        times = LANDSCAPES[self.landscape]
+        return math.log(times[over] / times[chosen])
+
+
+CELLS = [Cell(*each) for each in itertools.product(LANDSCAPES, SIGMAS, BUDGETS_S)]

@@ -1,0 +1,188 @@
+"""The real session on a simulated machine: the code that searches, with no process and no file."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.fakes import UDF, threads_of
+from tests.simulation.cells import EPSILON, THREADS, Cell
+from tests.simulation.machine import Machine
+from tests.simulation.outcome import Outcome
+from tuner.plan.config import Config
+from tuner.plan.limits import BrokenLimit
+from tuner.plan.measuring import Measuring
+from tuner.plan.space import Space
+from tuner.plan.study_plan import StudyPlan
+from tuner.searching.budget import Budget
+from tuner.searching.progress import Silent
+from tuner.searching.runner import TRACED_TIME_S, Runner
+from tuner.searching.session import Session
+from tuner.study.conclusion import Conclusion, conclude
+from tuner.study.folder import StudyFolder
+from tuner.study.log import StudyLog
+from tuner.study.records import Record
+from tuner.study.storage.store import StudyStore
+from tuner.world.launcher import WorldOrder
+from tuner.world.measurement import Failure, Measurement, RankUsage
+
+CONFIDENCE = 0.95
+_NUMBER = {threads: number for number, threads in enumerate(THREADS)}
+_NOWHERE = StudyFolder(Path("nowhere"))
+
+
+class MemoryStore(StudyStore):
+    """A study of these configurations in memory, without Optuna."""
+
+    def __init__(self, configs: Sequence[Config]) -> None:
+        self.noted_facts: dict[str, Any] = {}
+        self._configs = list(configs)
+        self._kept: list[Record] = []
+        self._out: dict[int, str] = {}
+
+    def configs(self) -> list[Config]:
+        return self._configs
+
+    def records(self) -> list[Record]:
+        return sorted(self._kept, key=lambda record: (record.block, record.trial, record.again))
+
+    def eliminated(self) -> dict[int, str]:
+        return dict(self._out)
+
+    def add(self, record: Record, plan: StudyPlan) -> None:
+        self._kept.append(record)
+
+    def repair(self, records: Sequence[Record], plan: StudyPlan) -> None:
+        return None
+
+    def eliminate(self, number: int, reason: str | None) -> None:
+        self._out.pop(number, None)
+        if reason is not None:
+            self._out[number] = reason
+
+    def running(self) -> list[int]:
+        return list(range(len(self._configs)))
+
+    def constrain(
+        self, number: int, excess: Mapping[str, float], broken: Sequence[BrokenLimit]
+    ) -> None:
+        return None
+
+    def complete(
+        self, number: int, value: float, numbers: Mapping[str, float], outcome: str = "completed"
+    ) -> None:
+        return None
+
+    def prune(self, number: int, numbers: Mapping[str, float]) -> None:
+        return None
+
+    def note(self, key: str, value: Any) -> None:
+        self.noted_facts[key] = value
+
+    def noted(self, key: str) -> Any:
+        return self.noted_facts.get(key)
+
+
+class SimulatedRunner(Runner):
+    """Worlds of a simulated machine, in place of those of a launcher."""
+
+    @property
+    def machine(self) -> Machine:
+        """What it runs worlds on."""
+        assert isinstance(self.launcher, SimulatedLauncher)
+        return self.launcher.machine
+
+    def trace(self, config: Config, *how: Any, **more: Any) -> Measurement | Failure:
+        """A traced world takes its time, and tells nothing."""
+        del how, more
+        least_s = self.plan.measuring.min_time_s
+        self.machine.steps(_NUMBER[threads_of(config)], None, TRACED_TIME_S)
+        return Failure(failure="trace-failed", message="nothing", world_s=least_s)
+
+
+class SimulatedLauncher:
+    """A launcher whose worlds run on a simulated machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def run(self, order: WorldOrder) -> Measurement:
+        begun_s = self.machine()
+        trial = _NUMBER[threads_of(order.config)]
+        step_s = self.machine.steps(trial, order.steps, order.min_time_s)
+        wall_s = math.fsum(step_s)
+        usage = RankUsage.model_construct(
+            name="worker0", cpu_s=len(step_s) * 1e-2, peak_rss_mb=200.0, threads=20
+        )
+        return Measurement.model_construct(
+            kind="measurement",
+            step_s=tuple(step_s),
+            wall_s=wall_s,
+            world_s=self.machine() - begun_s,
+            ranks=(usage,),
+            tracing_overhead=None,
+            trace=None,
+            program=None,
+        )
+
+
+def plan_of(cell: Cell, **measuring: Any) -> StudyPlan:
+    """The plan of a study of the cell's configurations."""
+    space, mistakes = Space.parse([("num_worker_threads", list(THREADS[1:]))])
+    assert not mistakes
+    return StudyPlan(
+        name="simulated",
+        subject=UDF,
+        space=space,
+        baseline=Config.from_json({"*": {"num_worker_threads": THREADS[0]}}),
+        measuring=Measuring(
+            budget_s=cell.budget_s, epsilon=EPSILON, confidence=CONFIDENCE, **measuring
+        ),
+    )
+
+
+def run_session(cell: Cell, seed: int) -> Outcome:
+    """One study, and what its answer says."""
+    machine, plan = Machine(cell, seed), plan_of(cell, seed=seed)
+    store = MemoryStore(plan.candidates())
+    runner = SimulatedRunner(plan, SimulatedLauncher(machine), _NOWHERE)  # type: ignore[arg-type]
+    session = Session(runner, store, Silent(), Budget(cell.budget_s, 0.0, machine(), machine))
+    session.run()
+    conclusion = conclude(session.log)
+    assert conclusion is not None
+    return _outcome(cell, session.log, conclusion, machine.now_s)
+
+
+def _outcome(cell: Cell, log: StudyLog, conclusion: Conclusion, spent_s: float) -> Outcome:
+    assert conclusion.best is not None
+    comparison = conclusion.comparison
+    found = None if comparison is None else comparison.log_speedup
+    challenger = conclusion.challenger
+    return Outcome(
+        recommended=conclusion.best,
+        favourite=conclusion.best if conclusion.leader is None else conclusion.leader,
+        verdict=conclusion.kind,
+        wrong=_is_wrong(cell, conclusion),
+        covered=None if found is None or challenger is None
+        else found.low <= cell.gain(challenger) <= found.high,
+        width=math.nan if found is None else (found.high - found.low) / 2,
+        worlds=len(log.records),
+        spent_s=spent_s,
+    )  # fmt: skip
+
+
+def _is_wrong(cell: Cell, conclusion: Conclusion) -> bool:
+    """Whether the verdict says something that is not true."""
+    best, rivals = conclusion.best, range(len(THREADS))
+    assert best is not None
+    log_epsilon = math.log1p(EPSILON) + 1e-12
+    keeps = any(cell.gain(rival) > log_epsilon for rival in rivals)
+    match conclusion.kind:
+        case "better":
+            return cell.gain(best) <= 0
+        case "keep-baseline":
+            return keeps
+        case "tie":
+            return keeps or abs(cell.gain(best)) > log_epsilon
+        case _:
+            return False

@@ -1,0 +1,239 @@
+"""What a log says of each configuration: made-up studies in which blocks differ from each other."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import UDF
+from tests.plan.specs import threads
+from tests.present.results import ENVIRONMENT
+from tests.present.screen import Screen
+from tuner.decide.looks import Look
+from tuner.decide.verdict import Comparison
+from tuner.decide.verdict_kind import VerdictKind
+from tuner.plan.draft import draft_plan
+from tuner.plan.limits import Limit
+from tuner.plan.study_plan import StudyPlan
+from tuner.present.figures.step_time import scaling_curve
+from tuner.present.notes import study_note
+from tuner.present.report.study_report import notebook_html, report_html
+from tuner.present.summary import print_summary
+from tuner.present.tables import trial_lines
+from tuner.recommended.building import recommendation_of
+from tuner.study.answer import StudyAnswer, study_answer
+from tuner.study.conclusion import Conclusion, conclude
+from tuner.study.evidence import gain_of
+from tuner.study.folder import StudyFolder
+from tuner.study.log import BASELINE, StudyLog
+from tuner.study.records import CALIBRATION_BLOCK, Phase, Record
+from tuner.world.measurement import Failure, Measurement, Outcome, RankUsage
+
+THREADS = [1, 2, 4, 8]
+
+
+def took(step_s: float) -> Measurement:
+    usage = RankUsage(name="worker0", cpu_s=2.0, peak_rss_mb=100.0, threads=3)
+    return Measurement(step_s=(step_s,), wall_s=step_s, world_s=1.0, ranks=(usage,))
+
+
+def failed() -> Failure:
+    return Failure(failure="crashed", message="worker1 failed first", world_s=1.0)
+
+
+def world(phase: Phase, trial: int, block: int, outcome: Outcome) -> Record:
+    return Record(trial=trial, block=block, phase=phase, outcome=outcome)
+
+
+CALIBRATED = [world("calibration", trial, CALIBRATION_BLOCK, took(1.0)) for trial in range(4)]
+
+
+def log_of(plan: StudyPlan, *records: Record) -> StudyLog:
+    return StudyLog(plan, plan.candidates(), records)
+
+
+@pytest.fixture
+def plan() -> StudyPlan:
+    keys = {"workload": "udf", "space": {"num_worker_threads": THREADS}}
+    return draft_plan({**keys, "baseline": {"num_worker_threads": 1}}).finish(UDF)
+
+
+def blocks(
+    log: StudyLog, phase: Phase, first: int, step_s: Mapping[int, float], drift: Sequence[float]
+) -> None:
+    """Adds a block for each number of `drift`, in which all steps take so many times as long."""
+    for place, slower in enumerate(drift):
+        for trial, took_s in step_s.items():
+            wobble = 1 + 0.01 * (-1) ** (place // (1 + trial))
+            log.add(world(phase, trial, first + place, took(took_s * slower * wobble)))
+
+
+def answer_of(log: StudyLog, conclusion: Conclusion | None = None) -> StudyAnswer:
+    return study_answer(
+        log, conclusion or conclude(log), ENVIRONMENT, StudyFolder(Path("studies/made-up")),
+        elapsed_s=60.0, measured_at=datetime(2026, 11, 21, tzinfo=UTC), interrupted=False,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def drifting(plan: StudyPlan) -> StudyAnswer:
+    """Trial 2 is twice as fast as the baseline, but most of its blocks were slow ones.
+
+    Trial 1 is as fast as the baseline, and was measured only while the machine was fast.
+    """
+    log = log_of(plan, *CALIBRATED)
+    blocks(log, "race", 0, {BASELINE: 1.0, 1: 1.0, 2: 0.5}, [1.0] * 4)
+    blocks(log, "race", 4, {BASELINE: 1.0, 2: 0.5}, [4.0] * 8)
+    blocks(log, "race", 12, {BASELINE: 1.0, 3: 0.9}, [1.0])
+    return answer_of(log)
+
+
+def test_ratios_and_the_order_of_the_table_come_from_common_blocks(drifting: StudyAnswer) -> None:
+    medians = sorted(drifting.rows, key=lambda row: row.value)
+    assert [row.trial for row in medians] == [3, 1, 2, 0]
+    assert [row.trial for row in drifting.rows] == [2, 3, 0, 1]
+    paired = {row.trial: row.against_baseline for row in drifting.rows}
+    two, one = paired[2], paired[3]
+    assert two is not None
+    assert one is not None
+    assert two.blocks == 12
+    assert two.ratio.low < 2.0 < two.ratio.high < 1.1 * two.ratio.low
+    assert (one.blocks, one.ratio.low) == (1, 0.0)
+
+
+def test_the_ratios_are_in_the_frame_and_the_document(drifting: StudyAnswer) -> None:
+    frame = drifting.trials
+    by_trial = dict(zip(frame["trial"], frame["speedup"], strict=True))
+    assert by_trial[2] == pytest.approx(2.0, rel=0.03)
+    assert by_trial[0] == 1.0
+    ends = dict(zip(frame["trial"], frame["speedup_ci_high"], strict=True))
+    assert 2.0 < ends[2] < 2.2
+    assert math.isnan(ends[3])
+    entries = {entry["config"]["*"]["num_worker_threads"]: entry
+               for entry in drifting.to_json()["trials"]}  # fmt: skip
+    assert entries[4]["speedup"] == pytest.approx(2.0, rel=0.03)
+    assert entries[4]["paired_blocks"] == 12
+    assert entries[8]["speedup_ci_low"] is None
+
+
+def test_any_two_trials_can_be_compared_and_without_a_common_block_none_is(
+    drifting: StudyAnswer,
+) -> None:
+    found = drifting.paired.compare(1, 2)
+    assert found is not None
+    assert found.blocks == 4
+    assert found.ratio.estimate == pytest.approx(0.5, rel=0.03)
+    assert drifting.paired.compare(3, 2) is None
+
+
+def test_what_was_tested_has_the_ratio_that_was_tested(plan: StudyPlan) -> None:
+    log = log_of(plan, *CALIBRATED)
+    blocks(log, "race", 0, {BASELINE: 1.0, 1: 1.0, 2: 0.5}, [1.0] * 8)
+    alone = answer_of(log).by_trial[2].against_baseline
+    log.looks = (Look(8, 0.04, 60.0, 60.0),)
+    answer = answer_of(log)
+    tested, shown = answer.challenger_speedup, answer.by_trial[2].against_baseline
+    assert shown is not None
+    assert alone is not None
+    assert shown.ratio == tested
+    assert shown.ratio.estimate == pytest.approx(2.0, rel=0.03)
+    # It holds for all rivals at once, so it is wider.
+    assert shown.ratio.low < alone.ratio.low
+
+
+def test_a_block_that_has_the_baseline_twice_counts_it_once(plan: StudyPlan) -> None:
+    log = log_of(plan, *CALIBRATED)
+    for block in range(6):
+        log.add(world("race", BASELINE, block, took(0.8)))
+        again = world("race", BASELINE, block, took(1.25))
+        log.add(again.model_copy(update={"again": True}))
+        log.add(world("race", 2, block, took(0.5)))
+    found = answer_of(log).by_trial[2].against_baseline
+    assert found is not None
+    assert found.blocks == 6
+    assert found.ratio.estimate == pytest.approx(2.0)
+
+
+def test_a_baseline_that_failed_is_compared_with_nothing(plan: StudyPlan) -> None:
+    log = log_of(plan, *CALIBRATED)
+    blocks(log, "race", 0, {BASELINE: 1.0, 1: 2.0, 2: 0.5}, [1.0] * 4)
+    log.add(world("race", BASELINE, 4, failed()))
+    answer = answer_of(log)
+    assert {row.against_baseline for row in answer.rows} == {None}
+    assert [row.trial for row in answer.rows if row.is_measured] == [2, 1]
+
+
+def reasons(answer: StudyAnswer) -> dict[int, tuple[str, str | None]]:
+    return {each.trial: (each.reason, each.preference) for each in answer.passed_over}
+
+
+def recommended(log: StudyLog, best: int, kind: VerdictKind = "better") -> StudyAnswer:
+    """The answer of a log that recommends this trial, whatever its medians say."""
+    conclusion = conclude(log)
+    assert conclusion is not None
+    comparison = Comparison(gain_of(log, best), kind)
+    return answer_of(
+        log,
+        replace(conclusion, best=best, kind=kind, challenger=best or 1, comparison=comparison),
+    )
+
+
+def test_what_stands_above_the_best_and_why_it_is_not_recommended(plan: StudyPlan) -> None:
+    log = log_of(plan, *CALIBRATED)
+    # Trial 1 has 1 thread, trial 2 has 4, and trial 3 has 8.
+    blocks(log, "race", 0, {BASELINE: 1.0, 1: 0.502, 2: 0.498, 3: 0.6}, [1.0, 2.0] * 4)
+    blocks(log, "race", 8, {BASELINE: 1.0, 3: 0.2}, [1.0])
+    assert reasons(recommended(log, 1)) == {2: ("not-told-apart", "fewer-threads")}
+    assert reasons(recommended(log, 2)) == {}
+    assert reasons(recommended(log, BASELINE, "undecided")) == {
+        2: ("not-shown", None), 1: ("not-shown", None), 3: ("not-shown", None)
+    }  # fmt: skip
+
+
+def test_few_blocks_a_small_gain_and_a_limit_are_reasons(plan: StudyPlan) -> None:
+    require = (Limit.read("peak_rss_mb<=50"),)
+    log = log_of(plan, *CALIBRATED)
+    blocks(log, "race", 0, {BASELINE: 1.0, 1: 0.98}, [1.0] * 12)
+    blocks(log, "race", 12, {BASELINE: 1.0, 2: 0.5}, [1.0] * 2)
+    assert reasons(recommended(log, BASELINE, "keep-baseline")) == {
+        2: ("few-blocks", None), 1: ("within-epsilon", "baseline")
+    }  # fmt: skip
+    measuring = plan.measuring.model_copy(update={"require": require})
+    limited = log_of(plan.model_copy(update={"measuring": measuring}), *log.records)
+    # All break it, the baseline too: those that are slower than it need no sentence.
+    answer = recommended(limited, BASELINE, "undecided")
+    assert reasons(answer) == {2: ("limit", None), 1: ("limit", None)}
+    assert answer.to_json()["passed_over"][0] == {
+        "config": {"*": {"num_worker_threads": 4}}, "reason": "limit", "preference": None
+    }  # fmt: skip
+
+
+def test_every_place_tells_the_same_best_where_the_medians_differ(plan: StudyPlan) -> None:
+    log = log_of(plan, *CALIBRATED)
+    blocks(log, "race", 0, {BASELINE: 1.0, 1: 0.502, 2: 0.498}, [1.0, 2.0] * 4)
+    blocks(log, "race", 8, {BASELINE: 1.0, 1: 0.502}, [3.0] * 8)
+    log.looks = (Look(16, 0.04, 60.0, 60.0),)
+    answer = recommended(log, 1)
+    assert min(answer.rows, key=lambda row: row.value).trial == 2
+    said = (
+        "num_worker_threads=4 stands above num_worker_threads=2 in the table, but the two are not "
+        "told apart ("
+    )
+    screen = Screen(width=200)
+    print_summary(answer, screen.console)
+    note, page = study_note(answer), report_html(answer, [])
+    for text in (screen.text, note, page, notebook_html(answer)):
+        assert said in text
+        assert "times as fast), and num_worker_threads=2 has fewer threads." in text
+        assert "Use num_worker_threads=2: " in text
+    assert [line.row.trial for line in trial_lines(answer) if line.is_best] == [1]
+    outcomes = [line.outcome for line in trial_lines(answer)]
+    assert outcomes == ["tied", "best", "baseline", "eliminated"]
+    assert scaling_curve(answer).best == 1
+    assert answer.contenders == {"baseline": 0, "best": 1}
+    assert recommendation_of(answer).config == threads(2)
+    assert "The dashboard marks trial 2 as the best because its value is the lowest; the" in note
+    assert answer.to_json()["best"] == threads(2).to_json()

@@ -1,0 +1,94 @@
+"""What the noise allows: how long a world should be, and how many blocks a difference takes."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tuner.decide.statistics import TRIM, FloatArray, trimmed_mean
+
+# The variance of a median over that of a mean, for normal values.
+_MEDIAN = math.pi / 2
+# Of fewer blocks or steps, a spread is a guess.
+LEAST_BLOCKS = 4
+_LEAST_STEPS = 3
+# The variance of normal values over that of the same values winsorized by 20 % at each end.
+_WINSORIZED = 1 / 0.4129
+# Two standard errors and a little: an interval's reach at the last look.
+REACH = 2.2
+
+
+def robust_variance(values: FloatArray) -> float:
+    """The variance of values without their tails: winsorized by 20 % at each end, and corrected.
+
+    Args:
+        values: Observations x anything, none of them NaN; at least 4 observations.
+
+    Returns:
+        The mean over the other axes.
+    """
+    ordered = np.sort(values, axis=0)
+    cut = math.floor(TRIM * len(ordered))
+    clipped = np.clip(ordered, ordered[cut], ordered[len(ordered) - cut - 1])
+    scale = _WINSORIZED if cut else 1.0
+    return float(scale * clipped.var(axis=0, ddof=1).mean())
+
+
+def variance_between(matrix: FloatArray) -> float | None:
+    """Variance of log(objective) between worlds of one configuration, without what a block shares.
+
+    Args:
+        matrix: log(objective), blocks x trials; only columns without NaN count.
+
+    Returns:
+        The variance; None if there are fewer than 4 blocks, or fewer than 2 such columns.
+    """
+    whole: FloatArray = matrix[:, ~np.isnan(matrix).any(axis=0)]
+    blocks, count = len(whole), int(whole.shape[1])
+    if blocks < LEAST_BLOCKS or count < 2:
+        return None
+    centred: FloatArray = whole - trimmed_mean(whole.T)[:, None]
+    return robust_variance(centred) * count / (count - 1)
+
+
+def variance_within(step_s: Sequence[float]) -> float | None:
+    """Variance of log(median step time) within a world, times the seconds that its steps last.
+
+    Args:
+        step_s: The step times of the world, in seconds.
+
+    Returns:
+        None if there are fewer than 3 steps.
+    """
+    if len(step_s) < _LEAST_STEPS:
+        return None
+    logs = [math.log(max(each, 1e-12)) for each in step_s]
+    count, mean = len(logs), math.fsum(logs) / len(logs)
+    variance = math.fsum((each - mean) ** 2 for each in logs) / (count - 1)
+    return _MEDIAN * variance * math.fsum(step_s) / count
+
+
+def best_measured_s(fixed_s: float, within: float, between: float, used_s: float) -> float:
+    """The measured time of a world at which an interval costs the least wall time.
+
+    Args:
+        fixed_s: What a world costs beside its steps, in seconds.
+        within: `variance_within`.
+        between: Variance between worlds whose steps last `used_s`.
+        used_s: The measured time that `between` is of.
+
+    Returns:
+        Seconds: the square root of fixed_s x within / (what is left of `between` without
+        the part from within).
+    """
+    # Never less than a part of what was seen: the difference of two estimates can be anything.
+    alone = max(between - within / used_s, between / 4, 1e-12)
+    return math.sqrt(fixed_s * within / alone)
+
+
+def blocks_needed(between: float, log_difference: float) -> float:
+    """About how many blocks tell a difference, from the variance of one world.
+
+    A block has one world of the rival, and two of the baseline.
+    """
+    return max(2.0, 1.5 * between * (REACH / max(1e-9, log_difference)) ** 2)

@@ -1,0 +1,173 @@
+"""Which parts of a search space to leave alone: what failures have in common, and bad values.
+
+A point is a tuple with a level for each factor: the number of the value of each knob. A
+region is a set of (factor, level) that a point must have to lie in it.
+"""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from tuner.decide.statistics import FloatArray
+
+Point = tuple[int, ...]
+Region = tuple[tuple[int, int], ...]
+"""(factor, level) of one factor or of two."""
+
+# The chance, for failures that have nothing in common, that they look as if they had.
+BY_CHANCE = {1: 0.02, 2: 0.004}
+LEAST_FAILURES = 2
+# A level must have been tried so often, and be so much worse than the best one, to be dropped.
+LEAST_TRIED = 3
+BAD_RATIO = 1.15
+# How sure a comparison of two levels must be: many are made, again and again.
+CONFIDENCE = 0.999
+# A weak ridge: the levels of a factor add up to the constant, so that no fit is the only one.
+RIDGE = 0.1
+
+
+def lies_in(point: Point, region: Region) -> bool:
+    """Whether a point has every level of a region."""
+    return all(point[factor] == level for factor, level in region)
+
+
+def failing_regions(points: Sequence[Point], failed: Sequence[bool]) -> list[Region]:
+    """What failures have in common that no success has.
+
+    A level, or a pair of levels, is a region if everything tried in it failed, and if as many
+    failures would hardly lie in it by chance. The region that explains most failures comes first;
+    the next one must explain others.
+
+    Args:
+        points: What was tried.
+        failed: Whether each of these failed.
+    """
+    fine = [point for point, out in zip(points, failed, strict=True) if not out]
+    left = [point for point, out in zip(points, failed, strict=True) if out]
+    found: list[Region] = []
+    for size in BY_CHANCE:
+        allowed = {region for point in fine for region in _regions_of(point, size)}
+        while True:
+            counts = Counter(region for point in left for region in _regions_of(point, size))
+            likely = {
+                region: count
+                for region, count in counts.items()
+                if region not in allowed
+                and count >= LEAST_FAILURES
+                and _chance(count, len(left), len(left) + len(fine)) <= BY_CHANCE[size]
+            }
+            if not likely:
+                break
+            best = max(likely, key=lambda region: likely[region])
+            found.append(best)
+            left = [point for point in left if not lies_in(point, best)]
+    return found
+
+
+def _regions_of(point: Point, size: int) -> Iterable[Region]:
+    return itertools.combinations(enumerate(point), size)
+
+
+def _chance(tried: int, failures: int, points: int) -> float:
+    """The chance that `tried` of the points all fail where any `failures` of them do."""
+    return math.comb(failures, tried) / math.comb(points, tried)
+
+
+@dataclass(frozen=True)
+class Level:
+    """How a level of a factor compares with the best level of it, the other factors being equal."""
+
+    ratio: float
+    """Its value over that of the best level; 1 for the best one."""
+    least_ratio: float
+    """What the ratio is at least, by its confidence interval."""
+    tried: int
+
+
+def main_effects(
+    points: Sequence[Point],
+    log_values: Sequence[float],
+    *,
+    sure: float = CONFIDENCE,
+    ridge: float = RIDGE,
+) -> list[Mapping[int, Level]]:
+    """How the levels of each factor compare, by a least-squares fit in which factors add up.
+
+    Args:
+        points: What was measured.
+        log_values: Its logarithms; less is better.
+        sure: How sure it is that a level is at least `least_ratio` behind the best one.
+        ridge: How strongly the effects of the levels are drawn to zero.
+
+    Returns:
+        By factor, its levels that were tried.
+    """
+    columns = sorted({pair for point in points for pair in enumerate(point)})
+    place = {pair: number for number, pair in enumerate(columns)}
+    design = np.zeros((len(points), len(columns) + 1))
+    design[:, -1] = 1.0
+    for row, point in enumerate(points):
+        for pair in enumerate(point):
+            design[row, place[pair]] = 1.0
+    effects, covariance, freedom = _fitted(design, np.asarray(log_values, dtype=float), ridge)
+    errors = float(special.stdtrit(freedom, sure)) ** 2 * covariance
+    tried = Counter(pair for point in points for pair in enumerate(point))
+    found: list[Mapping[int, Level]] = []
+    for factor in range(len(points[0]) if points else 0):
+        levels = [pair for pair in columns if pair[0] == factor]
+        best = min(levels, key=lambda pair: effects[place[pair]])
+        found.append(
+            {
+                pair[1]: _level(place[pair], place[best], effects, errors, tried[pair])
+                for pair in levels
+            }
+        )
+    return found
+
+
+def _level(at: int, best: int, effects: FloatArray, errors: FloatArray, tried: int) -> Level:
+    behind = float(effects[at] - effects[best])
+    variance = float(errors[at, at] + errors[best, best] - 2 * errors[at, best])
+    return Level(math.exp(behind), math.exp(behind - math.sqrt(max(0.0, variance))), tried)
+
+
+def _fitted(
+    design: FloatArray, values: FloatArray, ridge: float
+) -> tuple[FloatArray, FloatArray, float]:
+    """The coefficients of a ridge regression, their covariance, and its degrees of freedom."""
+    squares = design.T @ design + ridge * np.eye(design.shape[1])
+    inverse = np.asarray(np.linalg.inv(squares), dtype=np.float64)
+    effects: FloatArray = inverse @ design.T @ values
+    residual = values - design @ effects
+    used = float(np.trace(inverse @ design.T @ design))
+    freedom = max(1.0, len(values) - used)
+    covariance: FloatArray = float(residual @ residual) / freedom * inverse
+    return effects, covariance, freedom
+
+
+def bad_levels(
+    points: Sequence[Point], log_values: Sequence[float]
+) -> dict[tuple[int, int], Level]:
+    """The levels that are clearly worse than another one of their factor, whatever else is chosen.
+
+    Args:
+        points: What was measured.
+        log_values: Its logarithms; less is better.
+
+    Returns:
+        The comparison by (factor, level). The levels that the best point has are never among them.
+    """
+    if not points:
+        return {}
+    best = points[int(np.argmin(log_values))]
+    return {
+        (factor, level): found
+        for factor, levels in enumerate(main_effects(points, log_values))
+        for level, found in levels.items()
+        if found.tried >= LEAST_TRIED and found.least_ratio > BAD_RATIO and best[factor] != level
+    }

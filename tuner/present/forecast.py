@@ -1,0 +1,40 @@
+"""What `--dry-run` prints."""
+
+from tuner.searching.forecasting import Forecast
+from tuner.text import duration, percent, plural, share, three_digits
+
+
+def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
+    """What the search would do, and what its budget can be expected to show.
+
+    Args:
+        found: The forecast.
+        epsilon: The smallest difference that matters, a fraction.
+    """
+    budget = duration(found.budget_s)
+    blocks = three_digits(found.budget_s / found.block_s)
+    lines = [
+        f"{plural(found.configs, 'configuration')}, the baseline included.",
+        f"A world takes {duration(found.world_s)}, so a block of all of them "
+        f"{duration(found.block_s)}: {budget} is the time of {blocks} blocks.",
+    ]
+    if found.sampler == "grid":
+        lines.append("The whole grid would be measured.")
+    else:
+        lines.append(
+            f"That is too little to measure the grid: {found.sampler} would propose what to try."
+        )
+    spread = f"Worlds of the baseline differ by {share(found.sigma)} (of {found.worlds})"
+    if found.blocks < 3:
+        return [*lines, f"{spread}, and there is no time for a comparison: give it more."]
+    gain = f"a gain of about {share(found.least_gain)}"
+    if found.least_gain <= epsilon:
+        enough = f"which is less than epsilon, {percent(epsilon)}: enough to decide"
+    else:
+        factor = (found.least_gain / epsilon) ** 2
+        enough = (
+            f"more than epsilon, {percent(epsilon)}: to decide a close race takes about "
+            f"{duration(found.budget_s * factor)}"
+        )
+    told = f"{spread}, and there is time for about {plural(found.blocks, 'block')}: these can show"
+    return [*lines, f"{told} {gain}, {enough}."]

@@ -1,0 +1,182 @@
+"""The exploration of a grid that is too large to measure: what a sampler proposes, in rounds."""
+
+import math
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from tuner.decide.additive import trial_levels
+from tuner.errors import UsageError
+from tuner.plan.study_plan import StudyPlan
+from tuner.searching.measurer import Measurer
+from tuner.searching.proposing import Proposer
+from tuner.study.log import BASELINE, StudyLog
+from tuner.study.sampled import Sampling
+from tuner.study.storage.sampling import OptunaSampler, SamplingProcess, proposals
+from tuner.text import duration, plural, share
+from tuner.world.measurement import Failure, Measurement
+
+# What is proposed has to be compared, traced and confirmed as well.
+EXPLORATION_SHARE = 0.5
+# Configurations that a round tries; more at a time learn later, fewer leave more to the incumbent.
+BATCH = 4
+# How many of all that were tried go on to the race.
+KEPT = 6
+# Behind the best by this factor after one world, a configuration is not measured again.
+FAR = 1.5
+# A grid is measured whole where this many worlds of each configuration fit into this share.
+GRID_WORLDS, GRID_SHARE = 3, 0.5
+# Fewer rounds than this teach nothing.
+LEAST_ROUNDS = 3
+
+
+def sampling_for(plan: StudyPlan, first: Measurement | Failure, spent_s: float) -> Sampling | None:
+    """Whether to sample the grid, by what the baseline's first world took; None: measure it all.
+
+    UsageError if the budget is too short for a few rounds.
+    """
+    asked, budget_s = plan.measuring.sampler, plan.measuring.budget_s
+    configs = len(plan.candidates())
+    if asked == "grid":
+        return None
+    needed_s = spent_s + first.world_s * GRID_WORLDS * configs
+    if asked == "auto" and (
+        configs <= KEPT + 1  # All of them would go on.
+        or needed_s <= GRID_SHARE * budget_s
+        or isinstance(first, Failure)
+    ):
+        return None
+    least_s = spent_s + first.world_s * (2 * BATCH + 2) * LEAST_ROUNDS / EXPLORATION_SHARE
+    if least_s > budget_s:
+        if asked == "auto":
+            return None
+        raise UsageError(
+            f"a budget of {duration(budget_s)} is too short for {LEAST_ROUNDS} rounds of "
+            f"{plural(BATCH, 'configuration')}; it needs about {duration(math.ceil(least_s))}"
+        )
+    return Sampling(sampler="tpe" if asked == "auto" else asked, configs=configs)
+
+
+def explore(measurer: Measurer) -> None:
+    """Try what the sampler proposes, until its share of the budget is spent; keep the best few.
+
+    It does nothing in a study whose grid is measured whole, and in one that has done it before.
+    """
+    log, sampling = measurer.log, measurer.log.sampling
+    if sampling is None or sampling.went_on is not None:
+        return
+    measurer.begin("exploration")
+    start_s = measurer.noted_once("exploration_started_s", measurer.budget.spent_s)
+    end_s = start_s + (measurer.budget.total_s - start_s) * EXPLORATION_SHARE
+    most_blocks = (measurer.measuring.max_blocks or math.inf) * EXPLORATION_SHARE
+    with ExitStack() as stack:
+        ask = proposals
+        if sampling.sampler == "gp":
+            ask = stack.enter_context(SamplingProcess()).proposals
+        proposer = Proposer(measurer.plan, _optuna_sampler(sampling), ask)
+        untried = _without_calibration(log)
+        while measurer.budget.spent_s < end_s and log.blocks("exploration") < most_blocks:
+            _tell(proposer, log)
+            configs = proposer.propose(BATCH - len(untried))
+            trials = [*untried, *measurer.propose(configs)]
+            untried = []
+            if not trials:
+                break
+            _try(measurer, trials)
+            lessons = tuple(proposer.lessons())
+            for lesson in lessons[len(sampling.lessons) :]:
+                measurer.observer.on_event(lesson)
+            sampling = sampling.model_copy(update={"lessons": lessons})
+            measurer.keep_sampling(sampling)
+    _finish(measurer, sampling)
+
+
+def _optuna_sampler(sampling: Sampling) -> OptunaSampler:
+    return "gp" if sampling.sampler == "gp" else "tpe" if sampling.sampler == "tpe" else "random"
+
+
+def _without_calibration(log: StudyLog) -> list[int]:
+    """What an interrupted session has proposed and not tried."""
+    return [trial for trial in log.candidates if log.calibration(trial) is None]
+
+
+def _try(measurer: Measurer, trials: Sequence[int]) -> None:
+    """Run each trial once; then measure what is near the best, in a block with it."""
+    log = measurer.log
+    measurer.begin("calibration")
+    for trial in trials:
+        measurer.calibrate(trial)
+    measurer.begin("exploration")
+    known = levels_of(log)
+    far = min(known.values(), default=0.0) + math.log(FAR)
+    # A world that is not traced does not tell a traced objective.
+    near = [trial for trial in trials if trial in log.runnable and known.get(trial, far) <= far]
+    leaders = sorted((t for t in known if t in log.candidates), key=lambda trial: known[trial])
+    baseline = [BASELINE] if BASELINE not in log.failures else []
+    measurer.measure_block(sorted({*baseline, *near, *leaders[:2]}))
+
+
+def levels_of(log: StudyLog) -> dict[int, float]:
+    """log(objective) of each trial that ran and keeps the limits, less is better.
+
+    It is by blocks where a block has measured the trial, else by its calibration beside that of
+    the trials which were measured by both.
+    """
+    levels = trial_levels(log.matrix("exploration"))
+    first: dict[int, float] = {}
+    objective = log.plan.objective
+    for trial in log.runnable:
+        calibration = log.calibration(trial)
+        value = None if calibration is None else objective.read(calibration)
+        if value is not None:
+            first[trial] = objective.cost(value)
+    both = [trial for trial in first if not math.isnan(levels[trial])]
+    offset = sum(levels[t] - first[t] for t in both) / len(both) if both else 0.0
+    found = {
+        trial: first.get(trial, math.nan) + offset if math.isnan(level) else float(level)
+        for trial, level in enumerate(levels)
+        if trial in log.runnable and not _breaks_a_limit(log, trial)
+    }
+    return {trial: level for trial, level in found.items() if not math.isnan(level)}
+
+
+def _breaks_a_limit(log: StudyLog, trial: int) -> bool:
+    """By the worlds that count, or by the calibration of what was not worth any."""
+    calibration = log.calibration(trial)
+    if log.samples(trial) or calibration is None:
+        return bool(log.broken(trial))
+    limits = log.plan.measuring.require
+    values = [(limit, limit.number.read(calibration)) for limit in limits]
+    return any(value is not None and limit.excess(value) > 0 for limit, value in values)
+
+
+def _tell(proposer: Proposer, log: StudyLog) -> None:
+    """Tell all that is known: every round moves every level a little."""
+    known = levels_of(log)
+    reference = known.get(BASELINE, 0.0)
+    for trial, config in enumerate(log.configs):
+        if trial in known:
+            proposer.tell(config, known[trial] - reference)
+        elif trial in log.failures or _breaks_a_limit(log, trial):
+            proposer.tell(config, None)
+
+
+def _finish(measurer: Measurer, sampling: Sampling) -> None:
+    """Let the best few go on to the race."""
+    log = measurer.log
+    known = levels_of(log)
+    ranked = sorted((t for t in log.candidates if t in known), key=lambda trial: known[trial])
+    kept = {*ranked[:KEPT], BASELINE}
+    behind = {
+        trial: f"{share(math.expm1(known[trial] - known[ranked[0]]))} behind the best of what "
+        f"was tried, when {KEPT} of {len(ranked)} go on"
+        for trial in ranked
+        if trial not in kept
+    }
+    measurer.set_aside(behind)
+    tried = len(log.configs)
+    measurer.keep_sampling(
+        sampling.model_copy(update={"went_on": tuple(sorted(kept & {*log.alive}))})
+    )
+    measurer.observer.on_event(
+        f"tried {tried} of {sampling.configs:,} configurations; {len(ranked) - len(behind)} go on"
+    )

@@ -1,0 +1,137 @@
+"""What a search would do, from a few worlds of its baseline: nothing is kept."""
+
+import math
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tuner.decide.dropping import HALVING_SHARE, MOST_RIVALS
+from tuner.decide.looks import SESSION_SHARE
+from tuner.decide.simultaneous import LOW_SHARE, one_sided
+from tuner.errors import NothingRanError, UsageError
+from tuner.plan.study_plan import StudyPlan
+from tuner.searching.both_goals import FRONT_SHARE
+from tuner.searching.calibrating import KEPT_FOR_TRACES
+from tuner.searching.exploring import EXPLORATION_SHARE, KEPT, sampling_for
+from tuner.searching.measurer import STEPS_MARGIN
+from tuner.searching.runner import Runner
+from tuner.study.folder import StudyFolder
+from tuner.study.sampled import Sampling
+from tuner.world.launcher import Launcher
+from tuner.world.measurement import Failure, Measurement
+
+# Worlds beside the one that calibrates: the fewest that tell something of their spread.
+WORLDS = 4
+# Of the standard deviation of so few worlds only the order of magnitude is known.
+LEAST_SIGMA = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """What a budget can be expected to show."""
+
+    configs: int
+    """The configurations of the grid, the baseline included."""
+    sampler: str
+    """`grid`, or who would propose what to measure."""
+    world_s: float
+    """Seconds that a world of the baseline takes."""
+    block_s: float
+    """Seconds that a block of the whole grid would take, if all were like the baseline."""
+    budget_s: float
+    sigma: float
+    """Standard deviation of log(objective) between worlds, from `worlds` of them."""
+    worlds: int
+    blocks: int
+    """Blocks of the baseline, twice, and its rivals that there is time for, at most 8 of them."""
+    least_gain: float
+    """The smallest gain that these blocks would tell from none, a fraction; about."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of `--dry-run --json`."""
+        return asdict(self)
+
+
+def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) -> Forecast:
+    """Run a few worlds of the baseline, and tell what the budget would be enough for.
+
+    Args:
+        plan: The plan of the search.
+        launcher: What runs the worlds; entered already.
+        clock: Seconds from any beginning.
+
+    Raises:
+        NothingRanError: The baseline does not run.
+    """
+    started_s = clock()
+    measuring = plan.measuring
+    with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
+        runner = Runner(plan, launcher, StudyFolder(Path(scratch)))
+        first = _measured(runner.run(plan.baseline, 0, None))
+        calibrated_s = clock() - started_s
+        steps = None
+        if first.median_step_s is not None:
+            steps = max(1, math.ceil(measuring.min_time_s * STEPS_MARGIN / first.median_step_s))
+        worlds = [
+            _measured(runner.run(plan.baseline, block, steps)) for block in range(1, WORLDS + 1)
+        ]
+    try:
+        sampling = sampling_for(plan, first, calibrated_s)
+    except UsageError:
+        sampling = None
+    costs = [plan.objective.cost(plan.objective.value(world)) for world in worlds]
+    sigma = max(LEAST_SIGMA, float(np.std(costs, ddof=1)))
+    world_s = float(np.mean([world.world_s for world in worlds]))
+    configs = len(plan.candidates())
+    most = configs - 1 if sampling is None else KEPT
+    rivals = min(most, MOST_RIVALS)
+    left_s = _left_for_blocks(plan, first, sampling, calibrated_s, 2 * world_s)
+    blocks_per_world = HALVING_SHARE / (most + 2) + (1 - HALVING_SHARE) / (rivals + 2)
+    blocks = max(0, math.floor(left_s / world_s * blocks_per_world))
+    return Forecast(
+        configs=configs,
+        sampler="grid" if sampling is None else sampling.sampler,
+        world_s=world_s,
+        block_s=world_s * configs,
+        budget_s=measuring.budget_s,
+        sigma=sigma,
+        worlds=len(worlds),
+        blocks=blocks,
+        least_gain=_least_gain(sigma, blocks, rivals, 1 - measuring.confidence),
+    )
+
+
+def _left_for_blocks(
+    plan: StudyPlan, first: Measurement, sampling: Sampling | None, spent_s: float, traced_s: float
+) -> float:
+    """Seconds of the budget that the search would leave to its blocks.
+
+    That is what the exploration or the calibrations, the blocks for a front, and the traces leave.
+    """
+    measuring, configs = plan.measuring, len(plan.candidates())
+    left_s = measuring.budget_s - spent_s
+    if sampling is None:
+        left_s -= first.world_s * (configs - 1)
+    else:
+        left_s *= 1 - EXPLORATION_SHARE
+    if plan.second_objective is not None:
+        left_s *= 1 - FRONT_SHARE
+    return left_s - traced_s - KEPT_FOR_TRACES * measuring.budget_s
+
+
+def _measured(outcome: Measurement | Failure) -> Measurement:
+    if isinstance(outcome, Failure):
+        raise NothingRanError(f"the baseline does not run: {outcome.failure}: {outcome.message}")
+    return outcome
+
+
+def _least_gain(sigma: float, blocks: int, rivals: int, alpha: float) -> float:
+    """The lower reach of the last look's interval, whose differences spread as planted ones do."""
+    planted = np.resize([-1.0, 1.0], blocks) * sigma * math.sqrt(1.5)
+    low = SESSION_SHARE * alpha * LOW_SHARE / max(1, rivals)
+    found = one_sided(planted, low, alpha)
+    return math.inf if found is None else math.expm1(found.estimate - found.low)

@@ -1,0 +1,172 @@
+"""Proposes what to measure where the grid is too large for it: nothing twice, nothing in vain."""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+from tuner.decide.regions import Level, Region, bad_levels, failing_regions, lies_in
+from tuner.plan.config import Config, Dimension
+from tuner.plan.knobs import KNOBS, IntegerKnob, SecondsKnob, Value
+from tuner.plan.study_plan import StudyPlan
+from tuner.study.storage.sampling import Axis, OptunaSampler, Point, proposals
+from tuner.text import plural, three_digits
+
+Ask = Callable[
+    [OptunaSampler, Sequence[Axis], Sequence[tuple[Point, float]], int, int], list[Point]
+]
+"""How a sampler is asked: `tuner.study.storage.sampling.proposals`, here or in another process."""
+
+# Every level is tried so often, spread evenly, before a sampler can know anything.
+FIRST_PER_LEVEL = 2
+# Of so many configurations drawn at random the one is taken whose levels were tried least.
+DRAWN = 40
+
+
+class Proposer:
+    """Proposes configurations of a plan's grid, and learns from what comes of them.
+
+    Args:
+        plan: The plan whose grid it is.
+        sampler: Whose idea the proposals are.
+        ask: How the sampler is asked.
+    """
+
+    def __init__(self, plan: StudyPlan, sampler: OptunaSampler, ask: Ask = proposals) -> None:
+        self._plan, self._sampler, self._ask = plan, sampler, ask
+        self._random = random.Random(plan.measuring.seed)
+        self._values: dict[Dimension, list[Value]] = {}
+        self._axes: list[Axis] = []
+        for dimension, values in plan.space.axes:
+            ordered = isinstance(KNOBS[dimension.knob], IntegerKnob | SecondsKnob)
+            self._values[dimension] = sorted(values, key=_number) if ordered else [*values]
+            self._axes.append(Axis(len(values), ordered))
+        points = {self._point(config): config for config in reversed(plan.candidates())}
+        self._configs = {point: config for point, config in points.items() if point is not None}
+        self._proposed: dict[Point, None] = {}
+        self._told: dict[Point, float | None] = {}
+        """log(value) by point, None for a failure."""
+
+    def tell(self, config: Config, log_value: float | None) -> None:
+        """Learn what came of a configuration.
+
+        Args:
+            config: A configuration, of the grid or not.
+            log_value: The logarithm of its value relative to that of the baseline, less is better;
+                None if it failed. A later value replaces an earlier one.
+        """
+        if (point := self._point(config)) in self._configs:
+            self._proposed[point] = None
+            self._told[point] = log_value
+
+    def propose(self, count: int) -> list[Config]:
+        """What to measure next: nothing that was proposed or told before.
+
+        Args:
+            count: How many configurations.
+
+        Returns:
+            So many configurations, or as many as there is reason to try.
+        """
+        free = [point for point in self._configs if point not in self._proposed]
+        avoided = [*self.failing, *self.bad]
+        free = [point for point in free if not any(lies_in(point, each) for each in avoided)]
+        least = FIRST_PER_LEVEL * max(axis.size for axis in self._axes)
+        ideas = self._ideas(count) if len(self._told) >= least else iter(())
+        found: list[Config] = []
+        while free and len(found) < count:
+            idea = next(ideas, None)
+            chosen = self._least_tried(free) if idea is None else self._nearest(free, idea)
+            free.remove(chosen)
+            self._proposed[chosen] = None
+            found.append(self._configs[chosen])
+        return found
+
+    @property
+    def size(self) -> int:
+        """The number of configurations of the grid."""
+        return len(self._configs)
+
+    @property
+    def failing(self) -> list[Region]:
+        """The regions in which everything failed that was tried: no more of them is proposed."""
+        points = list(self._told)
+        return failing_regions(points, [self._told[point] is None for point in points])
+
+    @property
+    def bad(self) -> list[Region]:
+        """The values that are clearly bad, each as a region: no more of them is proposed."""
+        return [((factor, level),) for factor, level in self._bad_levels()]
+
+    def lessons(self) -> list[str]:
+        """What is known of the configurations that are not proposed any more, as sentences."""
+        return [*self._failing_sentences(), *self._bad_sentences()]
+
+    def _failing_sentences(self) -> Iterator[str]:
+        for region in self.failing:
+            failed = sum(lies_in(point, region) for point in self._told)
+            left = self._untried(region)
+            named = " with ".join(self._named(factor, level) for factor, level in region)
+            yield f"{named}: all {failed} tried failed; {left} with it not tried"
+
+    def _bad_sentences(self) -> Iterator[str]:
+        worse = "slower than" if self._plan.objective.is_time else "worse than"
+        for (factor, level), found in self._bad_levels().items():
+            left = self._untried(((factor, level),))
+            yield (
+                f"{self._named(factor, level)} dropped: {three_digits(found.ratio)} times "
+                f"{worse} the best value of this knob in {plural(found.tried, 'configuration')}, "
+                f"at least {three_digits(found.least_ratio)}; {left} with it not tried"
+            )
+
+    def _bad_levels(self) -> dict[tuple[int, int], Level]:
+        known = {point: value for point, value in self._told.items() if value is not None}
+        return bad_levels(list(known), list(known.values()))
+
+    def _untried(self, region: Region) -> str:
+        left = [p for p in self._configs if p not in self._proposed and lies_in(p, region)]
+        return plural(len(left), "configuration")
+
+    def _named(self, factor: int, level: int) -> str:
+        dimension, values = list(self._values.items())[factor]
+        return f"{dimension}={KNOBS[dimension.knob].format(values[level])}"
+
+    def _point(self, config: Config) -> Point | None:
+        """Where a configuration is on the axes; None if it is off the grid."""
+        point = []
+        for dimension, values in self._values.items():
+            value = config.value_of(dimension, self._plan.subject)
+            if value not in values:
+                return None
+            point.append(values.index(value))
+        return tuple(point)
+
+    def _ideas(self, count: int) -> Iterator[Point]:
+        """What the sampler proposes; it takes what failed for as bad as the worst."""
+        worst = max((value for value in self._told.values() if value is not None), default=0.0)
+        told = [(point, worst if value is None else value) for point, value in self._told.items()]
+        seed = self._random.randrange(2**31)
+        return iter(self._ask(self._sampler, self._axes, told, count, seed))
+
+    def _least_tried(self, free: Sequence[Point]) -> Point:
+        """Of some points drawn at random the one whose levels were tried least."""
+        drawn = self._random.sample(free, min(DRAWN, len(free)))
+        tried = [*self._proposed]
+        return min(
+            drawn,
+            key=lambda point: sum(
+                a == b for other in tried for a, b in zip(point, other, strict=True)
+            ),
+        )
+
+    def _nearest(self, free: Sequence[Point], idea: Point) -> Point:
+        """The idea, or the point that differs from it in the fewest values, and by the least."""
+
+        def distance(point: Point) -> tuple[int, float, float]:
+            pairs = list(zip(point, idea, self._axes, strict=True))
+            steps = sum(abs(a - b) / axis.size for a, b, axis in pairs if axis.ordered)
+            return sum(a != b for a, b, _ in pairs), steps, self._random.random()
+
+        return min(free, key=distance)
+
+
+def _number(value: Value) -> float:
+    return float(str(value))

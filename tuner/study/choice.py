@@ -1,0 +1,107 @@
+"""Why the recommended configuration, and not one that stands above it in the table."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+from tuner.decide.ranking import SAME_COST
+from tuner.decide.statistics import Interval
+from tuner.study.evidence import gain_of
+from tuner.study.log import BASELINE, StudyLog
+from tuner.study.paired import LEAST_BLOCKS, PairedTrials
+from tuner.study.trial_row import Paired, TrialRow
+from tuner.text import is_told
+
+Reason = Literal["limit", "few-blocks", "not-told-apart", "within-epsilon", "not-shown"]
+Preference = Literal["baseline", "less-cpu", "fewer-threads"]
+
+
+class PassedOver(NamedTuple):
+    """A trial that looks better than the recommended one, and why it is not recommended."""
+
+    trial: int
+    reason: Reason
+    paired: Paired | None
+    """How many times as fast as the recommended one; None where no block measured both."""
+    preference: Preference | None
+    """What speaks for the recommended one where the times do not decide."""
+
+    def to_json(self, row: TrialRow) -> dict[str, Any]:
+        """The entry in `--json`."""
+        return {
+            "config": row.config.to_json(),
+            "reason": self.reason,
+            "preference": self.preference,
+        }
+
+
+def passed_over(
+    log: StudyLog, rows: Sequence[TrialRow], best: int | None, paired: PairedTrials
+) -> tuple[PassedOver, ...]:
+    """The trials that look better than the recommended one, in the order of the table.
+
+    Args:
+        log: What was measured.
+        rows: The table.
+        best: The recommended trial; None: none is.
+        paired: How any two trials compare.
+    """
+    chosen = next((row for row in rows if row.trial == best), None)
+    if chosen is None:
+        return ()
+    place = rows.index(chosen)
+    above = [row for row in rows[:place] if row.is_measured and not row.broken]
+    better = [row for row in rows if row.broken and row.is_measured and _ahead(row, chosen)]
+    return tuple(_passed_over(log, row, chosen, paired) for row in [*above, *better])
+
+
+def _ahead(row: TrialRow, chosen: TrialRow) -> bool:
+    own, its = row.against_baseline, chosen.against_baseline
+    return own is not None and its is not None and own.ratio.estimate > its.ratio.estimate
+
+
+def _passed_over(
+    log: StudyLog, row: TrialRow, chosen: TrialRow, paired: PairedTrials
+) -> PassedOver:
+    found = _compared(log, row, chosen, paired)
+    preference = _preference(log, row.trial, chosen.trial)
+    reason: Reason
+    if row.broken:
+        reason, preference = "limit", None
+    elif found is None or not is_told(found.ratio.low, found.ratio.high):
+        reason, preference = "few-blocks", None
+    elif found.ratio.low <= 1:
+        reason = "not-told-apart"
+    elif found.ratio.estimate < 1 + log.rules.epsilon:
+        reason = "within-epsilon"
+    else:
+        reason, preference = "not-shown", None
+    return PassedOver(row.trial, reason, found, preference)
+
+
+def _compared(
+    log: StudyLog, row: TrialRow, chosen: TrialRow, paired: PairedTrials
+) -> Paired | None:
+    """Beside the baseline as the table has it; else as it was tested, or as far as measured."""
+    if chosen.trial == BASELINE:
+        return row.against_baseline
+    if row.trial == BASELINE and chosen.against_baseline is not None:
+        ratio, blocks = chosen.against_baseline
+        if ratio.low > 0:
+            return Paired(Interval(1 / ratio.estimate, 1 / ratio.high, 1 / ratio.low), blocks)
+    found = paired.compare(row.trial, chosen.trial)
+    tested = gain_of(log, row.trial, chosen.trial)
+    if found is None or tested is None or found.blocks < LEAST_BLOCKS:
+        return found
+    return Paired(tested.exp(), found.blocks)
+
+
+def _preference(log: StudyLog, other: int, best: int) -> Preference | None:
+    if best == BASELINE:
+        return "baseline"
+    cost, threads = log.log_cost(), log.threads()
+    if cost[best] < cost[other] - SAME_COST:
+        return "less-cpu"
+    # NaN is no more than anything: where the CPU is not known, it is no argument.
+    if not cost[best] > cost[other] + SAME_COST and threads[best] < threads[other]:
+        return "fewer-threads"
+    return None

@@ -1,0 +1,118 @@
+"""What the worlds of a study show about its rivals: which of them cannot be much better."""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from tuner.decide.dropping import is_dominated
+from tuner.decide.ranking import best_measured, strongest
+from tuner.decide.simultaneous import LookAt, gain_over
+from tuner.decide.spikes import without_spikes
+from tuner.decide.statistics import FloatArray, Interval
+from tuner.study.log import BASELINE, StudyLog, merged
+
+DOMINATED_RATIO = 2.5
+"""A configuration whose first world took so many times as long as is usual is not measured again.
+"""
+_ERRORS = 2.0
+
+
+def worlds_without_spikes(log: StudyLog, rows: int | None = None) -> FloatArray:
+    """`StudyLog.worlds` of the race without spikes, of its first blocks or of all."""
+    worlds = log.worlds("race")[:rows]
+    return _without_spikes(worlds.tobytes(), worlds.shape[1])
+
+
+@lru_cache(maxsize=64)
+def _without_spikes(worlds: bytes, columns: int) -> FloatArray:
+    return without_spikes(np.frombuffer(worlds).reshape(-1, columns))
+
+
+def evidence(log: StudyLog, rows: int | None = None) -> FloatArray:
+    """log(objective) in the blocks of the race, blocks x trials, without spikes."""
+    return merged(worlds_without_spikes(log, rows))
+
+
+def leader(log: StudyLog) -> int | None:
+    """The candidate with the best score so far; None if none was measured."""
+    return best_measured(evidence(log), log.candidates)
+
+
+def rivals_of(log: StudyLog) -> list[int]:
+    """The trials that blocks compare with the baseline: those that it is known how to measure.
+
+    Who was out before the first block is none of them.
+    """
+    return [
+        trial
+        for trial in log.runnable
+        if trial != BASELINE and (trial not in log.eliminated or log.samples(trial))
+    ]
+
+
+def strongest_rival(log: StudyLog) -> int | None:
+    """The trial that is most likely the best of the rivals; None if nothing tells.
+
+    It is one that is still measured, if there is any, and none that breaks a limit.
+    """
+    rivals = [trial for trial in rivals_of(log) if not log.broken(trial)]
+    racing = [trial for trial in rivals if trial not in log.eliminated]
+    matrix, cost = evidence(log), log.log_cost()
+    found = strongest(matrix, racing, cost, log.rules.log_epsilon)
+    return strongest(matrix, rivals, cost, log.rules.log_epsilon) if found is None else found
+
+
+def gain_of(log: StudyLog, rival: int, reference: int = BASELINE) -> Interval | None:
+    """log(how many times as good a rival is as a reference), as all looks have left it."""
+    count = sum(bool(log.samples(trial)) for trial in log.alive if trial != BASELINE)
+    tests = [LookAt(evidence(log, look.rows), look.alpha) for look in log.looks]
+    # Where the data has chosen the reference, every rival could have been it.
+    shared = 1 if reference == BASELINE else count
+    return gain_over(tests, reference, rival, rivals=count, high_shared_by=shared)
+
+
+def not_excluded(log: StudyLog, best: int) -> list[int]:
+    """The trials that may be more than epsilon better than `best`, as far as measured.
+
+    Compared with a rival that is better, the baseline is not.
+    """
+    rivals = [trial for trial in log.compared if trial not in (best, BASELINE)]
+    return [trial for trial in rivals if not _is_excluded(log, trial, best)]
+
+
+def _is_excluded(log: StudyLog, trial: int, best: int) -> bool:
+    if behind_in_first_world(log, trial, best) is not None:
+        return True
+    gain = gain_of(log, trial, best)
+    if gain is not None and gain.high <= log.rules.log_epsilon:
+        return True
+    return is_dominated(log.matrix("race"), trial, best)
+
+
+def behind_in_first_world(log: StudyLog, trial: int, reference: int) -> float | None:
+    """How many times as long as that of a reference the first world's steps of a trial took.
+
+    None unless it is 2.5 times at least, the interval of the steps included, and no block has
+    measured the trial.
+    """
+    first, other = log.calibration(trial), log.calibration(reference)
+    if first is None or other is None or log.samples(trial):
+        return None
+    objective = log.plan.objective
+    values = [objective.read(each) for each in (first, other)]
+    if objective.traced or None in values:
+        return None
+    behind = objective.cost(objective.value(first)) - objective.cost(objective.value(other))
+    error = math.hypot(_error(first.step_s), _error(other.step_s))
+    if behind - _ERRORS * error <= math.log(DOMINATED_RATIO):
+        return None
+    return math.exp(behind)
+
+
+def _error(step_s: Sequence[float]) -> float:
+    """The standard error of log(median step time); 0 where there is a single step, or none."""
+    if len(step_s) < 2:
+        return 0.0
+    return math.sqrt(math.pi / 2 * float(np.log(step_s).var(ddof=1)) / len(step_s))

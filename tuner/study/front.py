@@ -1,0 +1,143 @@
+"""The Pareto front of a study with two objectives, with intervals."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tuner.decide.pareto import LEAST_BLOCKS, pareto_front
+from tuner.decide.statistics import FloatArray, Interval, differences, interval, typical
+from tuner.plan.config import Config
+from tuner.plan.objectives import Objective
+from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog, merged
+from tuner.world.measurement import Measurement
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goal:
+    """What a trial has of one of the two objectives."""
+
+    value: float
+    """In the objective's unit."""
+    spread: Interval | None
+    """The value with its interval."""
+    ratio: Interval | None
+    """The value over that of the baseline, paired within blocks; None where too few blocks tell."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry in `--json`."""
+        return {"value": self.value, "ci": _ends(self.spread), "to_baseline": _ends(self.ratio)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontPoint:
+    """One configuration, with both of its objectives."""
+
+    trial: int
+    config: Config
+    first: Goal
+    second: Goal
+    in_front: bool
+    """Whether no other configuration is shown to beat it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Front:
+    """All configurations that were measured well enough to compare, the best by the first first."""
+
+    first: Objective
+    second: Objective
+    points: tuple[FrontPoint, ...]
+    uncompared: int
+    """How many ran, but share too few blocks with the others."""
+
+    @property
+    def trials(self) -> list[int]:
+        """The trials of the front."""
+        return [point.trial for point in self.points if point.in_front]
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry in `--json`."""
+        return {
+            "objectives": [self.first.name, self.second.name],
+            "configs": [
+                {
+                    "config": point.config.to_json(),
+                    self.first.name: point.first.to_json(),
+                    self.second.name: point.second.to_json(),
+                }
+                for point in self.points
+                if point.in_front
+            ],
+            "beaten": len(self.points) - len(self.trials),
+            "not_compared": self.uncompared,
+        }
+
+
+def front_of(log: StudyLog) -> Front | None:
+    """The front of a log; None where there is one objective, or nothing to compare."""
+    first, second = log.plan.objective, log.plan.second_objective
+    if second is None:
+        return None
+    ran = [trial for trial in log.runnable if not log.broken(trial)]
+    known = [trial for trial in ran if len(log.samples(trial)) >= LEAST_BLOCKS]
+    if not known:
+        return None
+    matrices = log.matrix(*BLOCK_PHASES), second_matrix(log, second)
+    in_front = {*pareto_front(*matrices, known, log.rules)}
+    points = [
+        FrontPoint(
+            trial=trial,
+            config=log.configs[trial],
+            first=_goal(log, first, matrices[0], trial),
+            second=_goal(log, second, matrices[1], trial),
+            in_front=trial in in_front,
+        )
+        for trial in known
+    ]
+    return Front(
+        first=first,
+        second=second,
+        points=tuple(sorted(points, key=lambda point: first.cost(point.first.value))),
+        uncompared=len(ran) - len(known),
+    )
+
+
+def second_matrix(log: StudyLog, objective: Objective) -> FloatArray:
+    """`StudyLog.matrix` of all phases, for another objective than the study's first."""
+    rows: dict[int, dict[int, float]] = {}
+    for record in log.records:
+        if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
+            value = objective.read(record.outcome)
+            cost = math.nan if value is None else objective.cost(value)
+            rows.setdefault(record.block, {})[record.column] = cost
+    found = np.full((len(rows), len(log.configs) + 1), np.nan)
+    for place, block in enumerate(sorted(rows)):
+        found[place, list(rows[block])] = list(rows[block].values())
+    return merged(found)
+
+
+def _goal(log: StudyLog, objective: Objective, matrix: FloatArray, trial: int) -> Goal:
+    costs = matrix[~np.isnan(matrix[:, trial]), trial]
+    spread = interval(costs, log.rules.confidence)
+    paired = differences(matrix[:, trial], matrix[:, BASELINE])
+    ratio = interval(paired, log.rules.confidence) if len(paired) >= LEAST_BLOCKS else None
+    return Goal(
+        value=_turned(Interval(*[typical(costs)] * 3), objective).estimate,
+        spread=None if spread is None else _turned(spread, objective),
+        ratio=None if ratio is None or trial == BASELINE else _turned(ratio, objective),
+    )
+
+
+def _turned(cost: Interval, objective: Objective) -> Interval:
+    """From costs to values: where more is better, a cost is the negative logarithm."""
+    if objective.maximize:
+        cost = Interval(-cost.estimate, -cost.high, -cost.low)
+    return cost.exp()
+
+
+def _ends(found: Interval | None) -> dict[str, float] | None:
+    if found is None:
+        return None
+    return {"estimate": found.estimate, "low": found.low, "high": found.high}

@@ -1,0 +1,147 @@
+"""What Optuna's samplers propose next, from what is known of the configurations tried so far.
+
+A configuration is a point: the index of its value on each axis of the search space. The
+function is pure, so that a process of its own can answer: `GPSampler` needs torch, which the
+process of a command never imports.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Self
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+from optuna.trial import TrialState, create_trial
+
+OptunaSampler = Literal["tpe", "gp", "random"]
+Point = tuple[int, ...]
+
+
+class Axis(NamedTuple):
+    """An axis of the search space: how many values it has, and whether these have an order."""
+
+    size: int
+    ordered: bool
+
+
+def proposals(
+    sampler: OptunaSampler,
+    axes: Sequence[Axis],
+    told: Sequence[tuple[Point, float]],
+    count: int,
+    seed: int,
+) -> list[Point]:
+    """Points to try next.
+
+    They may repeat each other, and may have been tried before.
+
+    Args:
+        sampler: Whose idea it is.
+        axes: The axes of the search space.
+        told: The points tried so far, each with its value; less is better.
+        count: How many points to propose. Those before count as running, so that the next ones
+            are elsewhere (`constant_liar`).
+        seed: Seeds the sampler.
+
+    Returns:
+        `count` points.
+    """
+    distributions: dict[str, BaseDistribution] = {
+        str(number): IntDistribution(0, axis.size - 1)
+        if axis.ordered
+        else CategoricalDistribution(range(axis.size))
+        for number, axis in enumerate(axes)
+    }
+    study = optuna.create_study(sampler=_sampler(sampler, seed))
+    for point, value in told:
+        params = {str(number): at for number, at in enumerate(point)}
+        study.add_trial(
+            create_trial(
+                state=TrialState.COMPLETE, params=params, distributions=distributions, value=value
+            )
+        )
+    found = []
+    for _ in range(count):
+        params = study.ask(distributions).params
+        found.append(tuple(int(params[name]) for name in distributions))
+    return found
+
+
+def _sampler(name: OptunaSampler, seed: int) -> optuna.samplers.BaseSampler:
+    if name == "random":
+        return optuna.samplers.RandomSampler(seed=seed)
+    if name == "tpe":
+        return optuna.samplers.TPESampler(seed=seed, n_startup_trials=0, constant_liar=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        return optuna.samplers.GPSampler(
+            seed=seed, n_startup_trials=0, warn_independent_sampling=False
+        )
+
+
+class SamplingProcess:
+    """Calls `proposals` in a process of its own, which lives as long as this context."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+
+    def proposals(
+        self,
+        sampler: OptunaSampler,
+        axes: Sequence[Axis],
+        told: Sequence[tuple[Point, float]],
+        count: int,
+        seed: int,
+    ) -> list[Point]:
+        """What `tuner.study.storage.sampling.proposals` returns."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", __name__],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                # The threads of OpenBLAS and of torch would wait for each other, many times longer.
+                env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            )  # fmt: skip
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        print(json.dumps([sampler, axes, told, count, seed]), file=stdin, flush=True)
+        answer = stdout.readline()
+        if not answer:
+            raise RuntimeError(f"the {sampler} sampler ended with code {self._process.wait()}")
+        return [tuple(point) for point in json.loads(answer)]
+
+
+def _answer(request: list[Any]) -> list[Point]:
+    sampler, axes, told, count, seed = request
+    known = [(tuple(point), value) for point, value in told]
+    return proposals(sampler, [Axis(*axis) for axis in axes], known, count, seed)
+
+
+def main() -> None:
+    """Answer requests, one a line, until there are no more."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(_answer(json.loads(line))) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
