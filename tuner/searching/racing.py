@@ -43,7 +43,7 @@ def race(measurer: Measurer) -> None:
             comparison = comparison_of(log)
             _drop(measurer, comparison, fraction)
             twice = not _is_known(comparison)
-            ends = over or _is_clear(log, comparison) or _is_hopeless(measurer)
+            ends = over or _is_clear(log, comparison) or _is_out_of_reach(measurer)
             measurer.tell_comparison(None if ends else seconds_to_clear(log))
             if ends:
                 return
@@ -91,7 +91,7 @@ def _is_clear(log: StudyLog, comparison: Comparison) -> bool:
     return comparison.kind != "undecided" and comparison.is_narrow and not comparison.may_tie
 
 
-def _is_hopeless(measurer: Measurer) -> bool:
+def _is_out_of_reach(measurer: Measurer) -> bool:
     """Whether a limit would be spent for nothing: luck would not make the answer clear in time."""
     left_s = measurer.budget.remaining_s - measurer.reserved_s
     if not measurer.measuring.until_clear or left_s < LEAST_SAVED * measurer.budget.total_s:

@@ -99,8 +99,7 @@ class StudyLog:
         if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
             row = self._rows.setdefault(record.phase, {}).setdefault(record.block, {})
             objective = self.plan.objective
-            cost = objective.cost(objective.value(record.outcome))
-            row[record.column] = cost
+            row[record.column] = cost = objective.cost(objective.value(record.outcome))
             worlds.costs.append(cost)
 
     def _judge(self, trial: int) -> None:
@@ -115,15 +114,13 @@ class StudyLog:
 
         Where most are disturbed, a block that takes the place of one would be, too.
         """
-        worlds = [record.outcome for record in self._records if record.block == block]
-        measured = [world for world in worlds if isinstance(world, Measurement)]
-        others = [record.outcome for record in self._records if record.block != block]
-        rest = [world.is_disturbed for world in others if isinstance(world, Measurement)]
-        return (
-            len(measured) == len(worlds)
-            and any(world.is_disturbed for world in measured)
-            and sum(rest) <= len(rest) / 2
-        )
+        here, elsewhere = list[bool](), list[bool]()
+        for record in self._records:
+            if isinstance(record.outcome, Measurement):
+                (here if record.block == block else elsewhere).append(record.outcome.is_disturbed)
+            elif record.block == block:
+                return False
+        return any(here) and sum(elsewhere) <= len(elsewhere) / 2
 
     def put_aside(self, *blocks: int) -> None:
         """Have these blocks count no more; each must be one without a failure."""
