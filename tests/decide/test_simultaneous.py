@@ -3,7 +3,14 @@ import pytest
 from scipy import stats
 
 from tests.decide.observed import observed
-from tuner.decide.simultaneous import LOW_SHARE, LookAt, gain_over, one_sided
+from tuner.decide.simultaneous import (
+    LOW_SHARE,
+    PRIOR_FREEDOM,
+    UNKNOWN,
+    LookAt,
+    gain_over,
+    one_sided,
+)
 from tuner.decide.statistics import FloatArray, Interval
 
 EPSILON = float(np.log1p(0.03))
@@ -57,9 +64,43 @@ def test_a_look_without_more_blocks_tells_nothing_more() -> None:
 def test_few_blocks_or_no_alpha_give_no_interval() -> None:
     matrix = observed([1.0, 1.1], 60, sigma=0.02)
     assert gain_over([], 0, 1, rivals=1) is None
-    assert gain_over([LookAt(matrix[:2], 0.05)], 0, 1, rivals=1) is None
+    assert gain_over([LookAt(matrix[:1], 0.05)], 0, 1, rivals=1) is None
     assert gain_over([LookAt(matrix, 0.0)], 0, 1, rivals=1) is None
-    assert one_sided(np.zeros(2), 0.05, 0.05) is None
+    assert one_sided(np.zeros(1), 0.05, 0.05) is None
+
+
+def test_the_spread_of_the_others_is_pooled() -> None:
+    matrix = observed([1.0, 0.9, 0.8], 4, sigma=0.1)
+    noise = observed([1.0], 4, sigma=0.1, seed=1)[:, 0]
+    others = [matrix[:, 0] - matrix[:, 2], noise]
+    found = LookAt(matrix, 0.05, noise).spread_of_others(0, 1)
+    assert found.variance == pytest.approx(np.mean([each.var(ddof=1) for each in others]))
+    assert found.freedom == 3
+    # However many there are, they count for no more than so many blocks.
+    many = observed([1.0] * 30, 4, sigma=0.1)
+    assert LookAt(many, 0.05).spread_of_others(0, 1).freedom == PRIOR_FREEDOM
+    assert LookAt(matrix[:, :2], 0.05).spread_of_others(0, 1) == UNKNOWN
+
+
+def test_a_large_gain_is_told_by_few_blocks() -> None:
+    matrix = observed([1.0, 0.5, 0.9, 1.0, 1.1, 1.5], 3, sigma=0.07)
+    assert gain(matrix, (3, 0.04), rivals=5).low > 0.3
+    alone = gain(matrix[:, :2], (3, 0.04), rivals=5)
+    assert alone.low < gain(matrix, (3, 0.04), rivals=5).low
+
+
+@pytest.mark.parametrize("blocks", [2, 3, 4, 6])
+def test_few_blocks_cover_rivals_that_vary_unlike_each_other(blocks: int) -> None:
+    rng, missed, runs = np.random.default_rng(blocks), [0, 0], 2000
+    for _ in range(runs):
+        spreads = 0.07 * np.exp(0.4 * rng.standard_normal(6))
+        matrix = spreads * rng.standard_normal((blocks, 6))
+        found = gain(matrix, (blocks, 0.05), rivals=5)
+        missed[0] += found.low > 0
+        missed[1] += found.high < 0
+    # Three standard errors of the runs above what the look spends on each end.
+    for count, spent in zip(missed, (LOW_SHARE * 0.05 / 5, (1 - LOW_SHARE) * 0.05), strict=True):
+        assert count <= runs * spent + 3 * np.sqrt(runs * spent)
 
 
 @pytest.mark.parametrize("times", [

@@ -3,29 +3,79 @@
 The looks share alpha (`tuner.decide.looks`), and what one has shown stays shown: an interval is
 what the intervals of all looks have in common.
 
+A few blocks say little about how much a gain varies from block to block. The gains of the other
+rivals vary about as much, so what they show counts too, as much as a few more blocks would (Smyth
+2004).
+
 A matrix holds log(objective), blocks x trials, NaN where nothing was measured, without spikes.
 """
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
 from scipy import special
 
+from tuner.decide import spikes
 from tuner.decide.boundaries import levels
 from tuner.decide.statistics import FloatArray, Interval, differences
 
 # Of alpha, for the lower ends, which the rivals share: the best of several looks better than it is.
 LOW_SHARE = 0.3
 # Fewer blocks give no interval.
-LEAST_BLOCKS = 3
+LEAST_BLOCKS = 2
+# The degrees of freedom that the others' variance counts for, at most: no interval is wrong too
+# often then, even where the variances of the rivals differ by a factor of 4.
+PRIOR_FREEDOM = 4.0
+# All are compared with the same worlds, so they tell less than as many independent gains.
+_OF_OTHERS = 0.5
 
 
-class LookAt(NamedTuple):
+class Spread(NamedTuple):
+    """The variance of a gain from block to block, and how many degrees of freedom it rests on."""
+
+    variance: float
+    freedom: float
+
+
+UNKNOWN = Spread(0.0, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class LookAt:
     """The blocks of a look, and what it spends."""
 
     matrix: FloatArray
     alpha: float
+    noise: FloatArray | None = None
+    """Differences between two worlds of one trial by block, NaN where there is none."""
+    _squares: dict[int, tuple[FloatArray, FloatArray]] = field(default_factory=dict, init=False)
+
+    def spread_of_others(self, reference: int, rival: int) -> Spread:
+        """How gains over a reference vary, those of all trials but one, and the noise."""
+        if reference not in self._squares:
+            self._squares[reference] = self._squares_over(reference)
+        squares, freedom = self._squares[reference]
+        others = float(freedom.sum() - freedom[rival])
+        if others < 1:
+            return UNKNOWN
+        variance = float(squares.sum() - squares[rival]) / others
+        return Spread(variance, min(PRIOR_FREEDOM, _OF_OTHERS * others))
+
+    def _squares_over(self, reference: int) -> tuple[FloatArray, FloatArray]:
+        """The squared deviations of all gains, and their degrees of freedom; the noise's last."""
+        gains = self.matrix[:, [reference]] - self.matrix
+        gains[:, reference] = np.nan
+        if self.noise is not None:
+            gains = np.column_stack([gains, self.noise])
+        known = ~np.isnan(gains)
+        counts = known.sum(axis=0)
+        filled = np.where(known, gains, 0.0)
+        means = filled.sum(axis=0) / np.maximum(1, counts)
+        squares: FloatArray = np.where(known, np.square(filled - means), 0.0).sum(axis=0)
+        return squares, np.maximum(0, counts - 1).astype(float)
 
 
 def gain_over(
@@ -49,21 +99,21 @@ def gain_over(
         What all looks leave, around the estimate of the last one; None where no look had blocks
         of both.
     """
-    known = [(differences(m[:, reference], m[:, rival]), alpha) for m, alpha in tests]
+    known = [(differences(m.matrix[:, reference], m.matrix[:, rival]), m) for m in tests]
     # Without another block there is nothing to look at.
     looks = [
-        (gains, alpha)
-        for place, (gains, alpha) in enumerate(known)
-        if alpha and len(gains) > max([LEAST_BLOCKS - 1, *(len(g) for g, _ in known[:place])])
+        (gains, test)
+        for place, (gains, test) in enumerate(known)
+        if test.alpha and len(gains) > max([LEAST_BLOCKS - 1, *(len(g) for g, _ in known[:place])])
     ]
     counts = tuple(len(gains) for gains, _ in looks)
-    low = levels(counts, tuple(LOW_SHARE * alpha / max(1, rivals) for _, alpha in looks))
+    low = levels(counts, tuple(LOW_SHARE * test.alpha / max(1, rivals) for _, test in looks))
     high = levels(
-        counts, tuple((1 - LOW_SHARE) * alpha / max(1, high_shared_by) for _, alpha in looks)
+        counts, tuple((1 - LOW_SHARE) * test.alpha / max(1, high_shared_by) for _, test in looks)
     )
     found = None
-    for (gains, _), lower, upper in zip(looks, low, high, strict=True):
-        each = one_sided(gains, lower, upper)
+    for (gains, test), lower, upper in zip(looks, low, high, strict=True):
+        each = one_sided(gains, lower, upper, test.spread_of_others(reference, rival))
         found = each if found is None or each is None else _common(found, each)
     return found
 
@@ -75,15 +125,22 @@ def _common(before: Interval, now: Interval) -> Interval:
     return Interval(min(max(now.estimate, low), high), low, high) if low <= high else now
 
 
-def one_sided(values: FloatArray, low: float, high: float) -> Interval | None:
-    """A mean with an end that is too high with the chance `low`, and one too low with `high`."""
+def one_sided(
+    values: FloatArray, low: float, high: float, others: Spread = UNKNOWN
+) -> Interval | None:
+    """A mean with an end that is too high with the chance `low`, and one too low with `high`.
+
+    `others` is what else is known of the values' variance.
+    """
     count = len(values)
     if count < LEAST_BLOCKS or not low or not high:
         return None
     mean = float(values.mean())
-    # Two fewer: the levels of spikes were fitted too.
-    error = float(values.std(ddof=1)) / math.sqrt(count)
-    freedom = count - 2
+    # One fewer where the levels of spikes were fitted too.
+    own = count - (2 if count >= spikes.LEAST_BLOCKS else 1)
+    freedom = own + others.freedom
+    variance = (own * float(values.var(ddof=1)) + others.freedom * others.variance) / freedom
+    error = math.sqrt(variance / count)
     return Interval(
         mean,
         mean - float(special.stdtrit(freedom, 1 - low)) * error,

@@ -3,10 +3,12 @@
 import math
 from collections.abc import Sequence
 
+from tuner.decide.simultaneous import LEAST_BLOCKS
 from tuner.searching.measurer import Measurer
-from tuner.searching.runner import LEAST_PAIRS, TRACED_TIME_S
+from tuner.searching.runner import TRACED_TIME_S
 from tuner.study.evidence import behind_in_first_world, strongest_rival
 from tuner.study.log import BASELINE, StudyLog
+from tuner.study.records import AGAIN
 from tuner.text import three_digits
 
 # Of the budget, for all traces.
@@ -20,7 +22,7 @@ _NAMED = 5
 def calibrate(measurer: Measurer) -> None:
     """Run each configuration once, the baseline first, as far as the budget goes.
 
-    What fails is out. What there is no time for is eliminated: one block and two pairs of those
+    What fails is out. What there is no time for is eliminated: the fewest blocks that compare those
     that ran before must remain possible.
     """
     log = measurer.log
@@ -34,7 +36,7 @@ def calibrate(measurer: Measurer) -> None:
             continue
         # Only what runs: what failed or hung must not use up the time that the others need.
         runnable = log.runnable
-        least_s = measurer.block_s(runnable) + LEAST_PAIRS * measurer.block_s(runnable[:2])
+        least_s = LEAST_BLOCKS * log.block_s([AGAIN, *runnable])
         if runnable and measurer.budget.remaining_s < least_s:
             measurer.eliminate(trial, "not measured: the budget was spent before its turn")
         else:

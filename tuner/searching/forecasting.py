@@ -11,7 +11,7 @@ import numpy as np
 
 from tuner.decide.dropping import HALVING_SHARE, MOST_RIVALS
 from tuner.decide.looks import SESSION_SHARE
-from tuner.decide.simultaneous import LOW_SHARE, one_sided
+from tuner.decide.simultaneous import LOW_SHARE, LookAt, one_sided
 from tuner.errors import NothingRanError, UsageError
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.both_goals import FRONT_SHARE
@@ -133,5 +133,7 @@ def _least_gain(sigma: float, blocks: int, rivals: int, alpha: float) -> float:
     """The lower reach of the last look's interval, whose differences spread as planted ones do."""
     planted = np.resize([-1.0, 1.0], blocks) * sigma * math.sqrt(1.5)
     low = SESSION_SHARE * alpha * LOW_SHARE / max(1, rivals)
-    found = one_sided(planted, low, alpha)
+    # All gains spread alike, so every other one, and the noise, tells how much.
+    test = LookAt(np.column_stack([planted, *[np.zeros(blocks)] * rivals]), alpha, planted)
+    found = one_sided(planted, low, alpha, test.spread_of_others(0, 1))
     return math.inf if found is None else math.expm1(found.estimate - found.low)

@@ -5,6 +5,7 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tuner.decide.simultaneous import LEAST_BLOCKS
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramSpec
@@ -15,8 +16,6 @@ from tuner.text import duration, plural
 from tuner.world.launcher import Launcher, TraceOrder, WorldOrder
 from tuner.world.measurement import Failure, Measurement
 
-# A budget must be enough for one block, and for this many pairs: the fewest for an interval.
-LEAST_PAIRS = 2
 # The steps of a world that calibrates last so long; if one step takes longer, it is one.
 CALIBRATION_S = 0.05
 # Enough calls for a p99 of sorts, and a file that a browser opens at once.
@@ -139,16 +138,17 @@ class Runner:
 def check_budget(plan: StudyPlan, first: Measurement | Failure, spent_s: float) -> None:
     """UsageError unless the budget is enough to calibrate and decide at all.
 
-    That is each configuration's calibration, one block, and two pairs. `first` is the baseline's
-    calibration: the best guess of how long a world takes.
+    That is each configuration's calibration, and the fewest blocks that give an interval, with the
+    baseline twice. `first` is the baseline's calibration: the best guess of how long a world takes.
     """
     count = len(plan.candidates())
-    worlds = (count - 1) + count + (2 * LEAST_PAIRS if count > 1 else 0)
+    worlds = (count - 1) + LEAST_BLOCKS * (count + 1)
     needed_s = spent_s + first.world_s * worlds
     if isinstance(first, Measurement) and needed_s > plan.measuring.budget_s:
         needed = duration(math.ceil(needed_s * 1.1))
+        blocks = f"{plural(LEAST_BLOCKS, 'block')} of {plural(count, 'configuration')}"
         raise UsageError(
-            f"a budget of {duration(plan.measuring.budget_s)} is too short for one block of "
-            f"{plural(count, 'configuration')}, with {plural(worlds + count, 'world')} of "
-            f"{duration(first.world_s)} or more each; it needs about {needed}"
+            f"a budget of {duration(plan.measuring.budget_s)} is too short for {blocks}, with "
+            f"{plural(worlds + 1, 'world')} of {duration(first.world_s)} or more each; it needs "
+            f"about {needed}"
         )

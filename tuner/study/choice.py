@@ -7,7 +7,7 @@ from tuner.decide.ranking import SAME_COST
 from tuner.decide.statistics import Interval
 from tuner.study.evidence import gain_of
 from tuner.study.log import BASELINE, StudyLog
-from tuner.study.paired import LEAST_BLOCKS, PairedTrials
+from tuner.study.paired import PairedTrials
 from tuner.study.trial_row import Paired, TrialRow
 from tuner.text import is_told
 
@@ -90,7 +90,7 @@ def _compared(
             return Paired(Interval(1 / ratio.estimate, 1 / ratio.high, 1 / ratio.low), blocks)
     found = paired.compare(row.trial, chosen.trial)
     tested = gain_of(log, row.trial, chosen.trial)
-    if found is None or tested is None or found.blocks < LEAST_BLOCKS:
+    if found is None or tested is None:
         return found
     return Paired(tested.exp(), found.blocks)
 

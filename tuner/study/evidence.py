@@ -7,11 +7,13 @@ from functools import lru_cache
 import numpy as np
 
 from tuner.decide.dropping import is_dominated
+from tuner.decide.looks import Look
 from tuner.decide.ranking import best_measured, strongest
 from tuner.decide.simultaneous import LookAt, gain_over
 from tuner.decide.spikes import without_spikes
 from tuner.decide.statistics import FloatArray, Interval
 from tuner.study.log import BASELINE, StudyLog, merged
+from tuner.study.records import AGAIN
 
 DOMINATED_RATIO = 2.5
 """A configuration whose first world took so many times as long as is usual is not measured again.
@@ -67,10 +69,22 @@ def strongest_rival(log: StudyLog) -> int | None:
 def gain_of(log: StudyLog, rival: int, reference: int = BASELINE) -> Interval | None:
     """log(how many times as good a rival is as a reference), as all looks have left it."""
     count = sum(bool(log.samples(trial)) for trial in log.alive if trial != BASELINE)
-    tests = [LookAt(evidence(log, look.rows), look.alpha) for look in log.looks]
+    tests = [_test(log, look) for look in log.looks]
     # Where the data has chosen the reference, every rival could have been it.
     shared = 1 if reference == BASELINE else count
     return gain_over(tests, reference, rival, rivals=count, high_shared_by=shared)
+
+
+def _test(log: StudyLog, look: Look) -> LookAt:
+    worlds = log.worlds("race")[: look.rows]
+    return _test_of(worlds.tobytes(), worlds.shape[1], look.alpha)
+
+
+@lru_cache(maxsize=64)
+def _test_of(worlds: bytes, columns: int, alpha: float) -> LookAt:
+    """Cached, as all rivals are tested on the same blocks."""
+    known = _without_spikes(worlds, columns)
+    return LookAt(merged(known), alpha, known[:, BASELINE] - known[:, AGAIN])
 
 
 def not_excluded(log: StudyLog, best: int) -> list[int]:

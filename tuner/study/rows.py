@@ -8,7 +8,7 @@ from tuner.decide.statistics import interval
 from tuner.study.conclusion import Conclusion
 from tuner.study.evidence import gain_of
 from tuner.study.log import BASELINE, StudyLog
-from tuner.study.paired import LEAST_BLOCKS, PairedTrials
+from tuner.study.paired import PairedTrials
 from tuner.study.trial_row import Paired, TrialRow
 from tuner.world.measurement import Failure, Measurement
 
@@ -50,7 +50,7 @@ def _against_baseline(log: StudyLog, trials: PairedTrials) -> list[Paired | None
 
 
 def _as_tested(log: StudyLog, trial: int, found: Paired | None) -> Paired | None:
-    if found is None or trial == BASELINE or found.blocks < LEAST_BLOCKS:
+    if found is None or trial == BASELINE:
         return found
     tested = gain_of(log, trial)
     return found if tested is None else Paired(tested.exp(), found.blocks)
