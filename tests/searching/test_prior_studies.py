@@ -10,6 +10,7 @@ from tests.fakes import FakeLauncher, threads_of
 from tests.searching.tuning import failing
 from tuner.plan.config import Config
 from tuner.study.answer import StudyAnswer
+from tuner.study.storage import prior
 from tuner.world import environment
 
 
@@ -93,3 +94,11 @@ def test_a_study_that_was_continued_has_its_say() -> None:
     launcher = FakeLauncher(step_ms=fewer_is_faster)
     searched("later", [8, 2], launcher)
     assert calibrated(launcher) == [16, 2, 8]
+
+
+def test_they_are_looked_for_as_long_as_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched("earlier", [8, 2], FakeLauncher(step_ms=fewer_is_faster))
+    monkeypatch.setattr(prior, "MOST_READ_S", -1.0)
+    launcher = FakeLauncher(step_ms=fewer_is_faster)
+    searched("later", [8, 2], launcher)
+    assert calibrated(launcher) == [16, 8, 2]
