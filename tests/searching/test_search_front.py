@@ -9,7 +9,7 @@ from tests.present.screen import Screen
 from tests.searching.tuning import Tune, study
 from tuner.errors import UsageError
 from tuner.plan.config import Config
-from tuner.present.figures.pareto import crosses, pareto_figure, stairs
+from tuner.present.figures.pareto import crosses, pareto_figure, plane_of
 from tuner.present.front import front_sentence, front_table
 from tuner.present.notes import study_note
 from tuner.present.report.study_report import report_html
@@ -98,7 +98,7 @@ def test_the_figure_has_every_configuration_with_its_intervals(answer: StudyAnsw
     found = crosses(answer.front)
     assert len(found) == 5
     assert all(min(*cross.x, *cross.y) > 0 for cross in found)
-    corners = stairs(answer.front)
+    corners = plane_of(answer.front).corners
     assert len(corners) == 7
     assert [x for x, _ in corners] == sorted(x for x, _ in corners)
 
