@@ -154,7 +154,7 @@ class FakeLauncher(NothingToClose):
         self.clock.advance(world_s)
         if order.trace is not None:
             order.trace.path.parent.mkdir(parents=True, exist_ok=True)
-            order.trace.path.write_bytes(fake_trace(order, step_s, steps))
+            order.trace.path.write_bytes(fake_trace(order.config, step_s, steps))
         cpu_s = self.cpu_cores(order.config) * wall_s / len(order.subject.ranks)
         machine = None
         if self.others_cpus is not None:
@@ -182,12 +182,12 @@ class FakeLauncher(NothingToClose):
         return self.fails(order.config, before)
 
 
-def fake_trace(order: WorldOrder, step_s: float, steps: int) -> bytes:
+def fake_trace(config: Config, step_s: float, steps: int) -> bytes:
     """A trace of `steps` steps: in each, as many calls as the server has threads, four at most.
 
     Every call is served for the whole of its step, so the parallelism is their number.
     """
-    threads = min(4, threads_of(order.config))
+    threads = min(4, threads_of(config))
     step_ns = round(step_s * 1e9)
     calls = [
         _fake_call(number=step * threads + lane, lane=lane, start_ns=step * step_ns, ns=step_ns)
@@ -198,8 +198,8 @@ def fake_trace(order: WorldOrder, step_s: float, steps: int) -> bytes:
         base_time_ns=10**18,
         window_ns=(0, steps * step_ns),
         ranks=(
-            TraceRank(rank=0, name="worker0", num_worker_threads=threads_of(order.config)),
-            TraceRank(rank=1, name="worker1", num_worker_threads=threads_of(order.config)),
+            TraceRank(rank=0, name="worker0", num_worker_threads=threads_of(config)),
+            TraceRank(rank=1, name="worker1", num_worker_threads=threads_of(config)),
         ),
         steps=steps,
         tracing_overhead=1.25,

@@ -104,8 +104,10 @@ def test_an_unknown_word_gets_the_nearest_known_one_or_all() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0, "0.0s"),
-        (0.04, "0.0s"),
+        (0, "0s"),
+        (0.04, "0s"),
+        (2.96, "3s"),
+        (3.2, "3.2s"),
         (9.94, "9.9s"),
         (9.96, "10s"),
         (42.3, "42s"),

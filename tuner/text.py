@@ -94,9 +94,9 @@ def plural(number: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`90 s` as `1m30s`, `42.3 s` as `42s`; below ten seconds with one decimal."""
+    """`90 s` as `1m30s`, `42.3 s` as `42s`; below ten seconds `3s` and `3.2s`."""
     if seconds < 9.95:
-        return f"{seconds:.1f}s"
+        return f"{f'{seconds:.1f}'.removesuffix('.0')}s"
     whole = round(seconds)
     if whole < 60:
         return f"{whole}s"

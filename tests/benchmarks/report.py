@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tuner.decide.statistics import Interval
+from tuner.text import UNTOLD, ratio_cell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,13 +65,15 @@ def print_comparisons(comparisons: list[Comparison]) -> None:
             _ratio(each),
             verdict,
         )
+    if any(_ratio(each) == "?" for each in comparisons):
+        table.caption = f"?: {UNTOLD}."
     Console(width=150).print(table)
 
 
 def _ratio(each: Comparison) -> str:
     if each.interval is None:
-        return f"{each.ratio:.1f}x"
-    return f"{each.ratio:.2f}x ({each.interval.low:.2f} to {each.interval.high:.2f})"
+        return f"{each.ratio:.1f}"
+    return ratio_cell(each.ratio, each.interval.low, each.interval.high)
 
 
 def _wanted(bar: Bar, unit: str) -> str:

@@ -22,7 +22,6 @@ from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import create_study
 from tuner.study.storage.store import StudyStore
 from tuner.world.environment import Environment
-from tuner.world.launcher import TraceOrder, WorldOrder
 from tuner.world.measurement import Measurement, RankUsage
 
 BLOCKS, STEPS = 40, 150
@@ -120,17 +119,7 @@ def _measured(trial: int, noise: random.Random) -> Measurement:
 def _traced(plan: StudyPlan, config: Config, folder: StudyFolder) -> Measurement:
     path = folder.trace(config)
     path.parent.mkdir(exist_ok=True)
-    order = WorldOrder(
-        subject=plan.subject,
-        config=config,
-        seed=0,
-        steps=50,
-        min_time_s=0.2,
-        deadline_s=30.0,
-        trace=TraceOrder(path=path, operators=True),
-        failure_folder=None,
-    )
-    path.write_bytes(fake_trace(order, 4e-3, 50))
+    path.write_bytes(fake_trace(config, step_s=4e-3, steps=50))
     world = _measured(0, random.Random(0))
     numbers = numbers_of(path, plan.subject.ranks)
     return world.model_copy(update={"tracing_overhead": 1.2, "trace": numbers})

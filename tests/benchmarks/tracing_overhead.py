@@ -4,9 +4,8 @@ import statistics
 import tempfile
 from pathlib import Path
 
+from tests.benchmarks.measured_world import measured_world
 from tests.benchmarks.report import Bar, Comparison
-from tuner.plan.config import Config
-from tuner.world.launcher import TraceOrder, WorldOrder
 from tuner.world.local.launcher import LocalLauncher
 from tuner.world.measurement import Measurement
 
@@ -16,25 +15,7 @@ FEW_WORLDS = 15
 STEPS = 150
 LEGACY_STEPS = 20
 LEGACY_CALLS = 60
-
-
-def run_world(
-    launcher: LocalLauncher, workload: str, steps: int, trace: TraceOrder | None = None
-) -> Measurement:
-    """One world with PyTorch's default configuration."""
-    outcome = launcher.run(
-        WorldOrder(
-            subject=launcher.describe(workload, {}),
-            config=Config.of({}),
-            seed=0,
-            steps=steps,
-            min_time_s=0.3,
-            deadline_s=120.0,
-            trace=trace,
-        )
-    )
-    assert isinstance(outcome, Measurement), outcome
-    return outcome
+ONE_CALL = "tests.benchmarks.one_call"
 
 
 def around(step_s: tuple[float, ...], number: int) -> float:
@@ -46,22 +27,22 @@ def run() -> list[Comparison]:
     """The tracing overhead of the recipe's step, and whether it grows with the calls."""
     with tempfile.TemporaryDirectory() as folder, LocalLauncher() as launcher:
         path = Path(folder) / "trace.json"
-        spans = TraceOrder(path=path, operators=False)
-        operators = TraceOrder(path=path, operators=True)
         overheads: dict[str, list[float]] = {"spans": [], "operators": [], "legacy": []}
         growth: dict[str, list[float]] = {"ours": [], "legacy": []}
-        run_world(launcher, "udf", 10)  # the first world pays the forkserver's import of torch
+        measured_world(launcher, "udf", 10)  # the first world pays the forkserver's import of torch
         for _ in range(WORLDS):
-            overheads["spans"].append(_overhead(run_world(launcher, "udf", STEPS, spans)))
+            spans = measured_world(launcher, "udf", STEPS, trace=path, operators=False)
+            overheads["spans"].append(_overhead(spans))
         for _ in range(FEW_WORLDS):
-            overheads["operators"].append(_overhead(run_world(launcher, "udf", STEPS, operators)))
-            plain = statistics.median(run_world(launcher, "udf", STEPS).step_s)
-            legacy = run_world(launcher, "tests.benchmarks.one_call:LegacyUdf", LEGACY_STEPS)
+            operators = measured_world(launcher, "udf", STEPS, trace=path)
+            overheads["operators"].append(_overhead(operators))
+            plain = statistics.median(measured_world(launcher, "udf", STEPS).step_s)
+            legacy = measured_world(launcher, f"{ONE_CALL}:LegacyUdf", LEGACY_STEPS)
             overheads["legacy"].append(statistics.median(legacy.step_s) / plain)
-            ours = run_world(launcher, "tests.benchmarks.one_call:OneCall", 1010, operators)
+            ours = measured_world(launcher, f"{ONE_CALL}:OneCall", 1010, trace=path)
             growth["ours"].append(around(ours.step_s, 1000) / around(ours.step_s, 10))
         for _ in range(3):
-            legacy = run_world(launcher, "tests.benchmarks.one_call:LegacyOneCall", LEGACY_CALLS)
+            legacy = measured_world(launcher, f"{ONE_CALL}:LegacyOneCall", LEGACY_CALLS)
             growth["legacy"].append(around(legacy.step_s, 50) / around(legacy.step_s, 10))
     return compare(overheads, growth)
 

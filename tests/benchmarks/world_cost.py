@@ -5,12 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.benchmarks.measured_world import measured_world
 from tests.benchmarks.report import Bar, Comparison
 from tests.benchmarks.spawn_world import STEPS
-from tuner.plan.config import Config
-from tuner.world.launcher import WorldOrder
 from tuner.world.local.launcher import LocalLauncher
-from tuner.world.measurement import Measurement
 
 ROUNDS = 7
 FAN_OUT = "tests.benchmarks.fan_out:FanOut"
@@ -30,19 +28,8 @@ def spawn_cost_s(ranks: int) -> float:
 
 def local_cost_s(launcher: LocalLauncher, ranks: int) -> float:
     """Seconds of one world of the local launcher."""
-    spec = launcher.describe(FAN_OUT, {"servers": ranks - 1})
-    outcome = launcher.run(
-        WorldOrder(
-            subject=spec,
-            config=Config.of({}),
-            seed=0,
-            steps=STEPS,
-            min_time_s=0.3,
-            deadline_s=60.0,
-        )
-    )
-    assert isinstance(outcome, Measurement), outcome
-    return outcome.world_s - outcome.wall_s
+    world = measured_world(launcher, FAN_OUT, STEPS, options={"servers": ranks - 1})
+    return world.world_s - world.wall_s
 
 
 def measure(launcher: LocalLauncher, ranks: int) -> Comparison:

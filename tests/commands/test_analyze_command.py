@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import tuner.__main__
-from tests.fakes import UDF, fake_trace, order
+from tests.fakes import fake_trace
+from tests.plan.specs import threads
 from tests.trace.golden_files import KINETO, LEGACY, NATIVE
 from tuner import analyze
 
@@ -31,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def ours(folder: Path) -> Path:
     """A trace of ours: 3 steps of 2 calls on 2 threads."""
     path = folder / "ours.json"
-    path.write_bytes(fake_trace(order(UDF, threads=2), step_s=0.002, steps=3))
+    path.write_bytes(fake_trace(threads(2), step_s=0.002, steps=3))
     return path
 
 
@@ -228,7 +229,7 @@ def test_a_default_picture_that_cannot_be_written_does_not_fail_the_command(
 def test_the_tables_of_a_trace_without_anything_to_draw_are_printed(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "idle.json").write_bytes(fake_trace(order(UDF), step_s=0.002, steps=0))
+    (folder / "idle.json").write_bytes(fake_trace(threads(2), step_s=0.002, steps=0))
     assert analyze.main(["idle.json"]) == 0
     captured = capsys.readouterr()
     assert captured.err == (

@@ -49,6 +49,11 @@ def test_equal_values_have_an_interval_without_width() -> None:
     assert interval(np.full(6, 0.25), 0.95) == Interval(0.25, 0.25, 0.25)
 
 
+def test_the_inverse_of_a_ratio_turns_its_ends_round() -> None:
+    assert Interval(2.0, 1.6, 2.5).inverse() == Interval(0.5, 0.4, 0.625)
+    assert Interval(1.0, 0.0, math.inf).inverse() == Interval(1.0, 0.0, math.inf)
+
+
 def test_exp_turns_logarithms_into_ratios() -> None:
     found = Interval(0.0, -0.1, 0.1).exp()
     assert (found.estimate, found.low, found.high) == (1.0, math.exp(-0.1), math.exp(0.1))

@@ -17,6 +17,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import tuner
+from tests.benchmarks.measured_world import measured_world
 from tests.browser.chromium import launched
 from tests.browser.serving import dashboard
 from tests.readme import README, SHOWN, WIDTH
@@ -25,9 +26,7 @@ from tuner.present.figures import write_timelines_figure
 from tuner.study.folder import StudyFolder
 from tuner.text import plural
 from tuner.trace.files.reader import read_trace
-from tuner.world.launcher import TraceOrder, WorldOrder
 from tuner.world.local.launcher import LocalLauncher
-from tuner.world.measurement import Measurement
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
@@ -88,17 +87,9 @@ def _draw_timelines(where: Path) -> None:
     with LocalLauncher() as launcher:
         for threads in (1, 8):
             path = where / f"{threads}.json"
-            order = WorldOrder(
-                subject=launcher.describe("udf", {"size": 400, "calls": 8}),
-                config=Config.from_json({"*": {"num_worker_threads": threads}}),
-                seed=0,
-                steps=10,
-                min_time_s=0.2,
-                deadline_s=60.0,
-                trace=TraceOrder(path=path, operators=True),
-            )
-            outcome = launcher.run(order)
-            assert isinstance(outcome, Measurement), outcome
+            config = Config.from_json({"*": {"num_worker_threads": threads}})
+            options = {"size": 400, "calls": 8}
+            measured_world(launcher, "udf", 10, options=options, config=config, trace=path)
             traces.append((plural(threads, "thread"), read_trace(path)))
     write_timelines_figure(traces, IMAGES / "timelines.png")
 

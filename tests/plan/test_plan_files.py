@@ -110,5 +110,19 @@ def test_a_workload_alone_brings_its_shipped_plan() -> None:
     assert merged["baseline"] == {"num_worker_threads": 8}
 
 
+def test_a_space_for_all_roles_has_a_baseline_for_all_roles() -> None:
+    mapping = plan_mapping(None, "udf_sleep", {"space": {"num_worker_threads": [1, 2, 4]}})
+    assert mapping["baseline"] == {"server": {"num_worker_threads": 16}}
+    assert draft_plan(mapping).finish(workload_spec()).baseline == threads(16)
+
+
+def test_a_baseline_that_differs_for_one_role_stays_whatever_is_tuned() -> None:
+    space = {"num_worker_threads": [1, 2, 4]}
+    mapping = plan_mapping(None, "udf_sleep", {"space": space})
+    mapping["baseline"] = {"server": {"num_worker_threads": 4}}
+    baseline = draft_plan(mapping).finish(workload_spec()).baseline
+    assert str(baseline) == "num_worker_threads=16 server.num_worker_threads=4"
+
+
 def test_a_workload_without_a_shipped_plan_stands_alone() -> None:
     assert plan_mapping(None, "file.py:Echo", {}) == {"workload": "file.py:Echo"}

@@ -266,3 +266,14 @@ def test_a_baseline_for_one_role_leaves_the_others_the_default() -> None:
     found = baseline_config(named, space, workload_spec())
     assert found.for_role("server") == {"num_worker_threads": 4}
     assert found.for_role("caller") == {"num_worker_threads": 16}
+
+
+def test_a_baseline_for_one_role_that_says_what_all_roles_have_is_left_out() -> None:
+    for_server = Config.of({Dimension("server", "num_worker_threads"): 16})
+    space = parsed(("num_worker_threads", "1,2"))
+    assert baseline_config(for_server, space, workload_spec()) == threads(16)
+    by_role = parsed(("num_worker_threads", "1,2"), ("server.num_worker_threads", "4"))
+    assert baseline_config(for_server, by_role, workload_spec()).items == (
+        *threads(16).items,
+        *for_server.items,
+    )

@@ -119,11 +119,11 @@ def compared(more_s: float | None, low: float = 0.981) -> Snapshot:
 
 def test_the_leading_comparison_has_its_interval_and_an_honest_forecast() -> None:
     line = snapshot_line(compared(37.0))
-    assert "· transports=shm 1.12x (0.98 to 1.27) · clear in about 40s · 9.1s left" in line
+    assert "· transports=shm: 1.12x (0.98 to 1.27) · clear in about 40s · 9.1s left" in line
     assert "leader" not in line
     assert "· not enough time: clear in about 8m20s ·" in snapshot_line(compared(500.0))
     assert "clear" not in snapshot_line(compared(None))
-    assert "transports=shm gain not known to a factor of 4" in snapshot_line(compared(9.0, 0.2))
+    assert "transports=shm: gain not known to a factor of 4" in snapshot_line(compared(9.0, 0.2))
     line = snapshot_line(replace(compared(None), until_clear=True))
     assert line.endswith("· at most 9.1s left")
 

@@ -120,7 +120,7 @@ def test_undecided_without_a_comparison(plan: StudyPlan) -> None:
         elapsed_s=4.0,
     )
     assert verdict_sentence(result) == (
-        "Undecided, so keep num_worker_threads=16: 4.0s was too short to compare it with "
+        "Undecided, so keep num_worker_threads=16: 4s was too short to compare it with "
         "anything; --resume with a larger --budget goes on."
     )
 

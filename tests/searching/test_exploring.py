@@ -13,7 +13,7 @@ from tests.searching.tuning import Tune, row_of, study
 from tuner.api import SearchInterrupted
 from tuner.errors import UsageError
 from tuner.plan.config import Config
-from tuner.present.tried import tried_sentences
+from tuner.present.sentences import tried_sentences
 from tuner.present.wording import verdict_sentence
 from tuner.study.answer import StudyAnswer
 from tuner.world.measurement import FailureKind

@@ -1,5 +1,6 @@
 """Whole studies on the fake launcher, with two objectives."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,12 @@ from tests.present.screen import Screen
 from tests.searching.tuning import Tune, study
 from tuner.errors import UsageError
 from tuner.plan.config import Config
-from tuner.present.figures.pareto import crosses, pareto_figure, stairs
+from tuner.present.figures.pareto import crosses, pareto_figure, plane_of
 from tuner.present.front import front_sentence, front_table
 from tuner.present.notes import study_note
 from tuner.present.report.study_report import report_html
 from tuner.present.summary import print_summary
+from tuner.present.tables import number_headings
 from tuner.study.answer import StudyAnswer
 
 BOTH = "step_ms,cpu_ms_per_step"
@@ -48,7 +50,8 @@ def test_the_front_is_told_and_the_first_objective_decides(answer: StudyAnswer) 
         "The front of median step time and CPU time of all ranks per step has 4 of 5 "
         "configurations: no other one is shown better in one and at most 3 % worse in the other. "
         "What is recommended is decided by step_ms alone; name cpu_ms_per_step first to let that "
-        "decide."
+        "decide. Against the baseline: how many times as good as num_worker_threads=16, with the "
+        "95 % interval, from all blocks that measured both, those for the front included."
     )
 
 
@@ -90,6 +93,33 @@ def test_the_front_is_shown_everywhere(answer: StudyAnswer) -> None:
         assert f'<td class="left">{row[0]}</td>' in page
 
 
+def test_ratios_point_the_same_way_as_in_the_table_of_all_configurations(
+    answer: StudyAnswer,
+) -> None:
+    table, front = front_table(answer), answer.front
+    assert table is not None
+    assert front is not None
+    assert table.headings[3] == table.headings[6] == "against the baseline"
+    assert table.headings[3] in number_headings(answer)
+    best = answer.by_trial[front.trials[0]].against_baseline
+    assert best is not None
+    for cell, ratio in ((table.rows[0][3], best.ratio.estimate), (table.rows[0][6], 12 / 9)):
+        assert float(cell.split()[0]) == pytest.approx(ratio, rel=0.05)
+    second = replace(front.second, maximize=True)
+    more = front_table(replace(answer, front=replace(front, second=second)))
+    assert more is not None
+    assert more.rows[0][3] == table.rows[0][3]
+    assert float(more.rows[0][6].split()[0]) == pytest.approx(0.75, rel=0.05)
+
+
+def test_the_baseline_on_the_front_is_1(tune: Tune) -> None:
+    answer = tune(busier(), objective=BOTH, budget="90s", baseline={"num_worker_threads": 8})
+    table = front_table(answer)
+    assert table is not None
+    (row,) = [row for row in table.rows if "baseline" in row[0]]
+    assert (row[3], row[6]) == ("1", "1")
+
+
 def test_the_figure_has_every_configuration_with_its_intervals(answer: StudyAnswer) -> None:
     assert answer.front is not None
     drawn = pareto_figure(answer)
@@ -98,7 +128,7 @@ def test_the_figure_has_every_configuration_with_its_intervals(answer: StudyAnsw
     found = crosses(answer.front)
     assert len(found) == 5
     assert all(min(*cross.x, *cross.y) > 0 for cross in found)
-    corners = stairs(answer.front)
+    corners = plane_of(answer.front).corners
     assert len(corners) == 7
     assert [x for x, _ in corners] == sorted(x for x, _ in corners)
 

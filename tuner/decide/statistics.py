@@ -35,6 +35,11 @@ class Interval:
         ends = (self.estimate, self.low, self.high)
         return Interval(*(math.exp(end) if end < _MAX_EXPONENT else math.inf for end in ends))
 
+    def inverse(self) -> "Interval":
+        """The interval of a ratio, from that of the ratio the other way round."""
+        ends = (self.estimate, self.high, self.low)
+        return Interval(*(1 / end if end > 0 else math.inf for end in ends))
+
 
 def trimmed_mean(values: FloatArray) -> FloatArray:
     """The 20 %-trimmed mean along the first axis: spikes of a busy machine do not move it.

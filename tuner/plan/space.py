@@ -153,13 +153,19 @@ def _expand_range(item: object) -> list[int] | None:
 def baseline_config(named: Config, space: Space, subject: Subject) -> Config:
     """The baseline: what the person named, and for each other tuned knob the default.
 
-    Where the roles of a program differ in it, each keeps its own.
+    Where the roles of a program differ in it, each keeps its own. Where a knob is tuned for all
+    roles, what was named for one of them is left out if it is the same.
     """
     values = dict(named.items)
     for dimension in space.dimensions:
         if named.for_role(dimension.role).get(dimension.knob) is None:
             for each in _as_it_is(dimension, subject):
                 values.setdefault(each, subject.default_of(each.role, each.knob))
+    for dimension, value in named.items:
+        for_all = Dimension(ALL_ROLES, dimension.knob)
+        tuned = for_all in space.dimensions and dimension not in space.dimensions
+        if tuned and (for_all, value) in values.items():
+            del values[dimension]
     return Config.of(values)
 
 

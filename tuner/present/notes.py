@@ -5,11 +5,11 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from tuner.present.choice import choice_sentence
 from tuner.present.environment_and_method import Facts, environment_facts, method_facts
 from tuner.present.front import front_sentence, front_table
 from tuner.present.how_to_use import snippet_of
-from tuner.present.knob_effects import bad_value_sentences, effects_table
+from tuner.present.knob_effects import effects_table
+from tuner.present.sentences import sentences_of
 from tuner.present.tables import (
     TrialLine,
     knob_headings,
@@ -18,14 +18,7 @@ from tuner.present.tables import (
     trial_lines,
     why_facts,
 )
-from tuner.present.tried import tried_sentences
-from tuner.present.wording import (
-    busy_sentence,
-    noise_sentence,
-    not_excluded_sentence,
-    tied_sentence,
-    verdict_sentence,
-)
+from tuner.present.wording import verdict_sentence
 from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import metric_cells
 from tuner.study.trial_row import TrialDetail, TrialRow
@@ -46,18 +39,7 @@ def trial_notes(answer: StudyAnswer) -> dict[int, str]:
 
 def study_note(answer: StudyAnswer) -> str:
     """The verdict, the lines to paste, every configuration, and how it was measured."""
-    parts = [f"**{_plain(verdict_sentence(answer))}**"]
-    if why_this := choice_sentence(answer):
-        parts.append(_plain(why_this))
-    if tied := tied_sentence(answer):
-        parts.append(_plain(tied))
-    if busy := busy_sentence(answer):
-        parts.append(_plain(busy))
-    if others := not_excluded_sentence(answer):
-        parts.append(_plain(others))
-    if noise := noise_sentence(answer):
-        parts.append(_plain(noise))
-    parts += map(_plain, [*tried_sentences(answer), *bad_value_sentences(answer)])
+    parts = [f"**{_plain(verdict_sentence(answer))}**", *map(_plain, sentences_of(answer))]
     if snippet := snippet_of(answer):
         parts.append(f"```{snippet.language}\n{snippet.text}\n```")
     if mark := _misleading_mark(answer):

@@ -23,7 +23,7 @@ _PHASES: dict[Phase, str] = {
 def snapshot_line(snapshot: Snapshot) -> str:
     """`racing · block 7 · 5 of 6 configurations left · leader channels=cma (2 ms) · 9s left`.
 
-    From the first look on `channels=cma 1.12x (0.98 to 1.27) · clear in about 40s` stands for the
+    From the first look on `channels=cma: 1.12x (0.98 to 1.27) · clear in about 40s` stands for the
     leader.
     """
     parts = [_PHASES[snapshot.phase]]
@@ -50,7 +50,7 @@ def _compared(compared: Compared) -> list[str]:
     found = compared.speedup
     ratio, _, ends = ratio_cell(found.estimate, found.low, found.high).partition(" ")
     told = f"{ratio}x {ends}" if is_told(found.low, found.high) else f"gain {UNTOLD}"
-    parts = [f"{compared.rival} {told}"]
+    parts = [f"{compared.rival}: {told}"]
     if compared.more_s is not None and compared.more_s <= compared.left_s:
         parts.append(f"clear in about {rough_duration(compared.more_s)}")
     elif compared.more_s is not None:

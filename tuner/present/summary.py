@@ -8,19 +8,11 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
-from tuner.present.choice import choice_sentence
 from tuner.present.front import front_for_terminal, front_sentence
 from tuner.present.how_to_use import snippet_of
-from tuner.present.knob_effects import bad_value_sentences
+from tuner.present.sentences import sentences_of
 from tuner.present.tables import failure_lines, ratio_note, trials_table, why_table
-from tuner.present.tried import tried_sentences
-from tuner.present.wording import (
-    busy_sentence,
-    noise_sentence,
-    not_excluded_sentence,
-    tied_sentence,
-    verdict_sentence,
-)
+from tuner.present.wording import verdict_sentence
 from tuner.study.answer import StudyAnswer
 from tuner.text import duration, plural
 
@@ -33,22 +25,12 @@ def print_summary(answer: StudyAnswer, console: Console) -> None:
     for line in failure_lines(answer):
         console.print(Text(line, style="red"), soft_wrap=True)
     console.print(Text(verdict_sentence(answer), style="bold"), soft_wrap=True)
-    if why_this := choice_sentence(answer):
-        console.print(Text(why_this), soft_wrap=True)
-    if tied := tied_sentence(answer):
-        console.print(Text(tied), soft_wrap=True)
-    if busy := busy_sentence(answer):
-        console.print(Text(busy), soft_wrap=True)
-    if others := not_excluded_sentence(answer):
-        console.print(Text(others), soft_wrap=True)
-    if noise := noise_sentence(answer):
-        console.print(Text(noise), soft_wrap=True)
+    for sentence in sentences_of(answer):
+        console.print(Text(sentence), soft_wrap=True)
     if front := front_for_terminal(answer):
         console.print()
         console.print(front)
         console.print(Text(front_sentence(answer) or ""), soft_wrap=True)
-    for sentence in [*tried_sentences(answer), *bad_value_sentences(answer)]:
-        console.print(Text(sentence), soft_wrap=True)
     if why := why_table(answer):
         console.print()
         console.print(why)

@@ -19,6 +19,8 @@ from tuner.study.trial_row import TrialRow
 from tuner.text import UNTOLD, interval_text, percent, ratio_cell, three_digits
 
 CSV_FORMAT = 2
+AGAINST_BASELINE = "against the baseline"
+"""The heading of how many times as fast, or as good, a configuration is."""
 
 
 def write_trials_csv(trials: pd.DataFrame, path: Path) -> None:
@@ -89,7 +91,7 @@ def _against_baseline(row: TrialRow) -> str:
     return ratio_cell(ratio.estimate, ratio.low, ratio.high)
 
 
-_RATIO = Column("against the baseline", "against the\nbaseline", _against_baseline)
+_RATIO = Column(AGAINST_BASELINE, "against the\nbaseline", _against_baseline)
 
 
 def ratio_note(answer: StudyAnswer) -> str | None:

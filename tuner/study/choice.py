@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from tuner.decide.ranking import SAME_COST
-from tuner.decide.statistics import Interval
 from tuner.study.evidence import gain_of
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.paired import PairedTrials
@@ -87,7 +86,7 @@ def _compared(
     if row.trial == BASELINE and chosen.against_baseline is not None:
         ratio, blocks = chosen.against_baseline
         if ratio.low > 0:
-            return Paired(Interval(1 / ratio.estimate, 1 / ratio.high, 1 / ratio.low), blocks)
+            return Paired(ratio.inverse(), blocks)
     found = paired.compare(row.trial, chosen.trial)
     tested = gain_of(log, row.trial, chosen.trial)
     if found is None or tested is None:

@@ -31,7 +31,7 @@ def test_the_front_is_what_nothing_beats_in_both(plan: StudyPlan) -> None:
     assert [(point.trial, point.in_front) for point in shown.points] == [
         (4, True), (8, True), (0, False), (2, True), (1, False),
     ]  # fmt: skip
-    assert shown.stairs == [(2.0, 1.9), (2.1, 1.9), (2.1, 1.5), (4.0, 1.5), (4.0, 1.0)]
+    assert shown.plane.corners == [(2.0, 1.9), (2.1, 1.9), (2.1, 1.5), (4.0, 1.5), (4.0, 1.0)]
     assert [point.trial for point in shown.named] == [4, 0, 8, 2]
     assert shown.x_label == "median step time (ms)"
 

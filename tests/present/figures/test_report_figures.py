@@ -152,7 +152,7 @@ def test_all_figures_are_known_by_name(figures: dict[str, DrawnFigure], plan: St
     answer = in_blocks(study_result(plan))
     studies = [("a", answer), ("b", answer)]
     compared = {each.name for each in comparison_figures(studies, threads(16))}
-    assert {*figures, *compared, "timeline_challenger"} == FIGURE_NAMES
+    assert {*figures, *compared, "timeline_challenger", "pareto"} == FIGURE_NAMES
 
 
 def test_the_same_study_is_drawn_alike(

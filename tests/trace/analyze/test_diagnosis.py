@@ -162,8 +162,6 @@ def test_how_much_of_a_program_s_time_holds_calls_is_said() -> None:
 
     wide: dict[str, Any] = {"steps": 20, "window_ms": (-1800, 200)}
     taken = replace(repeated(short, **wide), steps=None)
-    said(
-        taken, "calls", "the 0.2s from the first call to the end of the last one, 10 % of the 2.0s"
-    )
+    said(taken, "calls", "the 0.2s from the first call to the end of the last one, 10 % of the 2s")
     assert "recorded: the rest" not in diagnose(replace(taken, steps=20)).text
     assert "recorded: the rest" not in diagnose(replace(taken, window_ns=(0, 200_000_000))).text

@@ -10,19 +10,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tuner.present.figures.kit.axis import plain_axis
-from tuner.present.figures.kit.canvas import SMALL
 from tuner.present.figures.kit.config_names import ConfigNames, names_of
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import entry_name, legend_below
-from tuner.present.figures.kit.looks import LOOKS
-from tuner.present.figures.kit.text_placement import place_texts
+from tuner.present.figures.kit.plane import SHORT_NAME, Plane
 from tuner.present.figures.kit.theme import OTHER, SERIES
 from tuner.study.answer import Contender, StudyAnswer
 from tuner.study.metrics import CPUS_USED
 from tuner.text import three_digits
 
-_SHORT = 8
-"""Names of so many letters stand beside their points; longer ones in a key."""
 _MOST_KEYS = 6
 
 
@@ -50,13 +46,10 @@ class Cpu:
         return [point for point in self.points if point.in_front]
 
     @property
-    def stairs(self) -> list[tuple[float, float]]:
-        """The corners of the line through the front, which joins its points along the axes."""
-        front = self.front
-        corners = [(front[0].value, front[0].cpus)]
-        for point in front[1:]:
-            corners += [(point.value, corners[-1][1]), (point.value, point.cpus)]
-        return corners
+    def plane(self) -> Plane:
+        """The objective of each point to the right, its CPUs upwards."""
+        at = {point.trial: (point.value, point.cpus) for point in self.points}
+        return Plane(at, [point.trial for point in self.front])
 
     @property
     def named(self) -> list[CpuPoint]:
@@ -96,31 +89,18 @@ def draw_cpu(shown: Cpu, names: ConfigNames, axes: Axes) -> list[Artist]:
         markersize=4, color=OTHER.light, linestyle="none",
     )  # fmt: skip
     front = shown.front
-    (stairs,) = axes.plot(
-        [value for value, _ in shown.stairs], [cpus for _, cpus in shown.stairs],
-        color=SERIES[0].light, linewidth=1.2, linestyle="-", zorder=2,
-        label="nothing is better in both",
-    )  # fmt: skip
     axes.plot(
         [point.value for point in front if not point.contender],
         [point.cpus for point in front if not point.contender],
         marker="o", markersize=6, color=SERIES[0].light, linestyle="none", zorder=3,
     )  # fmt: skip
-    handles: list[Artist] = []
-    for point in shown.points:
-        if point.contender:
-            look = LOOKS[point.contender]
-            (mark,) = axes.plot(
-                point.value, point.cpus, marker=look.marker, markersize=look.size + 4,
-                color=look.colour.light, linestyle="none", zorder=4,
-                markerfacecolor=look.fill, label=entry_name(names.legend_name(point.trial)),
-            )  # fmt: skip
-            handles.append(mark)
+    handles = shown.plane.draw_contenders(names, axes)
+    line = shown.plane.draw_front("nothing is better in both", axes)
     plain_axis(axes, "x", 5)
     plain_axis(axes, "y", 5)
     axes.set_xlabel(shown.x_label)
     axes.set_ylabel(CPUS_USED.heading)
-    return [*handles, stairs]
+    return [*handles, line]
 
 
 def _keys(shown: Cpu, names: ConfigNames) -> dict[int, str]:
@@ -129,7 +109,7 @@ def _keys(shown: Cpu, names: ConfigNames) -> dict[int, str]:
     Contenders with long names are in the legend, and need no letter.
     """
     short = {point.trial: names.name(point.trial) for point in shown.named}
-    if all(len(name) <= _SHORT for name in short.values()):
+    if all(len(name) <= SHORT_NAME for name in short.values()):
         return short
     front = [point.trial for point in shown.named if not point.contender]
     return dict(zip(front, string.ascii_uppercase, strict=False))
@@ -146,20 +126,7 @@ def _draw(shown: Cpu, names: ConfigNames, figure: Figure) -> None:
 
 def _name_points(shown: Cpu, names: ConfigNames, figure: Figure) -> None:
     """Write the names beside their points, where there is room."""
-    keys = _keys(shown, names)
-    (axes,) = figure.axes
-    texts = [
-        axes.annotate(
-            keys[point.trial], (point.value, point.cpus), xytext=(0, 0), fontsize=SMALL,
-            textcoords="offset points", weight="bold" if point.contender else "normal", zorder=5,
-        )
-        for point in shown.named
-        if point.trial in keys
-    ]  # fmt: skip
-    for text in texts:
-        text.set_in_layout(False)
-    points = [(point.value, point.cpus) for point in shown.points]
-    place_texts(axes, texts, points, shown.stairs)
+    shown.plane.name_points(_keys(shown, names), names, figure.axes[0])
 
 
 def cpu_figure(answer: StudyAnswer) -> DrawnFigure | None:

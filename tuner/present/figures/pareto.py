@@ -9,19 +9,15 @@ from matplotlib.figure import Figure
 
 from tuner.decide.statistics import Interval
 from tuner.present.figures.kit.axis import plain_axis
-from tuner.present.figures.kit.canvas import SMALL
 from tuner.present.figures.kit.config_names import ConfigNames, names_of
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
-from tuner.present.figures.kit.legends import entry_name, legend_below
-from tuner.present.figures.kit.looks import LOOKS
-from tuner.present.figures.kit.text_placement import place_texts
+from tuner.present.figures.kit.legends import legend_below
+from tuner.present.figures.kit.plane import SHORT_NAME, Plane
 from tuner.present.figures.kit.theme import OTHER, SERIES
 from tuner.study.answer import StudyAnswer
 from tuner.study.front import Front, FrontPoint, Goal
 from tuner.text import percent, three_digits
 
-_SHORT = 8
-"""Names of so many letters stand beside their points."""
 # A longer label of the axis is folded: it would be as high as the figure.
 _LABEL_WIDTH = 28
 # An interval that reaches further than this is cut off: a point of few blocks hides no other.
@@ -42,13 +38,10 @@ def crosses(front: Front) -> list[Cross]:
     return [Cross(each, _reach(each.first), _reach(each.second)) for each in front.points]
 
 
-def stairs(front: Front) -> list[tuple[float, float]]:
-    """The corners of the line through the front, which joins its points along the axes."""
-    points = [(p.first.value, p.second.value) for p in front.points if p.in_front]
-    corners = points[:1]
-    for x, y in points[1:]:
-        corners += [(x, corners[-1][1]), (x, y)]
-    return corners
+def plane_of(front: Front) -> Plane:
+    """Both objectives of each point, the first to the right and the second upwards."""
+    at = {each.trial: (each.first.value, each.second.value) for each in front.points}
+    return Plane(at, front.trials)
 
 
 def _reach(goal: Goal) -> tuple[float, float]:
@@ -60,7 +53,6 @@ def _reach(goal: Goal) -> tuple[float, float]:
 def draw_pareto(front: Front, names: ConfigNames, axes: Axes) -> list[Artist]:
     """Draw the points with their intervals, and the front; returns the entries of a legend."""
     axes.margins(0.12)
-    handles: list[Artist] = []
     for cross in crosses(front):
         point = cross.point
         colour = (SERIES[0] if point.in_front else OTHER).light
@@ -69,20 +61,9 @@ def draw_pareto(front: Front, names: ConfigNames, axes: Axes) -> list[Artist]:
             *at, xerr=[[cross.x[0]], [cross.x[1]]], yerr=[[cross.y[0]], [cross.y[1]]],
             color=colour, linewidth=0.8, marker="o", markersize=5 if point.in_front else 3.5,
         )  # fmt: skip
-        contender = names.contenders.get(point.trial)
-        if contender:
-            look = LOOKS[contender]
-            (mark,) = axes.plot(
-                *at, marker=look.marker, markersize=look.size + 4, color=look.colour.light,
-                linestyle="none", zorder=4, markerfacecolor=look.fill,
-                label=entry_name(names.legend_name(point.trial)),
-            )  # fmt: skip
-            handles.append(mark)
-    corners = stairs(front)
-    (line,) = axes.plot(
-        [x for x, _ in corners], [y for _, y in corners], color=SERIES[0].light, linewidth=1.2,
-        zorder=1, label="no other is shown better",
-    )  # fmt: skip
+    plane = plane_of(front)
+    handles = plane.draw_contenders(names, axes)
+    line = plane.draw_front("no other is shown better", axes)
     plain_axis(axes, "x", 5)
     plain_axis(axes, "y", 5)
     axes.set_xlabel(front.first.heading)
@@ -96,19 +77,9 @@ def _draw(front: Front, names: ConfigNames, figure: Figure) -> None:
 
 def _name_points(front: Front, names: ConfigNames, figure: Figure) -> None:
     """Write short names beside the points of the front, where there is room."""
-    (axes,) = figure.axes
-    named = [p for p in front.points if p.in_front and len(names.name(p.trial)) <= _SHORT]
-    texts = [
-        axes.annotate(
-            names.name(point.trial), (point.first.value, point.second.value), xytext=(0, 0),
-            fontsize=SMALL, textcoords="offset points", zorder=5,
-        )
-        for point in named
-    ]  # fmt: skip
-    for text in texts:
-        text.set_in_layout(False)
-    points = [(point.first.value, point.second.value) for point in front.points]
-    place_texts(axes, texts, points, stairs(front))
+    texts = {trial: names.name(trial) for trial in front.trials}
+    short = {trial: text for trial, text in texts.items() if len(text) <= SHORT_NAME}
+    plane_of(front).name_points(short, names, figure.axes[0])
 
 
 def pareto_figure(answer: StudyAnswer) -> DrawnFigure | None:

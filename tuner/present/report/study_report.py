@@ -10,8 +10,9 @@ from tuner.present.environment_and_method import Facts, environment_facts, metho
 from tuner.present.figures import DrawnFigure
 from tuner.present.front import front_sentence, front_table
 from tuner.present.how_to_use import snippet_of
-from tuner.present.knob_effects import bad_value_sentences, effects_table
+from tuner.present.knob_effects import effects_table
 from tuner.present.report.pages import render
+from tuner.present.sentences import sentences_of
 from tuner.present.tables import (
     TrialLine,
     knob_headings,
@@ -20,14 +21,7 @@ from tuner.present.tables import (
     trial_lines,
     why_facts,
 )
-from tuner.present.tried import tried_sentences
-from tuner.present.wording import (
-    busy_sentence,
-    noise_sentence,
-    not_excluded_sentence,
-    tied_sentence,
-    verdict_sentence,
-)
+from tuner.present.wording import busy_sentence, verdict_sentence
 from tuner.recommended.recheck import search_command
 from tuner.study.answer import StudyAnswer
 from tuner.text import plural
@@ -53,14 +47,9 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         ),
         verdict=verdict_sentence(answer),
         verdict_class=_verdict_class(answer),
-        why_this=choice_sentence(answer),
-        tied=tied_sentence(answer),
-        busy=busy_sentence(answer),
-        others=not_excluded_sentence(answer),
-        noise=noise_sentence(answer),
+        sentences=sentences_of(answer),
         front=front_table(answer),
         front_note=front_sentence(answer),
-        tried=[*tried_sentences(answer), *bad_value_sentences(answer)],
         knobs=effects_table(answer),
         snippet=snippet_of(answer),
         why=_why(answer),

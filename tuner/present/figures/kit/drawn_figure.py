@@ -14,7 +14,7 @@ from tuner.present.figures.kit.inline_svg import BACKGROUND, inline_svg
 FIGURE_NAMES = frozenset(
     {
         "step_time", "blocks", "latency", "cpu", "call_time", "parallelism", "timeline_baseline",
-        "timeline_best", "timeline_challenger", "heat_map", "importance", "comparison",
+        "timeline_best", "timeline_challenger", "heat_map", "importance", "pareto", "comparison",
         "comparison_relative",
     }
 )  # fmt: skip

@@ -2,8 +2,8 @@ from tests.present.results import study_plan, study_result
 from tests.present.screen import Screen
 from tuner.present.notes import study_note
 from tuner.present.report.study_report import report_html
+from tuner.present.sentences import tried_sentences
 from tuner.present.summary import print_summary
-from tuner.present.tried import tried_sentences
 from tuner.study.sampled import Sampling
 
 LESSON = "transports=uv: all 3 tried failed; 197 configurations with it not tried"

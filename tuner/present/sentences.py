@@ -1,9 +1,34 @@
-"""What a study says of a search space that it has not measured whole."""
+"""What is said below the verdict: why this one, what else may be, how sure, what was tried."""
 
+from tuner.present.choice import choice_sentence
+from tuner.present.knob_effects import bad_value_sentences
+from tuner.present.wording import (
+    busy_sentence,
+    noise_sentence,
+    not_excluded_sentence,
+    tied_sentence,
+)
 from tuner.study.answer import StudyAnswer
 from tuner.text import plural
 
 _WHO = {"tpe": "Optuna's TPE", "gp": "Optuna's Gaussian process", "random": "chance"}
+
+
+def sentences_of(answer: StudyAnswer) -> list[str]:
+    """What there is to say of the answer after its verdict, in the order of a reader's questions.
+
+    Returns:
+        Sentences that the terminal, the notes and the page show one by one.
+    """
+    said = (
+        choice_sentence(answer),
+        tied_sentence(answer),
+        busy_sentence(answer),
+        not_excluded_sentence(answer),
+        noise_sentence(answer),
+    )
+    known = [sentence for sentence in said if sentence is not None]
+    return [*known, *tried_sentences(answer), *bad_value_sentences(answer)]
 
 
 def tried_sentences(answer: StudyAnswer) -> list[str]:
