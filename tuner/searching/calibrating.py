@@ -34,7 +34,7 @@ def calibrate(measurer: Measurer) -> None:
             continue
         # Only what runs: what failed or hung must not use up the time that the others need.
         runnable = log.runnable
-        least_s = measurer.block_s(runnable) + LEAST_PAIRS * measurer.block_s(runnable[:2])
+        least_s = log.block_s(runnable) + LEAST_PAIRS * log.block_s(runnable[:2])
         if runnable and measurer.budget.remaining_s < least_s:
             measurer.eliminate(trial, "not measured: the budget was spent before its turn")
         else:

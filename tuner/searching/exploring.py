@@ -65,9 +65,7 @@ def explore(measurer: Measurer) -> None:
     if sampling is None or sampling.went_on is not None:
         return
     measurer.begin("exploration")
-    start_s = measurer.noted_once("exploration_started_s", measurer.budget.spent_s)
-    end_s = start_s + (measurer.budget.total_s - start_s) * EXPLORATION_SHARE
-    most_blocks = (measurer.measuring.max_blocks or math.inf) * EXPLORATION_SHARE
+    end_s, most_blocks = measurer.share_ends("exploration_started_s", EXPLORATION_SHARE)
     with ExitStack() as stack:
         ask = proposals
         if sampling.sampler == "gp":
@@ -162,7 +160,7 @@ def _finish(measurer: Measurer, sampling: Sampling) -> None:
         for trial in ranked
         if trial not in kept
     }
-    measurer.set_aside(behind)
+    measurer.eliminate_silently(behind)
     tried = len(log.configs)
     measurer.keep_sampling(
         sampling.model_copy(update={"went_on": tuple(sorted(kept & {*log.alive}))})
