@@ -57,7 +57,8 @@ class FakeClock:
 class MemoryStorages:
     """Stands for `optuna.storages.get_storage`, and keeps in memory what goes to SQLite files.
 
-    A file is created empty, so that it is there to be found; without its file a study is gone.
+    A file is created empty, so that it is there to be found; without its file a study is gone. What
+    another test has left in a folder beside is empty.
     """
 
     def __init__(self) -> None:
@@ -71,7 +72,7 @@ class MemoryStorages:
         if url is None or url.get_backend_name() != "sqlite" or url.database is None:
             return self._open(storage)
         file = Path(url.database)
-        if not file.exists():
+        if file not in self._by_file or not file.exists():
             file.touch()
             self._by_file[file] = optuna.storages.InMemoryStorage()
         return self._by_file[file]

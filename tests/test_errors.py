@@ -4,6 +4,7 @@ from tuner.errors import (
     InterruptedSearchError,
     LauncherError,
     NothingRanError,
+    ProgramFailedError,
     TunerError,
     UsageError,
 )
@@ -15,6 +16,7 @@ from tuner.errors import (
         (TunerError, 1),
         (LauncherError, 1),
         (UsageError, 2),
+        (ProgramFailedError, 2),
         (NothingRanError, 3),
         (InterruptedSearchError, 130),
     ],

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,23 @@ def test_a_program_is_run_as_the_study_ran_it() -> None:
     assert {row.label for row in again.answer.rows} == {
         str(result.baseline), "observer.num_worker_threads=8",
     }  # fmt: skip
+
+
+@pytest.mark.world
+def test_a_program_that_fails_as_it_is_cannot_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = FakeProgramLauncher(active_s=by_threads)
+    folder = tune(
+        program=[sys.executable, "main.py"], launcher=first, clock=first.clock,
+        space={"observer": {"num_worker_threads": [1, 8]}}, max_blocks=12,
+    ).folder  # fmt: skip
+    (tmp_path / "main.py").write_text("raise ValueError('no data')")
+    capsys.readouterr()
+    assert search.main(["--check", str(folder)]) == 3
+    told = capsys.readouterr().err
+    assert "the recommendation observer.num_worker_threads=8 cannot run here: the program" in told
+    assert "ValueError: no data" in told
 
 
 def cpus(config: Config) -> float:

@@ -26,6 +26,7 @@ def check_study(context: typer.Context, study: str, show: Callable[[bytes], None
 
     Raises:
         UsageError: The study cannot be checked, or a flag says what the study says already.
+        NothingRanError: The program fails as it is, which is exit code 3 too.
         InterruptedSearchError: A KeyboardInterrupt came.
     """
     _refuse_others(context)

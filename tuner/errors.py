@@ -26,6 +26,10 @@ class UsageError(TunerError):
         return cls(f"{subject}: {len(problems)} problems", problems)
 
 
+class ProgramFailedError(UsageError):
+    """A program failed as it is, so that there is nothing to tune."""
+
+
 class NothingRanError(TunerError):
     """No configuration of the search space could run the workload."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tuner.api import AnswerFiles, searched
-from tuner.errors import InterruptedSearchError
+from tuner.errors import InterruptedSearchError, NothingRanError, ProgramFailedError
 from tuner.plan.draft import draft_plan
 from tuner.present.check_result import CheckResult
 from tuner.recommended.finding import recommendation_at
@@ -73,6 +73,7 @@ def check(
     Raises:
         UsageError: There is no such study, it recommends nothing, or it compared nothing with its
             baseline.
+        NothingRanError: The program fails as it is.
         InterruptedSearchError: A KeyboardInterrupt came.
     """
     earlier = recommendation_at(str(study), storage)
@@ -93,4 +94,8 @@ def check(
             answer = searched(request, presenter, observer, show, launcher, clock)
         except SearchStopped:
             raise InterruptedSearchError("the check was interrupted") from None
+        except ProgramFailedError as error:
+            raise NothingRanError(
+                f"the recommendation {earlier.config} cannot run here: {error}"
+            ) from None
     return CheckResult(earlier, answer)

@@ -59,6 +59,12 @@ def test_exp_turns_logarithms_into_ratios() -> None:
     assert (found.estimate, found.low, found.high) == (1.0, math.exp(-0.1), math.exp(0.1))
 
 
+def test_a_gain_turned_round_is_the_inverse_ratio() -> None:
+    found = Interval(0.5, 0.2, 0.9)
+    assert -found == Interval(-0.5, -0.9, -0.2)
+    assert (-found).exp().high == pytest.approx(1 / found.exp().low)
+
+
 def test_differences_pair_the_blocks_that_have_both() -> None:
     slower = np.array([1.0, np.nan, 3.0, 4.0])
     faster = np.array([0.5, 1.0, np.nan, 1.0])

@@ -14,7 +14,8 @@ from tests.searching.planted import (
 )
 from tuner.plan.config import Config
 from tuner.searching.proposing import Proposer
-from tuner.study.storage.sampling import Axis, OptunaSampler, SamplingProcess, proposals
+from tuner.study.sampled import OptunaSampler
+from tuner.study.storage.sampling import Axis, SamplingProcess, proposals
 
 
 def truthfully(proposer: Proposer, count: int) -> list[Config]:

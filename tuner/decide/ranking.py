@@ -53,10 +53,10 @@ def best_measured(matrix: FloatArray, candidates: Sequence[int]) -> int | None:
 def strongest(
     matrix: FloatArray, rivals: Sequence[int], log_cost: FloatArray, log_epsilon: float
 ) -> int | None:
-    """The rival to take where none is shown to be near-optimal.
+    """The rival that is compared with the baseline for the verdict.
 
-    It is the one with the best score, or of those within epsilon of it the one that costs clearly
-    less CPU. Fewer threads are no argument without certainty: the score is the better guess.
+    It is the one with the best score, or of those within epsilon of it the one that costs least
+    CPU, if that is clearly less. Fewer threads are no argument: the score is the better guess.
 
     Args:
         matrix: log(objective), blocks x trials.

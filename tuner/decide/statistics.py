@@ -29,6 +29,10 @@ class Interval:
     low: float
     high: float
 
+    def __neg__(self) -> "Interval":
+        """The interval of the negative: of a gain turned round, where these are logarithms."""
+        return Interval(-self.estimate, -self.high, -self.low)
+
     def exp(self) -> "Interval":
         """The interval of a ratio, from that of its logarithm."""
         # Two or three values can leave an end beyond all numbers.

@@ -19,16 +19,14 @@ def measure_both_goals(measurer: Measurer) -> None:
     if measurer.plan.second_objective is None:
         return
     measurer.begin("exploration")
-    start_s = measurer.noted_once("front_started_s", measurer.budget.spent_s)
-    end_s = start_s + (measurer.budget.total_s - start_s) * FRONT_SHARE
-    most = (measurer.measuring.max_blocks or 10**9) * FRONT_SHARE
-    while log.blocks("exploration") < most:
+    end_s, most_blocks = measurer.share_ends("front_started_s", FRONT_SHARE)
+    while log.blocks("exploration") < most_blocks:
         front = front_of(log)
         beaten = set() if front is None else {p.trial for p in front.points if not p.in_front}
         # Who was dropped for being slow may be the cheapest.
         compared = [trial for trial in log.runnable if trial in log.compared]
         trials = [trial for trial in compared if trial == BASELINE or trial not in beaten]
         few = log.blocks("exploration") >= LEAST_BLOCKS and len(trials) < 2
-        if few or measurer.budget.spent_s + measurer.block_s(trials) > end_s:
+        if few or measurer.budget.spent_s + log.block_s(trials) > end_s:
             return
         measurer.measure_block(trials)

@@ -81,10 +81,10 @@ def trace(measurer: Measurer) -> None:
     """
     log = measurer.log
     measurer.reserved_s = 0.0
-    contenders = [trial for trial in (BASELINE, strongest_rival(log)) if trial in log.runnable]
+    rival = strongest_rival(log)
+    contenders = [t for t in (BASELINE, rival) if t is not None and t in log.runnable]
     total_s = measurer.budget.total_s
-    found = [trial for trial in contenders if trial is not None]
-    _trace(measurer, found, MOST_TRACED * total_s, operators=True)
+    _trace(measurer, contenders, MOST_TRACED * total_s, operators=True)
     if measurer.measuring.until_clear:
         # Of a limit that was not needed, nothing is a share.
         total_s = measurer.budget.spent_s

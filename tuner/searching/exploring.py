@@ -11,11 +11,11 @@ from tuner.searching.measurer import Measurer
 from tuner.searching.proposing import Proposer
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.sampled import Sampling
-from tuner.study.storage.sampling import OptunaSampler, SamplingProcess, proposals
+from tuner.study.storage.sampling import SamplingProcess, proposals
 from tuner.text import duration, plural, share
 from tuner.world.measurement import Failure, Measurement
 
-# What is proposed has to be compared, traced and confirmed as well.
+# What is proposed has to be compared in the race and traced as well.
 EXPLORATION_SHARE = 0.5
 # Configurations that a round tries; more at a time learn later, fewer leave more to the incumbent.
 BATCH = 4
@@ -65,14 +65,12 @@ def explore(measurer: Measurer) -> None:
     if sampling is None or sampling.went_on is not None:
         return
     measurer.begin("exploration")
-    start_s = measurer.noted_once("exploration_started_s", measurer.budget.spent_s)
-    end_s = start_s + (measurer.budget.total_s - start_s) * EXPLORATION_SHARE
-    most_blocks = (measurer.measuring.max_blocks or math.inf) * EXPLORATION_SHARE
+    end_s, most_blocks = measurer.share_ends("exploration_started_s", EXPLORATION_SHARE)
     with ExitStack() as stack:
         ask = proposals
         if sampling.sampler == "gp":
             ask = stack.enter_context(SamplingProcess()).proposals
-        proposer = Proposer(measurer.plan, _optuna_sampler(sampling), ask)
+        proposer = Proposer(measurer.plan, sampling.sampler, ask)
         untried = _without_calibration(log)
         while measurer.budget.spent_s < end_s and log.blocks("exploration") < most_blocks:
             _tell(proposer, log)
@@ -88,10 +86,6 @@ def explore(measurer: Measurer) -> None:
             sampling = sampling.model_copy(update={"lessons": lessons})
             measurer.keep_sampling(sampling)
     _finish(measurer, sampling)
-
-
-def _optuna_sampler(sampling: Sampling) -> OptunaSampler:
-    return "gp" if sampling.sampler == "gp" else "tpe" if sampling.sampler == "tpe" else "random"
 
 
 def _without_calibration(log: StudyLog) -> list[int]:
@@ -122,21 +116,15 @@ def levels_of(log: StudyLog) -> dict[int, float]:
     the trials which were measured by both.
     """
     levels = trial_levels(log.matrix("exploration"))
-    first: dict[int, float] = {}
-    objective = log.plan.objective
-    for trial in log.runnable:
-        calibration = log.calibration(trial)
-        value = None if calibration is None else objective.read(calibration)
-        if value is not None:
-            first[trial] = objective.cost(value)
-    both = [trial for trial in first if not math.isnan(levels[trial])]
+    first = {trial: log.first_cost(trial) for trial in log.runnable}
+    both = [t for t, cost in first.items() if cost < math.inf and not math.isnan(levels[t])]
     offset = sum(levels[t] - first[t] for t in both) / len(both) if both else 0.0
     found = {
-        trial: first.get(trial, math.nan) + offset if math.isnan(level) else float(level)
-        for trial, level in enumerate(levels)
-        if trial in log.runnable and not _breaks_a_limit(log, trial)
+        trial: cost + offset if math.isnan(levels[trial]) else float(levels[trial])
+        for trial, cost in first.items()
+        if not _breaks_a_limit(log, trial)
     }
-    return {trial: level for trial, level in found.items() if not math.isnan(level)}
+    return {trial: level for trial, level in found.items() if level < math.inf}
 
 
 def _breaks_a_limit(log: StudyLog, trial: int) -> bool:
@@ -172,7 +160,7 @@ def _finish(measurer: Measurer, sampling: Sampling) -> None:
         for trial in ranked
         if trial not in kept
     }
-    measurer.set_aside(behind)
+    measurer.eliminate_silently(behind)
     tried = len(log.configs)
     measurer.keep_sampling(
         sampling.model_copy(update={"went_on": tuple(sorted(kept & {*log.alive}))})

@@ -112,25 +112,41 @@ class Measurer:
             alive = {*self.log.alive, *([AGAIN] if BASELINE in self.log.alive else [])}
             self._measure([t for t in trials if t not in measured and t in alive], block)
 
-    def block_s(self, trials: Sequence[int]) -> float:
-        """Seconds that one world of each of these trials takes."""
-        return self.log.block_s(trials)
-
     def blocks_left(self, trials: Sequence[int]) -> float:
         """How many more blocks of these trials the plan allows, by its time and its number of
         blocks."""
-        blocks = (self.budget.remaining_s - self.reserved_s) / max(1e-9, self.block_s(trials))
+        blocks = (self.budget.remaining_s - self.reserved_s) / max(1e-9, self.log.block_s(trials))
         if self.measuring.max_blocks is not None:
             measured = sum(map(self.log.blocks, BLOCK_PHASES))
             blocks = min(blocks, self.measuring.max_blocks - measured)
         return max(0.0, blocks)
 
+    def share_ends(self, started: str, share: float) -> tuple[float, float]:
+        """Where a stage ends that may take a share of what is left when it first begins.
+
+        Args:
+            started: The name of the note that says when it began.
+            share: The share, a fraction.
+
+        Returns:
+            How many seconds of the budget are spent then; and how many blocks of its phase are
+            measured, infinitely many where the plan has no most.
+        """
+        start_s = self.noted_once(started, self.budget.spent_s)
+        end_s = start_s + (self.budget.total_s - start_s) * share
+        return end_s, (self.measuring.max_blocks or math.inf) * share
+
     def eliminate(self, trial: int, reason: str) -> None:
         """Take a trial out of the race."""
-        self.log.eliminated[trial] = reason
-        self.store.eliminate(trial, reason)
-        self._leader = leader(self.log)
+        self.eliminate_silently({trial: reason})
         self.observer.on_event(f"{self.log.configs[trial]}: eliminated, {reason}")
+
+    def eliminate_silently(self, reasons: Mapping[int, str]) -> None:
+        """Take many trials out of the race, without a line for each."""
+        for trial, reason in reasons.items():
+            self.log.eliminated[trial] = reason
+            self.store.eliminate(trial, reason)
+        self._leader = leader(self.log)
 
     def readmit(self, trial: int) -> None:
         """Let a trial that was eliminated win again."""
@@ -147,13 +163,6 @@ class Measurer:
         """Note how far the exploration is."""
         self.log.sampling = sampling
         self.store.note("sampling", sampling.model_dump(mode="json"))
-
-    def set_aside(self, reasons: Mapping[int, str]) -> None:
-        """Take many trials out of the race, without a line for each."""
-        for trial, reason in reasons.items():
-            self.log.eliminated[trial] = reason
-            self.store.eliminate(trial, reason)
-        self._leader = leader(self.log)
 
     def keep_look(self, look: Look) -> None:
         """Note a look at all rivals; it takes the place of one at the same blocks."""

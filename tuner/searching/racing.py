@@ -6,12 +6,11 @@ from tuner.decide.dropping import DOMINATED_BLOCKS, beaten, halved
 from tuner.decide.looks import Look, due_alpha, is_due
 from tuner.decide.ranking import best_measured
 from tuner.decide.simultaneous import LEAST_BLOCKS
-from tuner.decide.statistics import differences
 from tuner.decide.verdict import Comparison
 from tuner.searching.calibrating import traces_s
 from tuner.searching.measurer import Measurer
 from tuner.study.conclusion import LEAST_WORLDS, comparison_of, seconds_to_clear
-from tuner.study.evidence import evidence, not_excluded, rivals_of, strongest_rival
+from tuner.study.evidence import evidence, mean_gain, not_excluded, rivals_of, strongest_rival
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import AGAIN
 from tuner.text import duration, percent, plural, rough_duration
@@ -160,9 +159,9 @@ def _reasons(
     if best is None or len(matrix) < DOMINATED_BLOCKS:
         return {}
     reasons: dict[int, str] = {}
-    gain = differences(matrix[:, BASELINE], matrix[:, best])
+    gain = mean_gain(log, best)
     # Who is behind a rival that gains something is not what will be recommended.
-    if not len(gain) or gain.mean() >= log.rules.log_epsilon:
+    if gain is None or gain >= log.rules.log_epsilon:
         reasons |= beaten(matrix, best, rivals)
     if BASELINE not in log.failures:
         open_rivals = _open(log, comparison)

@@ -294,7 +294,7 @@ def study_answer(
 
 def _observations(log: StudyLog) -> Iterator[Observation]:
     objective = log.plan.objective
-    for record in sorted(log.records, key=lambda record: record.again):
+    for record in log.records:
         if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
             value = objective.value(record.outcome)
             yield Observation(record.trial, record.block, record.phase, value)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from tuner.decide.ranking import SAME_COST
-from tuner.study.evidence import gain_of
+from tuner.study.evidence import tested_gain
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.paired import PairedTrials
 from tuner.study.trial_row import Paired, TrialRow
@@ -83,12 +83,8 @@ def _compared(
     """Beside the baseline as the table has it; else as it was tested, or as far as measured."""
     if chosen.trial == BASELINE:
         return row.against_baseline
-    if row.trial == BASELINE and chosen.against_baseline is not None:
-        ratio, blocks = chosen.against_baseline
-        if ratio.low > 0:
-            return Paired(ratio.inverse(), blocks)
     found = paired.compare(row.trial, chosen.trial)
-    tested = gain_of(log, row.trial, chosen.trial)
+    tested = tested_gain(log, row.trial, chosen.trial)
     if found is None or tested is None:
         return found
     return Paired(tested.exp(), found.blocks)

@@ -13,9 +13,11 @@ from tuner.decide.verdict_kind import VerdictKind
 from tuner.study.evidence import (
     evidence,
     gain_of,
+    mean_gain,
     not_excluded,
     rivals_of,
     strongest_rival,
+    tested_gain,
     worlds_without_spikes,
 )
 from tuner.study.log import BASELINE, StudyLog
@@ -121,9 +123,8 @@ def _leader(log: StudyLog, best: int | None, challenger: int | None) -> int | No
     """The challenger if all blocks together have it ahead of the baseline."""
     if challenger is None or best is None:
         return best
-    matrix = evidence(log)
-    gain = differences(matrix[:, BASELINE], matrix[:, challenger])
-    return challenger if len(gain) and gain.mean() > 0 else BASELINE
+    gain = mean_gain(log, challenger)
+    return BASELINE if gain is None or gain <= 0 else challenger
 
 
 def seconds_to_clear(log: StudyLog, errors: float = 0.0) -> float | None:
@@ -168,9 +169,8 @@ def _to_tell(log: StudyLog) -> list[tuple[int, int, _Sides]]:
     assert rival is not None
     decided: list[tuple[int, int, _Sides]] = [(rival, BASELINE, "width")]
     if comparison.kind == "undecided":
-        matrix = evidence(log)
-        gain = differences(matrix[:, BASELINE], matrix[:, rival])
-        if len(gain) and gain.mean() >= log.rules.log_epsilon:
+        gain = mean_gain(log, rival)
+        if gain is not None and gain >= log.rules.log_epsilon:
             return [(rival, BASELINE, "either")]
         others = [trial for trial in not_excluded(log, BASELINE) if trial != rival]
         return [(rival, BASELINE, "either"), *((trial, BASELINE, "epsilon") for trial in others)]
@@ -202,22 +202,17 @@ def _least_gain(comparison: Comparison | None) -> float | None:
 
 
 def _tied(log: StudyLog, best: int) -> frozenset[int]:
-    matrix = evidence(log)
     tied = {best}
     for other in log.alive:
-        behind = differences(matrix[:, other], matrix[:, best])
-        if len(behind) and abs(behind.mean()) <= log.rules.log_epsilon:
+        gain = mean_gain(log, other, best)
+        if gain is not None and abs(gain) <= log.rules.log_epsilon:
             tied.add(other)
     return frozenset(tied)
 
 
 def _epsilon_achieved(log: StudyLog, best: int) -> float | None:
     """How much better another one may be, from the same intervals as the verdict."""
-    others = [trial for trial in log.compared if trial not in (best, BASELINE)]
-    gains = [gain_of(log, trial, best) for trial in others]
-    if best != BASELINE and BASELINE not in log.failures:
-        own = gain_of(log, best)
-        gains.append(None if own is None else Interval(-own.estimate, -own.high, -own.low))
+    gains = [tested_gain(log, trial, best) for trial in log.compared if trial != best]
     known = [gain.high for gain in gains if gain is not None]
     if not gains or len(known) < len(gains):
         return None

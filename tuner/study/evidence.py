@@ -11,7 +11,7 @@ from tuner.decide.looks import Look
 from tuner.decide.ranking import best_measured, strongest
 from tuner.decide.simultaneous import LookAt, gain_over
 from tuner.decide.spikes import without_spikes
-from tuner.decide.statistics import FloatArray, Interval
+from tuner.decide.statistics import FloatArray, Interval, differences
 from tuner.study.log import BASELINE, StudyLog, merged
 from tuner.study.records import AGAIN
 
@@ -40,6 +40,16 @@ def evidence(log: StudyLog, rows: int | None = None) -> FloatArray:
 def leader(log: StudyLog) -> int | None:
     """The candidate with the best score so far; None if none was measured."""
     return best_measured(evidence(log), log.candidates)
+
+
+def mean_gain(log: StudyLog, trial: int, reference: int = BASELINE) -> float | None:
+    """The mean of log(how many times as good a trial is as a reference) by block; None without one.
+
+    It is an estimate, and no claim: see `gain_of`.
+    """
+    matrix = evidence(log)
+    gains = differences(matrix[:, reference], matrix[:, trial])
+    return float(gains.mean()) if len(gains) else None
 
 
 def rivals_of(log: StudyLog) -> list[int]:
@@ -87,6 +97,14 @@ def _test_of(worlds: bytes, columns: int, alpha: float) -> LookAt:
     return LookAt(merged(known), alpha, known[:, BASELINE] - known[:, AGAIN])
 
 
+def tested_gain(log: StudyLog, trial: int, reference: int) -> Interval | None:
+    """`gain_of`; the baseline's over a rival is the rival's turned round, as in the verdict."""
+    if trial != BASELINE:
+        return gain_of(log, trial, reference)
+    gain = gain_of(log, reference)
+    return None if gain is None else -gain
+
+
 def not_excluded(log: StudyLog, best: int) -> list[int]:
     """The trials that may be more than epsilon better than `best`, as far as measured.
 
@@ -112,17 +130,12 @@ def behind_in_first_world(log: StudyLog, trial: int, reference: int) -> float | 
     measured the trial.
     """
     first, other = log.calibration(trial), log.calibration(reference)
-    if first is None or other is None or log.samples(trial):
+    if first is None or other is None or log.samples(trial) or log.plan.objective.traced:
         return None
-    objective = log.plan.objective
-    values = [objective.read(each) for each in (first, other)]
-    if objective.traced or None in values:
-        return None
-    behind = objective.cost(objective.value(first)) - objective.cost(objective.value(other))
+    behind = log.first_cost(trial) - log.first_cost(reference)
     error = math.hypot(_error(first.step_s), _error(other.step_s))
-    if behind - _ERRORS * error <= math.log(DOMINATED_RATIO):
-        return None
-    return math.exp(behind)
+    shown = math.isfinite(behind) and behind - _ERRORS * error > math.log(DOMINATED_RATIO)
+    return math.exp(behind) if shown else None
 
 
 def _error(step_s: Sequence[float]) -> float:

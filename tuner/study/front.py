@@ -132,9 +132,7 @@ def _goal(log: StudyLog, objective: Objective, matrix: FloatArray, trial: int) -
 
 def _turned(cost: Interval, objective: Objective) -> Interval:
     """From costs to values: where more is better, a cost is the negative logarithm."""
-    if objective.maximize:
-        cost = Interval(-cost.estimate, -cost.high, -cost.low)
-    return cost.exp()
+    return (-cost if objective.maximize else cost).exp()
 
 
 def _ends(found: Interval | None) -> dict[str, float] | None:

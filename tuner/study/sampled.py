@@ -1,8 +1,10 @@
 """That a study measures what a sampler proposes, not its grid, and what is known of the rest."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
+
+OptunaSampler = Literal["tpe", "gp", "random"]
 
 
 class Sampling(BaseModel):
@@ -10,7 +12,7 @@ class Sampling(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    sampler: str
+    sampler: OptunaSampler
     configs: int
     """The configurations of the grid, the baseline included."""
     went_on: tuple[int, ...] | None = None

@@ -12,13 +12,14 @@ import sys
 import warnings
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.trial import TrialState, create_trial
 
-OptunaSampler = Literal["tpe", "gp", "random"]
+from tuner.study.sampled import OptunaSampler
+
 Point = tuple[int, ...]
 
 

@@ -44,6 +44,7 @@ class StudyStore:
         self._storage = place.address.storage
         self._study_id = self._storage.get_study_id_from_name(study.study_name)
         self._trials: dict[int, Trial] = {}
+        self._ids: dict[int, int] = {}
         self._distributions: dict[Dimension, BaseDistribution] | None = None
         self._attachments = Attachments(self._storage, study, self._study_id, place.folder, tell)
 
@@ -204,6 +205,7 @@ class StudyStore:
                 )
             )
         self._trials.clear()
+        self._ids.clear()
 
     def note(self, key: str, value: Any) -> None:
         """Keep a fact about the study as a whole."""
@@ -256,8 +258,9 @@ class StudyStore:
         return self._trial(number)._trial_id
 
     def _trial(self, number: int) -> Trial:
-        # Making one reads the trial from the storage.
+        # Making one reads the trial from the storage; finding its id there reads all of them.
         if number not in self._trials:
-            trial_id = self._latest()[number]._trial_id
-            self._trials[number] = Trial(self._study, trial_id)
+            if number not in self._ids:
+                self._ids = {each: found._trial_id for each, found in self._latest().items()}
+            self._trials[number] = Trial(self._study, self._ids[number])
         return self._trials[number]

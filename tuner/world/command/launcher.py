@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tuner.errors import LauncherError, TraceError, UsageError
+from tuner.errors import LauncherError, ProgramFailedError, TraceError
 from tuner.files import written_atomically
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
@@ -89,7 +89,7 @@ class CommandLauncher:
         A program that fails once its RPC has begun may go well with other options.
 
         Raises:
-            UsageError: It cannot be tuned.
+            UsageError: It cannot be tuned; a ProgramFailedError, where a run of it failed.
             LauncherError: The plan has a workload.
         """
         request = draft.program
@@ -103,7 +103,9 @@ class CommandLauncher:
         if second is None and first.failure is None:
             second = trying(failure_folder)
             if second.failure is not None:
-                raise UsageError(f"a second run of the program failed: {second.failure.message}")
+                raise ProgramFailedError(
+                    f"a second run of the program failed: {second.failure.message}"
+                )
         return program_spec(
             request, [first, *filter(None, [second])], own_network=self._starters.in_own_network
         )
@@ -125,7 +127,7 @@ class CommandLauncher:
     def _first_run(
         self, request: ProgramRequest, trying: Callable[..., TriedRun]
     ) -> tuple[TriedRun, Learnt]:
-        """Run it cold, in a network of its own if it can; UsageError if nothing can be learnt."""
+        """Run it cold, in a network of its own if it can; an error if nothing can be learnt."""
         learnt: list[Learnt] = []
         self._starters.start_cold(request)
         run = trying(learnt=learnt)
@@ -138,7 +140,7 @@ class CommandLauncher:
             detail = "" if failure.detail.strip() in failure.message else _indented(failure.detail)
             why = f"{failure.message}{detail}"
             if not run.may_go_well_otherwise:
-                raise UsageError(f"the program cannot be tuned: {why}")
+                raise ProgramFailedError(f"the program cannot be tuned: {why}")
             self._tell(f"the program fails with its own options: {why}")
         return run, learnt[0]
 
