@@ -264,7 +264,7 @@ def _blocks_measured(folder: Path) -> dict[int, dict[int, float]]:
              "must be a whole number, got 'x'",
              "the list of values is empty"],
         ),
-        (("--workload", "udf", "--budget", "1s"), ["a budget of 1s is too short for 2 blocks"]),
+        (("--workload", "udf", "--budget", "1s"), ["a budget of 1s is too short for one block"]),
         (("--workload", "udf", "--out", "/dev/null/x"), ["cannot write the study folder"]),
         (
             ("--workload", "udf", "--storage", "sqlite:///no/such/folder/x.db"),

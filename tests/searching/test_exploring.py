@@ -102,7 +102,7 @@ def test_a_sampler_can_be_named_for_a_small_grid(tune: Tune) -> None:
 
 
 def test_the_grid_can_be_insisted_on(tune: Tune) -> None:
-    with pytest.raises(UsageError, match="too short for 2 blocks of 1,000 configurations"):
+    with pytest.raises(UsageError, match="too short for one block of 1,000 configurations"):
         tune(planted(), **ASKED, sampler="grid")
 
 

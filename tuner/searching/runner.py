@@ -136,19 +136,19 @@ class Runner:
 
 
 def check_budget(plan: StudyPlan, first: Measurement | Failure, spent_s: float) -> None:
-    """UsageError unless the budget is enough to calibrate and decide at all.
+    """UsageError if the budget is not even enough to calibrate and measure one block.
 
-    That is each configuration's calibration, and the fewest blocks that give an interval, with the
-    baseline twice. `first` is the baseline's calibration: the best guess of how long a world takes.
+    What it is then said to need are the fewest blocks that give an interval. `first` is the
+    baseline's calibration: a guess of how long a world takes, and the others may be shorter.
     """
     count = len(plan.candidates())
-    worlds = (count - 1) + LEAST_BLOCKS * (count + 1)
+    worlds = (count - 1) + (count + 1)
     needed_s = spent_s + first.world_s * worlds
     if isinstance(first, Measurement) and needed_s > plan.measuring.budget_s:
-        needed = duration(math.ceil(needed_s * 1.1))
-        blocks = f"{plural(LEAST_BLOCKS, 'block')} of {plural(count, 'configuration')}"
+        needed_s += first.world_s * (LEAST_BLOCKS - 1) * (count + 1)
         raise UsageError(
-            f"a budget of {duration(plan.measuring.budget_s)} is too short for {blocks}, with "
-            f"{plural(worlds + 1, 'world')} of {duration(first.world_s)} or more each; it needs "
-            f"about {needed}"
+            f"a budget of {duration(plan.measuring.budget_s)} is too short for one block of "
+            f"{plural(count, 'configuration')}, with {plural(worlds + 1, 'world')} of "
+            f"{duration(first.world_s)} or more each; it needs about "
+            f"{duration(math.ceil(needed_s * 1.1))}"
         )
