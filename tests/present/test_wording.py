@@ -12,6 +12,7 @@ from tuner.present.notes import study_note, trial_notes
 from tuner.present.report.pages import prose
 from tuner.present.report.study_report import report_html
 from tuner.present.wording import not_excluded_sentence, tied_sentence, verdict_sentence
+from tuner.study.trial_row import Observation
 
 NEARLY_EQUAL = Interval(1.021, 0.99, 1.028)
 
@@ -108,6 +109,21 @@ def test_undecided_says_what_time_would_decide_and_who_may_be_better(plan: Study
     assert said in study_note(result)
     assert prose(said) in report_html(result, [])
     assert not_excluded_sentence(replace(result, not_excluded=())) is None
+
+
+def test_who_looks_slower_is_not_said_to_be_perhaps_faster(plan: StudyPlan) -> None:
+    result = study_result(plan, best=threads(16), verdict="keep-baseline")
+    (other,) = [row.trial for row in result.rows if row.label == "num_worker_threads=8"]
+    observations = tuple(
+        Observation(trial, block, "race", 10 + slower + block / 10)
+        for block in range(4)
+        for trial, slower in ((0, 0), (other, 3 + block / 7))
+    )
+    result = replace(result, observations=observations, not_excluded=(other,))
+    assert not_excluded_sentence(result) == (
+        "num_worker_threads=8 looks slower than num_worker_threads=16, but in too few blocks to be "
+        "sure."
+    )
 
 
 def test_undecided_without_a_comparison(plan: StudyPlan) -> None:

@@ -1,6 +1,7 @@
 """The verdict in plain words."""
 
 import math
+from collections.abc import Sequence
 
 from tuner.plan.config import Config
 from tuner.plan.knobs import KNOBS
@@ -198,11 +199,31 @@ def not_excluded_sentence(answer: StudyAnswer) -> str | None:
     """What may be better than the best by more than epsilon; None if nothing may."""
     if answer.best is None or not answer.not_excluded:
         return None
-    others = [answer.by_trial[trial].config for trial in answer.not_excluded]
-    return (
-        f"Not excluded: {named(others)} may be more than {_epsilon(answer)} "
-        f"{'faster' if answer.objective.is_time else 'better'} than {answer.best}."
-    )
+    better, worse = ("faster", "slower") if answer.objective.is_time else ("better", "worse")
+    behind = [trial for trial in answer.not_excluded if _looks_behind(answer, trial)]
+    others = [trial for trial in answer.not_excluded if trial not in behind]
+    said = []
+    if others:
+        may = f"may be more than {_epsilon(answer)} {better} than {answer.best}"
+        said.append(f"Not excluded: {named(_configs(answer, others))} {may}.")
+    if behind:
+        verb = "looks" if len(behind) == 1 else "look"
+        said.append(
+            f"{named(_configs(answer, behind))} {verb} {worse} than {answer.best}, but in too few "
+            "blocks to be sure."
+        )
+    return " ".join(said)
+
+
+def _looks_behind(answer: StudyAnswer, trial: int) -> bool:
+    """Whether a trial would be shown behind the best if no other had been compared, or earlier."""
+    assert answer.best_trial is not None
+    found = answer.paired.compare(trial, answer.best_trial)
+    return found is not None and found.ratio.high < 1
+
+
+def _configs(answer: StudyAnswer, trials: Sequence[int]) -> list[Config]:
+    return [answer.by_trial[trial].config for trial in trials]
 
 
 def _more(answer: StudyAnswer) -> str:
