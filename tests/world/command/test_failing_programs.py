@@ -126,8 +126,9 @@ def servers() -> list[psutil.Process]:
 
 
 @pytest.mark.parametrize("after_s", [0.0, 2.0])
-def test_where_the_server_of_warm_starts_dies_runs_go_on_cold(after_s: float) -> None:
-    """Before a run, and in the middle of one, which takes 4 s at least."""
+def test_where_the_server_of_warm_starts_dies_it_is_started_again(after_s: float) -> None:
+    """Before a run, and in the middle of one, which takes 4 s at least. The next one is cold."""
+    gone = "the server of warm starts ended"
     with launched([PYTHON, str(PROGRAMS / "spawn_env.py"), "2", "200"]) as running:
         (server,) = servers()
         if after_s:
@@ -135,7 +136,12 @@ def test_where_the_server_of_warm_starts_dies_runs_go_on_cold(after_s: float) ->
         else:
             server.kill()
         assert running.measured().program.calls == 1600  # type: ignore[union-attr]
-    assert running.told == ["each run starts cold: the server of warm starts ended"]
+        assert running.told == [f"{gone}; it is started again"]
+        (server,) = servers()
+        server.kill()
+        assert running.measured().program.calls == 1600  # type: ignore[union-attr]
+        assert servers() == []
+    assert running.told[1:] == [f"each run starts cold: {gone}"]
 
 
 def test_what_a_server_cannot_import_is_told(

@@ -196,15 +196,21 @@ class CommandLauncher:
                 self._run_once, request, config, deadline_s, trace, keep, learnt,
                 keeps_taken_port=is_last,
             )  # fmt: skip
-            try:
-                end, outcome = once()
-            except ServerGoneError as error:
-                self._starters.cool_down(str(error))
-                end, outcome = once()
+            end, outcome = self._whatever_its_server(once)
             if is_last or not is_port_taken(end):
                 break
             time.sleep(PORT_WAIT_S)
         return end, outcome
+
+    def _whatever_its_server(
+        self, once: Callable[[], tuple[ProgramEnd, Outcome]]
+    ) -> tuple[ProgramEnd, Outcome]:
+        """A run; tried again from a new server, and then cold, if it is lost with its server."""
+        while True:
+            try:
+                return once()
+            except ServerGoneError as error:
+                self._starters.start_again(str(error))
 
     def _run_once(
         self,

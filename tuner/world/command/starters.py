@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -34,6 +35,7 @@ class Starters:
         self._servers = ExitStack()
         self._cold: list[Starter] = []
         self._warm: list[WarmStarter] = []
+        self._again: Callable[[], bool] | None = None
         self.each: Sequence[Starter] = ()
         """In the order of the commands, for the next run."""
 
@@ -73,14 +75,31 @@ class Starters:
 
     def warm_up(self, request: ProgramRequest, learnt: Learnt) -> bool:
         """Start a server for each command that can be started warm; whether there is one."""
+        self._again = partial(self._start_servers, request, learnt)
+        return self._again()
+
+    def _start_servers(self, request: ProgramRequest, learnt: Learnt) -> bool:
         if not request.cold:
             pairs = zip(request.commands, self._cold, strict=True)
             self.each = [self._warmed(command, learnt) or cold for command, cold in pairs]
         return self.is_warm
 
+    def start_again(self, why: str) -> None:
+        """Start the servers once more; what ends a second time is not worth it, and all is cold."""
+        if self._again is None:
+            self.cool_down(why)
+            return
+        again, self._again = self._again, None
+        self._tell(f"{why}; it is started again")
+        self._end_servers()
+        again()
+
     def cool_down(self, why: str) -> None:
         """End the servers; from the next run on, all is cold."""
         self._tell(f"each run starts cold: {why}")
+        self._end_servers()
+
+    def _end_servers(self) -> None:
         self.each, self._warm = self._cold, []
         self._servers.close()
 
