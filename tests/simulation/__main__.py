@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from tests.simulation.cells import CELLS, Cell
 from tests.simulation.outcome import Outcome
 from tests.simulation.peers import PEERS
-from tests.simulation.sessions import run_session
+from tests.simulation.sessions import run_resumed, run_session, run_until_clear
 from tests.simulation.tally import Tally, heading, tally
 
-METHODS = {"tuner": run_session, **PEERS}
+OURS = {"tuner": run_session, "tuner auto": run_until_clear, "tuner resumed": run_resumed}
+METHODS = {**OURS, **PEERS}
 
 
 def one(job: tuple[str, Cell, int]) -> Outcome:
@@ -50,8 +51,8 @@ def main(arguments: Sequence[str]) -> int:
             print(f"\n{cell.landscape}, sigma {cell.sigma}, {cell.budget_s:.0f} s")
         before = cell
         print(found.line(method), flush=True)
-        if method == "tuner":
-            missed += [f"{cell}: {bar}" for bar in found.missed()]
+        if method in OURS:
+            missed += [f"{cell}, {method}: {bar}" for bar in found.missed()]
     for bar in missed:
         print(f"missed: {bar}")
     return 1 if missed else 0

@@ -143,11 +143,28 @@ def plan_of(cell: Cell, **measuring: Any) -> StudyPlan:
 
 def run_session(cell: Cell, seed: int) -> Outcome:
     """One study, and what its answer says."""
-    machine, plan = Machine(cell, seed), plan_of(cell, seed=seed)
-    store = MemoryStore(plan.candidates())
-    runner = SimulatedRunner(plan, SimulatedLauncher(machine), _NOWHERE)  # type: ignore[arg-type]
-    session = Session(runner, store, Silent(), Budget(cell.budget_s, 0.0, machine(), machine))
-    session.run()
+    return _study(cell, seed, [cell.budget_s])
+
+
+def run_until_clear(cell: Cell, seed: int) -> Outcome:
+    """The same where the budget is a limit."""
+    return _study(cell, seed, [cell.budget_s], until_clear=True)
+
+
+def run_resumed(cell: Cell, seed: int) -> Outcome:
+    """The same where half of the budget is given first, and the rest after an answer."""
+    return _study(cell, seed, [cell.budget_s / 2, cell.budget_s])
+
+
+def _study(cell: Cell, seed: int, budgets_s: Sequence[float], **measuring: Any) -> Outcome:
+    machine = Machine(cell, seed)
+    store = MemoryStore(plan_of(cell).candidates())
+    for budget_s in budgets_s:
+        plan = plan_of(cell._replace(budget_s=budget_s), seed=seed, **measuring)
+        runner = SimulatedRunner(plan, SimulatedLauncher(machine), _NOWHERE)  # type: ignore[arg-type]
+        budget = Budget(budget_s, machine.now_s, machine(), machine)
+        session = Session(runner, store, Silent(), budget)
+        session.run()
     conclusion = conclude(session.log)
     assert conclusion is not None
     return _outcome(cell, session.log, conclusion, machine.now_s)

@@ -7,7 +7,7 @@ import pytest
 from optuna import create_study
 from optuna.pruners import WilcoxonPruner
 
-from tests.simulation.__main__ import simulate
+from tests.simulation.__main__ import OURS, simulate
 from tests.simulation.cells import CELLS, LANDSCAPES, Cell
 from tests.simulation.machine import FIXED_S, STEP_S, Machine
 from tests.simulation.peers import PEERS, _is_slower
@@ -41,6 +41,14 @@ def test_the_session_finds_a_large_gain_and_keeps_its_budget() -> None:
     assert sum(each.verdict == "better" for each in found) >= 3
     assert not any(each.wrong for each in found)
     assert all(each.spent_s <= QUIET.budget_s * 1.05 for each in found)
+
+
+def test_a_limit_and_a_second_budget_give_answers_too() -> None:
+    cell = QUIET._replace(budget_s=120.0)
+    alone, limited, resumed = (OURS[name](cell, 1) for name in OURS)
+    assert {each.verdict for each in (alone, limited, resumed)} == {"better"}
+    assert limited.spent_s < cell.budget_s
+    assert resumed.spent_s > cell.budget_s / 2
 
 
 def test_a_session_is_the_same_again() -> None:
