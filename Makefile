@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SIMULATE_ARGS ?= --sessions 50
 SEARCH_ARGS ?= --workload udf --overwrite
 
-.PHONY: help search quick chromium postgresql test check lint bench simulate pictures clean
+.PHONY: help search quick chromium postgresql test check lint bench simulate claims pictures clean
 .DEFAULT_GOAL := help
 
 help:  ## This list
@@ -62,6 +62,9 @@ bench: $(READY)  ## Speed and memory, as ratios of things measured in the same r
 
 simulate: $(READY)  ## How often the search and six other methods are right, on a simulated noisy machine
 	$(PYTHON) -m tests.simulation $(SIMULATE_ARGS)
+
+claims: $(READY)  ## How often searches of real worlds are right, where the truth is known (CLAIM=same, sleep, one_lock, agreement)
+	$(PYTHON) -m tests.claims $(CLAIM) $(CLAIMS_ARGS)
 
 pictures: $(READY) chromium  ## The README's output and pictures, measured anew
 	$(PYTHON) -m tests.pictures

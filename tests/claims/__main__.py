@@ -1,0 +1,120 @@
+"""How often searches of real worlds are right, where the truth is known.
+
+same        one configuration under three names: whatever is called better is wrong
+sleep       calls that sleep 10 ms, eight at once: 4 threads are half as fast as 8
+one_lock    calls that sleep under one lock: no number of threads is better
+agreement   two searches of one command name the same, or the same set as not told apart
+"""
+
+import argparse
+import multiprocessing
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tuner.api import tune
+from tuner.plan.config import Config
+from tuner.present.study_result import StudyResult
+
+THREADS = [1, 2, 4, 8, 16, 32]
+UDF = {"workload": "udf", "options": {"size": 400, "rounds": 400}}
+
+
+def same(number: int) -> str:
+    """One configuration under three names."""
+    result = _search(**UDF, space={"rpc_timeout": [61, 62]}, budget="30s", seed=number)
+    return str(result.verdict)
+
+
+def sleep(number: int) -> str:
+    """A server that needs 8 threads has 4."""
+    options = {"sleep_ms": 10, "calls": 8}
+    space = {"server": {"num_worker_threads": THREADS}}
+    baseline = {"server": {"num_worker_threads": 4}}
+    result = _search(workload="udf_sleep", options=options, space=space, baseline=baseline,
+                     budget="20s", seed=number)  # fmt: skip
+    assert result.best is not None
+    return f"{result.verdict}: {result.best}"
+
+
+def one_lock(number: int) -> str:
+    """A server whose calls wait for each other has 16 threads."""
+    workload = f"{Path(__file__).with_name('one_lock.py')}:OneLock"
+    space = {"server": {"num_worker_threads": THREADS}}
+    return str(_search(workload=workload, space=space, budget="60s", seed=number).verdict)
+
+
+def agreement(number: int) -> str:
+    """Two searches that differ in nothing but the order of their worlds."""
+    space = {"num_worker_threads": [1, 2, 4, 8]}
+    first, second = (
+        _search(**UDF, space=space, budget="60s", seed=2 * number + again) for again in (0, 1)
+    )
+    if first.best == second.best:
+        return "the same recommendation"
+    if _not_told_apart(first) & _not_told_apart(second) >= {first.best, second.best}:
+        return "both not told apart by both"
+    return f"DISAGREE: {first.best} and {second.best}"
+
+
+def _not_told_apart(result: StudyResult) -> set[Config | None]:
+    answer = result.answer
+    return {result.best, *(answer.by_trial[trial].config for trial in answer.not_excluded)}
+
+
+def _search(**request: Any) -> StudyResult:
+    """A search that finds no earlier studies beside it."""
+    with tempfile.TemporaryDirectory() as folder:
+        return tune(out=Path(folder) / "studies" / "one", **request)
+
+
+@contextmanager
+def _busy_core(wanted: bool) -> Iterator[None]:
+    """Another program that keeps one core busy."""
+    spinning = multiprocessing.get_context("spawn").Process(target=_spin, daemon=True)
+    if wanted:
+        spinning.start()
+    try:
+        yield
+    finally:
+        if wanted:
+            spinning.kill()
+            spinning.join()
+
+
+def _spin() -> None:
+    while True:
+        pass
+
+
+CLAIMS: dict[str, Callable[[int], str]] = {
+    each.__name__: each for each in (same, sleep, one_lock, agreement)
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Search again and again, and count what is said."""
+    parser = argparse.ArgumentParser(prog="python -m tests.claims")
+    parser.description = __doc__
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("claim", choices=CLAIMS)
+    parser.add_argument("--searches", type=int, default=20)
+    parser.add_argument("--busy", action="store_true", help="keep one core busy beside")
+    given = parser.parse_args(arguments)
+    said: Counter[str] = Counter()
+    with _busy_core(given.busy):
+        for number in range(given.searches):
+            what = CLAIMS[given.claim](number)
+            said[what] += 1
+            print(f"{number + 1}: {what}", flush=True)
+    for what, count in said.most_common():
+        print(f"{count} of {given.searches}: {what}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
