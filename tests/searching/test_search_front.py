@@ -165,3 +165,23 @@ def test_objectives_that_do_not_fit_are_refused(tune: Tune, objective: str, told
     with pytest.raises(UsageError) as error:
         tune(busier(), objective=objective)
     assert told in str(error.value)
+
+
+def test_a_sampler_looks_for_both_ends_of_the_front(tune: Tune) -> None:
+    space = {
+        "num_worker_threads": [1, 2, 4, 8],
+        "transports": ["shm", "uv", "shm+uv", "uv+shm"],
+        "channels": ["cma", "mpt_uv", "basic", "cma+basic", "basic+cma"],
+    }
+    baseline = {"num_worker_threads": 8, "transports": "shm", "channels": "cma"}
+    result = tune(busier(), space=space, baseline=baseline, objective=BOTH, budget="90s",
+                  sampler="tpe")  # fmt: skip
+    assert result.sampling is not None
+    assert result.sampling.went_on is not None
+    compared = [threads_of(result.by_trial[trial].config) for trial in result.sampling.went_on]
+    # The fastest has 8 threads, and takes the most CPU time of these; the cheapest has 1.
+    assert {1, 8} <= set(compared)
+    assert result.front is not None
+    shown = [threads_of(point.config) for point in result.front.points if point.in_front]
+    assert {1, 8} <= set(shown)
+    assert not any("dropped" in lesson for lesson in result.sampling.lessons)

@@ -1,14 +1,18 @@
 """The exploration of a grid that is too large to measure: what a sampler proposes, in rounds."""
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from tuner.decide.additive import trial_levels
+from tuner.decide.statistics import FloatArray
 from tuner.errors import UsageError
+from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.measurer import Measurer
 from tuner.searching.proposing import Proposer
+from tuner.study.front import second_matrix
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.sampled import Sampling
 from tuner.study.storage.sampling import SamplingProcess, proposals
@@ -27,6 +31,8 @@ FAR = 1.5
 GRID_WORLDS, GRID_SHARE = 3, 0.5
 # Fewer rounds than this teach nothing.
 LEAST_ROUNDS = 3
+# What the first of two objectives counts for, by round: both ends of the front, and its middle.
+_WEIGHTS = (1.0, 0.5, 0.0)
 
 
 def sampling_for(plan: StudyPlan, first: Measurement | Failure, spent_s: float) -> Sampling | None:
@@ -73,14 +79,17 @@ def explore(measurer: Measurer) -> None:
         proposer = Proposer(measurer.plan, sampling.sampler, ask)
         untried = _without_calibration(log)
         while measurer.budget.spent_s < end_s and log.blocks("exploration") < most_blocks:
-            _tell(proposer, log)
+            weights = _weights(log)
+            weight = weights[log.blocks("exploration") % len(weights)]
+            _tell(proposer, log, weight)
             configs = proposer.propose(BATCH - len(untried))
             trials = [*untried, *measurer.propose(configs)]
             untried = []
             if not trials:
                 break
-            _try(measurer, trials)
-            lessons = tuple(proposer.lessons())
+            _try(measurer, trials, weight)
+            # What is bad in one of two objectives may be good in the other one.
+            lessons = tuple(proposer.lessons(bad_values=len(weights) == 1))
             for lesson in lessons[len(sampling.lessons) :]:
                 measurer.observer.on_event(lesson)
             sampling = sampling.model_copy(update={"lessons": lessons})
@@ -88,35 +97,51 @@ def explore(measurer: Measurer) -> None:
     _finish(measurer, sampling)
 
 
+def _weights(log: StudyLog) -> Sequence[float]:
+    return _WEIGHTS[:1] if log.plan.second_objective is None else _WEIGHTS
+
+
 def _without_calibration(log: StudyLog) -> list[int]:
     """What an interrupted session has proposed and not tried."""
     return [trial for trial in log.candidates if log.calibration(trial) is None]
 
 
-def _try(measurer: Measurer, trials: Sequence[int]) -> None:
+def _try(measurer: Measurer, trials: Sequence[int], weight: float) -> None:
     """Run each trial once; then measure what is near the best, in a block with it."""
     log = measurer.log
     measurer.begin("calibration")
     for trial in trials:
         measurer.calibrate(trial)
     measurer.begin("exploration")
-    known = levels_of(log)
+    known = levels_of(log, weight)
     far = min(known.values(), default=0.0) + math.log(FAR)
     # A world that is not traced does not tell a traced objective.
     near = [trial for trial in trials if trial in log.runnable and known.get(trial, far) <= far]
-    leaders = sorted((t for t in known if t in log.candidates), key=lambda trial: known[trial])
     baseline = [BASELINE] if BASELINE not in log.failures else []
-    measurer.measure_block(sorted({*baseline, *near, *leaders[:2]}))
+    measurer.measure_block(sorted({*baseline, *near, *_ranked(log, known)[:2]}))
 
 
-def levels_of(log: StudyLog) -> dict[int, float]:
+def levels_of(log: StudyLog, weight: float = 1.0) -> dict[int, float]:
     """log(objective) of each trial that ran and keeps the limits, less is better.
 
-    It is by blocks where a block has measured the trial, else by its calibration beside that of
-    the trials which were measured by both.
+    Of two objectives it is the sum, in which the first one has the weight, and the second the rest.
     """
-    levels = trial_levels(log.matrix("exploration"))
-    first = {trial: log.first_cost(trial) for trial in log.runnable}
+    first, second = log.plan.objective, log.plan.second_objective
+    known = _levels(log, log.matrix("exploration"), first)
+    if second is None or weight == 1.0:
+        return known
+    others = _levels(log, second_matrix(log, second, "exploration"), second)
+    both = known.keys() & others.keys()
+    return {trial: weight * known[trial] + (1 - weight) * others[trial] for trial in sorted(both)}
+
+
+def _levels(log: StudyLog, matrix: FloatArray, objective: Objective) -> dict[int, float]:
+    """By blocks where a block has measured a trial, else by its calibration.
+
+    Calibrations count beside those of the trials which were measured by both.
+    """
+    levels = trial_levels(matrix)
+    first = {trial: log.first_cost(trial, objective) for trial in log.runnable}
     both = [t for t, cost in first.items() if cost < math.inf and not math.isnan(levels[t])]
     offset = sum(levels[t] - first[t] for t in both) / len(both) if both else 0.0
     found = {
@@ -137,9 +162,9 @@ def _breaks_a_limit(log: StudyLog, trial: int) -> bool:
     return any(value is not None and limit.excess(value) > 0 for limit, value in values)
 
 
-def _tell(proposer: Proposer, log: StudyLog) -> None:
+def _tell(proposer: Proposer, log: StudyLog, weight: float) -> None:
     """Tell all that is known: every round moves every level a little."""
-    known = levels_of(log)
+    known = levels_of(log, weight)
     reference = known.get(BASELINE, 0.0)
     for trial, config in enumerate(log.configs):
         if trial in known:
@@ -148,12 +173,19 @@ def _tell(proposer: Proposer, log: StudyLog) -> None:
             proposer.tell(config, None)
 
 
+def _ranked(log: StudyLog, levels: Mapping[int, float]) -> list[int]:
+    """The candidates, the best first."""
+    return sorted((trial for trial in log.candidates if trial in levels), key=levels.__getitem__)
+
+
 def _finish(measurer: Measurer, sampling: Sampling) -> None:
     """Let the best few go on to the race."""
     log = measurer.log
-    known = levels_of(log)
-    ranked = sorted((t for t in log.candidates if t in known), key=lambda trial: known[trial])
-    kept = {*ranked[:KEPT], BASELINE}
+    rankings = [_ranked(log, levels_of(log, weight)) for weight in _weights(log)]
+    known, ranked = levels_of(log), rankings[0]
+    in_turn = itertools.chain.from_iterable(itertools.zip_longest(*rankings))
+    best = [trial for trial in dict.fromkeys(in_turn) if trial is not None]
+    kept = {*best[:KEPT], BASELINE}
     behind = {
         trial: f"{share(math.expm1(known[trial] - known[ranked[0]]))} behind the best of what "
         f"was tried, when {KEPT} of {len(ranked)} go on"

@@ -97,9 +97,13 @@ class Proposer:
         """The values that are clearly bad, each as a region: no more of them is proposed."""
         return [((factor, level),) for factor, level in self._bad_levels()]
 
-    def lessons(self) -> list[str]:
-        """What is known of the configurations that are not proposed any more, as sentences."""
-        return [*self._failing_sentences(), *self._bad_sentences()]
+    def lessons(self, *, bad_values: bool = True) -> list[str]:
+        """What is known of the configurations that are not proposed any more, as sentences.
+
+        `bad_values` is whether values count that are only bad, or just failures.
+        """
+        bad = self._bad_sentences() if bad_values else ()
+        return [*self._failing_sentences(), *bad]
 
     def _failing_sentences(self) -> Iterator[str]:
         for region in self.failing:

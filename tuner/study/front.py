@@ -11,6 +11,7 @@ from tuner.decide.statistics import FloatArray, Interval, differences, interval,
 from tuner.plan.config import Config
 from tuner.plan.objectives import Objective
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog, merged
+from tuner.study.records import Phase
 from tuner.world.measurement import Measurement
 
 
@@ -104,11 +105,11 @@ def front_of(log: StudyLog) -> Front | None:
     )
 
 
-def second_matrix(log: StudyLog, objective: Objective) -> FloatArray:
-    """`StudyLog.matrix` of all phases, for another objective than the study's first."""
+def second_matrix(log: StudyLog, objective: Objective, *phases: Phase) -> FloatArray:
+    """`StudyLog.matrix` for another objective than the study's first; of all phases by default."""
     rows: dict[int, dict[int, float]] = {}
     for record in log.records:
-        if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
+        if record.phase in (phases or BLOCK_PHASES) and isinstance(record.outcome, Measurement):
             value = objective.read(record.outcome)
             cost = math.nan if value is None else objective.cost(value)
             rows.setdefault(record.block, {})[record.column] = cost

@@ -12,6 +12,7 @@ from tuner.decide.statistics import FloatArray, typical
 from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.limits import BrokenLimit, Limit
+from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.metrics import metrics_of
 from tuner.study.records import AGAIN, TRACE_BLOCK, Phase, Record
@@ -191,10 +192,9 @@ class StudyLog:
         found = self._worlds[trial].calibration
         return found if isinstance(found, Measurement) else None
 
-    def first_cost(self, trial: int) -> float:
-        """log(objective) of a trial's calibration, turned so that less is better; infinite where
-        it has none."""
-        first, objective = self.calibration(trial), self.plan.objective
+    def first_cost(self, trial: int, objective: Objective | None = None) -> float:
+        """log(objective) of a trial's calibration, less is better; infinite where it has none."""
+        first, objective = self.calibration(trial), objective or self.plan.objective
         value = None if first is None else objective.read(first)
         return math.inf if value is None else objective.cost(value)
 
