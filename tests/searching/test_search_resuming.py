@@ -213,3 +213,21 @@ def test_a_clear_answer_is_made_narrower_by_a_larger_budget(tune: Tune) -> None:
     assert first.speedup is not None
     assert result.speedup is not None
     assert result.speedup.high - result.speedup.low < first.speedup.high - first.speedup.low
+
+
+def test_what_time_would_decide_is_about_enough(tmp_path: Path) -> None:
+    """Said of 16 studies by the intervals; without them it is too little for nearly all."""
+    decided = []
+    for seed in range(16):
+        launcher = FakeLauncher(
+            step_ms=lambda config: 2.0 if threads_of(config) == 16 else 1.8, sigma=0.12, seed=seed
+        )
+        asked = {"space": {"num_worker_threads": [2, 4, 8, 32]}}
+        tune = tuning_in(tmp_path / str(seed))
+        first = tune(launcher, budget="15s", **asked)
+        if first.verdict != "undecided" or first.more_s is None:
+            continue
+        budget = f"{first.elapsed_s + 1.1 * first.more_s:.0f}s"
+        decided.append(tune(launcher, budget=budget, resume=True, **asked).verdict != "undecided")
+    assert len(decided) >= 8
+    assert sum(decided) > len(decided) / 2

@@ -25,6 +25,10 @@ from tuner.study.records import AGAIN
 
 # The worlds that a recommendation rests on at least where there is no baseline to compare with.
 LEAST_WORLDS = 4
+# Where a gain is not known to this, nobody can tell how long it would take.
+_UNKNOWN = math.log(4)
+# A continued study has less of alpha: its intervals take so many times as many blocks.
+_LESS_ALPHA = 1.8
 
 _Sides = Literal["either", "epsilon", "width"]
 """What a gain is told from: 0 or epsilon, or epsilon alone; or how well it is to be known."""
@@ -90,7 +94,7 @@ def conclude(log: StudyLog) -> Conclusion | None:
         epsilon_achieved=None if best is None else _epsilon_achieved(log, best),
         not_excluded=() if best is None else tuple(not_excluded(log, best)),
         leader=_leader(log, best, challenger) if kind == "undecided" else best,
-        more_s=seconds_to_clear(log) if kind == "undecided" else None,
+        more_s=seconds_to_clear(log, by_intervals=True) if kind == "undecided" else None,
         noise_floor=_noise_floor(log),
         least_gain=_least_gain(comparison),
     )
@@ -127,13 +131,17 @@ def _leader(log: StudyLog, best: int | None, challenger: int | None) -> int | No
     return BASELINE if gain is None or gain <= 0 else challenger
 
 
-def seconds_to_clear(log: StudyLog, errors: float = 0.0) -> float | None:
+def seconds_to_clear(
+    log: StudyLog, errors: float = 0.0, *, by_intervals: bool = False
+) -> float | None:
     """About how many more seconds of worlds would make the answer clear.
 
     Args:
         log: What was measured.
         errors: By how many standard errors the gains are farther from what they must be told from
             than they look: what luck would make of it.
+        by_intervals: Whether to go by the intervals too: after the last look of a budget they reach
+            as far as one of as many blocks does. After an early look they reach farther.
 
     Returns:
         Seconds; None if too little is known to tell.
@@ -152,7 +160,14 @@ def seconds_to_clear(log: StudyLog, errors: float = 0.0) -> float | None:
         distance = _distance(float(gain.mean()), log.rules.log_epsilon, sides)
         if sides != "width":
             distance += errors * error
-        more = max(1.0, blocks_needed(between, distance) - len(gain))
+        needed = blocks_needed(between, distance)
+        if by_intervals and (found := gain_of(log, trial, reference)) is not None:
+            is_low = sides == "either" and found.estimate >= log.rules.log_epsilon
+            reach = found.estimate - found.low if is_low else found.high - found.estimate
+            if reach > _UNKNOWN:
+                return None
+            needed = max(needed, _LESS_ALPHA * len(gain) * (reach / distance) ** 2)
+        more = max(1.0, needed - len(gain))
         seconds += more * log.world_s(trial)
         longest = max(longest, more)
     return seconds + longest * log.block_s([BASELINE, AGAIN])
