@@ -58,12 +58,16 @@ def _bounded(worlds: FloatArray, freedom: int) -> FloatArray:
         scale = correction * float(np.median(np.abs(residuals[known])))
         if scale < _LEAST_SCALE:
             return worlds
-        inside = 1 - np.square(np.minimum(np.abs(residuals) / (_CUT * scale), 1.0))
-        weights = known * np.maximum(np.square(inside), _LEAST_WEIGHT)
+        weights = known * np.maximum(np.square(_inside(residuals, scale)), _LEAST_WEIGHT)
         blocks = ((weights * (filled - trials)).sum(axis=1) / weights.sum(axis=1))[:, None]
         trials = (weights * (filled - blocks)).sum(axis=0) / weights.sum(axis=0)
     residuals = filled - blocks - trials
-    inside = 1 - np.square(np.minimum(np.abs(residuals) / (_CUT * scale), 1.0))
+    inside = _inside(residuals, scale)
     slope = float((inside * (5 * inside - 4))[known].mean())
     moved = blocks + trials + residuals * np.square(inside) / max(slope, _LEAST_SLOPE)
     return np.where(known, moved, np.nan)
+
+
+def _inside(residuals: FloatArray, scale: float) -> FloatArray:
+    """1 for a residual of 0, and 0 from the cut on; its square is the biweight."""
+    return 1 - np.square(np.minimum(np.abs(residuals) / (_CUT * scale), 1.0))

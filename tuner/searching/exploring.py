@@ -72,6 +72,7 @@ def explore(measurer: Measurer) -> None:
         return
     measurer.begin("exploration")
     end_s, most_blocks = measurer.share_ends("exploration_started_s", EXPLORATION_SHARE)
+    weights = _weights(log)
     with ExitStack() as stack:
         ask = proposals
         if sampling.sampler == "gp":
@@ -79,7 +80,6 @@ def explore(measurer: Measurer) -> None:
         proposer = Proposer(measurer.plan, sampling.sampler, ask)
         untried = _without_calibration(log)
         while measurer.budget.spent_s < end_s and log.blocks("exploration") < most_blocks:
-            weights = _weights(log)
             weight = weights[log.blocks("exploration") % len(weights)]
             _tell(proposer, log, weight)
             configs = proposer.propose(BATCH - len(untried))
@@ -181,8 +181,9 @@ def _ranked(log: StudyLog, levels: Mapping[int, float]) -> list[int]:
 def _finish(measurer: Measurer, sampling: Sampling) -> None:
     """Let the best few go on to the race."""
     log = measurer.log
-    rankings = [_ranked(log, levels_of(log, weight)) for weight in _weights(log)]
-    known, ranked = levels_of(log), rankings[0]
+    levels = [levels_of(log, weight) for weight in _weights(log)]
+    rankings = [_ranked(log, each) for each in levels]
+    known, ranked = levels[0], rankings[0]
     in_turn = itertools.chain.from_iterable(itertools.zip_longest(*rankings))
     best = [trial for trial in dict.fromkeys(in_turn) if trial is not None]
     kept = {*best[:KEPT], BASELINE}

@@ -22,11 +22,10 @@ from tuner.study.evidence import (
 )
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import AGAIN
+from tuner.text import MOST_RATIO
 
 # The worlds that a recommendation rests on at least where there is no baseline to compare with.
 LEAST_WORLDS = 4
-# Where a gain is not known to this, nobody can tell how long it would take.
-_UNKNOWN = math.log(4)
 # A continued study has less of alpha: its intervals take so many times as many blocks.
 _LESS_ALPHA = 1.8
 
@@ -164,7 +163,8 @@ def seconds_to_clear(
         if by_intervals and (found := gain_of(log, trial, reference)) is not None:
             is_low = sides == "either" and found.estimate >= log.rules.log_epsilon
             reach = found.estimate - found.low if is_low else found.high - found.estimate
-            if reach > _UNKNOWN:
+            if reach > math.log(MOST_RATIO):
+                # Nobody can tell.
                 return None
             needed = max(needed, _LESS_ALPHA * len(gain) * (reach / distance) ** 2)
         more = max(1.0, needed - len(gain))

@@ -21,9 +21,9 @@ DOMINATED_RATIO = 2.5
 _ERRORS = 2.0
 
 
-def worlds_without_spikes(log: StudyLog, rows: int | None = None) -> FloatArray:
-    """`StudyLog.worlds` of the race without spikes, of its first blocks or of all."""
-    worlds = log.worlds("race")[:rows]
+def worlds_without_spikes(log: StudyLog) -> FloatArray:
+    """`StudyLog.worlds` of the race without spikes."""
+    worlds = log.worlds("race")
     return _without_spikes(worlds.tobytes(), worlds.shape[1])
 
 
@@ -32,9 +32,9 @@ def _without_spikes(worlds: bytes, columns: int) -> FloatArray:
     return without_spikes(np.frombuffer(worlds).reshape(-1, columns))
 
 
-def evidence(log: StudyLog, rows: int | None = None) -> FloatArray:
+def evidence(log: StudyLog) -> FloatArray:
     """log(objective) in the blocks of the race, blocks x trials, without spikes."""
-    return merged(worlds_without_spikes(log, rows))
+    return merged(worlds_without_spikes(log))
 
 
 def leader(log: StudyLog) -> int | None:
