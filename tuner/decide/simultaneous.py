@@ -27,7 +27,8 @@ LOW_SHARE = 0.3
 # Fewer blocks give no interval.
 LEAST_BLOCKS = 2
 # The degrees of freedom that the others' variance counts for, at most: no interval is wrong too
-# often then, even where the variances of the rivals differ by a factor of 4.
+# often then where the spreads of the rivals differ as in the tests (0.4 is the standard deviation
+# of their logarithm).
 PRIOR_FREEDOM = 4.0
 # All are compared with the same worlds, so they tell less than as many independent gains.
 _OF_OTHERS = 0.5
