@@ -11,6 +11,7 @@ from tuner.decide.simultaneous import (
     gain_over,
     one_sided,
 )
+from tuner.decide.spikes import without_spikes
 from tuner.decide.statistics import FloatArray, Interval
 
 EPSILON = float(np.log1p(0.03))
@@ -101,6 +102,21 @@ def test_few_blocks_cover_rivals_that_vary_unlike_each_other(blocks: int) -> Non
     # Three standard errors of the runs above what the look spends on each end.
     for count, spent in zip(missed, (LOW_SHARE * 0.05 / 5, (1 - LOW_SHARE) * 0.05), strict=True):
         assert count <= runs * spent + 3 * np.sqrt(runs * spent)
+
+
+@pytest.mark.parametrize("blocks", [4, 8, 20])
+def test_a_rival_that_varies_five_times_as_much_has_an_interval_of_its_own(blocks: int) -> None:
+    rng, missed, runs = np.random.default_rng(blocks), [0, 0], 1000
+    for _ in range(runs):
+        matrix = 0.03 * np.array([1.0] * 5 + [5.0]) * rng.standard_normal((blocks, 6))
+        test = LookAt(without_spikes(matrix), 0.05)
+        found = gain_over([test], 0, 5, rivals=5)
+        assert found is not None
+        missed[0] += found.low > 0
+        missed[1] += found.high < 0
+    # Its lower end may use what the rivals share, since no other of them can be wrong by it.
+    for count, spent in zip(missed, (LOW_SHARE * 0.05, (1 - LOW_SHARE) * 0.05), strict=True):
+        assert count <= 1.5 * runs * spent + 3 * np.sqrt(runs * spent)
 
 
 @pytest.mark.parametrize("times", [

@@ -34,6 +34,19 @@ def test_it_needs_fewer_blocks_than_a_trimmed_mean_and_favours_nobody() -> None:
     assert abs(np.mean(errors)) < 3 * np.std(errors) / np.sqrt(200)
 
 
+@pytest.mark.parametrize("times_as_noisy", [5, 20])
+def test_the_noise_of_a_noisy_trial_is_not_taken_for_spikes(times_as_noisy: int) -> None:
+    kept = []
+    for seed in range(100):
+        matrix = observed([1.0] * 6, 20, sigma=0.02, drift=0.1, seed=seed)
+        noise = np.random.default_rng(seed + 1).standard_normal(20)
+        matrix[:, 5] += 0.02 * times_as_noisy * noise
+        found = without_spikes(matrix)
+        gains = [each[:, 0] - each[:, 5] for each in (found, matrix)]
+        kept.append(gains[0].var() / gains[1].var())
+    assert 0.85 < np.mean(kept) < 1.15
+
+
 def test_what_was_not_measured_stays_unknown() -> None:
     matrix = spiky([1.0, 1.1, 0.9], 12)
     matrix[5:, 1] = np.nan

@@ -17,8 +17,12 @@ LANDSCAPES: Mapping[str, tuple[float, ...]] = {
     "all rivals 3.01 % faster": (1.0, *[1 / 1.0301] * 5),
     "all rivals 3.01 % slower": (1.0, *[1.0301] * 5),
     "all equal": (1.0,) * 6,
+    "one noisy rival": (1.0,) * 6,
+    "noisy rivals": (1.15, 1.6, 1.25, 1.06, 1.0, 1.03),
 }
 """The true step time of each configuration, as a multiple of one time."""
+NOISIER = {"one noisy rival": (1.0, 1.0, 1.0, 1.0, 1.0, 5.0), "noisy rivals": (1.0, *[5.0] * 5)}
+"""How many times as noisy as the others each configuration is, where they differ."""
 SIGMAS = (0.07, 0.15)
 BUDGETS_S = (60.0, 300.0)
 
@@ -30,6 +34,10 @@ class Cell(NamedTuple):
     sigma: float
     """Standard deviation of log(step time) between worlds of one configuration."""
     budget_s: float
+
+    def sigma_of(self, trial: int) -> float:
+        """The standard deviation of log(step time) between worlds of this configuration."""
+        return self.sigma * NOISIER.get(self.landscape, (1.0,) * len(THREADS))[trial]
 
     @property
     def log_times(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

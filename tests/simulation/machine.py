@@ -33,7 +33,7 @@ class Machine:
     def __init__(self, cell: Cell, seed: int) -> None:
         self.now_s = 0.0
         self._times_s = STEP_S * np.exp(cell.log_times)
-        self._sigma = cell.sigma
+        self._sigmas = [cell.sigma_of(trial) for trial in range(len(self._times_s))]
         self._random = np.random.default_rng(seed)
         self._drift = DRIFT * self._random.standard_normal()
 
@@ -44,7 +44,7 @@ class Machine:
     def steps(self, trial: int, steps: int | None, least_s: float) -> list[float]:
         """Run a world; its step times in seconds, as many as last `least_s` where not told."""
         normal = self._random.standard_normal
-        level = self._times_s[trial] * math.exp(self._drift + self._sigma * normal())
+        level = self._times_s[trial] * math.exp(self._drift + self._sigmas[trial] * normal())
         if self._random.random() < SPIKES:
             level *= 2
         count = steps or max(1, math.ceil(least_s / level))

@@ -73,7 +73,10 @@ class MemoryStore(StudyStore):
     ) -> None:
         return None
 
-    def prune(self, number: int, numbers: Mapping[str, float]) -> None:
+    def prune(self, number: int, value: float | None, numbers: Mapping[str, float]) -> None:
+        return None
+
+    def note_answer(self, number: int) -> None:
         return None
 
     def note(self, key: str, value: Any) -> None:

@@ -4,8 +4,8 @@ The looks share alpha (`tuner.decide.looks`), and what one has shown stays shown
 what the intervals of all looks have in common.
 
 A few blocks say little about how much a gain varies from block to block. The gains of the other
-rivals vary about as much, so what they show counts too, as much as a few more blocks would (Smyth
-2004).
+rivals often vary about as much, so what they show counts too, as much as a few more blocks would
+(Smyth 2004). It counts less for a rival that shows to vary more than they do.
 
 A matrix holds log(objective), blocks x trials, NaN where nothing was measured, without spikes.
 """
@@ -27,8 +27,7 @@ LOW_SHARE = 0.3
 # Fewer blocks give no interval.
 LEAST_BLOCKS = 2
 # The degrees of freedom that the others' variance counts for, at most: no interval is wrong too
-# often then where the spreads of the rivals differ as in the tests (0.4 is the standard deviation
-# of their logarithm).
+# often then where the spreads of the rivals differ as in the tests.
 PRIOR_FREEDOM = 4.0
 # All are compared with the same worlds, so they tell less than as many independent gains.
 _OF_OTHERS = 0.5
@@ -139,8 +138,11 @@ def one_sided(
     mean = float(values.mean())
     # One fewer where the levels of spikes were fitted too.
     own = count - (2 if count >= spikes.LEAST_BLOCKS else 1)
-    freedom = own + others.freedom
-    variance = (own * float(values.var(ddof=1)) + others.freedom * others.variance) / freedom
+    shown = float(values.var(ddof=1))
+    # What varies more than the others is not told by them.
+    alike = min(1.0, others.variance / shown) ** 2 if shown else 1.0
+    freedom = own + alike * others.freedom
+    variance = (own * shown + alike * others.freedom * others.variance) / freedom
     error = math.sqrt(variance / count)
     return Interval(
         mean,

@@ -55,10 +55,14 @@ def _bounded(worlds: FloatArray, freedom: int) -> FloatArray:
     correction = _OF_MEDIAN * math.sqrt(known.sum() / freedom)
     for _ in range(_ROUNDS):
         residuals = filled - blocks - trials
-        scale = correction * float(np.median(np.abs(residuals[known])))
-        if scale < _LEAST_SCALE:
+        sizes = np.where(known, np.abs(residuals), np.nan)
+        common = correction * float(np.nanmedian(sizes))
+        if common < _LEAST_SCALE:
             return worlds
-        weights = known * np.maximum(np.square(_inside(residuals, scale)), _LEAST_WEIGHT)
+        # What is ordinary for a noisy trial is no spike of it, and tells less of its block.
+        scale = np.maximum(common, correction * np.nanmedian(sizes, axis=0))
+        inside = np.square(_inside(residuals, scale))
+        weights = known * np.maximum(inside, _LEAST_WEIGHT) / np.square(scale / common)
         blocks = ((weights * (filled - trials)).sum(axis=1) / weights.sum(axis=1))[:, None]
         trials = (weights * (filled - blocks)).sum(axis=0) / weights.sum(axis=0)
     residuals = filled - blocks - trials
@@ -68,6 +72,6 @@ def _bounded(worlds: FloatArray, freedom: int) -> FloatArray:
     return np.where(known, moved, np.nan)
 
 
-def _inside(residuals: FloatArray, scale: float) -> FloatArray:
+def _inside(residuals: FloatArray, scale: FloatArray) -> FloatArray:
     """1 for a residual of 0, and 0 from the cut on; its square is the biweight."""
     return 1 - np.square(np.minimum(np.abs(residuals) / (_CUT * scale), 1.0))
