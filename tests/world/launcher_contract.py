@@ -1,13 +1,38 @@
 """What every launcher must do; subclassed per launcher."""
 
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psutil
 import pytest
 
 from tests.fakes import order
 from tuner.errors import UsageError
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.study.records import Record
-from tuner.world.launcher import WorkloadLauncher
+from tuner.trace.files.reader import read_trace
+from tuner.world import live_world
+from tuner.world.launcher import TraceOrder, WorkloadLauncher
 from tuner.world.measurement import Failure, Measurement
+
+TROUBLES = Path(__file__).parent / "local" / "troubles.py"
+
+
+def ends(pid: int, within_s: float) -> bool:
+    """Whether the process ends in time; a zombie has ended too."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        time.sleep(0.02)  # polling another process; nothing here can notify
+    return False
 
 
 def survives(outcome: Measurement | Failure) -> bool:
@@ -92,3 +117,112 @@ class LauncherContract:
         assert failed.message
         assert survives(failed)
         assert isinstance(launcher.run(order(spec)), Measurement)
+
+
+class FailureContract:
+    """How worlds go wrong, and what is kept of it; subclasses give the fixture `launcher`."""
+
+    def run(
+        self,
+        launcher: WorkloadLauncher,
+        workload: str,
+        *,
+        options: dict[str, object] | None = None,
+        folder: Path | None = None,
+        **knobs: Any,
+    ) -> Measurement | Failure:
+        spec = launcher.describe(f"{TROUBLES}:{workload}", options or {})
+        return launcher.run(order(spec, deadline_s=120.0, failure_folder=folder, **knobs))
+
+    def fails(self, launcher: WorkloadLauncher, workload: str, **how: Any) -> Failure:
+        outcome = self.run(launcher, workload, **how)
+        assert isinstance(outcome, Failure), outcome
+        return outcome
+
+    @pytest.mark.parametrize("workload", ["Nested", "NestedByRRef"])
+    def test_a_served_call_that_calls_back_deadlocks_with_one_thread(
+        self, launcher: WorkloadLauncher, tmp_path: Path, workload: str
+    ) -> None:
+        folder = tmp_path / "failures" / "nested"
+        found = self.fails(launcher, workload, threads=1, folder=folder)
+        assert found.failure == "deadlocked"
+        assert "worker1 deadlocked: its only worker thread waits" in found.message
+        assert "give it more num_worker_threads" in found.message
+        assert found.world_s < 60  # proven, not waited out
+        stacks = (folder / "worker1.stacks").read_text()
+        assert "in call_back" in stacks
+        document = orjson.loads((folder / "failure.json").read_bytes())
+        assert document["config"] == {"*": {"num_worker_threads": 1}}
+        assert document["failure"] == "deadlocked"
+
+    def test_a_rank_that_dies_is_the_root_cause(
+        self, launcher: WorkloadLauncher, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # The kernel takes its time to end a process, and the other rank reports the loss at once.
+        monkeypatch.setattr(live_world, "GRACE_S", 1.5)
+        found = self.fails(launcher, "ServerAborts")
+        assert found.failure == "crashed"
+        assert found.message.startswith("worker1 failed first (signal 6, SIGABRT")
+
+    def test_a_rank_that_exits_is_a_crash(self, launcher: WorkloadLauncher) -> None:
+        found = self.fails(launcher, "Exits")
+        assert (found.failure, found.message) == (
+            "crashed",
+            "worker0 failed first (exit code 3, in step)",
+        )
+
+    def test_a_call_past_its_rpc_timeout_is_a_timeout(self, launcher: WorkloadLauncher) -> None:
+        found = self.fails(launcher, "Dozes", rpc_timeout=1)
+        assert found.failure == "timed-out"
+        assert "RPC ran for more than set timeout (1000 ms)" in found.message
+
+    def test_a_wrong_answer_is_a_failure(self, launcher: WorkloadLauncher) -> None:
+        found = self.fails(launcher, "WrongAnswer")
+        assert found.failure == "wrong-answer"
+        assert found.message == "worker0 failed first, in check: ValueError: 2 is not 3"
+        assert "Traceback" in found.detail
+
+    def test_a_setup_that_raises_keeps_what_was_printed(
+        self, launcher: WorkloadLauncher, tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "failures" / "setup"
+        found = self.fails(launcher, "SetupFails", folder=folder)
+        assert found.failure == "crashed"
+        assert "worker1 failed first, in setup: KeyError: 'nothing here'" in found.message
+        assert found.message.endswith("see failures/setup")
+        assert (folder / "worker1.stdout").read_text() == "about to fail\n"
+
+    def test_a_child_of_a_rank_does_not_outlive_the_world(
+        self, launcher: WorkloadLauncher, tmp_path: Path
+    ) -> None:
+        pid_file = tmp_path / "pid"
+        outcome = self.run(launcher, "LeavesAChild", options={"pid_file": str(pid_file)})
+        assert isinstance(outcome, Measurement), outcome
+        assert ends(int(pid_file.read_text()), within_s=60)
+
+    def test_cpu_time_is_that_of_the_timed_steps(self, launcher: WorkloadLauncher) -> None:
+        def overheads() -> Iterator[float]:
+            for _ in range(4):
+                outcome = self.run(launcher, "Burns", transports=["uv"])
+                assert isinstance(outcome, Measurement), outcome
+                burner, sleeper = outcome.ranks
+                assert sleeper.cpu_s < 0.3 * burner.cpu_s
+                yield burner.cpu_s / (0.02 * len(outcome.step_s)) - 1
+
+        # A kernel may count a CPU that the host took away as used: in one world, not in all.
+        assert any(-0.01 < overhead < 0.1 for overhead in overheads())
+
+    def test_a_world_on_one_host_listens_on_loopback_alone(
+        self, launcher: WorkloadLauncher
+    ) -> None:
+        found = self.fails(launcher, "Listens", transports=["uv"])
+        assert found.message.endswith("listening on ['127.0.0.1']")
+
+    def test_a_world_leaves_its_trace_where_it_was_ordered(
+        self, launcher: WorkloadLauncher, tmp_path: Path
+    ) -> None:
+        spec = launcher.describe("udf", {"calls": "2"})
+        trace = TraceOrder(path=tmp_path / "traces" / "udf.json", operators=True)
+        outcome = launcher.run(replace(order(spec, steps=5), trace=trace))
+        assert isinstance(outcome, Measurement), outcome
+        assert len(read_trace(trace.path).calls) == 10

@@ -53,6 +53,10 @@ class WorldOrder:
 class Launcher(Protocol):
     """Launches worlds, one at a time; a context manager that leaves no rank behind."""
 
+    @property
+    def own_network(self) -> bool:
+        """Whether the next world runs in a network that nobody else reaches."""
+
     def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> Subject:
         """Find out what there is to know of a draft's workload or program.
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from tuner.text import printable, shortened
 from tuner.world.machine_state import MachineState
 
 FailureKind = Literal[
@@ -18,9 +19,15 @@ CallPart = Literal["transport", "queue", "on_cpu", "run_queue", "off_cpu", "serv
 """`served` stands for on_cpu, run_queue and off_cpu where the server's CPU time is not known."""
 
 
+MOST_CHARACTERS = 4000
+"""The most characters of an error's message that a rank tells in full."""
+MOST_OF_DETAIL = 16_000
+"""Likewise of what stands beside it: a traceback, the gauges of all ranks."""
+
+
 def _printable(text: object) -> object:
-    """Text for any file: half a character, as in a broken file name, is escaped."""
-    return text.encode("utf-8", "backslashreplace").decode() if isinstance(text, str) else text
+    # Whoever tells a failure has shortened it: this is the bound for those who have not.
+    return shortened(printable(text), 2 * MOST_OF_DETAIL) if isinstance(text, str) else text
 
 
 PrintableText = Annotated[str, BeforeValidator(_printable)]
@@ -73,9 +80,9 @@ class TraceNumbers(BaseModel):
     """Calls being served, over all servers: the mean while any is."""
     parallelism_max: float | None
     """The most calls being served at one time."""
-    diagnosis: str
+    diagnosis: PrintableText
     """What limits the busiest server."""
-    losses: tuple[str, ...] = ()
+    losses: tuple[PrintableText, ...] = ()
     call_ms: Quantiles | None = None
     """Latency of those of the calls that ended."""
     call_parts_ms: dict[CallPart, float] = {}
@@ -104,8 +111,10 @@ class Measurement(BaseModel):
 
     kind: Literal["measurement"] = "measurement"
     step_s: tuple[float, ...] = ()
-    """Seconds of each timed step, in order; warm-up steps are not among them. Empty for a
-    program."""
+    """Seconds of each timed step, in order, or of some of them that were drawn at random; warm-up
+    steps are not among them. Empty for a program."""
+    steps: int | None = None
+    """How many timed steps there were; None where `step_s` has each of them."""
     wall_s: float
     """Seconds that all timed steps took together, or that the RPC of a program was active."""
     world_s: float
@@ -149,7 +158,7 @@ class Measurement(BaseModel):
     @property
     def cpu_ms_per_step(self) -> float | None:
         """CPU time of all ranks over the measured time, per step, in milliseconds."""
-        return self.cpu_s / len(self.step_s) * 1e3 if self.step_s else None
+        return self.cpu_s / (self.steps or len(self.step_s)) * 1e3 if self.step_s else None
 
     # Read again and again: by everything that looks at all worlds of a study.
     @cached_property
@@ -162,7 +171,11 @@ class Measurement(BaseModel):
         """The 99th percentile of the step times, in seconds; None for a program."""
         if len(self.step_s) < 2:
             return next(iter(self.step_s), None)
-        return statistics.quantiles(self.step_s, n=100, method="inclusive")[98]
+        # As `statistics.quantiles` does it, which works out the other 98 as well.
+        ordered = sorted(self.step_s)
+        place, rest = divmod(99 * (len(ordered) - 1), 100)
+        after = ordered[min(place + 1, len(ordered) - 1)]
+        return (ordered[place] * (100 - rest) + after * rest) / 100
 
 
 class Failure(BaseModel):
@@ -176,6 +189,10 @@ class Failure(BaseModel):
     """The root cause in one line: which rank failed first, where, and how."""
     detail: PrintableText = ""
     """Traceback or gauges, several lines."""
+    rank: str = ""
+    """The rank whose failure it is; empty where no single one has it, and in older studies."""
+    is_untimely: bool = False
+    """Whether a process was killed from outside, as far as can be told: another world may run."""
     world_s: float
     machine: MachineState | None = None
     """As for a measurement."""

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tuner.world.local import live_world
+from tuner.world import live_world
 from tuner.world.local.launcher import LocalLauncher
 
 

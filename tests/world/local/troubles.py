@@ -194,3 +194,24 @@ class TracesItself(Pair):
     def setup(self, world: World) -> None:
         if world.rank == 0:
             TraceDriver(operators=False, drain_s=1.0).start()
+
+
+class LeavesDaemons(Pair):
+    """Starts daemons in sessions of their own; then it does what it is told to."""
+
+    then: str = "goes on"
+
+    def step(self, world: World) -> None:
+        if not hasattr(self, "left"):
+            self.left = True
+            for _ in range(3):
+                if os.fork() == 0:
+                    os.setsid()
+                    if os.fork() == 0:
+                        time.sleep(1200)
+                    os._exit(0)
+            time.sleep(0.1)
+        if self.then == "dies":
+            os._exit(1)
+        if self.then == "hangs":
+            time.sleep(1200)

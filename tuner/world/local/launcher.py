@@ -1,29 +1,41 @@
 """The local launcher: worlds of forkserver processes on this machine."""
 
+import os
+import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import orjson
-
 from tuner.errors import LauncherError, UsageError
 from tuner.plan.draft import PlanDraft
-from tuner.plan.knobs import INTRA_OP_THREADS
 from tuner.plan.workload_spec import CatalogueEntry, WorkloadSpec
+from tuner.scratch import note_beside, own_prefix, sweep
+from tuner.world.cpu_sets import named
+from tuner.world.environment import Environment, GroupFacts
 from tuner.world.launcher import WorldOrder
-from tuner.world.local.live_world import EXIT_S, LiveRank, LiveWorld
-from tuner.world.local.processes import Processes, end_process
+from tuner.world.live_world import EXIT_S, LiveWorld
+from tuner.world.local.crew import LocalCrew
+from tuner.world.local.line import Line
+from tuner.world.local.processes import Processes, check_socket_fits, end_process
 from tuner.world.machine_reading import MachineReader, machine_between
 from tuner.world.measurement import Failure, Measurement
-from tuner.world.rank.entry import start_describing, start_listing, start_rank
-from tuner.world.rank.task import RankTask
+from tuner.world.own_network import OwnNetwork
+from tuner.world.postmortem import STARTER_GONE, was_killed
+from tuner.world.rank.entry import start_describing, start_listing
+from tuner.world.rank_tasks import rank_tasks
 
+_NEEDS_A_NETWORK = re.compile(
+    "Network is unreachable|Name or service not known|Temporary failure in name resolution"
+)
 # Enough to import torch, and what the workload's module needs, from a cold disk.
 DESCRIBE_DEADLINE_S = 120.0
+ASKED = 2
 
 
 class _NoAnswer(Exception):  # noqa: N818 - never leaves this module
@@ -45,15 +57,29 @@ class _NoAnswer(Exception):  # noqa: N818 - never leaves this module
 
 
 class LocalLauncher:
-    """Starts each rank from a forkserver that has torch imported already."""
+    """Starts each rank from a forkserver that has torch imported already.
 
-    def __init__(self) -> None:
-        self._processes = Processes()
-        self._machine = MachineReader()
+    Args:
+        cpus: The logical CPUs that its worlds are kept to, beside other worlds on other CPUs; None:
+            all that this process may use.
+        isolation: Whether worlds run in a network namespace of the launcher's own, where the system
+            allows one: RPC has no authentication, and any user of the machine reaches its loopback.
+    """
+
+    def __init__(self, cpus: Collection[int] | None = None, *, isolation: bool = True) -> None:
+        self._cpus = cpus
+        self._isolation = isolation
+        self._network: OwnNetwork | None = None
+        self._processes = Processes(cpus)
+        self._machine = MachineReader(is_shared=cpus is not None)
         self._scratch: Path | None = None
+        self._crew: LocalCrew | None = None
 
     def __enter__(self) -> Self:
-        self._scratch = Path(tempfile.mkdtemp(prefix="rpc-tuner-"))
+        check_socket_fits()
+        sweep()
+        self._scratch = Path(tempfile.mkdtemp(prefix=own_prefix()))
+        note_beside(self._scratch, Path(get_temp_dir()))
         return self
 
     def __exit__(
@@ -62,9 +88,30 @@ class LocalLauncher:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._network is not None:
+            self._network.leave()
+            self._network = None
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
             self._scratch = None
+
+    @property
+    def own_network(self) -> bool:
+        """See `Launcher.own_network`."""
+        return self._network_holder() is not None
+
+    def _network_holder(self) -> int | None:
+        """The process that holds the worlds' network; None where they have the machine's."""
+        if not self._isolation:
+            return None
+        if self._network is None:
+            # Late: describing a workload takes none.
+            self._network = OwnNetwork().__enter__()
+        elif self._network.holder is None and self._network.prefix:
+            # Somebody has killed the process that held it.
+            self._network.leave()
+            self._network.__enter__()
+        return self._network.holder
 
     def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> WorkloadSpec:
         """See `Launcher.subject_of`."""
@@ -94,26 +141,51 @@ class LocalLauncher:
 
     def _ask(self, target: Callable[..., None], *arguments: object) -> Any:
         """What a process of its own answers, as JSON. Raises _NoAnswer if it gives none."""
-        ours, theirs = self._processes.context.Pipe(duplex=False)
-        process = self._processes.start(target, (Path.cwd(), *arguments, theirs))
-        theirs.close()
-        is_late = False
-        try:
-            is_late = not ours.poll(DESCRIBE_DEADLINE_S)
-            if not is_late:
-                return orjson.loads(ours.recv_bytes())
-        except EOFError:
-            process.join(EXIT_S)  # it is ending by itself, with an exit code of its own
-        finally:
-            ours.close()
-            end_process(process)
-        raise _NoAnswer(None if is_late else process.exitcode)
+        for _ in range(ASKED):
+            ours, theirs = self._processes.context.Pipe(duplex=False)
+            process = self._processes.start(target, (Path.cwd(), *arguments, theirs))
+            theirs.close()
+            line, is_late = Line(ours), False
+            try:
+                return line.awaited(DESCRIBE_DEADLINE_S)
+            except TimeoutError:
+                is_late = True
+            except EOFError:
+                process.join(EXIT_S)  # it is ending by itself, with an exit code of its own
+            finally:
+                line.close()
+                end_process(process)
+            code = process.exitcode
+            # Somebody may have killed it, or the forkserver with it: it is asked once more.
+            if is_late or code is None or not (was_killed(code) or code == STARTER_GONE):
+                break
+        raise _NoAnswer(None if is_late else code)
+
+    def stop(self) -> None:
+        """See `tuner.world.groups.Stoppable`."""
+        if (crew := self._crew) is not None:
+            crew.kill()
+
+    def facts(self) -> GroupFacts:
+        """See `tuner.world.groups.Fingerprinted`."""
+        here, cpus = Environment.here(), self._cpus or os.sched_getaffinity(0)
+        return GroupFacts(
+            name=f"CPUs {named(tuple(cpus))}",
+            torch=here.torch,
+            cpu_model=here.cpu_model,
+            cpu_count=len(cpus),
+            memory_gb=here.memory_gb,
+            kernel=here.kernel,
+            pinned=self._cpus is not None,
+        )
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         """See `Launcher.run`."""
         before = self._machine.read()
         outcome = self._run(order)
         machine = machine_between(before, self._machine.read())
+        if isinstance(outcome, Failure) and self.own_network:
+            outcome = _told_of_isolation(outcome)
         return outcome.model_copy(update={"machine": machine})
 
     def _run(self, order: WorldOrder) -> Measurement | Failure:
@@ -121,39 +193,20 @@ class LocalLauncher:
             raise LauncherError("the launcher is used outside its with block")
         scratch = Path(tempfile.mkdtemp(dir=self._scratch, prefix="world-"))
         started = time.monotonic()
-        ranks: list[LiveRank] = []
-        world = LiveWorld(ranks, order, scratch, started)
+        self._crew = crew = LocalCrew(self._processes, scratch)
         try:
-            for task in rank_tasks(order, scratch):
-                ours, theirs = self._processes.context.Pipe()
-                process = self._processes.start(start_rank, (task, theirs))
-                theirs.close()
-                ranks.append(LiveRank(task.name, process, ours))
-            return world.run()
+            holder = self._network_holder()
+            crew.start(replace(t, network_of=holder) for t in rank_tasks(order, scratch))
+            return LiveWorld(crew, order, started).run()
         finally:
-            world.end_everything()
+            self._crew = None
+            crew.end()
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def rank_tasks(order: WorldOrder, scratch: Path) -> Iterator[RankTask]:
-    """The task of each rank of the world, in rank order."""
-    spec, folder = order.subject, Path.cwd()
-    assert isinstance(spec, WorkloadSpec), "subject_of took no program"
-    for rank, rank_spec in enumerate(spec.ranks):
-        values = order.config.for_role(rank_spec.role)
-        intra_op_threads = values.get(INTRA_OP_THREADS.name, spec.intra_op_threads)
-        assert isinstance(intra_op_threads, int)
-        yield RankTask(
-            rank=rank,
-            ranks=tuple((each.name, each.role) for each in spec.ranks),
-            reference=spec.reference,
-            options=spec.options,
-            values=values,
-            intra_op_threads=intra_op_threads,
-            seed=order.seed,
-            steps=order.steps,
-            min_time_s=order.min_time_s,
-            trace=order.trace,
-            folder=folder,
-            scratch=scratch,
-        )
+def _told_of_isolation(failure: Failure) -> Failure:
+    """The failure; where the world missed other machines, its message says how to reach them."""
+    if not _NEEDS_A_NETWORK.search(f"{failure.message} {failure.detail}"):
+        return failure
+    hint = "worlds have a network of their own: --no-isolation gives them the machine's"
+    return failure.model_copy(update={"message": f"{failure.message}; {hint}"})

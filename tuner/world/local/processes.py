@@ -5,23 +5,58 @@ import multiprocessing
 import os
 import signal
 import sys
+import tempfile
+import threading
+import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
+from typing import Any
 
-import psutil
+from tuner.errors import LauncherError, UsageError
+from tuner.world.descendants import descendants, end_descendants, holds, kill, living_children
+from tuner.world.rank.entry import PRELOADED, RESTORED, start_pinned
 
-from tuner.errors import LauncherError
-from tuner.world.rank.entry import PRELOADED, RESTORED
+# A process that was killed may take so long to be gone.
+RELEASE_S = 5.0
+_POLL_S = 0.05
+_GONE = (EOFError, ConnectionError)
+_REAPED_S = 0.002
+# A process that is being started is not known yet.
+_starting = threading.Lock()
+_known: set[int] = set()
+"""The processes that were started, by any thread, and that nobody has ended."""
+
+
+# Of the path of a Unix socket; multiprocessing's are of this length below the temporary folder.
+_MOST_BYTES, _BELOW = 107, len("/pymp-12345678/listener-12345678")
+
+
+def check_socket_fits() -> None:
+    """UsageError if the folder for temporary files has a path that is too long for a socket."""
+    folder = tempfile.gettempdir()
+    if (length := len(os.fsencode(folder))) > _MOST_BYTES - _BELOW:
+        raise UsageError(
+            f"the folder for temporary files has a path of {length} bytes ({folder}), and a socket "
+            f"fits below one of {_MOST_BYTES - _BELOW} at most: set TMPDIR to a shorter one"
+        )
 
 
 class Processes:
-    """Starts processes from a forkserver that has torch imported already."""
+    """Starts processes from a forkserver that has torch imported already.
 
-    def __init__(self) -> None:
+    Several of these may be used at the same time, each from a thread of its own.
+
+    Args:
+        cpus: The logical CPUs that the processes, and whatever they start, are kept to; None: those
+            of this process.
+    """
+
+    def __init__(self, cpus: Collection[int] | None = None) -> None:
+        self._cpus = None if cpus is None else tuple(sorted(cpus))
         self.context: ForkServerContext = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload([PRELOADED])
 
@@ -29,33 +64,70 @@ class Processes:
         self, target: Callable[..., None], arguments: tuple[object, ...]
     ) -> ForkServerProcess:
         """A new process that runs `target`. LauncherError if there can be none."""
-        process = self.context.Process(target=target, args=arguments, daemon=True)
-        try:
-            with _without_main_module():
-                with _own_import_path():
-                    forkserver.ensure_running()
-                process.start()
-        except (OSError, EOFError) as error:
-            raise LauncherError(f"cannot start a process: {error or 'no forkserver'}") from error
-        return process
+        if self._cpus is not None:
+            target, arguments = start_pinned, (self._cpus, target, *arguments)
+        until = time.monotonic() + RELEASE_S
+        while True:
+            process = self.context.Process(target=target, args=arguments, daemon=True)
+            try:
+                with _starting, _without_main_module():
+                    with _own_import_path():
+                        forkserver.ensure_running()
+                    process.start()
+                    # The next start, of any thread, would look whether this one has ended, and two
+                    # that look at once read one exit code: the slower finds none, and says 255.
+                    multiprocessing.process._children.discard(process)  # type: ignore[attr-defined]
+                    _known.add(process.pid or 0)
+            except (OSError, EOFError) as error:
+                # A forkserver that somebody has killed is there until the kernel has released it.
+                if time.monotonic() < until and isinstance(error, _GONE):
+                    time.sleep(_POLL_S)
+                    continue
+                why = error or "no forkserver"
+                raise LauncherError(f"cannot start a process: {why}") from error
+            return process
 
 
 def end_process(process: ForkServerProcess) -> None:
     """Kill a process, and whatever it has started, if anything of it is left; wait for its end."""
     if (pid := process.pid) is None:
         return
-    descendants = []
     if process.exitcode is None:
-        with suppress(psutil.Error):
-            descendants = psutil.Process(pid).children(recursive=True)
+        # Stopped, it starts no more, and is there to take over the orphans of those that end.
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+        end_descendants(pid)
         # At its very start a process is in no group of its own.
         process.kill()
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
-    for descendant in descendants:
-        with suppress(psutil.Error):
-            descendant.kill()
     process.join()
+    _known.discard(pid)
+
+
+def end_orphans() -> None:
+    """Kill what was started by processes that are gone: the forkserver has it as children then."""
+    server: Any = forkserver._forkserver
+    until = time.monotonic() + RELEASE_S
+    with _starting:
+        while (left := _orphans(server)) and time.monotonic() < until:
+            kill(left)
+            time.sleep(_REAPED_S)
+
+
+def _orphans(server: Any) -> list[int]:
+    """The forkserver's children that nobody has asked it for, with all that they have started."""
+    pid, alive = server._forkserver_pid, server._forkserver_alive_fd
+    if pid is None or alive is None:
+        return []
+    pipe = os.fstat(alive)
+    return [
+        each
+        for child in living_children(pid)
+        # Who is no orphan, and none of ours, holds the pipe that all users of the server hold.
+        if child not in _known and not holds(child, pipe)
+        for each in (*descendants(child), child)
+    ]
 
 
 @contextmanager

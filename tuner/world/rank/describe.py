@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
-import orjson
 import torch
 
+from tuner.json_text import json_of
 from tuner.plan.workload_spec import CatalogueEntry, OptionSpec, RankSpec, WorkloadSpec
 from tuner.torch_private.support import missing_support
 from workloads import Rank, Workload, WorkloadError
@@ -28,12 +28,12 @@ def describe(reference: str, options: Mapping[str, object], answer: Connection) 
             document = {"spec": _spec(reference, options).model_dump(mode="json")}
         except WorkloadError as error:
             document = {"problems": list(error.problems)}
-    answer.send_bytes(orjson.dumps(document))
+    answer.send_bytes(json_of(document))
 
 
 def list_shipped(answer: Connection) -> None:
     """Send a JSON list of `CatalogueEntry`, one for each shipped workload."""
-    answer.send_bytes(orjson.dumps([_entry(name).model_dump(mode="json") for name in SHIPPED]))
+    answer.send_bytes(json_of([_entry(name).model_dump(mode="json") for name in SHIPPED]))
 
 
 def _entry(name: str) -> CatalogueEntry:

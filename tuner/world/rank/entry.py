@@ -7,11 +7,14 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tuner.workloads_package import own_workloads
+from tuner.world.descendants import keep_orphans
+from tuner.world.own_network import join
 from tuner.world.rank.task import RankTask
 
 _PR_SET_PDEATHSIG = 1
@@ -29,10 +32,28 @@ def leave_with_parent() -> None:
     """
     os.setpgid(0, 0)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    keep_orphans()
+    _let_go_of_forkserver()
+
+
+def _let_go_of_forkserver() -> None:
+    """Have the forkserver end with the launcher, whatever holds this process's descriptors."""
+    if (alive := getattr(forkserver._forkserver, "_forkserver_alive_fd", None)) is not None:
+        os.close(alive)
+        forkserver._forkserver._forkserver_alive_fd = None  # type: ignore[attr-defined]
+
+
+def start_pinned(cpus: Sequence[int], target: Callable[..., None], *arguments: object) -> None:
+    """Run `target`, kept to these logical CPUs with all that it starts."""
+    os.sched_setaffinity(0, cpus)
+    target(*arguments)
 
 
 def start_rank(task: RankTask, connection: Connection) -> None:
     """Run one rank of a world."""
+    if task.network_of is not None:
+        # First: only a process of one thread may, and new rights undo what `_settle_in` asks for.
+        join(task.network_of)
     _settle_in(task.folder)
     from tuner.world.rank.main import run_rank
 

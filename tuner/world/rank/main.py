@@ -7,85 +7,35 @@ import random
 import resource
 import signal
 import sys
-import threading
-import time
 import traceback
-from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-import orjson
 import torch
 import torch.distributed.rpc as rpc
 
 from tuner.errors import TraceError
+from tuner.text import shortened
 from tuner.torch_private.agent import tensorpipe_options
 from tuner.torch_private.answers import RPC_TIMEOUT_MARK
 from tuner.world.agent_options import agent_options
-from tuner.world.rank import probe
+from tuner.world.descendants import end_descendants
+from tuner.world.measurement import MOST_CHARACTERS, MOST_OF_DETAIL
+from tuner.world.rank.cpu_clocks import CpuClocks
+from tuner.world.rank.launcher_line import LauncherLine
+from tuner.world.rank.meeting import enable_meeting
 from tuner.world.rank.task import RankTask
-from tuner.world.rank.timing import StepTimer, process_cpu_clock
+from tuner.world.rank.timing import StepTimer
 from tuner.world.rank.traced import time_traced_steps
 from workloads import Rank, Workload, World
 from workloads.registry import load_workload
 
 
-class _Parent:
-    """The line to the launcher: JSON messages. A thread of its own answers probes at any time."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._sending = threading.Lock()
-        self._arrived: dict[str, dict[str, Any]] = {}
-        self._arrival = threading.Condition()
-        self.phase = "start"
-        self.steps_done = 0
-        threading.Thread(target=self._listen, name="rpc-tuner-control", daemon=True).start()
-
-    def send(self, kind: str, **fields: object) -> None:
-        with self._sending:
-            self._connection.send_bytes(
-                orjson.dumps({"kind": kind, "time_ns": time.time_ns(), **fields})
-            )
-
-    def enter(self, phase: str) -> None:
-        self.phase = phase
-        self.send("phase", phase=phase)
-
-    def wait_for(self, kind: str) -> dict[str, Any]:
-        with self._arrival:
-            self._arrival.wait_for(lambda: kind in self._arrived)
-            return self._arrived[kind]
-
-    def _listen(self) -> None:
-        try:
-            with suppress(EOFError, OSError):
-                while True:
-                    self._take(orjson.loads(self._connection.recv_bytes()))
-        finally:
-            # The launcher is gone, or has let go of this world: nothing of it may stay.
-            os.killpg(0, signal.SIGKILL)
-
-    def _take(self, message: dict[str, Any]) -> None:
-        if message["kind"] != "probe":
-            with self._arrival:
-                self._arrived[message["kind"]] = message
-                self._arrival.notify_all()
-            return
-        try:
-            state = probe.rpc_state()
-        except Exception:
-            # Only an answer is lost: without this thread the rank would outlive its launcher.
-            traceback.print_exc()
-            return
-        self.send("state", steps_done=self.steps_done, **state)
-
-
 def run_rank(task: RankTask, connection: Connection) -> None:
     """Run one rank. After a failure it reports that, and waits to be ended."""
     _isolate(task)
-    parent = _Parent(connection)
+    parent = LauncherLine(connection)
     try:
         _work(task, parent)
     except BaseException as error:
@@ -94,12 +44,13 @@ def run_rank(task: RankTask, connection: Connection) -> None:
             phase=parent.phase,
             failure=_failure_kind(parent.phase, error),
             error=_one_line(error),
-            traceback=traceback.format_exc(),
+            traceback=_bounded_traceback(),
         )
         _wait_to_be_ended()
+    end_descendants(os.getpid())
 
 
-def _work(task: RankTask, parent: _Parent) -> None:
+def _work(task: RankTask, parent: LauncherLine) -> None:
     parent.enter("setup")
     torch.set_num_threads(task.intra_op_threads)
     random.seed(task.seed + task.rank)
@@ -108,12 +59,15 @@ def _work(task: RankTask, parent: _Parent) -> None:
     world = World(task.rank, tuple(Rank(*rank) for rank in task.ranks), task.seed)
 
     parent.enter("init_rpc")
+    if task.init_method is not None:
+        enable_meeting(task.rank, len(task.ranks))
     rpc.init_rpc(  # type: ignore[no-untyped-call]
         task.name,
         rank=task.rank,
         world_size=len(task.ranks),
         rpc_backend_options=tensorpipe_options(
-            **agent_options(task.values), init_method=f"file://{task.scratch / 'store'}"
+            **agent_options(task.values),
+            init_method=task.init_method or f"file://{task.scratch / 'store'}",
         ),
     )
     parent.enter("setup")
@@ -129,10 +83,13 @@ def _work(task: RankTask, parent: _Parent) -> None:
     rpc.shutdown()
     peak_rss_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     parent.send("finished", threads=threads, peak_rss_mb=peak_rss_mb)
+    if task.rank == 0 and task.init_method is not None:
+        # The store where the ranks met is in this process, and they may not have left it yet.
+        parent.wait_for("leave")
 
 
-def _drive(task: RankTask, parent: _Parent, workload: Workload, world: World) -> None:
-    pids = parent.wait_for("go")["pids"]
+def _drive(task: RankTask, parent: LauncherLine, workload: Workload, world: World) -> None:
+    clocks = CpuClocks(parent.wait_for("go")["pids"], [name for name, _ in task.ranks])
 
     def count(done: int) -> None:
         parent.steps_done = done
@@ -140,7 +97,7 @@ def _drive(task: RankTask, parent: _Parent, workload: Workload, world: World) ->
     timer = StepTimer(
         lambda: workload.step(world),
         min_time_s=task.min_time_s,
-        cpu_clocks=[process_cpu_clock(pid) for pid in pids],
+        cpu_clocks=clocks.read,
         on_step=count,
     )
     parent.enter("step")
@@ -157,6 +114,7 @@ def _drive(task: RankTask, parent: _Parent, workload: Workload, world: World) ->
     parent.send(
         "result",
         step_s=timing.step_s,
+        steps=timing.steps,
         wall_s=timing.wall_s,
         cpu_s=timing.cpu_s,
         tracing_overhead=tracing_overhead,
@@ -175,18 +133,26 @@ def _isolate(task: RankTask) -> None:
     faulthandler.enable()
     stacks = (task.scratch / f"{task.name}.stacks").open("w")
     faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
-    # RPC runs any function it is sent: listening beyond loopback would be an open door.
-    os.environ["TP_SOCKET_IFNAME"] = "lo"
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    os.environ.update(task.environment)
 
 
 def _one_line(error: BaseException) -> str:
     """The error and its message; without one, as of a bare assert, the line that raised it."""
-    message = str(error).strip()
+    try:
+        message = shortened(str(error).strip(), MOST_CHARACTERS)
+    except Exception as problem:
+        message = f"its message cannot be read: {type(problem).__name__}"
     frames = traceback.extract_tb(error.__traceback__)
     if not message and frames:
         message = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}: {frames[-1].line}"
     return f"{type(error).__name__}: {message}"
+
+
+def _bounded_traceback() -> str:
+    try:
+        return shortened(traceback.format_exc(), MOST_OF_DETAIL)
+    except Exception as problem:
+        return f"the traceback cannot be read: {type(problem).__name__}"
 
 
 def _failure_kind(phase: str, error: BaseException) -> str:
@@ -196,9 +162,7 @@ def _failure_kind(phase: str, error: BaseException) -> str:
         return "wrong-answer"
     if isinstance(error, TraceError):
         return "trace-failed"
-    if RPC_TIMEOUT_MARK in str(error):
-        return "timed-out"
-    return "crashed"
+    return "timed-out" if RPC_TIMEOUT_MARK in _one_line(error) else "crashed"
 
 
 def _wait_to_be_ended() -> NoReturn:

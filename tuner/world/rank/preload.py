@@ -3,13 +3,16 @@
 Nothing here may start a thread or run an operator: neither survives a fork.
 """
 
+import atexit
 import gc
 import json
 import os
+import warnings
 
 import torch.distributed.rpc.rref_proxy  # noqa: F401
 
 from tuner.workloads_package import own_workloads
+from tuner.world.descendants import end_descendants, keep_orphans
 from tuner.world.rank.entry import RESTORED
 
 
@@ -28,8 +31,18 @@ def _import_ours() -> None:
     import tuner.world.rank.main  # noqa: F401
 
 
+def _end_all(forkserver: int) -> None:
+    """In the forkserver, whose launcher is gone: kill the ranks, and all that they started."""
+    if os.getpid() == forkserver:
+        end_descendants(forkserver)
+
+
 _restore_environment()
 _import_ours()
+keep_orphans()
+# Otherwise it tells on the terminal of each orphan that has ended.
+warnings.filterwarnings("ignore", message="forkserver: waitpid returned unexpected pid")
+atexit.register(_end_all, os.getpid())
 # A garbage collection in a rank would write to every object's header, and so copy every page
 # that the rank shares with the forkserver.
 gc.collect()

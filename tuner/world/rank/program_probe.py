@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tuner.daemon_threads import start_daemon
 from tuner.world.rank.probe import rpc_state
 
 _POLL_S = 0.1
@@ -33,15 +34,11 @@ class Prober:
         self._name, self._rank = name, rank
         # A fork of the process has no such thread any more.
         if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(
-                target=self._answer, name="rpc-tuner probe", daemon=True
-            )
-            self._thread.start()
+            self._thread = start_daemon(self._answer, "rpc-tuner probe")
 
-    def _answer(self) -> None:
+    def _answer(self, is_over: threading.Event) -> None:
         answered = self._asked()
-        while True:
-            time.sleep(_POLL_S)
+        while not is_over.wait(_POLL_S):
             asked = self._asked()
             if asked is None or asked == answered:
                 continue

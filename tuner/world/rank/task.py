@@ -1,11 +1,22 @@
 """What the launcher tells a process of a world. It travels by pickle, between our own processes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tuner.plan.knobs import Value
 from tuner.world.launcher import TraceOrder
+
+
+def listening_on(interface: str) -> dict[str, str]:
+    """The environment in which RPC listens on this interface and on no other."""
+    return {"TP_SOCKET_IFNAME": interface, "GLOO_SOCKET_IFNAME": interface}
+
+
+MEETING = "rpc-tuner"
+"""The scheme of the addresses where ranks of several hosts meet; see `rank/meeting.py`."""
+LOOPBACK = listening_on("lo")
+"""RPC runs any function it is sent: listening beyond loopback would be an open door."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +39,12 @@ class RankTask:
     """The working folder that the process starts in."""
     scratch: Path
     """The world's own folder: rendezvous file, captured output, stacks."""
+    init_method: str | None = None
+    """Where the ranks meet; None: at a file in `scratch`, for those of one host."""
+    network_of: int | None = None
+    """The process whose network namespace this one joins; None: it stays in the machine's."""
+    environment: Mapping[str, str] = field(default_factory=lambda: LOOPBACK)
+    """Variables for this process."""
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ import threading
 import orjson
 import pytest
 
-from tuner.world.rank import main, probe
+from tuner.world.rank import launcher_line, probe
 
 
 def test_a_probe_that_raises_leaves_the_rank_with_its_watch(
@@ -27,7 +27,7 @@ def test_a_probe_that_raises_leaves_the_rank_with_its_watch(
     monkeypatch.setattr(probe, "rpc_state", fail)
     monkeypatch.setattr(os, "killpg", kill_group)
     launcher, rank = multiprocessing.Pipe()
-    parent = main._Parent(rank)
+    parent = launcher_line.LauncherLine(rank)
     launcher.send_bytes(orjson.dumps({"kind": "probe"}))
     launcher.send_bytes(orjson.dumps({"kind": "go", "pids": [1, 2]}))
     launcher.close()

@@ -1,0 +1,88 @@
+"""The files that start a cluster elsewhere: as far as they can be checked without one."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import ray
+import yaml  # type: ignore[import-untyped]
+
+from tuner.plan.draft import draft_plan
+from tuner.plan.launching import read_launching
+from workloads.registry import SHIPPED
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+ROOT = DEPLOY.parent
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
+
+
+def kubernetes() -> dict[str, dict[str, Any]]:
+    documents = yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())
+    return {each["kind"]: each for each in documents}
+
+
+def search_command(text: str) -> list[str]:
+    found = re.search(r"rpc-tuner search [^'\n]*(?:\n\s+--[^'\n]*)*", text)
+    assert found is not None
+    return shlex.split(found.group())
+
+
+def test_the_cluster_is_as_rays_schema_has_it() -> None:
+    cluster = yaml.safe_load((DEPLOY / "ray-cluster.yaml").read_text())
+    schema = Path(ray.__file__).with_name("autoscaler") / "ray-schema.json"
+    jsonschema.validate(cluster, json.loads(schema.read_text()))
+    assert len(cluster["provider"]["worker_ips"]) == cluster["max_workers"]
+
+
+def test_rays_ports_are_not_those_where_ranks_meet() -> None:
+    commands = yaml.safe_load((DEPLOY / "ray-cluster.yaml").read_text())
+    for key in ("head_start_ray_commands", "worker_start_ray_commands"):
+        assert "--max-worker-port 19999" in commands[key][-1]
+
+
+def test_the_job_runs_a_search_on_workers_of_a_host_each() -> None:
+    found = kubernetes()
+    assert set(found) == {"PersistentVolumeClaim", "RayJob", "NetworkPolicy"}
+    job = found["RayJob"]
+    assert job["apiVersion"] == "ray.io/v1"
+    cluster = job["spec"]["rayClusterSpec"]
+    (workers,) = cluster["workerGroupSpecs"]
+    assert workers["minReplicas"] <= workers["replicas"] <= workers["maxReplicas"]
+    (rule,) = workers["template"]["spec"]["affinity"]["podAntiAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert rule["topologyKey"] == "kubernetes.io/hostname"
+    assert rule["labelSelector"]["matchLabels"] == {"ray.io/group": workers["groupName"]}
+    claim = found["PersistentVolumeClaim"]["metadata"]["name"]
+    (volume,) = cluster["headGroupSpec"]["template"]["spec"]["volumes"]
+    assert volume["persistentVolumeClaim"]["claimName"] == claim
+
+
+@pytest.mark.parametrize("name", ["ray-cluster.yaml", "kubernetes.yaml"])
+def test_the_search_is_one_that_the_command_takes(name: str) -> None:
+    words = search_command((DEPLOY / name).read_text())
+    pairs = [words[at + 1] for at, word in enumerate(words) if word == "--place"]
+    place = [tuple(pair.split("=", 1)) for pair in pairs]
+    workload = words[words.index("--workload") + 1]
+    assert workload in SHIPPED
+    launcher = words[words.index("--launcher") + 1]
+    launching, mistakes = read_launching({"launcher": launcher, "place": place})
+    assert mistakes == []
+    assert launching.mistakes(["server", "trainer"]) == []
+    assert draft_plan({"workload": workload, **launching.keys()}).problems == ()
+
+
+def test_the_image_copies_what_is_there_and_does_not_run_as_root() -> None:
+    for line in DOCKERFILE.splitlines():
+        if line.startswith("COPY "):
+            assert all((ROOT / name).exists() for name in line.split()[1:-1]), line
+    instructions = re.findall(r"^([A-Z]+) ", DOCKERFILE, re.MULTILINE)
+    assert instructions[0] == "FROM"
+    assert ":latest" not in DOCKERFILE.split("\n")[1]
+    users = re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)
+    assert users
+    assert users[-1] != "root"

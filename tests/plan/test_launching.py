@@ -1,0 +1,127 @@
+from typing import Any
+
+import pytest
+
+from tests.fakes import UDF
+from tuner.errors import UsageError
+from tuner.plan.draft import draft_plan
+from tuner.plan.launching import Launching, RolePlace, read_launching
+
+
+def problems(**keys: Any) -> list[str]:
+    return read_launching(keys)[1]
+
+
+def test_a_plan_without_a_launcher_runs_here() -> None:
+    assert read_launching({}) == (Launching(), [])
+    assert Launching().arguments() == []
+    assert Launching().keys() == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        (1, RolePlace(roles=("server",), hosts=1)),
+        ("spread", RolePlace(roles=("server",))),
+        ("2,cpus=4,gpus=1", RolePlace(roles=("server",), hosts=2, cpus=4, gpus=1)),
+        ({"hosts": "spread", "cpus": 2}, RolePlace(roles=("server",), cpus=2)),
+        ({"gpus": 1}, RolePlace(roles=("server",), gpus=1)),
+    ],
+)
+def test_a_place_is_read_and_written(value: object, place: RolePlace) -> None:
+    assert RolePlace.read("server", value) == place
+    roles, _, text = str(place).partition("=")
+    assert RolePlace.read(roles, text) == place
+
+
+def test_a_launching_is_read_from_what_it_writes() -> None:
+    keys = {
+        "launcher": "ray",
+        "ray_address": "10.0.0.1:6379",
+        "interface": "eth1",
+        "place": {"server+agent": "1,cpus=2", "caller": "spread"},
+    }
+    launching, mistakes = read_launching(keys)
+    assert mistakes == []
+    assert launching.keys() == keys
+    assert launching.arguments()[-2:] == ["--place", "caller=spread"]
+    assert Launching.model_validate(launching.model_dump(mode="json")) == launching
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"launcher": "rya"}, "unknown launcher 'rya'"),
+        ({"place": {"server": 1}}, "place is for the launcher ray"),
+        ({"ray_address": "10.0.0.1:6379"}, "ray_address is for the launcher ray"),
+        ({"launcher": "ray", "ray_address": "ray://h:1"}, "run the command on one of its hosts"),
+        ({"launcher": "ray", "place": {"server": 0}}, "server: hosts must be a whole number"),
+        ({"launcher": "ray", "place": {"server": "1,cpu=4"}}, "unknown key 'cpu'; did you mean"),
+        ({"launcher": "ray", "place": {"a+": 1}}, "a role has no name"),
+        ({"launcher": "ray", "place": "server"}, "place must be a table"),
+        ({"launcher": "ray", "place": {"a+b": 1, "b": 1}}, "the role b has two places"),
+    ],
+)
+def test_mistakes_are_told(keys: dict[str, Any], told: str) -> None:
+    assert any(told in problem for problem in problems(**keys)), problems(**keys)
+
+
+def test_a_role_that_is_not_there_is_refused() -> None:
+    draft = draft_plan({"workload": "udf", "launcher": "ray", "place": {"servr": 1}})
+    with pytest.raises(UsageError, match="place: there is no role 'servr'; did you mean"):
+        draft.finish(UDF)
+
+
+def test_where_worlds_ran_is_part_of_what_a_study_has_in_common() -> None:
+    def fingerprint(**keys: Any) -> dict[str, Any]:
+        return draft_plan({"workload": "udf", **keys}).finish(UDF).fingerprint()
+
+    assert fingerprint() != fingerprint(launcher="ray")
+    assert fingerprint(launcher="ray") == fingerprint(launcher="ray", ray_address="h:1")
+    assert fingerprint(launcher="ray") != fingerprint(launcher="ray", place={"server": 1})
+
+
+def test_isolation_is_turned_off_for_worlds_on_this_machine() -> None:
+    launching, mistakes = read_launching({"isolation": False})
+    assert (launching, mistakes) == (Launching(isolation=False), [])
+    assert launching.arguments() == ["--no-isolation"]
+    assert read_launching(launching.keys()) == (launching, [])
+    # Times do not depend on it: a study may be resumed with it or without it.
+    assert launching.fingerprint() == Launching().fingerprint()
+
+
+def test_isolation_is_yes_or_no_and_not_for_many_hosts() -> None:
+    assert problems(isolation="no") == ["isolation: Input should be a valid boolean"]
+    assert problems(launcher="ray", isolation=False) == [
+        "isolation is for the launcher local: hosts meet in a network they share"
+    ]
+
+
+@pytest.mark.parametrize("place", [[1, 2], 5, [["a"]], [["a", "b", "c"]], "ab"])
+def test_a_place_that_is_no_table_is_told(place: object) -> None:
+    (problem,) = problems(launcher="ray", place=place)
+    assert problem.startswith("place must be a table, such as server = 1, got ")
+
+
+def test_groups_are_read_and_written() -> None:
+    found, mistakes = read_launching({"groups": "4", "cpus_per_world": 16})
+    assert (found.groups, found.cpus_per_world, mistakes) == (4, 16, [])
+    assert found.is_grouped
+    assert found.arguments() == ["--groups", "4", "--cpus-per-world", "16"]
+    assert read_launching(found.keys()) == (found, [])
+    assert not Launching().is_grouped
+
+
+def test_mistakes_of_groups_are_told() -> None:
+    assert problems(groups=0, cpus_per_world="many") == [
+        "groups must be a whole number of at least 1, got 0",
+        "cpus_per_world must be a whole number of at least 1, got many",
+    ]
+    assert problems(launcher="ray", cpus_per_world=2) == [
+        "cpus_per_world is for the launcher local; place has cpus for ray"
+    ]
+
+
+def test_groups_are_part_of_what_a_study_has_in_common() -> None:
+    two, four = (Launching(groups=count).fingerprint() for count in (2, 4))
+    assert {key for key in two if two[key] != four[key]} == {"groups"}

@@ -1,0 +1,32 @@
+"""One process a host, as people start them under torchrun or a cluster: env:// and RANK."""
+
+import os
+import time
+
+import torch
+import torch.distributed.rpc as rpc
+
+
+def double(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor * 2
+
+
+def main() -> None:
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=size)
+    if rank == 0:
+        calls = 0
+        for _ in range(50):
+            for other in range(1, size):
+                assert float(rpc.rpc_sync(f"worker{other}", double, args=(torch.ones(1),))) == 2
+                calls += 1
+            time.sleep(0.002)
+        print(f"calls: {calls}")
+    rpc.shutdown()
+    namespace = os.readlink("/proc/self/ns/net")  # noqa: PTH115
+    local = [os.environ[name] for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE")]
+    print(f"rank {rank} of {size}, {' of '.join(local)} here, in {namespace}")
+
+
+if __name__ == "__main__":
+    main()

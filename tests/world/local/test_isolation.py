@@ -1,0 +1,162 @@
+"""Worlds run in a network that nobody else of the machine reaches."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.plan.specs import threads
+from tuner.world.launcher import WorldOrder
+from tuner.world.local.launcher import LocalLauncher
+from tuner.world.measurement import Failure, Measurement
+from tuner.world.own_network import OwnNetwork
+
+HERE = os.readlink("/proc/self/ns/net")  # noqa: PTH115
+WORKLOAD = '''
+import os
+import socket
+
+import torch
+import torch.distributed.rpc as rpc
+
+from workloads import Rank, Workload
+
+
+class Where(Workload):
+    network: str = ""
+    """That of the command."""
+    own: bool = True
+
+    def ranks(self):
+        return [Rank(name="a", role="a"), Rank(name="b", role="b")]
+
+    def step(self, world):
+        self.there = {here(), rpc.rpc_sync("b", here)}
+        rpc.rpc_sync("b", torch.add, args=(torch.ones(400_000), 1))
+
+    def check(self, world):
+        assert len(self.there) == 1, self.there
+        assert (self.network not in self.there) == self.own, self.there
+        with socket.create_server(("127.0.0.1", 0)):
+            pass
+
+
+def here():
+    return os.readlink("/proc/self/ns/net")
+'''
+
+
+def run_world(launcher: LocalLauncher, folder: Path, *, own: bool) -> Measurement | Failure:
+    file = folder / "where.py"
+    file.write_text(WORKLOAD)
+    spec = launcher.describe(f"{file}:Where", {"network": HERE, "own": own})
+    return launcher.run(
+        WorldOrder(subject=spec, config=threads(2), seed=0, steps=3, min_time_s=0.0, deadline_s=60)
+    )
+
+
+def is_allowed() -> bool:
+    with OwnNetwork() as network:
+        return network.holder is not None
+
+
+@pytest.mark.world
+def test_worlds_have_a_network_of_their_own(tmp_path: Path) -> None:
+    if not is_allowed():
+        pytest.skip("no network namespaces here")
+    with LocalLauncher() as launcher:
+        assert launcher.own_network
+        first = launcher._network_holder()
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
+        outcome = run_world(launcher, tmp_path, own=True)
+        assert isinstance(outcome, Measurement), outcome
+        holder = launcher._network_holder()
+        assert holder is not None
+    assert not Path(f"/proc/{holder}").exists()
+
+
+@pytest.mark.world
+def test_without_isolation_they_have_the_machines(tmp_path: Path) -> None:
+    with LocalLauncher(isolation=False) as launcher:
+        assert not launcher.own_network
+        outcome = run_world(launcher, tmp_path, own=False)
+        assert isinstance(outcome, Measurement), outcome
+
+
+AS_ANYBODY = """
+import sys
+from pathlib import Path
+from tests.world.local.test_isolation import run_world
+from tuner.world.local.launcher import LocalLauncher
+
+if __name__ == "__main__":
+    with LocalLauncher() as launcher:
+        own = launcher.own_network
+        print(own, type(run_world(launcher, Path(sys.argv[1]), own=own)).__name__)
+"""
+
+
+@pytest.mark.world
+@pytest.mark.slow
+def test_without_privileges_worlds_run_all_the_same(tmp_path: Path) -> None:
+    """Root without its rights may make no namespace in most systems: worlds have the machine's."""
+    if os.getuid() != 0:
+        pytest.skip("whoever is not root has no privileges: the tests above show it")
+    script = tmp_path / "as_anybody.py"
+    script.write_text(textwrap.dedent(AS_ANYBODY))
+    prefix = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+    done = subprocess.run(
+        [*prefix, sys.executable, str(script), str(tmp_path)],
+        capture_output=True, text=True, cwd=Path(__file__).parents[3],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+    )  # fmt: skip
+    assert done.stdout.split()[-1:] == ["Measurement"], done
+
+
+def test_a_holder_that_was_killed_is_told() -> None:
+    if not is_allowed():
+        pytest.skip("no network namespaces here")
+    with OwnNetwork() as network:
+        holder = network.holder
+        assert holder is not None
+        os.kill(holder, 9)
+        os.waitid(os.P_PID, holder, os.WEXITED | os.WNOWAIT)
+        assert network.holder is None
+        assert network.prefix
+
+
+NEEDS = """
+import socket
+from workloads import Rank, Workload
+
+
+class Needs(Workload):
+    def ranks(self):
+        return [Rank(name="a", role="a")]
+
+    def step(self, world):
+        socket.create_connection(("192.0.2.1", 80), timeout=5)
+"""
+
+
+@pytest.mark.world
+def test_a_workload_that_needs_a_network_is_told_of_isolation(tmp_path: Path) -> None:
+    if not is_allowed():
+        pytest.skip("no network namespaces here")
+    file = tmp_path / "needs.py"
+    file.write_text(NEEDS)
+    with LocalLauncher() as launcher:
+        spec = launcher.describe(f"{file}:Needs", {})
+        order = WorldOrder(
+            subject=spec, config=threads(2), seed=0, steps=1, min_time_s=0.0, deadline_s=60
+        )
+        outcome = launcher.run(order)
+    assert isinstance(outcome, Failure)
+    assert "Network is unreachable" in outcome.message
+    assert outcome.message.endswith("--no-isolation gives them the machine's")

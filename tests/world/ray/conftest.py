@@ -1,0 +1,45 @@
+"""One local Ray cluster for a whole session of tests, since it takes seconds to start."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import ray
+
+from tuner.world import live_world
+from tuner.world.ray.cluster import connected
+from tuner.world.ray.launcher import RayLauncher
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="session")
+def local_cluster() -> Iterator[None]:
+    """A cluster of this machine alone, to which this process is connected."""
+    # Its workers find this checkout's modules as this process does.
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", path)
+        with connected(None, lambda sentence: None):
+            yield
+    assert not ray.is_initialized()
+
+
+@pytest.fixture(scope="module")
+def launcher(local_cluster: None) -> Iterator[RayLauncher]:
+    """A launcher that probes worlds early: those of tests last a fraction of a second."""
+    with pytest.MonkeyPatch.context() as patch, RayLauncher() as running:
+        patch.setattr(live_world, "PROBE_AFTER_S", 0.5)
+        patch.setattr(live_world, "PROBE_EVERY_S", 0.2)
+        yield running
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder whose name is short enough for the sockets in it."""
+    folder = Path(tempfile.mkdtemp(prefix="r-", dir="/tmp"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,63 @@
+"""Workloads for worlds on several hosts."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+import torch
+import torch.distributed.rpc as rpc
+
+from workloads import Rank, Workload, World
+
+
+def sum_of(tensor: torch.Tensor) -> float:
+    return float(tensor.sum())
+
+
+def whereabouts() -> dict[str, object]:
+    connections = psutil.Process().net_connections(kind="inet")
+    listening = sorted({c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN})
+    return {
+        "namespace": os.readlink("/proc/self/ns/net"),  # noqa: PTH115
+        "interface": os.environ["TP_SOCKET_IFNAME"],
+        "listening": listening,
+    }
+
+
+class Payload(Workload):
+    """Sends megabytes to a server on another host."""
+
+    mb: int = 4
+    told: str = ""
+    """Where rank 0 writes what it has found out of the ranks."""
+
+    def ranks(self) -> Sequence[Rank]:
+        return [Rank("caller0", "caller"), Rank("server0", "server")]
+
+    def setup(self, world: World) -> None:
+        self.tensor = torch.ones(self.mb * 250_000)
+
+    def step(self, world: World) -> None:
+        self.sum = rpc.rpc_sync("server0", sum_of, args=(self.tensor,))
+
+    def check(self, world: World) -> None:
+        assert self.sum == self.mb * 250_000
+        if self.told:
+            found = [whereabouts(), rpc.rpc_sync("server0", whereabouts)]
+            Path(self.told).write_text(json.dumps(found))
+
+
+class Ring(Workload):
+    """Calls every other rank once a step."""
+
+    size: int = 64
+
+    def ranks(self) -> Sequence[Rank]:
+        return [Rank(f"worker{number}", "worker") for number in range(self.size)]
+
+    def step(self, world: World) -> None:
+        others = world.names("worker")[1:]
+        futures = [rpc.rpc_async(name, torch.add, args=(torch.ones(1), 1)) for name in others]
+        torch.futures.wait_all(futures)

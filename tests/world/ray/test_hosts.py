@@ -1,0 +1,114 @@
+"""Worlds whose ranks are on different hosts: network namespaces, with a raylet in each."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.world.ray.namespaces import FakeCluster, fake_cluster
+from tuner.trace.files.reader import read_trace
+from tuner.world.measurement import Measurement
+
+pytestmark = [pytest.mark.world, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[FakeCluster]:
+    with fake_cluster(2) as running:
+        yield running
+
+
+def test_ranks_of_different_hosts_are_measured_over_the_network(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    first, second = cluster.hosts
+    before_mb = second.received_mb()
+    module = "tests.world.ray.measure_spread"
+    cluster.run(sys.executable, "-m", module, cluster.address, str(tmp_path), folder=tmp_path)
+    driver, server = orjson.loads((tmp_path / "told.json").read_bytes())
+    assert [driver["namespace"], server["namespace"]] == [first.namespace, second.namespace]
+    assert [driver["interface"], server["interface"]] == ["eth0", "eth0"]
+    assert driver["listening"] == [first.address]
+    assert server["listening"] == [second.address]
+    # Two worlds of 20 steps, beside those that warm up.
+    assert second.received_mb() - before_mb > 2 * 20 * 4
+
+    timed = Measurement.model_validate_json((tmp_path / "timed.json").read_bytes())
+    assert all(rank.cpu_s > 0 for rank in timed.ranks)
+    trace = read_trace(tmp_path / "trace.json")
+    assert len(trace.calls) == 20
+    assert trace.clock_error_ns > 0
+
+
+def test_a_program_runs_once_on_each_host(cluster: FakeCluster, tmp_path: Path) -> None:
+    module = "tests.world.ray.run_program"
+    cluster.run(sys.executable, "-m", module, cluster.address, str(tmp_path), folder=tmp_path)
+    printed = (tmp_path / "printed").read_text()
+    for rank, host in enumerate(cluster.hosts):
+        assert f"rank {rank} of 2, 0 of 1 here, in {host.namespace}" in printed
+    timed = Measurement.model_validate_json((tmp_path / "timed.json").read_bytes())
+    assert timed.program is not None
+    assert timed.program.calls == 50
+    assert [rank.name for rank in timed.ranks] == ["worker0", "worker1"]
+    assert timed.program.rpc_active_s is not None
+    assert 0.1 < timed.program.rpc_active_s < 60
+    trace = read_trace(tmp_path / "trace.json")
+    assert len(trace.calls) == 50
+    assert trace.calls["server_start_ns"].notna().all()
+
+
+def search(cluster: FakeCluster, folder: Path, *more: str) -> list[str]:
+    return [
+        sys.executable, "-m", "tuner.search", "--workload", "payload", "--set", "calls=2",
+        "--launcher", "ray", "--ray-address", cluster.address, "--place", "caller=1",
+        "--place", "server=1", "--out", str(folder), "--json", *more,
+    ]  # fmt: skip
+
+
+def test_a_payload_is_tuned_over_the_network(cluster: FakeCluster, tmp_path: Path) -> None:
+    second = cluster.hosts[1]
+    before_mb = second.received_mb()
+    folder = tmp_path / "study"
+    command = search(
+        cluster, folder, "--space", "num_worker_threads=2,4", "--max-blocks", "2",
+        "--budget", "60s", "--deadline", "30s",
+    )  # fmt: skip
+    told = orjson.loads(cluster.run(*command, folder=tmp_path))
+    assert told["blocks"] >= 1
+    assert [trial["outcome"] for trial in told["trials"]].count("completed") >= 2
+    # The worlds of two blocks alone sent tens of payloads of 4 MB.
+    assert second.received_mb() - before_mb > 100
+    trace = read_trace(next((folder / "traces").glob("*.json")))
+    assert trace.clock_error_ns > 0
+    assert {rank.name for rank in trace.ranks} == {"worker0", "worker1"}
+    calls = trace.calls
+    assert (calls["server_start_ns"] >= calls["start_ns"] - trace.clock_error_ns).all()
+    assert (calls["server_end_ns"] <= calls["end_ns"] + trace.clock_error_ns).all()
+    recommended = orjson.loads((folder / "recommended.json").read_bytes())
+    assert recommended["how"]["launching"]["launcher"] == "ray"
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--space", "transports=shm,uv"], "transports=shm works through shared memory, and"),
+        (["--place", "caller+server=1"], "the role caller has two places"),
+    ],
+)
+def test_what_cannot_run_between_hosts_is_refused(
+    cluster: FakeCluster, tmp_path: Path, more: list[str], told: str
+) -> None:
+    command = search(cluster, tmp_path / "study", *more)
+    with pytest.raises(AssertionError, match=told):
+        cluster.run(*command, folder=tmp_path)
+    assert not (tmp_path / "study").exists()
+
+
+def test_a_world_of_64_ranks(cluster: FakeCluster, tmp_path: Path) -> None:
+    module = "tests.world.ray.measure_many"
+    cluster.run(sys.executable, "-m", module, cluster.address, str(tmp_path), folder=tmp_path)
+    outcome = Measurement.model_validate_json((tmp_path / "many.json").read_bytes())
+    assert len(outcome.ranks) == 64
+    assert len(outcome.step_s) == 2

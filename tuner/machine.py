@@ -1,0 +1,56 @@
+"""The machine and the software of this process. Standard library only: it runs in programs, too."""
+
+import os
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TypedDict
+
+from tuner.cpus import usable_cpus
+
+_COMPARED = {"torch": "torch", "cpu_model": "CPU model", "cpu_count": "logical CPUs"}
+"""What makes measurements incomparable where it differs, and what people call it."""
+
+
+class Machine(TypedDict):
+    """What a measurement depends on beside its plan; see `tuner.world.environment`."""
+
+    torch: str
+    python: str
+    cpu_model: str
+    cpu_count: int
+    memory_gb: float
+    kernel: str
+
+
+def this_machine() -> Machine:
+    """The machine and the software of this process; torch is not imported for it."""
+    try:
+        torch = version("torch")
+    except PackageNotFoundError:
+        torch = "not installed"
+    return Machine(
+        torch=torch,
+        python=platform.python_version(),
+        cpu_model=_cpu_model(),
+        cpu_count=usable_cpus(),
+        memory_gb=round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
+        kernel=platform.release(),
+    )
+
+
+def machine_differences(ours: Mapping[str, object], theirs: Mapping[str, object]) -> list[str]:
+    """The differences that make measurements incomparable, each as `label: ours, theirs`."""
+    return [
+        f"{label}: {ours[name]}, {theirs[name]}"
+        for name, label in _COMPARED.items()
+        if ours[name] != theirs[name]
+    ]
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

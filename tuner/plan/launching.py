@@ -1,0 +1,200 @@
+"""Where the worlds of a plan run: the launcher, its cluster, and which ranks share a host."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, StrictBool, ValidationError
+
+from tuner.plan.config import ALL_ROLES
+from tuner.text import did_you_mean
+
+LauncherName = Literal["local", "ray"]
+SPREAD = "spread"
+_OF_RAY = ("ray_address", "interface", "place")
+LAUNCHING_KEYS = ("launcher", *_OF_RAY, "isolation", "groups", "cpus_per_world")
+_RESOURCES = ("cpus", "gpus")
+
+
+class RolePlace(BaseModel):
+    """Where the ranks of some roles run; roles of different entries share no host."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    roles: tuple[str, ...]
+    """These share their hosts."""
+    hosts: int | None = None
+    """How many hosts they are dealt to, as evenly as can be; None: to as many as there are."""
+    cpus: int = 0
+    """CPUs of the cluster that each rank reserves."""
+    gpus: int = 0
+    """GPUs of the cluster that each rank reserves."""
+
+    def __str__(self) -> str:
+        reserved = [f"{name}={n}" for name in _RESOURCES if (n := getattr(self, name))]
+        hosts = SPREAD if self.hosts is None else str(self.hosts)
+        return f"{'+'.join(self.roles)}={','.join([hosts, *reserved])}"
+
+    @classmethod
+    def read(cls, roles: str, raw: object) -> "RolePlace":
+        """Read `spread`, `2`, `1,cpus=4` or a table; ValueError says what is wrong."""
+        names = tuple(name.strip() for name in roles.split("+"))
+        if not all(names):
+            raise ValueError(f"a role has no name in {roles!r}")
+        table = dict(raw) if isinstance(raw, Mapping) else _table_of(str(raw))
+        known = ("hosts", *_RESOURCES)
+        if unknown := [key for key in table if key not in known]:
+            hint = did_you_mean(str(unknown[0]), known)
+            raise ValueError(f"{roles}: unknown key {unknown[0]!r}{hint}")
+        hosts = table.get("hosts", SPREAD)
+        return cls(
+            roles=names,
+            hosts=None if hosts == SPREAD else _number(f"{roles}: hosts", hosts, least=1),
+            **{key: _number(f"{roles}: {key}", table.get(key, 0), least=0) for key in _RESOURCES},
+        )
+
+
+def _table_of(text: str) -> dict[str, object]:
+    hosts, *others = (part.strip() for part in text.split(","))
+    table: dict[str, object] = {"hosts": hosts}
+    for part in others:
+        key, _, value = part.partition("=")
+        table[key.strip()] = value.strip()
+    return table
+
+
+def _number(what: str, raw: object, *, least: int, word: str | None = SPREAD) -> int:
+    text = str(raw).strip()
+    if isinstance(raw, bool) or not text.isdecimal() or int(text) < least:
+        or_spread = f" or {word!r}" if least and word else ""
+        raise ValueError(f"{what} must be a whole number of at least {least}{or_spread}, got {raw}")
+    return int(text)
+
+
+class Launching(BaseModel):
+    """What launches the worlds of a plan, and where."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    launcher: LauncherName = "local"
+    ray_address: str | None = None
+    """HOST:PORT of a running cluster; None: the one that runs here, or else one of our own."""
+    interface: str | None = None
+    """The network interface between hosts; None: that of the route from each to the others."""
+    place: tuple[RolePlace, ...] = ()
+    isolation: StrictBool = True
+    """Whether worlds on this machine run in a network namespace of their own, where allowed."""
+    groups: int = 1
+    """How many groups of CPUs, or of hosts, measure blocks at the same time."""
+    cpus_per_world: int | None = None
+    """The logical CPUs that all ranks of a world share, which are pinned to them; None: an equal
+    part for each of several groups, and no pinning where there is one."""
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether worlds are kept to a part of the machine, or of the cluster."""
+        return self.groups > 1 or self.cpus_per_world is not None
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether worlds run on this machine alone, as they do where nobody says otherwise."""
+        return self == Launching()
+
+    def arguments(self) -> list[str]:
+        """The flags that ask for this."""
+        pairs: list[tuple[str, str | None]] = [
+            ("--launcher", None if self.launcher == "local" else self.launcher),
+            ("--ray-address", self.ray_address),
+            ("--interface", self.interface),
+            *(("--place", str(each)) for each in self.place),
+            ("--groups", str(self.groups) if self.groups > 1 else None),
+            ("--cpus-per-world", str(self.cpus_per_world) if self.cpus_per_world else None),
+        ]
+        words = [word for flag, value in pairs if value is not None for word in (flag, value)]
+        return words if self.isolation else [*words, "--no-isolation"]
+
+    def keys(self) -> dict[str, Any]:
+        """The keys of a plan that ask for this."""
+        if self.is_usual:
+            return {}
+        place = [str(each).partition("=")[::2] for each in self.place]
+        found = {
+            "launcher": self.launcher,
+            "ray_address": self.ray_address,
+            "interface": self.interface,
+            "place": dict(place) or None,
+            "isolation": None if self.isolation else False,
+            "groups": self.groups if self.groups > 1 else None,
+            "cpus_per_world": self.cpus_per_world,
+        }
+        return {key: value for key, value in found.items() if value is not None}
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What studies must have in common: which cluster it is may change, the places may not."""
+        return {
+            "launcher": self.launcher,
+            "place": [str(each) for each in self.place],
+            "groups": self.groups,
+            "cpus_per_world": self.cpus_per_world,
+        }
+
+    def mistakes(self, roles: Iterable[str]) -> list[str]:
+        """What is wrong with this, for a workload or a program with these roles."""
+        known = tuple(roles)
+        return [
+            f"place: there is no role {role!r}{did_you_mean(role, known)}"
+            for each in self.place
+            for role in each.roles
+            if role not in (*known, ALL_ROLES)
+        ]
+
+
+def read_launching(mapping: Mapping[str, Any]) -> tuple[Launching, list[str]]:
+    """Where a plan's mapping says to run its worlds, and every mistake of its keys."""
+    given = {key: mapping[key] for key in LAUNCHING_KEYS if mapping.get(key) is not None}
+    name = given.get("launcher", "local")
+    if name not in get_args(LauncherName):
+        known = get_args(LauncherName)
+        return Launching(), [f"unknown launcher {str(name)[:60]!r}{did_you_mean(str(name), known)}"]
+    given["place"], problems = _read_places(given.get("place", {}))
+    if name == "local":
+        named = [key for key in _OF_RAY if given.get(key)]
+        problems += [f"{key} is for the launcher ray; add launcher = ray" for key in named]
+    elif given.get("isolation") is not None:
+        problems.append("isolation is for the launcher local: hosts meet in a network they share")
+    for key in ("groups", "cpus_per_world"):
+        if key in given:
+            try:
+                given[key] = _number(key, given[key], least=1, word=None)
+            except ValueError as error:
+                problems.append(str(error))
+    if name == "ray" and "cpus_per_world" in given:
+        problems.append("cpus_per_world is for the launcher local; place has cpus for ray")
+    if str(given.get("ray_address", "")).startswith("ray://"):
+        problems.append(
+            "ray_address must be HOST:PORT, or auto; a ray:// address is that of Ray Client, which "
+            "has no process on the cluster: run the command on one of its hosts"
+        )
+    if problems:
+        return Launching(), problems
+    try:
+        return Launching.model_validate(given), []
+    except ValidationError as error:
+        return Launching(), [f"{each['loc'][0]}: {each['msg']}" for each in error.errors()]
+
+
+def _read_places(raw: object) -> tuple[tuple[RolePlace, ...], list[str]]:
+    pairs = list(raw.items()) if isinstance(raw, Mapping) else raw
+    if not isinstance(pairs, list | tuple) or not all(
+        isinstance(each, list | tuple) and len(each) == 2 for each in pairs
+    ):
+        return (), [f"place must be a table, such as server = 1, got {raw!r}"]
+    places, problems = [], []
+    for roles, value in pairs:
+        try:
+            places.append(RolePlace.read(str(roles), value))
+        except ValueError as error:
+            problems.append(f"place: {error}")
+    named = [role for each in places for role in each.roles]
+    twice = sorted({role for role in named if named.count(role) > 1})
+    problems += [f"place: the role {role} has two places" for role in twice]
+    return tuple(places), problems

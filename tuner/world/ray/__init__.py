@@ -1,0 +1,1 @@
+"""The Ray launcher: worlds of processes on the hosts of a Ray cluster."""

@@ -1,0 +1,126 @@
+"""The connection to a Ray cluster: the one that is named, the one that runs here, or our own."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+
+from tuner.errors import LauncherError
+from tuner.world.ray.placing import HostInfo
+from tuner.world.ray.reaper import marked, reaped
+
+AUTO = "auto"
+# Ray's sockets are files whose whole names have at most 107 characters.
+_LONGEST_FOLDER = 30
+_SHORT_FOLDER = "/tmp"
+# Nothing of a world goes through Ray's object store but traces.
+_STORE_BYTES = 100_000_000
+_QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+
+
+@contextmanager
+def connected(address: str | None, tell: Callable[[str], None]) -> Iterator[None]:
+    """A connection to a cluster; one that this process has already is used, and stays.
+
+    Args:
+        address: `HOST:PORT`; or `auto`, the cluster that runs on this machine. None: that one, or
+            else one of this machine alone, which is ended in the end.
+        tell: Hears which it is, in a sentence.
+
+    Raises:
+        LauncherError: There is no such cluster, or none can be started.
+    """
+    if ray.is_initialized():
+        yield
+        return
+    # Nobody is told anything: a search is not Ray's business.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    with ExitStack() as stack:
+        if not _joined(address):
+            folder = _short_folder()
+            stack.enter_context(reaped(folder))
+            stack.callback(_leave)
+            _start_own(folder)
+            tell("no Ray cluster runs here: one of this machine alone is started, and ended again")
+        stack.callback(_leave)
+        yield
+
+
+def _leave() -> None:
+    with suppress(RayError, RuntimeError):
+        ray.shutdown()
+
+
+def _joined(address: str | None) -> bool:
+    """Whether there is a cluster to join. LauncherError if the one that is named cannot be."""
+    if address is None and not _may_be_running():
+        return False
+    try:
+        ray.init(address=address or AUTO, **_QUIET)
+    except ConnectionError as error:
+        if address is None and not os.environ.get("RAY_ADDRESS"):
+            return False
+        raise LauncherError(_no_cluster(address, error)) from None
+    except (RayError, RuntimeError, ValueError, OSError) as error:
+        raise LauncherError(_no_cluster(address, error)) from None
+    return True
+
+
+def _may_be_running() -> bool:
+    """Whether Ray has noted where a cluster runs; it would look for long where there is none."""
+    noted = Path(os.environ.get("RAY_TMPDIR", "/tmp")) / "ray" / "ray_current_cluster"
+    return bool(os.environ.get("RAY_ADDRESS")) or noted.exists()
+
+
+def _no_cluster(address: str | None, error: Exception) -> str:
+    where = address or os.environ.get("RAY_ADDRESS") or AUTO
+    why = str(error).strip().split("\n")[0]
+    return (
+        f"no Ray cluster can be joined at {where}: {why}; run this command on a host of the "
+        "cluster, where `ray start --head`, or `ray start --address HOST:PORT`, was run before"
+    )
+
+
+def _start_own(folder: Path) -> None:
+    try:
+        with marked(folder):
+            ray.init(
+                address="local",
+                include_dashboard=False,
+                object_store_memory=_STORE_BYTES,
+                _temp_dir=str(folder),
+                **_QUIET,
+            )
+    except (RayError, RuntimeError, ValueError, OSError) as error:
+        why = str(error).strip().split("\n")[0]
+        raise LauncherError(f"Ray cannot be started on this machine: {why}") from None
+
+
+def _short_folder() -> Path:
+    folder = tempfile.gettempdir()
+    parent = folder if len(folder) <= _LONGEST_FOLDER else _SHORT_FOLDER
+    return Path(tempfile.mkdtemp(prefix="rpc-", dir=parent))
+
+
+def living_hosts() -> list[HostInfo]:
+    """The hosts that the cluster has now, this one first."""
+    here = ray.get_runtime_context().get_node_id()
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    found = [_host(node) for node in nodes if node["Alive"]]
+    return sorted(found, key=lambda each: (each.node != here, each.address, each.node))
+
+
+def _host(node: dict[str, Any]) -> HostInfo:
+    has = node["Resources"]
+    return HostInfo(
+        node=node["NodeID"],
+        name=node["NodeManagerHostname"],
+        address=node["NodeManagerAddress"],
+        cpus=int(has.get("CPU", 0)),
+        gpus=int(has.get("GPU", 0)),
+    )

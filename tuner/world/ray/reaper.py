@@ -1,0 +1,76 @@
+"""Ends what a cluster of our own leaves behind: Ray's agents outlive a command that is killed.
+
+It is run by its path, as a process of its own: standard library only.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+MARK = "RPC_TUNER_CLUSTER"
+"""The environment variable that all processes of a cluster have, with its folder."""
+# Ray ends most of its processes itself.
+_LEFT_TO_RAY_S = 3.0
+_GONE_S = 20.0
+_POLL_S = 0.1
+
+
+@contextmanager
+def reaped(folder: Path) -> Iterator[None]:
+    """See that nothing is left of the cluster of this folder after the block, nor the folder.
+
+    Args:
+        folder: The cluster's own. What is started by `marked` is the cluster.
+    """
+    command = [sys.executable, "-I", "-S", __file__, str(folder)]
+    # Its stdin ends with us, however we end.
+    reaper = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        yield
+    finally:
+        reaper.communicate()
+
+
+@contextmanager
+def marked(folder: Path) -> Iterator[None]:
+    """Mark what is started within the block as being of the cluster of this folder."""
+    os.environ[MARK] = str(folder)
+    try:
+        yield
+    finally:
+        os.environ.pop(MARK, None)
+
+
+def _reap(folder: str) -> None:
+    os.read(0, 1)
+    wanted = f"{MARK}={folder}".encode()
+    patient_until = time.monotonic() + _LEFT_TO_RAY_S
+    until = patient_until + _GONE_S
+    while (left := list(_marked(wanted))) and time.monotonic() < until:
+        if time.monotonic() >= patient_until:
+            for pid in left:
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+        time.sleep(_POLL_S)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _marked(wanted: bytes) -> Iterator[int]:
+    """The processes of the cluster; one that has ended has no environment any more."""
+    ours = (os.getpid(), os.getppid())
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if wanted in file.read_bytes().split(b"\0") and int(file.parent.name) not in ours:
+                yield int(file.parent.name)
+
+
+if __name__ == "__main__":
+    _reap(sys.argv[1])

@@ -1,0 +1,88 @@
+"""The shipped workloads as the package describes them, so that nothing waits for torch.
+
+`tests/workloads/test_catalogue.py` compares the description with the workloads themselves.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from tuner.errors import UsageError
+from tuner.plan.draft import PlanDraft
+from tuner.plan.workload_spec import CatalogueEntry, RankSpec, WorkloadSpec
+from tuner.workloads_package import own_workloads
+
+_MANY = 1000
+"""CUDA devices: how many there are is for a process that imports torch to say."""
+
+
+def shipped_catalogue() -> list[CatalogueEntry]:
+    """The shipped workloads, each with why it cannot run here."""
+    folder = Path(own_workloads().__path__[0])
+    from workloads.needs import missing_packages
+
+    entries = json.loads((folder / "catalogue.json").read_text())
+    found = []
+    for entry in map(CatalogueEntry.model_validate, entries):
+        if problems := missing_packages(entry.name):
+            entry = entry.model_copy(update={"roles": {}, "problems": tuple(problems)})
+        found.append(entry)
+    return found
+
+
+def mistakes_of(draft: PlanDraft) -> list[str]:
+    """What is wrong with a draft for a workload, as far as is known here; nothing of a program.
+
+    Of a workload that is not shipped, only the process that imports it knows more.
+    """
+    if not draft.workload:
+        return list(draft.problems)
+    entries = {entry.name: entry for entry in shipped_catalogue()}
+    if (entry := entries.get(draft.workload)) is None:
+        known = [] if ":" in draft.workload else [_unknown(draft.workload, list(entries))]
+        return [*known, *draft.problems]
+    if mistakes := _option_mistakes(entry, draft.options):
+        return [*mistakes, *draft.problems]
+    if not draft.problems:
+        return []
+    try:
+        draft.finish(_spec_of(entry))
+    except UsageError as error:
+        return list(error.problems) or [str(error).removeprefix("the request: ")]
+    return list(draft.problems)
+
+
+def _unknown(workload: str, known: list[str]) -> str:
+    own_workloads()
+    from workloads.naming import unknown_workload
+
+    return unknown_workload(workload, known)
+
+
+def _option_mistakes(entry: CatalogueEntry, given: Mapping[str, object]) -> list[str]:
+    own_workloads()
+    from workloads.naming import unknown_option
+    from workloads.options import kind_mistake
+
+    known = {each.name: (each.kind, each.default) for each in entry.options}
+    found = [
+        kind_mistake(name, known[name][0], raw) if name in known else unknown_option(name, known)
+        for name, raw in given.items()
+    ]
+    return [mistake for mistake in found if mistake is not None]
+
+
+def _spec_of(entry: CatalogueEntry) -> WorkloadSpec:
+    """The workload with its default options, where all that may be there is there."""
+    return WorkloadSpec(
+        reference=entry.name,
+        summary=entry.summary,
+        options={option.name: option.default for option in entry.options},
+        ranks=tuple(
+            RankSpec(name=f"{role}{number}", role=role)
+            for role, count in entry.roles.items()
+            for number in range(count)
+        ),
+        intra_op_threads=1,
+        cuda_devices=_MANY,
+    )
