@@ -12,6 +12,7 @@ import optuna
 import sqlalchemy
 
 from tuner.errors import UsageError
+from tuner.files import written_atomically
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.knobs import NUM_WORKER_THREADS
@@ -80,6 +81,8 @@ class MemoryStorages:
 
 class NothingToClose:
     """A context manager that leaves nothing behind."""
+
+    own_network = True
 
     def __enter__(self) -> Self:
         return self
@@ -154,8 +157,8 @@ class FakeLauncher(NothingToClose):
         world_s = self.overhead_s + wall_s
         self.clock.advance(world_s)
         if order.trace is not None:
-            order.trace.path.parent.mkdir(parents=True, exist_ok=True)
-            order.trace.path.write_bytes(fake_trace(order.config, step_s, steps))
+            with written_atomically(order.trace.path) as partial:
+                partial.write_bytes(fake_trace(order.config, step_s, steps))
         cpu_s = self.cpu_cores(order.config) * wall_s / len(order.subject.ranks)
         machine = None
         if self.others_cpus is not None:

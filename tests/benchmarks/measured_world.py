@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tuner.plan.config import Config
-from tuner.world.launcher import TraceOrder, WorldOrder
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.launcher import TraceOrder, WorkloadLauncher, WorldOrder
 from tuner.world.measurement import Measurement
 
 DEFAULT = Config.of({})
@@ -13,7 +12,7 @@ DEFAULT = Config.of({})
 
 
 def measured_world(
-    launcher: LocalLauncher,
+    launcher: WorkloadLauncher,
     workload: str,
     steps: int,
     *,

@@ -35,7 +35,7 @@ def run_rank(rank: int, world_size: int, port: int, answer: str) -> None:
         timer = StepTimer(
             lambda: call_all(servers),
             min_time_s=0.3,
-            cpu_clocks=[],
+            cpu_clocks=list,
             on_step=lambda done: None,
         )
         timer.warm_up()

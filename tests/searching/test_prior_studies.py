@@ -8,10 +8,10 @@ import pytest
 import tuner
 from tests.fakes import FakeLauncher, threads_of
 from tests.searching.tuning import failing
+from tuner import machine
 from tuner.plan.config import Config
 from tuner.study.answer import StudyAnswer
 from tuner.study.storage import prior
-from tuner.world import environment
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +68,7 @@ def test_studies_of_something_else_have_no_say(changes: dict[str, str], tmp_path
 
 def test_studies_of_another_machine_have_no_say(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(environment, "usable_cpus", lambda: 77)
+        patch.setattr(machine, "usable_cpus", lambda: 77)
         searched("earlier", [8, 2], FakeLauncher(step_ms=fewer_is_faster))
     launcher = FakeLauncher(step_ms=fewer_is_faster)
     searched("later", [8, 2], launcher)

@@ -172,14 +172,17 @@ def test_a_damaged_study_is_refused(tune: Tune, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("on_disk")
-def test_a_study_that_was_not_created_completely_is_not_resumed(tune: Tune, tmp_path: Path) -> None:
+def test_a_study_that_was_not_created_completely_is_begun_anew(tune: Tune, tmp_path: Path) -> None:
     tune(FakeLauncher())
     connection = sqlite3.connect(tmp_path / "study" / "study.db")
     with connection:
         connection.execute("DELETE FROM study_user_attributes WHERE key = 'format'")
     connection.close()
-    with pytest.raises(UsageError, match="was not created completely"):
-        tune(FakeLauncher(), resume=True)
+    with pytest.raises(UsageError, match="not created completely and holds nothing: --resume or"):
+        tune(FakeLauncher())
+    launcher = FakeLauncher()
+    tune(launcher, resume=True)
+    assert launcher.orders[0].steps is None
 
 
 @pytest.mark.usefixtures("on_disk")

@@ -1,5 +1,6 @@
 """Whole studies on the fake launcher: what they leave, and whose folder it is."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,25 @@ def test_the_study_is_an_optuna_study(tune: Tune, tmp_path: Path) -> None:
     states = {t.user_attrs["label"]: t.state.name for t in found.trials}
     assert states[str(result.best)] == "COMPLETE"
     assert found.best_trial.user_attrs["label"] == str(result.best)
+    best = found.best_trial.number
+    assert found.user_attrs["answer"] == f"trial {best}: {result.best}"
+
+
+def test_an_eliminated_trial_has_the_value_that_compares(tune: Tune, tmp_path: Path) -> None:
+    """On a machine that gets slower, what leaves early was measured in fast blocks alone."""
+    worlds = itertools.count()
+    result = tune(
+        FakeLauncher(step_ms=lambda config: scaling(config) * 1.01 ** next(worlds), sigma=0.02),
+        baseline={"num_worker_threads": 1},
+    )
+    trials = study(tmp_path).trials
+    assert any(trial.state.name == "PRUNED" for trial in trials)
+    rows = {row.label: row for row in result.rows}
+    baseline_ms = result.by_trial[0].value
+    for trial in trials:
+        paired = rows[trial.user_attrs["label"]].against_baseline
+        assert paired is not None
+        assert trial.value == pytest.approx(baseline_ms / paired.ratio.estimate)
 
 
 def test_a_study_is_not_overwritten_unasked(tune: Tune) -> None:

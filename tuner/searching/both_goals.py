@@ -28,5 +28,6 @@ def measure_both_goals(measurer: Measurer) -> None:
         trials = [trial for trial in compared if trial == BASELINE or trial not in beaten]
         few = log.blocks("exploration") >= LEAST_BLOCKS and len(trials) < 2
         if few or measurer.budget.spent_s + log.block_s(trials) > end_s:
-            return
-        measurer.measure_block(trials)
+            break
+        measurer.measure_blocks(trials)
+    measurer.finish_blocks()

@@ -4,12 +4,13 @@ import math
 from collections.abc import Sequence
 
 from tuner.decide.simultaneous import LEAST_BLOCKS
+from tuner.searching.giving_up import deadlocks, most_different_first, why_broken
 from tuner.searching.measurer import Measurer
 from tuner.searching.runner import TRACED_TIME_S
 from tuner.study.evidence import behind_in_first_world, strongest_rival
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import AGAIN
-from tuner.text import three_digits
+from tuner.text import first_of, three_digits
 
 # Of the budget, for all traces.
 MOST_TRACED = 0.15
@@ -31,17 +32,43 @@ def calibrate(measurer: Measurer) -> None:
         # A larger budget may have time for what an earlier session had none for.
         if log.calibration(trial) is None and trial in log.eliminated:
             measurer.readmit(trial)
-    for trial in log.candidates:
-        if log.calibration(trial) is not None:
-            continue
-        # Only what runs: what failed or hung must not use up the time that the others need.
-        runnable = log.runnable
-        least_s = LEAST_BLOCKS * log.block_s([AGAIN, *runnable])
-        if runnable and measurer.budget.remaining_s < least_s:
-            measurer.eliminate(trial, "not measured: the budget was spent before its turn")
+    calibrate_each(measurer, [t for t in log.candidates if log.calibration(t) is None])
+    _drop_dominated(measurer)
+
+
+def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:
+    """Run the first world of each of these trials that may run, as far as the budget goes.
+
+    What is left out is eliminated, and told in one line for each reason.
+    """
+    log, left, skipped = measurer.log, list(trials), dict[str, list[int]]()
+    while left:
+        if not log.runnable:
+            left = most_different_first(log, left)
+        trial = left.pop(0)
+        if reason := _why_not(measurer, trial):
+            skipped.setdefault(reason, []).append(trial)
         else:
             measurer.calibrate(trial)
-    _drop_dominated(measurer)
+    for reason, those in skipped.items():
+        measurer.eliminate_silently(dict.fromkeys(those, f"not measured: {reason}"))
+        some = first_of([str(log.configs[trial]) for trial in those], _NAMED)
+        measurer.observer.on_event(f"not measured, {reason}: {some}")
+
+
+def _why_not(measurer: Measurer, trial: int) -> str:
+    """Why a trial is not worth a first world, as a clause; empty if it is."""
+    log = measurer.log
+    if log.failures and why_broken(log):
+        return "all that were tried failed alike"
+    for deadlock in deadlocks(log):
+        if deadlock.holds_for(log.configs[trial], log.plan):
+            return str(deadlock)
+    # Only what runs: what failed or hung must not use up the time that the others need.
+    runnable = log.runnable
+    least_s = LEAST_BLOCKS * log.block_s([AGAIN, *runnable]) if runnable else 0.0
+    spent = measurer.budget.remaining_s < least_s or measurer.budget.is_spent
+    return "the budget was spent before its turn" if spent and trial != BASELINE else ""
 
 
 def _drop_dominated(measurer: Measurer) -> None:

@@ -10,6 +10,8 @@ from tuner.decide.statistics import FloatArray
 from tuner.errors import UsageError
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
+from tuner.searching.calibrating import calibrate_each
+from tuner.searching.giving_up import why_broken
 from tuner.searching.measurer import Measurer
 from tuner.searching.proposing import Proposer
 from tuner.study.front import second_matrix
@@ -80,6 +82,8 @@ def explore(measurer: Measurer) -> None:
         proposer = Proposer(measurer.plan, sampling.sampler, ask)
         untried = _without_calibration(log)
         while measurer.budget.spent_s < end_s and log.blocks("exploration") < most_blocks:
+            if why_broken(log):
+                break
             weight = weights[log.blocks("exploration") % len(weights)]
             _tell(proposer, log, weight)
             configs = proposer.propose(BATCH - len(untried))
@@ -110,8 +114,7 @@ def _try(measurer: Measurer, trials: Sequence[int], weight: float) -> None:
     """Run each trial once; then measure what is near the best, in a block with it."""
     log = measurer.log
     measurer.begin("calibration")
-    for trial in trials:
-        measurer.calibrate(trial)
+    calibrate_each(measurer, trials)
     measurer.begin("exploration")
     known = levels_of(log, weight)
     far = min(known.values(), default=0.0) + math.log(FAR)

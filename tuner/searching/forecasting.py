@@ -14,11 +14,12 @@ from tuner.decide.looks import SESSION_SHARE
 from tuner.decide.simultaneous import LOW_SHARE, LookAt, one_sided
 from tuner.errors import NothingRanError, UsageError
 from tuner.plan.study_plan import StudyPlan
+from tuner.scratch import own_prefix
 from tuner.searching.both_goals import FRONT_SHARE
 from tuner.searching.calibrating import KEPT_FOR_TRACES
 from tuner.searching.exploring import EXPLORATION_SHARE, KEPT, sampling_for
 from tuner.searching.measurer import STEPS_MARGIN
-from tuner.searching.runner import Runner
+from tuner.searching.runner import Runner, steps_in
 from tuner.study.folder import StudyFolder
 from tuner.study.sampled import Sampling
 from tuner.world.launcher import Launcher
@@ -69,13 +70,13 @@ def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) ->
     """
     started_s = clock()
     measuring = plan.measuring
-    with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
+    with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
         runner = Runner(plan, launcher, StudyFolder(Path(scratch)))
         first = _measured(runner.run(plan.baseline, 0, None))
         calibrated_s = clock() - started_s
         steps = None
         if first.median_step_s is not None:
-            steps = max(1, math.ceil(measuring.min_time_s * STEPS_MARGIN / first.median_step_s))
+            steps = steps_in(measuring.min_time_s * STEPS_MARGIN, first.median_step_s)
         worlds = [
             _measured(runner.run(plan.baseline, block, steps)) for block in range(1, WORLDS + 1)
         ]

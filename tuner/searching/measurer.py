@@ -2,16 +2,17 @@
 
 import math
 import random
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from tuner.decide.looks import Look
-from tuner.decide.precision import best_measured_s, variance_between
 from tuner.plan.config import Config
 from tuner.searching.budget import Budget
+from tuner.searching.groups import BlockWorld
+from tuner.searching.parallel import ParallelBlocks
 from tuner.searching.progress import Compared, Observer, Snapshot
-from tuner.searching.runner import Runner
+from tuner.searching.runner import Runner, steps_in
+from tuner.searching.world_times import WorldTimes
 from tuner.study.conclusion import comparison_of
 from tuner.study.evidence import leader, strongest_rival
 from tuner.study.log import BASELINE, BLOCK_PHASES
@@ -19,22 +20,19 @@ from tuner.study.records import AGAIN, CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Re
 from tuner.study.sampled import Sampling
 from tuner.study.storage.store import StudyStore
 from tuner.study.stored import stored_log
+from tuner.text import first_of, plural
+from tuner.world.likeness import likeness
 from tuner.world.measurement import Failure
 
 # A world's step count aims a little high: the next world may be faster than the calibrating one.
 STEPS_MARGIN = 1.2
-# A configuration whose world takes this many times as long as the baseline's is dominated, or
-# stuck; but a start may take its time, so a deadline is never below LEAST_DEADLINE_S.
-DOMINATED_WORLD = 20
-LEAST_DEADLINE_S = 10.0
-# The steps of a world last so many times the least at most, however quiet worlds are between.
-LONGEST = 10.0
-# The noise is estimated from so many blocks.
-_LATEST = 20
 # So many disturbed blocks are measured again at most, as a share of the others.
 MOST_REPEATED = 0.25
 # And only while there is time for so many more.
 LEAST_LEFT = 4
+CUT_SHORT = "not measured: the budget was spent before its first world was done"
+# An event names no more than these.
+_MOST_NAMED = 3
 
 
 class Measurer:
@@ -57,47 +55,76 @@ class Measurer:
         self.measuring = runner.plan.measuring
         self.log = stored_log(store, runner.plan)
         self._runner = runner
+        self.times = WorldTimes(self.log, self.measuring, budget)
+        self._parallel = ParallelBlocks(runner, self.log, store, observer, self)
         self.reserved_s = 0.0
         """Seconds of the budget that blocks must leave."""
         self._phase: Phase = "calibration"
         store.repair(self.log.records, runner.plan)
         self._leader = leader(self.log)
         self._compared: Compared | None = None
+        self._alike: dict[Hashable, tuple[str, list[str]]] = {}
+        """By what failures have in common: of which configuration was told, and the others."""
 
     def begin(self, phase: Phase) -> None:
         """Note which phase the next worlds belong to."""
         self._phase = phase
+        self.tell_alike()
+
+    def keep(self, record: Record) -> None:
+        """Keep an outcome."""
+        self.store.add(record, self._runner.plan)
+        self.log.add(record)
 
     def add(self, record: Record) -> None:
         """Keep an outcome, and tell the observer."""
-        self.store.add(record, self._runner.plan)
         barred = record.trial in self.log.barred
-        self.log.add(record)
+        self.keep(record)
         if not barred and (broken := self.log.barred.get(record.trial)):
             said = "; ".join(each.text for each in broken)
             self.observer.on_event(f"{self.log.configs[record.trial]}: infeasible, {said}")
         if isinstance(record.outcome, Failure):
-            failure = record.outcome
-            label = str(self.log.configs[record.trial])
-            if record.phase == "trace":
-                label += ": no trace"
-            told = self._runner.folder.failure_text(failure.failure, failure.message)
-            self.observer.on_event(f"{label}: {told}")
+            self._tell_failure(record, record.outcome)
         self.observer.on_snapshot(self._snapshot())
+
+    def tell_alike(self) -> None:
+        """Tell the observer how many failed as others did, of which it has not been told."""
+        for first, others in self._alike.values():
+            if others:
+                some = first_of(others, _MOST_NAMED)
+                self.observer.on_event(
+                    f"{plural(len(others), 'more world')} failed as that of {first} did: {some}"
+                )
+                others.clear()
+
+    def _tell_failure(self, record: Record, failure: Failure) -> None:
+        """Tell of the first of those failures that are alike; the others are counted."""
+        label = str(self.log.configs[record.trial])
+        kind = (record.phase == "trace", likeness(failure.failure, failure.message))
+        if kind in self._alike:
+            self._alike[kind][1].append(label)
+            return
+        self._alike[kind] = (label, [])
+        told = self._runner.folder.failure_text(failure.failure, failure.message)
+        self.observer.on_event(f"{label}{': no trace' * (record.phase == 'trace')}: {told}")
 
     def calibrate(self, trial: int) -> None:
         """Run a trial's first world, which fixes how many steps the others have."""
-        self._run(trial, CALIBRATION_BLOCK, None)
+        if not self._run(trial, CALIBRATION_BLOCK, None):
+            self.eliminate(trial, CUT_SHORT)
 
     def trace(self, trial: int, *, operators: bool) -> None:
         """Run a world of a calibrated trial that is traced and not timed."""
-        outcome = self._runner.trace(
-            self.log.configs[trial],
-            self.log.step_s(trial),
-            self._deadline_s(trial),
-            operators=operators,
+        config, step_s = self.log.configs[trial], self.log.step_s(trial)
+        deadline_s, left_s = self.times.deadline_s(trial), self.times.left_s()
+        least_s = min(deadline_s, left_s)
+        outcome, group = self._parallel.on_one(
+            lambda runner: runner.trace(config, step_s, least_s, operators=operators)
         )
-        self.add(Record(trial=trial, block=TRACE_BLOCK, phase="trace", outcome=outcome))
+        if not self.times.is_cut_short(outcome, deadline_s, left_s):
+            self.add(
+                Record(trial=trial, block=TRACE_BLOCK, phase="trace", outcome=outcome, group=group)
+            )
 
     def measure_block(self, trials: Sequence[int]) -> None:
         """Measure each of these calibrated trials once, in a random order; -1 is the baseline
@@ -105,12 +132,46 @@ class Measurer:
         self._measure(trials, self.log.next_block)
         self.note_elapsed()
 
+    def measure_blocks(self, trials: Sequence[int]) -> None:
+        """Have every free group begin such a block, and wait until any group has finished one.
+
+        With one group it is `measure_block`.
+        """
+        if len(self._parallel) == 1:
+            self.measure_block(trials)
+            return
+        for group in self._parallel.free:
+            if self.blocks_left(trials) >= 1:
+                self._begin(group, self.log.next_block, trials)
+        self._parallel.hear()
+        self.note_elapsed()
+
+    def finish_blocks(self) -> None:
+        """Wait until every group has finished its block."""
+        self._parallel.finish()
+
+    def drop_blocks(self) -> None:
+        """Have the blocks that are being measured count no more: the answer needs none of them."""
+        self._parallel.drop_running()
+
+    def close(self) -> None:
+        """End what runs, and keep what was measured."""
+        self._parallel.close()
+
     def finish_open_block(self, trials: Sequence[int]) -> None:
-        """Measure what an interrupted session left out of its last block, and nothing twice."""
-        if last := self.log.last_block(self._phase):
-            block, measured = last
-            alive = {*self.log.alive, *([AGAIN] if BASELINE in self.log.alive else [])}
-            self._measure([t for t in trials if t not in measured and t in alive], block)
+        """Measure what an interrupted session left out of its last blocks, and nothing twice.
+
+        A block is finished by the group that began it.
+        """
+        alive = {*self.log.alive, *([AGAIN] if BASELINE in self.log.alive else [])}
+        for block, measured in self._parallel.left_open(self._phase):
+            left = [t for t in trials if t not in measured and t in alive]
+            if len(self._parallel) == 1:
+                self._measure(left, block)
+            elif left and (group := self._parallel.group_of(block)) in self._parallel.free:
+                self._begin(group, block, left)
+            elif left:
+                self._parallel.drop(block)
 
     def blocks_left(self, trials: Sequence[int]) -> float:
         """How many more blocks of these trials the plan allows, by its time and its number of
@@ -195,21 +256,41 @@ class Measurer:
         return value
 
     def _measure(self, trials: Sequence[int], block: int) -> None:
+        for world in self._worlds_of(trials, block):
+            if not self.skips(world.trial):
+                self._run(world.trial, block, world.steps, again=world.again)
+        self.end_block(block, trials)
+
+    def _worlds_of(self, trials: Sequence[int], block: int) -> list[BlockWorld]:
+        """The worlds of a block, in its order."""
         order = list(trials)
         random.Random(f"{self.measuring.seed}/{block}").shuffle(order)
-        wanted_s = self._measured_s() * STEPS_MARGIN
+        wanted_s = self.times.measured_s() * STEPS_MARGIN
+        worlds = []
         for column in order:
             trial = BASELINE if column == AGAIN else column
-            if trial in self.log.failures:
-                continue
             step_s = self.log.step_s(trial)
-            steps = None if step_s is None else max(1, math.ceil(wanted_s / step_s))
-            self._run(trial, block, steps, again=column == AGAIN)
+            steps = None if step_s is None else steps_in(wanted_s, step_s)
+            config, deadline_s = self.log.configs[trial], self.times.deadline_s(trial)
+            worlds.append(BlockWorld(trial, column == AGAIN, config, steps, deadline_s))
+        return worlds
+
+    def skips(self, trial: int) -> bool:
+        """Whether a trial needs no further world: it has failed, or the budget is spent."""
+        # Worlds that fail late may have spent it: a later session goes on.
+        return trial in self.log.failures or self.budget.is_spent
+
+    def end_block(self, block: int, trials: Sequence[int]) -> None:
+        """Have a block of these trials measured again if it was disturbed."""
         # An exploration goes on to other configurations, and claims nothing of these.
-        counts = bool(order) and self._phase != "exploration"
-        if counts and self.log.disturbed(block) and self.blocks_left(order) >= LEAST_LEFT:
+        counts = bool(trials) and self._phase != "exploration"
+        if counts and self.log.disturbed(block) and self.blocks_left(trials) >= LEAST_LEFT:
             self._put_aside(block)
         self._leader = leader(self.log)
+
+    def _begin(self, group: int, block: int, trials: Sequence[int]) -> None:
+        worlds = self._worlds_of(trials, block)
+        self._parallel.begin(group, self._phase, block, trials, worlds)
 
     def _put_aside(self, block: int) -> None:
         """Have a block that others disturbed count no more, so that another takes its place.
@@ -223,29 +304,20 @@ class Measurer:
                 f"block {block} was disturbed by other programs; another takes its place"
             )
 
-    def _run(self, trial: int, block: int, steps: int | None, *, again: bool = False) -> None:
-        outcome = self._runner.run(self.log.configs[trial], block, steps, self._deadline_s(trial))
+    def _run(self, trial: int, block: int, steps: int | None, *, again: bool = False) -> bool:
+        """Run a world; whether it was not cut short, and so says something."""
+        config = self.log.configs[trial]
+        deadline_s, left_s = self.times.deadline_s(trial), self.times.left_s()
+        outcome, group = self._parallel.on_one(
+            lambda runner: runner.run(config, block, steps, min(deadline_s, left_s))
+        )
+        if self.times.is_cut_short(outcome, deadline_s, left_s):
+            return False
         phase = self._phase
-        self.add(Record(trial=trial, block=block, phase=phase, outcome=outcome, again=again))
-
-    def _measured_s(self) -> float:
-        """How long the steps of the next block's worlds last at least, from the noise so far."""
-        least_s = self.measuring.min_time_s
-        between = variance_between(self.log.worlds("race")[-_LATEST:])
-        within = self.log.variance_within()
-        if between is None or within is None:
-            return least_s
-        worlds = [world for trial in self.log.alive for world in self.log.samples(trial)[-3:]]
-        fixed_s = statistics.median(world.world_s - world.wall_s for world in worlds)
-        used_s = statistics.median(world.wall_s for world in worlds)
-        best_s = best_measured_s(fixed_s, within, between, used_s)
-        return min(max(least_s, best_s), LONGEST * least_s)
-
-    def _deadline_s(self, trial: int) -> float:
-        baseline = self.log.calibration(BASELINE)
-        if trial == BASELINE or baseline is None:
-            return math.inf
-        return max(LEAST_DEADLINE_S, DOMINATED_WORLD * baseline.world_s)
+        self.add(
+            Record(trial=trial, block=block, phase=phase, outcome=outcome, again=again, group=group)
+        )
+        return True
 
     def _snapshot(self) -> Snapshot:
         ahead = None if self._leader in self.log.failures else self._leader
@@ -255,7 +327,7 @@ class Measurer:
             phase="exploration" if exploring else self._phase,
             block=sum(map(self.log.blocks, BLOCK_PHASES)),
             worlds=len(self.log.records),
-            traced=self.log.traced_trials,
+            traced=self.log.rows.traced,
             configs=len(self.log.configs),
             survivors=len(self.log.racing),
             leader=None if ahead is None else str(self.log.configs[ahead]),
@@ -265,4 +337,5 @@ class Measurer:
             until_clear=self.measuring.until_clear,
             looks=len(self.log.looks),
             compared=self._compared if self._phase == "race" else None,
+            groups=self._parallel.states(),
         )

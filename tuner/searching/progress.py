@@ -1,7 +1,7 @@
 """What a search tells its observer while it runs."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from tuner.decide.statistics import Interval
 from tuner.study.records import Phase
@@ -19,6 +19,20 @@ class Compared:
     race is over."""
     left_s: float
     """The seconds that were left for it."""
+
+
+class GroupState(NamedTuple):
+    """Where one of several groups is."""
+
+    number: int
+    """From 1."""
+    block: int | None
+    """The number of the block that it measures; None while it measures none."""
+    worlds: int
+    """The worlds that this block has had."""
+    of: int
+    """The worlds that it is to have."""
+    is_lost: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,16 +61,37 @@ class Snapshot:
     """Looks taken."""
     compared: Compared | None = None
     """None before the first look."""
+    groups: tuple[GroupState, ...] = ()
+    """Of several groups, in their order; empty where there is one."""
 
 
 class Observer(Protocol):
-    """Watches a search. It must be quick; it is never called while a world runs."""
+    """Watches a search. It must be quick: it is never called while a world runs, but for those of
+    other groups."""
 
     def on_snapshot(self, snapshot: Snapshot) -> None:
         """The search is here now."""
 
     def on_event(self, message: str) -> None:
         """Something worth a line: a configuration failed or was eliminated, or a phase began."""
+
+
+Stage = Literal["setting up", "drawing"]
+"""What a search does before and after it measures."""
+
+
+@runtime_checkable
+class StageObserver(Protocol):
+    """An observer that hears of the stages around the measuring, too."""
+
+    def on_stage(self, stage: Stage) -> None:
+        """The search begins this now."""
+
+
+def tell_stage(observer: Observer, stage: Stage) -> None:
+    """Tell an observer of a stage, if it hears of stages."""
+    if isinstance(observer, StageObserver):
+        observer.on_stage(stage)
 
 
 class Silent:

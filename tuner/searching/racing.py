@@ -36,6 +36,9 @@ def race(measurer: Measurer) -> None:
     measurer.finish_open_block(_block(log, twice=twice))
     while _has_rivals(measurer):
         over = measurer.blocks_left(_block(log, twice=twice)) < 1 or _is_spent(measurer)
+        if over:
+            # A look takes the blocks in their order, and this one is to take all.
+            measurer.finish_blocks()
         fraction = (budget.spent_s - start_s) / max(1e-9, budget.total_s - start_s)
         if over or is_due(len(log.worlds("race")), log.looks):
             _look(measurer, over=over)
@@ -45,12 +48,13 @@ def race(measurer: Measurer) -> None:
             ends = over or _is_clear(log, comparison) or _is_out_of_reach(measurer)
             measurer.tell_comparison(None if ends else seconds_to_clear(log))
             if ends:
-                return
+                break
         failures = len(log.failures)
-        measurer.measure_block(_block(log, twice=twice))
+        measurer.measure_blocks(_block(log, twice=twice))
         if len(log.failures) > failures:
             # Who was dropped for the sake of one that fails is needed again.
             _drop(measurer, comparison_of(log), fraction)
+    measurer.drop_blocks()
 
 
 def _has_rivals(measurer: Measurer) -> bool:

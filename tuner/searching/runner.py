@@ -1,6 +1,7 @@
 """Runs the worlds of a plan: to be timed, or to be traced."""
 
 import math
+import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,9 +11,11 @@ from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
+from tuner.scratch import own_prefix
 from tuner.searching.trace_numbers import numbers_of
 from tuner.study.folder import StudyFolder
 from tuner.text import duration, plural
+from tuner.world.groups import members_of
 from tuner.world.launcher import Launcher, TraceOrder, WorldOrder
 from tuner.world.measurement import Failure, Measurement
 
@@ -23,6 +26,8 @@ TRACED_TIME_S = 0.2
 MOST_TRACED_STEPS = 50
 # An incomplete trace says something about the tracer, not about the configuration: try again.
 TRACE_ATTEMPTS = 3
+# What a step takes that does nothing, with the two readings of the clock.
+LEAST_STEP_S = 0.5e-6
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,10 @@ class Runner:
     plan: StudyPlan
     launcher: Launcher
     folder: StudyFolder
+
+    def by_group(self) -> "list[Runner]":
+        """A runner for each group of the launcher; this one alone where it has no groups."""
+        return [replace(self, launcher=each) for each in members_of(self.launcher)]
 
     def run(
         self,
@@ -53,9 +62,13 @@ class Runner:
             return self._with_objective(self._outcome(order))
         if steps is None:
             return self._outcome(order)
-        with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
+        with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
             trace = TraceOrder(path=Path(scratch) / "trace.json", operators=False)
             return self._with_objective(self._outcome(replace(order, trace=trace)))
+
+    def forget_failure(self, config: Config, block: int) -> None:
+        """Remove what a world left that failed."""
+        shutil.rmtree(self.folder.failure(config, max(0, block)), ignore_errors=True)
 
     def trace(
         self, config: Config, step_s: float | None, deadline_s: float, *, operators: bool = True
@@ -97,19 +110,27 @@ class Runner:
         )
 
     def _outcome(self, order: WorldOrder) -> Measurement | Failure:
-        """What a world yields, with what its trace tells; an incomplete trace is taken again."""
+        """What a world yields, with what its trace tells.
+
+        An incomplete trace is taken again, and a world that somebody else has ended is run again
+        in what is left of its time.
+        """
         outcome = self._launched(order)
+        if isinstance(outcome, Failure) and outcome.is_untimely:
+            left_s = order.deadline_s - outcome.world_s
+            if left_s > outcome.world_s:
+                outcome = self._launched(replace(order, deadline_s=left_s))
         for _ in range(1, TRACE_ATTEMPTS):
             if isinstance(outcome, Measurement) or outcome.failure != "trace-failed":
                 break
             outcome = self._launched(order)
-        if isinstance(outcome, Failure) and order.failure_folder is not None:
-            self.folder.manifest.add(*order.failure_folder.glob("*"))
         return outcome
 
     def _launched(self, order: WorldOrder) -> Measurement | Failure:
         """One world, with the numbers of its trace if it was traced."""
         outcome = self.launcher.run(order)
+        if isinstance(outcome, Failure) and order.failure_folder is not None:
+            self.folder.manifest.add(*order.failure_folder.glob("*"))
         if order.trace is None or isinstance(outcome, Failure):
             return outcome
         try:
@@ -133,6 +154,11 @@ class Runner:
                 f"{subject.reference} makes none that Python can see"
             )
         return outcome
+
+
+def steps_in(seconds: float, step_s: float) -> int:
+    """How many steps last so long, one at least; to time a step takes LEAST_STEP_S."""
+    return max(1, math.ceil(seconds / max(step_s, LEAST_STEP_S)))
 
 
 def check_budget(plan: StudyPlan, first: Measurement | Failure, spent_s: float) -> None:

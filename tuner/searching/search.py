@@ -12,9 +12,10 @@ from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
-from tuner.searching.budget import Budget
+from tuner.scratch import own_prefix
+from tuner.searching.budget import Budget, longest_world_s
 from tuner.searching.exploring import sampling_for
-from tuner.searching.progress import Observer
+from tuner.searching.progress import Observer, tell_stage
 from tuner.searching.runner import Runner, check_budget
 from tuner.searching.session import Session
 from tuner.study.answer import StudyAnswer
@@ -24,13 +25,16 @@ from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE
 from tuner.study.records import CALIBRATION_BLOCK, Record
 from tuner.study.sampled import Sampling
+from tuner.study.spool import Spool
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import create_study, load_study, resume_study
+from tuner.study.storage.patience import Patience
 from tuner.study.storage.prior import in_prior_order, prior_costs
 from tuner.study.storage.store import StudyStore
 from tuner.study.stored import answer_of
 from tuner.text import plural
 from tuner.world.environment import Environment
+from tuner.world.groups import environment_with, members_of
 from tuner.world.launcher import Launcher
 
 
@@ -102,6 +106,8 @@ def search(
 
     Raises:
         UsageError: the request cannot be carried out; nothing has been changed.
+        StorageLostError: the storage went away for too long; everything measured so far is kept.
+        StudyTakenError: another search took the study meanwhile.
         SearchStopped: a KeyboardInterrupt came; everything measured so far is kept.
     """
     started_s = clock()
@@ -109,6 +115,7 @@ def search(
     def since_start() -> float:
         return clock() - started_s
 
+    tell_stage(observer, "setting up")
     draft = request.draft
     if draft.problems and not draft.workload:
         # A program takes a while to find out about, and is not run for nothing.
@@ -120,11 +127,13 @@ def search(
     else:
         plan, name = None, draft.name or draft.program.study_name
     place = StudyPlace.named(name, storage=draft.storage, out=draft.out)
+    patience = Patience(str(place.address), Spool(place.folder, name), observer.on_event)
+    place = place.waiting(patience)
     with claimed(place, resume=request.resume, overwrite=request.overwrite) as claim:
         if plan is None:
             plan = _plan_of_program(draft, launcher, claim)
             observer.on_event(f"comparing the {plan.objective.label}{_why_this(plan)}")
-        here, first = Environment.here(), None
+        here, first = environment_with(launcher), None
         if claim.resumes:
             store = resume_study(place, plan, here, observer.on_event)
         else:
@@ -137,14 +146,19 @@ def search(
                 )
             store = create_study(place, plan, here, observer.on_event, candidates, sampling)
         claim.mark_folder()
+        # It tells of the session before; a session that is killed leaves none.
+        place.folder.answer.unlink(missing_ok=True)
         runner = Runner(plan, launcher, place.folder)
         budget = Budget(plan.measuring.budget_s, store.elapsed_s, started_s, clock)
+        patience.left_s = lambda: budget.remaining_s
         session = Session(runner, store, observer, budget)
         try:
-            if first is not None:
-                session.add(first)
-            session.run()
+            with patience.spool.reserved():
+                if first is not None:
+                    session.add(first)
+                session.run()
         except KeyboardInterrupt:
+            patience.stop_waiting()
             raise SearchStopped(_told(store, session, observer, presenter)) from None
         return _told(store, session, observer, presenter)
 
@@ -207,14 +221,19 @@ def _first_world(
     This world tells whether the budget is enough. Until that is known nothing is written, and an
     earlier study stays.
     """
-    with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
+    with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
         elsewhere = StudyFolder(Path(scratch))
-        outcome = Runner(plan, launcher, elsewhere).run(plan.baseline, CALIBRATION_BLOCK, None)
+        longest_s = longest_world_s(plan.measuring.budget_s)
+        runner = Runner(plan, launcher, elsewhere)
+        outcome = runner.run(plan.baseline, CALIBRATION_BLOCK, None, longest_s)
         if (sampling := sampling_for(plan, outcome, spent_s())) is None:
             check_budget(plan, outcome, spent_s())
         claim.begin()
         _keep_evidence(elsewhere, claim.place.folder)
-    record = Record(trial=BASELINE, block=CALIBRATION_BLOCK, phase="calibration", outcome=outcome)
+    group = 1 if len(members_of(launcher)) > 1 else None
+    record = Record(
+        trial=BASELINE, block=CALIBRATION_BLOCK, phase="calibration", outcome=outcome, group=group
+    )
     return record, sampling
 
 
@@ -232,6 +251,7 @@ def _told(
     """The answer so far, told; it is not lost if a page cannot be written."""
     answer = answer_of(store, session.log)
     presenter.write_answer(answer)
+    tell_stage(observer, "drawing")
     try:
         presenter.write_report(answer)
         notes = presenter.notes(answer)

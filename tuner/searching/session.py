@@ -8,9 +8,12 @@ from tuner.searching.measurer import Measurer
 from tuner.searching.progress import Observer
 from tuner.searching.racing import race
 from tuner.searching.runner import Runner
+from tuner.study.comparable import comparable_values
 from tuner.study.conclusion import conclude
 from tuner.study.log import BASELINE, StudyLog
+from tuner.study.paired import paired_trials_of
 from tuner.study.records import Record
+from tuner.study.rows import rows_of
 from tuner.study.storage.store import StudyStore
 
 
@@ -53,7 +56,9 @@ class Session:
                 measure_both_goals(measurer)
             race(measurer)
             trace(measurer)
+            measurer.tell_alike()
         finally:
+            measurer.close()
             measurer.note_elapsed()
         self._close()
 
@@ -63,8 +68,12 @@ class Session:
         conclusion = conclude(log)
         if conclusion is not None and conclusion.best not in (None, BASELINE):
             self._measurer.readmit(conclusion.best)
+        rows = rows_of(log, conclusion, paired_trials_of(log))
+        values = comparable_values(rows, log.plan.objective)
+        if conclusion is not None and conclusion.best is not None:
+            store.note_answer(conclusion.best)
         for trial in store.running():
-            value, numbers = log.value(trial), log.numbers(trial)
+            value, numbers = values.get(trial), log.numbers(trial)
             outcome, broken = log.outcome(trial), log.broken(trial)
             store.constrain(
                 trial,
@@ -74,4 +83,4 @@ class Session:
             if outcome in ("completed", "infeasible") and value is not None:
                 store.complete(trial, value, numbers, outcome)
             else:
-                store.prune(trial, numbers)
+                store.prune(trial, value, numbers)

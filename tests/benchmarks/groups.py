@@ -1,0 +1,68 @@
+"""Blocks per minute with 1, 2 and 4 groups, of a workload that sleeps.
+
+A sleeping world needs hardly any CPU, so the groups may share the CPUs of a small machine: what
+shows is what hands out the blocks.
+"""
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import tuner
+from tests.benchmarks.report import Bar, Comparison
+from tuner.searching.progress import Snapshot
+from tuner.world.groups import GroupedLauncher
+from tuner.world.local.launcher import LocalLauncher
+
+BLOCKS_PER_GROUP = 5
+BARS = {2: 1.8, 4: 3.4}
+
+
+class _Timing:
+    """When the race began and when it ended."""
+
+    def __init__(self) -> None:
+        self.race_s: list[float] = []
+
+    def on_snapshot(self, snapshot: Snapshot) -> None:
+        if snapshot.phase == "race":
+            self.race_s.append(time.monotonic())
+
+    def on_event(self, message: str) -> None:
+        del message
+
+
+def seconds_per_block(groups: int) -> float:
+    """How long a block of two sleeping configurations takes, with so many groups."""
+    cpus = os.sched_getaffinity(0)
+    launcher = GroupedLauncher([LocalLauncher(cpus) for _ in range(groups)])
+    blocks, timing = BLOCKS_PER_GROUP * groups, _Timing()
+    with tempfile.TemporaryDirectory() as scratch:
+        answer = tuner.tune(
+            "udf_sleep", options={"sleep_ms": 500, "calls": 2}, launcher=launcher, groups=groups,
+            space={"num_worker_threads": [4]}, baseline={"num_worker_threads": 2}, min_time="2s",
+            # So sure that no look ends the race.
+            confidence=0.999999, epsilon="0.01%", max_blocks=blocks, budget="10m",
+            observer=timing, out=Path(scratch) / "study",
+        ).answer  # fmt: skip
+    assert answer.blocks == blocks
+    # The first snapshot of the race comes with its first world, of which each group runs one.
+    worlds = len(timing.race_s)
+    return (timing.race_s[-1] - timing.race_s[0]) / (worlds - groups) * worlds / blocks
+
+
+def run() -> list[Comparison]:
+    """The time of a block with 2 and with 4 groups, beside that with one."""
+    taken_s = {groups: seconds_per_block(groups) for groups in (1, *BARS)}
+    return [
+        Comparison(
+            name=f"blocks of a sleeping workload, {groups} groups",
+            ours=f"{groups} groups",
+            theirs="one",
+            ours_value=taken_s[groups],
+            theirs_value=taken_s[1],
+            bars=(Bar(least_ratio=least),),
+        )
+        for groups, least in BARS.items()
+    ]

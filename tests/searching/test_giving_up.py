@@ -1,0 +1,152 @@
+"""The budget is a promise, whatever fails; and what needs no world gets none."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.fakes import FakeLauncher, threads_of
+from tests.searching.tuning import Tune, failing, scaling
+from tuner.plan.config import Config
+from tuner.present.failures import failure_lines, why_nothing_ran
+from tuner.world.launcher import WorldOrder
+from tuner.world.measurement import Failure, Measurement
+
+
+@dataclass
+class Hearing:
+    """An observer that keeps what it is told."""
+
+    events: list[str] = field(default_factory=list)
+
+    def on_snapshot(self, snapshot: object) -> None:
+        """Nothing."""
+
+    def on_event(self, message: str) -> None:
+        self.events.append(message)
+
+
+@dataclass
+class Hanging(FakeLauncher):
+    """Worlds that fail with `timed-out` last until their deadline."""
+
+    def run(self, order: WorldOrder) -> Measurement | Failure:
+        before_s = self.clock.now_s
+        outcome = super().run(order)
+        if isinstance(outcome, Failure) and outcome.failure == "timed-out":
+            self.clock.now_s = before_s + order.deadline_s
+            return outcome.model_copy(
+                update={"world_s": order.deadline_s, "message": f"not done {order.deadline_s} s"}
+            )
+        return outcome
+
+
+EIGHT = {"num_worker_threads": [1, 2, 3, 4, 6, 8, 12, 32]}
+
+
+@pytest.mark.parametrize("budget_s", [20, 60, 300])
+def test_where_all_hang_the_budget_holds_and_the_workload_is_broken(
+    tune: Tune, budget_s: int
+) -> None:
+    launcher, heard = Hanging(fails=lambda config, world: "timed-out"), Hearing()
+    started_s = launcher.clock.now_s
+    result = tune(launcher, space=EIGHT, budget=f"{budget_s}s", observer=heard)
+    assert launcher.clock.now_s - started_s <= budget_s + 2
+    assert len(launcher.orders) in (2, 3)
+    assert (result.best, result.verdict) == (None, None)
+    tried = len(launcher.orders)
+    assert f"all {tried} that were tried failed alike: timed-out, not done" in why_nothing_ran(
+        result
+    )
+    assert len(failure_lines(result)) == 1
+    assert sum("timed-out" in event for event in heard.events) == 1
+
+
+def test_hanging_rivals_do_not_overdraw_the_budget(tune: Tune) -> None:
+    launcher = Hanging(fails=failing("timed-out", *EIGHT["num_worker_threads"]))
+    started_s = launcher.clock.now_s
+    result = tune(launcher, space=EIGHT, budget="20s")
+    assert launcher.clock.now_s - started_s <= 20 + 0.25 + 2
+    assert result.best == result.baseline
+
+
+def test_worlds_that_begin_to_hang_end_with_the_budget(tune: Tune) -> None:
+    launcher = Hanging(fails=lambda config, world: "timed-out" if world == 2 else None)
+    started_s = launcher.clock.now_s
+    tune(launcher, space=EIGHT, budget="20s")
+    assert launcher.clock.now_s - started_s <= 20 + 0.25 + 2
+
+
+def test_a_world_that_the_budget_cut_short_is_no_failure(tune: Tune) -> None:
+    launcher = Hanging(
+        step_ms=lambda config: 2.0 if threads_of(config) == 16 else 3.0,
+        fails=failing("timed-out", 2),
+        overhead_s=2.0,
+    )
+    result = tune(launcher, space={"num_worker_threads": [2]}, budget="16s")
+    (row,) = (row for row in result.rows if row.label == "num_worker_threads=2")
+    assert (row.outcome, row.failure) == ("eliminated", None)
+
+
+def test_different_failures_are_no_broken_workload(tune: Tune) -> None:
+    kinds: Any = {16: "crashed", 1: "wrong-answer"}
+    launcher = FakeLauncher(fails=lambda config, world: kinds.get(threads_of(config), "crashed"))
+    tune(launcher, space=EIGHT)
+    assert len(launcher.orders) == 9
+
+
+def test_a_knob_that_has_one_value_in_all_that_failed_may_be_the_cause(tune: Tune) -> None:
+    def fails(config: Config, world: int) -> Any:
+        return None if "transports=uv" in str(config) else "init-failed"
+
+    launcher = FakeLauncher(fails=fails)
+    space = {"num_worker_threads": [1, 2, 4, 8, 32], "transports": ["shm", "uv"]}
+    result = tune(launcher, space=space, budget="60s", sampler="grid")
+    assert result.best is not None
+    assert "transports=uv" in str(result.best)
+
+
+@dataclass
+class Deadlocking(FakeLauncher):
+    """The server deadlocks with one thread, whatever the caller has."""
+
+    def run(self, order: WorldOrder) -> Measurement | Failure:
+        outcome = super().run(order)
+        if order.config.for_role("server")["num_worker_threads"] == 1:
+            return Failure(
+                failure="deadlocked", message="worker1 deadlocked", rank="worker1", world_s=0.2
+            )
+        return outcome
+
+
+def test_a_deadlock_that_one_thread_implies_is_learnt(tune: Tune) -> None:
+    launcher, heard = Deadlocking(step_ms=scaling), Hearing()
+    space = {"caller": {"num_worker_threads": [1, 2, 4]}, "server": {"num_worker_threads": [1, 4]}}
+    result = tune(launcher, space=space, budget="60s", observer=heard)
+    tried = Counter(o.config.for_role("server").get("num_worker_threads") for o in launcher.orders)
+    assert tried[1] == 1
+    told = [event for event in heard.events if "deadlocks" in event]
+    assert len(told) == 1
+    assert told[0].startswith("not measured, server.num_worker_threads=1 deadlocks: ")
+    assert Counter(row.outcome for row in result.rows)["deadlocked"] == 1
+
+
+@pytest.mark.parametrize(("times", "outcome"), [(1, None), (2, "crashed")])
+def test_a_world_that_somebody_killed_is_run_once_more(
+    tune: Tune, monkeypatch: pytest.MonkeyPatch, times: int, outcome: str | None
+) -> None:
+    launcher, plain = FakeLauncher(step_ms=scaling), FakeLauncher.run
+    killed: list[WorldOrder] = []
+
+    def run(self: FakeLauncher, order: WorldOrder) -> Measurement | Failure:
+        if threads_of(order.config) == 4 and len(killed) < times:
+            killed.append(order)
+            return Failure(failure="crashed", message="gone", is_untimely=True, world_s=0.1)
+        return plain(self, order)
+
+    monkeypatch.setattr(FakeLauncher, "run", run)
+    result = tune(launcher)
+    (row,) = (row for row in result.rows if row.label == "num_worker_threads=4")
+    assert (row.failure and row.outcome) == outcome
+    assert len(killed) == times

@@ -1,0 +1,223 @@
+"""Groups that measure blocks at the same time: a thread each, which only runs worlds.
+
+What a world yields goes to the one controller, which alone knows the study. A thread touches
+neither the log nor the storage.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import NamedTuple, Protocol
+
+from tuner.errors import LauncherError
+from tuner.plan.config import Config
+from tuner.searching.runner import Runner
+from tuner.searching.world_times import WorldTimes
+from tuner.world.groups import Stoppable
+from tuner.world.measurement import Failure, Measurement
+
+# A world is told to stop again and again: the first time it may not have begun.
+_TELL_S = 0.1
+
+
+class BlockWorld(NamedTuple):
+    """One world of a block that is to be run."""
+
+    trial: int
+    again: bool
+    """Whether it is the baseline's second world in its block."""
+    config: Config
+    steps: int | None
+    deadline_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heard:
+    """What a group says: the outcome of a world, or the end of its block."""
+
+    group: int
+    """From 0."""
+    block: int
+    world: BlockWorld | None = None
+    outcome: Measurement | Failure | None = None
+    left_s: float = math.inf
+    """What was left of the budget for it."""
+    lost: LauncherError | None = None
+    """Why this group can run no more worlds."""
+    error: BaseException | None = None
+    """What nobody expected."""
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the group has come to the end of its block."""
+        return self.outcome is None
+
+
+class Limits(Protocol):
+    """What may have changed since a block began; asked in threads, before each world."""
+
+    def skips(self, trial: int) -> bool:
+        """Whether a trial needs no further world."""
+
+    @property
+    def times(self) -> WorldTimes:
+        """How long worlds may take."""
+
+
+@dataclass
+class _Job:
+    block: int
+    worlds: Sequence[BlockWorld]
+    limits: Limits
+    is_cancelled: bool = False
+    is_over: Event = field(default_factory=Event)
+    """Set once the group runs nothing of it any more."""
+
+
+@dataclass
+class _Group:
+    runner: Runner
+    jobs: "SimpleQueue[_Job | None]" = field(default_factory=SimpleQueue)
+    """None ends the thread."""
+    thread: Thread | None = None
+    job: _Job | None = None
+    """The block that it measures."""
+    is_lost: bool = False
+
+
+class Groups:
+    """Has blocks measured by several groups at the same time, each wholly by one of them.
+
+    Args:
+        runners: What runs the worlds of each group.
+    """
+
+    def __init__(self, runners: Sequence[Runner]) -> None:
+        self._groups = [_Group(runner) for runner in runners]
+        self._heard: SimpleQueue[Heard] = SimpleQueue()
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    @property
+    def living(self) -> list[int]:
+        """The groups that are not lost."""
+        return [number for number, each in enumerate(self._groups) if not each.is_lost]
+
+    @property
+    def free(self) -> list[int]:
+        """The living groups that measure no block."""
+        return [number for number in self.living if self._groups[number].job is None]
+
+    @property
+    def blocks(self) -> dict[int, int]:
+        """The block that each group measures, for those that measure one."""
+        known = enumerate(self._groups)
+        return {number: each.job.block for number, each in known if each.job is not None}
+
+    def runner(self, group: int) -> Runner:
+        """What runs the worlds of a group, while it measures no block."""
+        return self._groups[group].runner
+
+    def lose(self, group: int) -> None:
+        """Give a group no more blocks."""
+        self._groups[group].is_lost = True
+        self._groups[group].job = None
+
+    def start(self, group: int, block: int, worlds: Sequence[BlockWorld], limits: Limits) -> None:
+        """Have a free group measure a block, in this order.
+
+        Args:
+            group: Which.
+            block: The number of the block.
+            worlds: Its worlds.
+            limits: What each of them may be.
+        """
+        chosen = self._groups[group]
+        if chosen.thread is None:
+            # A daemon: a world that cannot be told to stop must not keep the command.
+            chosen.thread = Thread(target=self._work, args=(group,), daemon=True)
+            chosen.thread.start()
+        chosen.job = _Job(block, worlds, limits)
+        chosen.jobs.put(chosen.job)
+
+    def hear(self) -> Heard:
+        """What a group says next. It raises what nobody expected in a thread."""
+        heard = self._heard.get()
+        if heard.is_end:
+            self._groups[heard.group].job = None
+        if heard.lost is not None:
+            self.lose(heard.group)
+        if heard.error is not None:
+            raise heard.error
+        return heard
+
+    def cancel(self) -> list[Heard]:
+        """End the blocks that are being measured, and wait until nothing of them runs.
+
+        Returns:
+            The outcomes of their worlds that nobody has heard of; a world that was ended has none.
+        """
+        running = [each for each in self._groups if each.job is not None]
+        for each in running:
+            if each.job is not None:
+                each.job.is_cancelled = True
+        for each in running:
+            while each.job is not None and not each.job.is_over.wait(_TELL_S):
+                if isinstance(each.runner.launcher, Stoppable):
+                    each.runner.launcher.stop()
+            each.job = None
+        unheard: list[Heard] = []
+        while True:
+            try:
+                heard = self._heard.get_nowait()
+            except Empty:
+                return [each for each in unheard if not each.is_end]
+            unheard.append(heard)
+
+    def close(self) -> list[Heard]:
+        """`cancel`, for good: the threads end, too."""
+        unheard = self.cancel()
+        for each in self._groups:
+            if each.thread is not None:
+                each.jobs.put(None)
+                each.thread.join()
+                each.thread = None
+        return unheard
+
+    def _work(self, number: int) -> None:
+        """Run the worlds of one block after the other; in a thread."""
+        while (job := self._groups[number].jobs.get()) is not None:
+            lost: LauncherError | None = None
+            error: BaseException | None = None
+            try:
+                self._run(number, job)
+            except LauncherError as problem:
+                lost = problem
+            except BaseException as problem:
+                error = problem
+            if not job.is_cancelled:
+                self._heard.put(Heard(group=number, block=job.block, lost=lost, error=error))
+            job.is_over.set()
+
+    def _run(self, number: int, job: _Job) -> None:
+        runner = self._groups[number].runner
+        for world in job.worlds:
+            if job.is_cancelled:
+                return
+            if job.limits.skips(world.trial):
+                continue
+            left_s = job.limits.times.left_s()
+            deadline_s = min(world.deadline_s, left_s)
+            outcome = runner.run(world.config, job.block, world.steps, deadline_s)
+            if not job.is_cancelled:
+                self._heard.put(
+                    Heard(
+                        group=number, block=job.block, world=world, outcome=outcome, left_s=left_s
+                    )
+                )
+            elif isinstance(outcome, Failure):
+                # It failed because it was ended, which is no evidence of anything.
+                runner.forget_failure(world.config, job.block)

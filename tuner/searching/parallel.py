@@ -1,0 +1,204 @@
+"""Blocks that several groups measure at the same time, as a study's one controller sees them."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from tuner.errors import LauncherError, StorageLostError
+from tuner.searching.groups import BlockWorld, Groups, Heard, Limits
+from tuner.searching.progress import GroupState, Observer
+from tuner.searching.runner import Runner
+from tuner.study.log import StudyLog
+from tuner.study.records import Phase, Record
+from tuner.study.storage.store import StudyStore
+from tuner.text import plural
+from tuner.world.measurement import Outcome
+
+OPEN = "open_blocks"
+
+
+class Keeper(Limits, Protocol):
+    """What takes in the worlds and the blocks that groups have measured."""
+
+    def keep(self, record: Record) -> None:
+        """Keep an outcome, and tell nobody."""
+
+    def add(self, record: Record) -> None:
+        """Keep an outcome, and tell the observer."""
+
+    def end_block(self, block: int, trials: Sequence[int]) -> None:
+        """A block of these trials is finished."""
+
+
+class ParallelBlocks:
+    """Has free groups begin blocks, and takes in what they measure.
+
+    Args:
+        runner: Runs worlds of the study; its launcher may have groups.
+        log: What is known.
+        store: Keeps it.
+        observer: Is told of groups that are lost.
+        keeper: Takes in what is measured.
+    """
+
+    def __init__(
+        self, runner: Runner, log: StudyLog, store: StudyStore, observer: Observer, keeper: Keeper
+    ) -> None:
+        self._groups = Groups(runner.by_group())
+        self._log = log
+        self._store = store
+        self._observer = observer
+        self._keeper = keeper
+        self._phase: Phase = "race"
+        self._columns: dict[int, Sequence[int]] = {}
+        """The columns of each block that is being measured."""
+        self._done: dict[int, int] = {}
+        """How many worlds each of them has had."""
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    @property
+    def free(self) -> list[int]:
+        """The groups that can begin a block."""
+        return self._groups.free
+
+    def begin(
+        self, group: int, phase: Phase, block: int, columns: Sequence[int], worlds: list[BlockWorld]
+    ) -> None:
+        """Have a free group measure these columns of a block, which is new, or goes on."""
+        self._phase = phase
+        self._columns[block], self._done[block] = columns, 0
+        self._note_open()
+        self._log.rows.open(phase, block)
+        self._groups.start(group, block, worlds, self._keeper)
+
+    def hear(self) -> None:
+        """Keep what the groups measure, until one of them comes to the end of its block."""
+        while self._groups.blocks:
+            heard = self._groups.hear()
+            if not heard.is_end:
+                self._done[heard.block] += 1
+                if self._is_wanted(heard):
+                    self._keeper.add(self._record(heard))
+                continue
+            if heard.lost is not None:
+                self.drop(heard.block)
+                self._forget(heard.block)
+                self._tell_lost(heard.group, heard.lost)
+            else:
+                self._log.rows.close(heard.block)
+                self._keeper.end_block(heard.block, self._forget(heard.block))
+            return
+
+    def finish(self) -> None:
+        """Wait until every group has finished its block."""
+        while self._groups.blocks:
+            self.hear()
+
+    def drop_running(self) -> None:
+        """Have the blocks that are being measured count no more, and end their worlds.
+
+        Who asks for it knows nothing of their times.
+        """
+        if blocks := sorted(self._groups.blocks.values()):
+            self._groups.cancel()
+            self.drop(*blocks)
+            for block in blocks:
+                self._forget(block)
+
+    def close(self) -> None:
+        """End what runs, and keep what was measured. A resumed session finishes these blocks."""
+        for heard in filter(self._is_wanted, self._groups.close()):
+            # If the storage is away, the spool has it, and who closes knows already.
+            with suppress(StorageLostError):
+                self._keeper.keep(self._record(heard))
+
+    def drop(self, *blocks: int) -> None:
+        """Have blocks that nobody finishes count no more, now and in later sessions."""
+        self._log.drop(*blocks)
+        self._store.note("dropped", self._log.dropped)
+
+    def left_open(self, phase: Phase) -> list[tuple[int, set[int]]]:
+        """The blocks that an earlier session began and did not finish, each with what it measured.
+
+        With one group that is known of the last block alone, which may be finished.
+        """
+        if len(self) == 1:
+            return self._log.rows.last(phase)
+        noted = self._store.noted(OPEN) or ()
+        return [each for each in self._log.rows.last(phase, len(self)) if each[0] in noted]
+
+    def group_of(self, block: int) -> int:
+        """Which group began a block, from 0; -1 if that is not known."""
+        known = (each.group for each in self._log.records if each.block == block)
+        return (next(known, None) or 0) - 1
+
+    def on_one(self, do: Callable[[Runner], Outcome]) -> tuple[Outcome, int | None]:
+        """What the first group yields that is not lost; and which that is, from 1, of several."""
+        while True:
+            group = self._groups.living[0]
+            try:
+                outcome = do(self._groups.runner(group))
+            except LauncherError as error:
+                if len(self) == 1:
+                    raise
+                self._groups.lose(group)
+                self._tell_lost(group, error)
+            else:
+                return outcome, group + 1 if len(self) > 1 else None
+
+    def states(self) -> tuple[GroupState, ...]:
+        """Where each of several groups is."""
+        if len(self) == 1:
+            return ()
+        blocks, living = self._groups.blocks, self._groups.living
+        found = []
+        for group in range(len(self)):
+            block = blocks.get(group)
+            done = worlds = 0
+            if block is not None:
+                done, worlds = self._done[block], len(self._columns[block])
+            found.append(GroupState(group + 1, block, done, worlds, group not in living))
+        return tuple(found)
+
+    def _is_wanted(self, heard: Heard) -> bool:
+        """Not of a trial that failed in another group meanwhile: it has ended, and is out."""
+        world, outcome = heard.world, heard.outcome
+        if world is None or outcome is None or world.trial in self._log.failures:
+            return False
+        return not self._keeper.times.is_cut_short(outcome, world.deadline_s, heard.left_s)
+
+    def _record(self, heard: Heard) -> Record:
+        assert heard.world is not None
+        assert heard.outcome is not None
+        return Record(
+            trial=heard.world.trial,
+            block=heard.block,
+            phase=self._phase,
+            outcome=heard.outcome,
+            again=heard.world.again,
+            group=heard.group + 1,
+        )
+
+    def _forget(self, block: int) -> Sequence[int]:
+        self._done.pop(block, None)
+        columns = self._columns.pop(block, ())
+        self._note_open()
+        return columns
+
+    def _note_open(self) -> None:
+        """Say which blocks a later session has to finish."""
+        self._store.note(OPEN, sorted(self._columns))
+
+    def _tell_lost(self, group: int, why: LauncherError) -> None:
+        living = len(self._groups.living)
+        if not living:
+            raise LauncherError(
+                f"the last of {plural(len(self), 'group')} is lost: {why}; everything measured is "
+                "kept, and the same command with --resume continues it"
+            ) from why
+        self._observer.on_event(
+            f"group {group + 1} is lost: {why}; its block does not count, and {living} of "
+            f"{plural(len(self), 'group')} go on"
+        )

@@ -1,0 +1,74 @@
+"""How long worlds last: their steps, from the noise so far, and what they may take at most."""
+
+import math
+import statistics
+
+from tuner.decide.precision import best_measured_s, variance_between
+from tuner.plan.measuring import Measuring
+from tuner.searching.budget import Budget, longest_world_s
+from tuner.study.log import BASELINE, StudyLog
+from tuner.world.measurement import Failure, Measurement
+
+# A configuration whose world takes this many times as long as the baseline's is dominated, or
+# stuck; but a start may take its time, so a deadline is never below LEAST_DEADLINE_S.
+DOMINATED_WORLD = 20
+LEAST_DEADLINE_S = 10.0
+# The steps of a world last so many times the least at most, however quiet worlds are between.
+LONGEST = 10.0
+# The noise is estimated from so many blocks.
+_LATEST = 20
+
+
+class WorldTimes:
+    """What the log and the budget say of the next worlds.
+
+    Args:
+        log: What was measured.
+        measuring: How the study measures.
+        budget: The time that may be spent.
+    """
+
+    def __init__(self, log: StudyLog, measuring: Measuring, budget: Budget) -> None:
+        self._log = log
+        self._measuring = measuring
+        self._budget = budget
+
+    def measured_s(self) -> float:
+        """How long the steps of the next block's worlds last at least, from the noise so far."""
+        log, least_s = self._log, self._measuring.min_time_s
+        between = variance_between(log.worlds("race")[-_LATEST:])
+        within = log.variance_within()
+        if between is None or within is None:
+            return least_s
+        worlds = [world for trial in log.alive for world in log.samples(trial)[-3:]]
+        fixed_s = statistics.median(world.world_s - world.wall_s for world in worlds)
+        used_s = statistics.median(world.wall_s for world in worlds)
+        best_s = best_measured_s(fixed_s, within, between, used_s)
+        return min(max(least_s, best_s), LONGEST * least_s)
+
+    def deadline_s(self, trial: int) -> float:
+        """How long a world of a trial may take, whatever is left of the budget."""
+        usual_s = self._usual_s()
+        if usual_s is None:
+            return longest_world_s(self._budget.total_s)
+        if trial == BASELINE:
+            return math.inf
+        return max(LEAST_DEADLINE_S, DOMINATED_WORLD * usual_s)
+
+    def left_s(self) -> float:
+        """How long the budget lets a world take that begins now."""
+        usual_s = self._usual_s()
+        return math.inf if usual_s is None else self._budget.deadline_s(usual_s)
+
+    def is_cut_short(
+        self, outcome: Measurement | Failure, deadline_s: float, left_s: float
+    ) -> bool:
+        """Whether the end of the budget ended a world, which says nothing of its configuration."""
+        is_late = isinstance(outcome, Failure) and outcome.failure == "timed-out"
+        return is_late and left_s < min(deadline_s, self._measuring.deadline_s)
+
+    def _usual_s(self) -> float | None:
+        """What a first world takes: the baseline's, or else the quickest one; None if none ran."""
+        first = [self._log.calibration(trial) for trial in (BASELINE, *self._log.runnable)]
+        known = [world.world_s for world in first if world is not None]
+        return known[0] if first[0] is not None else min(known, default=None)
