@@ -1,4 +1,4 @@
-"""How long hypothesis may take, and what keeps tests that run side by side from meeting.
+"""How long hypothesis may take, and what keeps tests from meeting, side by side or in turn.
 
 Programs have fixed ports, so each process of pytest-xdist has a network of its own. Where the
 system allows none, the tests that start worlds take turns.
@@ -6,6 +6,7 @@ system allows none, the tests that start worlds take turns.
 
 import fcntl
 import os
+import signal
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -13,13 +14,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tuner.world.command.own_network import move_into_new
+from tuner.world.own_network import move_into_new
 
 # A machine that does something else for a moment is no failure of a test.
 settings.register_profile("default", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=15)
 settings.load_profile("default")
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID")
 TAKES_TURNS = pytest.StashKey[bool]()
 
@@ -40,3 +42,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     with (Path(tempfile.gettempdir()) / f"rpc-tuner-tests-{RUN}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         return (yield)
+
+
+@pytest.fixture(autouse=True)
+def signals_as_before() -> Generator[None]:
+    """A command that runs in this process must not leave its handlers behind: processes that a
+    later test forks would take no SIGTERM."""
+    kept = {each: signal.getsignal(each) for each in ENDING}
+    yield
+    for each, handler in kept.items():
+        signal.signal(each, handler)

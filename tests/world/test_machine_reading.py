@@ -93,6 +93,29 @@ def test_a_world_alone_is_not_disturbed(machine: FakeMachine) -> None:
     assert not state.is_disturbed
 
 
+def test_a_rank_of_another_group_that_ends_meanwhile_is_ours(machine: FakeMachine) -> None:
+    """It is read in neither file of the first time: not among children, and not yet reaped."""
+    reader = MachineReader(machine.proc, machine.sys, is_shared=True)
+    before = reader.read()
+    machine.now_s = 1.0
+    machine.cpu_s([0.9, 0, 0.1, 0, 0, 0, 0, 0], [0.9, 0, 0.1, 0, 0, 0, 0, 0])
+    machine.process(FORKSERVER, 0, children=[])
+    readings = 0
+
+    def reaped() -> int:
+        nonlocal readings
+        readings += 1
+        if readings == 2:
+            machine.process(FORKSERVER, 0, ended_s=1.9, children=[])
+        return PID
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "getpid", reaped)
+        state = machine_between(before, reader.read())
+    assert state.others_cpus == pytest.approx(0.1, abs=0.02)
+    assert not state.is_disturbed
+
+
 @pytest.mark.parametrize(
     ("others", "stolen", "is_disturbed"),
     [(0.19, 0.0, False), (0.21, 0.0, True), (0.15, 0.1, True), (None, None, False)],

@@ -1,6 +1,7 @@
 """The facts about torch that the code depends on, compared with the installed torch."""
 
 import pytest
+import torch
 import torch.distributed.rpc as rpc
 from torch.distributed.rpc import constants
 
@@ -12,6 +13,12 @@ from tuner.world.agent_options import agent_options
 
 def test_this_torch_has_what_the_tuner_needs() -> None:
     assert missing_support() == []
+
+
+def test_a_torch_before_2_7_is_told_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch._C._profiler, "_ExperimentalConfig", lambda verbose=False: None)
+    (lack,) = missing_support()
+    assert lack.endswith(" cannot record the operators of all threads: torch 2.7 can")
 
 
 def test_defaults_are_those_of_torch() -> None:

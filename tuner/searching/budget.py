@@ -1,7 +1,19 @@
-"""The wall time that a study may take, over all its sessions."""
+"""The wall time that a study may take, over all its sessions, and what it leaves to a world."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+
+# A world that is ended takes so long to end.
+END_S = 2.0
+# A world that takes longer than this share of the budget leaves no time to compare it with others.
+LONGEST_SHARE = 1 / 3
+# But a start may take its time.
+LEAST_S = 10.0
+
+
+def longest_world_s(budget_s: float) -> float:
+    """How long a world may take while none has run: of a budget that no such world fits into."""
+    return max(LEAST_S, LONGEST_SHARE * budget_s)
 
 
 @dataclass
@@ -24,3 +36,16 @@ class Budget:
     def remaining_s(self) -> float:
         """Seconds left; below zero when the budget is overdrawn."""
         return self.total_s - self.spent_s
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no further world may begin."""
+        return self.remaining_s <= 0
+
+    def deadline_s(self, usual_s: float) -> float:
+        """How long a world may take that begins now: what is left, and a usual world beyond it.
+
+        Args:
+            usual_s: How long a world usually takes, in seconds.
+        """
+        return max(0.0, self.remaining_s) + usual_s + END_S

@@ -1,16 +1,47 @@
 """The machine and the software that a measurement holds for."""
 
-import platform
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-
-import psutil
 from pydantic import BaseModel, ConfigDict
 
-from tuner.cpus import usable_cpus
+from tuner.machine import machine_differences, this_machine
 
-_COMPARED = {"torch": "torch", "cpu_model": "CPU model", "cpu_count": "logical CPUs"}
-"""What makes measurements incomparable where it differs, and what people call it."""
+
+class GroupFacts(BaseModel):
+    """What one of several groups measures on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    name: str
+    """`CPUs 0-15`, or the names of its hosts."""
+    torch: str
+    cpu_model: str
+    cpu_count: int
+    """The logical CPUs that a world of it may use."""
+    memory_gb: float
+    kernel: str
+    pinned: bool = True
+    """Whether its worlds are kept to these CPUs of a larger machine."""
+    interface_mbps: int | None = None
+    """The speed of the interface between its hosts; null for loopback, or where none is told."""
+
+    def differences(self, other: "GroupFacts") -> list[str]:
+        """What makes two groups unlike, each as `label: ours, theirs`."""
+        ours, theirs = self.model_dump(), other.model_dump()
+        return [
+            f"{label}: {ours[name]}, {theirs[name]}"
+            for name, label in _ALIKE.items()
+            if ours[name] != theirs[name]
+        ]
+
+
+_ALIKE = {
+    "torch": "torch",
+    "cpu_model": "CPU model",
+    "cpu_count": "logical CPUs",
+    "memory_gb": "GB of memory",
+    "kernel": "kernel",
+    "interface_mbps": "Mb/s of the interface",
+}
+"""What groups should have in common, and what people call it."""
 
 
 class Environment(BaseModel):
@@ -25,34 +56,30 @@ class Environment(BaseModel):
     """Logical CPUs that this process may use, by its affinity and its container's quota."""
     memory_gb: float
     kernel: str
+    own_network: bool | None = None
+    """Whether the worlds had a network that nobody else reached; None where that was not kept."""
+    groups: tuple[GroupFacts, ...] = ()
+    """What each of several groups measures on, in their order; empty where there are none."""
 
     @classmethod
     def here(cls) -> "Environment":
         """The environment of this process; torch is not imported for it."""
-        try:
-            torch = version("torch")
-        except PackageNotFoundError:
-            torch = "not installed"
-        return cls(
-            torch=torch,
-            python=platform.python_version(),
-            cpu_model=_cpu_model(),
-            cpu_count=usable_cpus(),
-            memory_gb=round(psutil.virtual_memory().total / 2**30, 1),
-            kernel=platform.release(),
-        )
+        return cls(**this_machine())
 
     def differences(self, other: "Environment") -> list[str]:
         """The differences that make measurements incomparable, each as `label: ours, theirs`."""
+        found = machine_differences(self.model_dump(), other.model_dump())
+        pairs = zip(self.groups, other.groups, strict=False)
+        for number, (ours, theirs) in enumerate(pairs, start=1):
+            found += [f"group {number}: {each}" for each in ours.differences(theirs)]
+        return found
+
+    @property
+    def unlike_groups(self) -> list[str]:
+        """How other groups differ from the first one, each as `group 2: CPU model: ours, theirs`;
+        empty where all are alike."""
         return [
-            f"{label}: {ours}, {theirs}"
-            for name, label in _COMPARED.items()
-            if (ours := getattr(self, name)) != (theirs := getattr(other, name))
+            f"group {number}: {difference}"
+            for number, each in enumerate(self.groups[1:], start=2)
+            for difference in each.differences(self.groups[0])
         ]
-
-
-def _cpu_model() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()

@@ -1,13 +1,14 @@
 """Keeps what a failed world leaves behind, beside the failure itself."""
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
 
 from tuner.files import written_atomically
+from tuner.json_text import json_of
 from tuner.plan.config import Config
+from tuner.world.bounded_files import head_and_tail
 from tuner.world.measurement import Failure
 
 FORMAT = 2
@@ -43,11 +44,11 @@ def _keep(folder: Path, captured: Sequence[Path], failure: Failure, config: Conf
     for file in captured:
         if file.stat().st_size:
             with written_atomically(folder / file.name) as partial:
-                shutil.copyfile(file, partial)
+                partial.write_bytes(head_and_tail(file))
     with written_atomically(folder / "failure.json") as partial:
         document = {
             "format": FORMAT,
             "config": config.to_json(),
             **failure.model_dump(exclude={"kind"}),
         }
-        partial.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2))
+        partial.write_bytes(json_of(document, option=orjson.OPT_INDENT_2))

@@ -7,6 +7,11 @@ from typing import Any
 
 from tuner.world.measurement import Failure
 
+LINE_CLOSED = 213
+"""The exit code of a rank whose workload has closed the line to the launcher."""
+STARTER_GONE = 255
+"""The exit code that multiprocessing gives a process whose forkserver is gone."""
+
 
 @dataclass
 class RankRecord:
@@ -44,6 +49,8 @@ class RankRecord:
                 self.usage = {key: message[key] for key in ("threads", "peak_rss_mb")}
             case "state":
                 self.states.append(message)
+            case "died":
+                self.died(message["exit_code"], message["time_ns"])
 
     def died(self, exit_code: int | None, time_ns: int) -> None:
         """Note that the process is gone."""
@@ -90,7 +97,8 @@ def root_cause(
         return deadlock(starved, records, world_s)
     # A rank that reports a failure stays alive: a rank that is gone died of something else.
     if dead := [r for r in records if r.died_ns is not None and not r.finished and not r.failure]:
-        return _death(min(dead, key=lambda record: record.died_ns or 0), world_s)
+        first = min(dead, key=lambda record: record.died_ns or 0)
+        return _death(first, is_untimely=_is_untimely(records, first), world_s=world_s)
     if reported := [record for record in records if record.failure is not None]:
         return _report(min(reported, key=_reported_ns), world_s)
     assert deadline_s is not None
@@ -115,12 +123,15 @@ def deadlock(record: RankRecord, records: Sequence[RankRecord], world_s: float) 
             "one, and that answer needs a free thread there; give it more num_worker_threads"
         ),
         detail=gauges(records),
+        rank=record.name,
         world_s=world_s,
     )
 
 
 def ending(code: int) -> str:
     """How a process ended, in words; a negative code is a signal's, as `subprocess` has it."""
+    if code == LINE_CLOSED:
+        return "it closed the descriptor of its line to rpc-tuner, as os.closerange does"
     if code >= 0:
         return f"exit code {code}"
     try:
@@ -129,10 +140,24 @@ def ending(code: int) -> str:
         return f"signal {-code}"
 
 
-def _death(record: RankRecord, world_s: float) -> Failure:
+def _is_untimely(records: Sequence[RankRecord], first: RankRecord) -> bool:
+    """Whether somebody else has ended the rank: by a signal, or with what had started it."""
+    if was_killed(first.exit_code or 0):
+        return True
+    return all(record.exit_code == STARTER_GONE for record in records)
+
+
+def was_killed(code: int) -> bool:
+    """Whether a process with this exit code was ended by somebody else, as far as it tells."""
+    return -code in (signal.SIGKILL, signal.SIGTERM)
+
+
+def _death(record: RankRecord, *, is_untimely: bool, world_s: float) -> Failure:
     return Failure(
         failure="init-failed" if record.phase == "init_rpc" else "crashed",
         message=f"{record.name} failed first ({ending(record.exit_code or 0)}, in {record.phase})",
+        rank=record.name,
+        is_untimely=is_untimely,
         world_s=world_s,
     )
 
@@ -145,6 +170,7 @@ def _report(record: RankRecord, world_s: float) -> Failure:
         failure=report["failure"],
         message=f"{record.name} failed first, in {report['phase']}: {first_line}",
         detail=str(report["traceback"]),
+        rank=record.name,
         world_s=world_s,
     )
 

@@ -13,8 +13,8 @@ from tests.programs.running import free_port
 from tests.world.command.launching import PROGRAMS, PYTHON, launched, refused
 from tuner.errors import UsageError
 from tuner.plan.config import Config
-from tuner.world.command.own_network import OwnNetwork
 from tuner.world.measurement import Failure
+from tuner.world.own_network import OwnNetwork
 
 pytestmark = pytest.mark.world
 

@@ -13,7 +13,7 @@ from tuner.text import first_of, listed, plural
 from tuner.trace.files.native_writer import trace_document
 from tuner.trace.model.merged import MergedTrace
 from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan
-from tuner.trace.record.clock import SAME_CLOCK
+from tuner.trace.record.clock import SAME_CLOCK, ClockOffset
 from tuner.trace.record.journal import MOST_CALLS, JournalContent, read_journal
 from tuner.trace.record.merge import merge
 from tuner.trace.record.recording import RankRecording
@@ -35,13 +35,19 @@ class _Part:
     """See `_loss`."""
 
 
-def join_recorded(folder: Path, *, ended_ns: int | None = None) -> bytes:
+def join_recorded(
+    folder: Path,
+    *,
+    ended_ns: int | None = None,
+    clocks: Mapping[str, ClockOffset] | None = None,
+) -> bytes:
     """The content of a trace file with all that was recorded, also while programs still run.
 
     Args:
         folder: What `HookOrder.reports` named.
         ended_ns: When the program ended, in Unix nanoseconds: how long a rank waited for an answer
             that was killed, nobody else knows. None while it runs.
+        clocks: The clocks of other hosts against this one's, by `RankRecording.boot_id`.
 
     Returns:
         A file in our own format, for `tuner.trace.files.native_reader`. What it lacks is among its
@@ -50,7 +56,7 @@ def join_recorded(folder: Path, *, ended_ns: int | None = None) -> bytes:
     Raises:
         TraceError: Nothing was recorded; the message says why.
     """
-    return trace_document(_joined(folder, ended_ns or time.time_ns()))
+    return trace_document(_joined(folder, ended_ns or time.time_ns(), clocks or {}))
 
 
 def is_recorded(folder: Path) -> bool:
@@ -68,7 +74,7 @@ def has_window_ended(folder: Path) -> bool:
     return len(ends) == len(found) and "window" in ends
 
 
-def _joined(folder: Path, ended_ns: int) -> MergedTrace:
+def _joined(folder: Path, ended_ns: int, clocks: Mapping[str, ClockOffset]) -> MergedTrace:
     found = [_part(folder, agent, ended_ns) for agent in _recorded_agents(folder)]
     found.sort(key=lambda part: part.prepared_ns)
     worlds = by_world(found, lambda part: part.recording.rank)
@@ -88,7 +94,7 @@ def _joined(folder: Path, ended_ns: int) -> MergedTrace:
     losses += _unrecorded(folder, recordings)
     merged = merge(
         recordings,
-        {each.name: SAME_CLOCK for each in recordings},
+        {each.name: clocks.get(each.boot_id, SAME_CLOCK) for each in recordings},
         (min(part.start_ns for part in parts), max(part.end_ns for part in parts)),
         may_lack_spans=True,
     )
@@ -117,12 +123,12 @@ def _part(folder: Path, agent: _Agent, program_ended_ns: int) -> _Part:
             name=first["name"],
             host=recording["host"],
             boot_id=recording["boot_id"],
-            pid=first["pid"],
+            pid=_pid_there(first),
             cpu_count=recording["cpu_count"],
             num_worker_threads=(started or first)["num_worker_threads"],
             cpu_s=ended["cpu_s"] if ended else None,
             main_thread_s=ended["main_thread_s"] if ended else None,
-            threads=_threads(content, first["pid"], ended),
+            threads=_threads(content, _pid_there(first), ended),
             client_spans=content.client_spans,
             server_spans=content.server_spans,
             done_ns=content.done_ns,
@@ -136,6 +142,11 @@ def _part(folder: Path, agent: _Agent, program_ended_ns: int) -> _Part:
         end_ns=min(ends),
         loss=_loss(agent),
     )
+
+
+def _pid_there(event: Mapping[str, Any]) -> int:
+    """The id of the process on its own host; `pid` differs where there are several hosts."""
+    return int(event.get("pid_there", event["pid"]))
 
 
 def _loss(agent: _Agent) -> str:

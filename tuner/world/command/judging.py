@@ -8,7 +8,7 @@ from tuner.text import plural
 from tuner.world.command.program_world import ProgramEnd
 from tuner.world.command.reports import RankReport
 from tuner.world.measurement import Failure, FailureKind, Measurement, ProgramRun, RankUsage
-from tuner.world.postmortem import deadlock, ending, gauges
+from tuner.world.postmortem import deadlock, ending, gauges, was_killed
 
 _TAIL_LINES = 40
 _ANOTHER_PORT = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
@@ -39,7 +39,9 @@ def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> 
         return failed(kind, message, gauges(end.states))
     if end.counted is None and any(end.exit_codes):
         kind = "crashed" if end.report.is_ready else "init-failed"
-        return failed(kind, _how_it_ended(end, request))
+        failure = failed(kind, _how_it_ended(end, request))
+        codes = [code for code in end.exit_codes if code]
+        return failure.model_copy(update={"is_untimely": any(map(was_killed, codes))})
     if not end.report.ranks:
         return failed("init-failed", f"{_end_of(end)}{end.report.why_no_rank}")
     if missing := end.report.why_missing():

@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,9 @@ from tuner.files import written_atomically
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
+from tuner.scratch import own_prefix, sweep
+from tuner.trace.record.clock import ClockOffset
+from tuner.world.command.commands import Commands, LocalCommands
 from tuner.world.command.discovering import (
     TriedRun,
     check_backend,
@@ -33,11 +36,14 @@ from tuner.world.command.warm.serving import ServerGoneError
 from tuner.world.evidence import with_evidence
 from tuner.world.launcher import TraceOrder, WorldOrder
 from tuner.world.machine_reading import MachineReader, machine_between
+from tuner.world.machine_state import MachineState
 from tuner.world.measurement import Failure, Measurement
 
 # A port of an earlier run may be held for a while.
 PORT_ATTEMPTS = 10
 PORT_WAIT_S = 1.0
+# A first run may last as long as the budget, and a start may take its time.
+LEAST_DEADLINE_S = 10.0
 
 Outcome = Measurement | Failure
 Keep = Callable[..., Failure]
@@ -56,16 +62,19 @@ class CommandLauncher:
         self,
         tell: Callable[[str], None] = lambda sentence: None,
         show: Callable[[bytes], None] | None = None,
+        *,
+        isolation: bool = True,
     ) -> None:
         self._tell = tell
         self._show = show
         self._open = ExitStack()
-        self._starters = Starters(tell)
+        self._starters = Starters(tell, isolation=isolation)
         self._scratch: Path | None = None
         self._machine = MachineReader()
 
     def __enter__(self) -> Self:
-        self._scratch = Path(tempfile.mkdtemp(prefix="rpc-tuner-"))
+        sweep()
+        self._scratch = Path(tempfile.mkdtemp(prefix=own_prefix()))
         self._open.callback(shutil.rmtree, self._scratch, ignore_errors=True)
         self._open.enter_context(self._starters)
         return self
@@ -82,6 +91,11 @@ class CommandLauncher:
         self._open.close()
         self._scratch = None
 
+    @property
+    def own_network(self) -> bool:
+        """See `Launcher.own_network`."""
+        return self._starters.in_own_network
+
     def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> ProgramSpec:
         """Run the program a few times as it is: see `Launcher.subject_of`.
 
@@ -96,7 +110,8 @@ class CommandLauncher:
         if request is None:
             raise LauncherError("this launcher runs programs, and the plan has a workload")
         check_commands(request)
-        trying = partial(self._try, request, draft.measuring.deadline_s)
+        longest_s = max(LEAST_DEADLINE_S, draft.measuring.budget_s)
+        trying = partial(self._try, request, min(draft.measuring.deadline_s, longest_s))
         first, learnt = self._first_run(request, partial(trying, failure_folder))
         check_backend(first.end)
         second = self._warm_run(request, learnt, first, trying)
@@ -236,20 +251,21 @@ class CommandLauncher:
             probe=True,
             learn=learnt is not None,
         )
+        commands = self._commands(request, order)
         world = ProgramWorld(
-            self._starters.each, order.environment(os.environ), folder, reports,
+            commands, folder, reports,
             deadline_s=deadline_s, window=_window(request), show=self._show,
         )  # fmt: skip
         try:
-            before = self._machine.read()
+            machine_since = self._watched(commands)
             end = world.run()
             self._starters.check_servers()
-            machine = machine_between(before, self._machine.read())
+            machine = machine_since()
             if learnt is not None:
                 learnt[:] = [learn(reports)]
             outcome = outcome_of(end, request)
             if trace is not None and isinstance(outcome, Measurement):
-                outcome = _traced(outcome, reports, trace)
+                outcome = self._traced(outcome, reports, trace)
             is_kept = keeps_taken_port or not is_port_taken(end)
             if isinstance(outcome, Failure) and keep is not None and is_kept:
                 files = [folder / "output", *sorted(reports.glob("*.stacks"))]
@@ -258,25 +274,39 @@ class CommandLauncher:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
+    def _commands(self, request: ProgramRequest, order: HookOrder) -> Commands:
+        """What one run runs: here, from what starts the commands on this machine."""
+        environment = order.environment(os.environ)
+        return LocalCommands(self._starters.each, environment, order.reports)
+
+    def _watched(self, commands: Commands) -> Callable[[], MachineState | None]:
+        """What tells, after a run of these commands, what the machine did from now on."""
+        del commands  # they run on this machine
+        before = self._machine.read()
+        return lambda: machine_between(before, self._machine.read())
+
+    def _clocks(self) -> Mapping[str, ClockOffset]:
+        """The clocks of other hosts, as far as the last run had any; see `join_recorded`."""
+        return {}
+
+    def _traced(self, outcome: Measurement, reports: Path, trace: TraceOrder) -> Outcome:
+        """The outcome, its trace written to the order's path."""
+        try:
+            document = join_recorded(reports, clocks=self._clocks())
+            with written_atomically(trace.path) as partial:
+                partial.write_bytes(document)
+        except TraceError as error:
+            return Failure(failure="trace-failed", message=str(error), world_s=outcome.world_s)
+        except OSError as error:
+            message = f"the trace could not be written: {error}"
+            return Failure(failure="trace-failed", message=message, world_s=outcome.world_s)
+        return outcome
+
 
 def _window(request: ProgramRequest) -> Window | None:
     if request.window_s is None:
         return None
     return Window(warm_up_s=request.warm_up_s, lasts_s=request.window_s)
-
-
-def _traced(outcome: Measurement, reports: Path, trace: TraceOrder) -> Outcome:
-    """The outcome, its trace written to the order's path."""
-    try:
-        document = join_recorded(reports)
-        with written_atomically(trace.path) as partial:
-            partial.write_bytes(document)
-    except TraceError as error:
-        return Failure(failure="trace-failed", message=str(error), world_s=outcome.world_s)
-    except OSError as error:
-        message = f"the trace could not be written: {error}"
-        return Failure(failure="trace-failed", message=message, world_s=outcome.world_s)
-    return outcome
 
 
 def _indented(text: str) -> str:

@@ -1,16 +1,14 @@
 """One run of a program, from the start of its commands to the end of its last process."""
 
-import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuner.world.bounded_files import give_up_middle, head_and_tail
+from tuner.world.command.commands import Commands
 from tuner.world.command.probing import Probes, records_of
-from tuner.world.command.process_tree import end_tree, stop_gently
 from tuner.world.command.reports import ProgramReport, read_reports
-from tuner.world.command.warm.starting import Started, Starter
 from tuner.world.postmortem import RankRecord, starvation
 
 PROBE_AFTER_S = 3.0
@@ -20,7 +18,10 @@ ANSWERS_S = 2.0
 UNMET_S = 5.0
 # After a first command has failed, the others get this long to say what happened to them.
 GRACE_S = 1.0
-REAPED_S = 5.0
+# What --expect and --metric can see of a run, its head and its tail, in bytes.
+MOST_OUTPUT = 8 << 20
+# How often to look at what it prints, which may fill the disk.
+LOOK_S = 1.0
 _POLL_S = 0.01
 
 
@@ -68,8 +69,7 @@ class ProgramWorld:
     """A run that is under way.
 
     Args:
-        starters: What starts each of the commands.
-        environment: What the commands are started with, the hook in it.
+        commands: What it runs, not yet started.
         folder: An empty folder for what they print, in the file `output`.
         reports: The folder of the hook's order.
         deadline_s: When to end it, in seconds from its start.
@@ -79,8 +79,7 @@ class ProgramWorld:
 
     def __init__(
         self,
-        starters: Sequence[Starter],
-        environment: Mapping[str, str],
+        commands: Commands,
         folder: Path,
         reports: Path,
         *,
@@ -88,15 +87,13 @@ class ProgramWorld:
         window: Window | None = None,
         show: Callable[[bytes], None] | None = None,
     ) -> None:
-        self._starters = starters
-        self._environment = environment
+        self._commands = commands
         self._output = folder / "output"
         self._reports = reports
         self._deadline_s = deadline_s
         self._window = window
         self._show = show
         self._probes = Probes(reports)
-        self._processes: list[Started] = []
         self._codes: tuple[int | None, ...] = ()
         self._counted: Counted | None = None
         self._is_late = False
@@ -111,32 +108,22 @@ class ProgramWorld:
         started_s = time.monotonic()
         with self._output.open("wb") as output, self._output.open("rb") as printed:
             try:
-                for starter in self._starters:
-                    self._processes.append(
-                        starter.start(self._environment, output.fileno(), output.fileno())
-                    )
-                self._codes = (None,) * len(self._processes)
+                self._commands.start(output.fileno())
                 run_s = self._wait(started_s, lambda: self._pass_on(printed.read())) - started_s
             finally:
-                self._end()
+                self._commands.end()
                 self._pass_on(printed.read())
         report = read_reports(self._reports)
         return ProgramEnd(
             exit_codes=self._codes,
             run_s=run_s,
-            output=self._output.read_text(encoding="utf-8", errors="replace"),
+            output=head_and_tail(self._output, MOST_OUTPUT).decode(errors="replace"),
             report=report,
             is_late=self._is_late,
             starved=self._starved,
             states=records_of(report),
             counted=self._counted,
         )
-
-    def _end(self) -> None:
-        end_tree([process.pid for process in self._processes], self._reports)
-        for process in self._processes:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(REAPED_S)
 
     def _wait(self, started_s: float, pass_on: Callable[[], None]) -> float:
         """Until all commands have ended, or one of the reasons to end them has come.
@@ -145,10 +132,14 @@ class ProgramWorld:
             When that was, by the monotonic clock.
         """
         next_probe_s = started_s + PROBE_AFTER_S
+        next_look_s = started_s + LOOK_S
         window = None if self._window is None else _WindowWatch(self._window, self._probes)
         while not self._has_ended():
             pass_on()
             now_s = time.monotonic()
+            if now_s >= next_look_s:
+                next_look_s = now_s + LOOK_S
+                give_up_middle(self._output, MOST_OUTPUT)
             if any(self._codes):
                 self._await_others()
                 break
@@ -158,7 +149,7 @@ class ProgramWorld:
                 return now_s
             if window is not None and (counted := window.look(self._reports, now_s)):
                 self._counted = counted
-                stop_gently([process.pid for process in self._processes], self._has_ended)
+                self._commands.stop_gently()
                 break
             if now_s >= next_probe_s:
                 next_probe_s = now_s + PROBE_EVERY_S
@@ -177,7 +168,7 @@ class ProgramWorld:
         return time.monotonic()
 
     def _has_ended(self) -> bool:
-        self._codes = tuple(process.poll() for process in self._processes)
+        self._codes = self._commands.codes()
         return None not in self._codes
 
     def _await_others(self) -> None:

@@ -5,14 +5,17 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from tuner.errors import TraceError
 from tuner.plan.config import Config
+from tuner.scratch import own_prefix
 from tuner.text import first_of
 from tuner.world.command.joining import has_window_ended, is_recorded, join_recorded
 from tuner.world.command.order import HookOrder, RecordingOrder
+from tuner.world.command.process_tree import end_tree
 from tuner.world.command.reports import ProgramReport, read_reports
 from tuner.world.command.running import exit_code, started
 
@@ -58,11 +61,12 @@ def record_program(
     Raises:
         UsageError: A command cannot be started.
     """
-    with tempfile.TemporaryDirectory(prefix="rpc-tuner-", ignore_cleanup_errors=True) as scratch:
+    with tempfile.TemporaryDirectory(prefix=own_prefix(), ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch)
         order = HookOrder(config=Config.of({}), reports=folder, roles=roles, recording=recording)
         started_s = time.monotonic()
-        program = started([command, *beside], order, stdout=stdout, ends_at_second_interrupt=True)
+        kill = partial(end_tree, reports=folder)
+        program = started([command, *beside], order, stdout=stdout, kill=kill)
         with program as processes:
             is_shown = recording.for_s is not None and _window_ended(folder, processes)
             if is_shown:

@@ -15,6 +15,7 @@ _REACH = (
     "its own"
 )
 _BESIDE = "; if another command starts what is missing, name it with --beside (a plan: in programs)"
+_MOST_RANKS = 10_000
 _KNOBS = ("num_worker_threads", "rpc_timeout", "transports", "channels", "intra_op_threads")
 
 
@@ -115,7 +116,9 @@ class ProgramReport:
     def missing_ranks(self) -> list[int]:
         """Ranks that the others wait for, and that no process acknowledged."""
         sizes = [rank.world_size for rank in self.ranks if rank.world_size is not None]
-        return sorted({*range(max(sizes, default=0))} - {rank.rank for rank in self.ranks})
+        # A program may say any number.
+        most = min(max(sizes, default=0), _MOST_RANKS)
+        return sorted({*range(most)} - {rank.rank for rank in self.ranks})
 
     @property
     def rpc_active_s(self) -> float | None:

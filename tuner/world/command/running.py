@@ -1,4 +1,7 @@
-"""Runs a program with a configuration, as if nobody stood between it and the terminal."""
+"""Runs a program with a configuration, as if nobody stood between it and the terminal.
+
+Standard library only: on the hosts of a program there may be nothing but torch.
+"""
 
 import itertools
 import os
@@ -9,16 +12,15 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
 from tuner.errors import UsageError
 from tuner.plan.config import ALL_ROLES, Config
+from tuner.scratch import own_prefix
 from tuner.text import did_you_mean
 from tuner.world.command.order import HookOrder
-from tuner.world.command.process_tree import end_tree
 from tuner.world.command.reports import ProgramReport, read_reports
 
 
@@ -63,7 +65,7 @@ def run_program(
     Raises:
         UsageError: The command cannot be started.
     """
-    with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
+    with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
         order = HookOrder(config=config, reports=Path(scratch), roles=roles, say=True)
         with started([command], order) as processes:
             code = exit_code(processes)
@@ -86,7 +88,7 @@ def started(
     order: HookOrder,
     *,
     stdout: IO[Any] | None = None,
-    ends_at_second_interrupt: bool = False,
+    kill: Callable[[Sequence[int]], None] | None = None,
 ) -> Iterator["list[subprocess.Popen[bytes]]"]:
     """Start commands with the hook in them; until the end of the block, signals go to them.
 
@@ -94,14 +96,14 @@ def started(
         commands: The programs, each with its arguments; together they are one world.
         order: What their processes are to do.
         stdout: Where their output goes; None: where ours goes.
-        ends_at_second_interrupt: Whether a second Ctrl-C kills them and all that they started.
+        kill: Ends processes, by their ids, and all that they started: at a second Ctrl-C, or where
+            one of several commands cannot be started. None: Ctrl-C is the program's alone.
 
     Raises:
         UsageError: A command cannot be started; none is left running.
     """
     if problems := list(filter(None, (why_no_command(command[0]) for command in commands))):
         raise UsageError.about("the program", problems)
-    kill = partial(end_tree, reports=order.reports) if ends_at_second_interrupt else None
     processes: list[subprocess.Popen[bytes]] = []
     with _signals_passed_on(kill) as is_started:
         environment = order.environment(os.environ)
@@ -109,7 +111,8 @@ def started(
             try:
                 process = subprocess.Popen(command, env=environment, stdout=stdout)
             except OSError as error:
-                end_tree([process.pid for process in processes], order.reports)
+                if kill is not None:
+                    kill([process.pid for process in processes])
                 raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from None
             is_started(process)
             processes.append(process)

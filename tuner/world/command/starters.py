@@ -13,10 +13,10 @@ from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramRequest
 from tuner.text import first_of
 from tuner.world.command.order import HookOrder
-from tuner.world.command.own_network import OwnNetwork
 from tuner.world.command.warm.learning import Learnt
 from tuner.world.command.warm.starting import ColdStarter, Starter
 from tuner.world.command.warm.warm_starting import WarmStarter
+from tuner.world.own_network import OwnNetwork
 
 _MOST_NAMED = 3
 
@@ -28,8 +28,9 @@ class Starters:
         tell: Hears why runs are cold, and what is imported anew by each, a sentence each.
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, tell: Callable[[str], None], *, isolation: bool = True) -> None:
         self._tell = tell
+        self._isolation = isolation
         self._network = OwnNetwork()
         self._open = ExitStack()
         self._servers = ExitStack()
@@ -40,7 +41,8 @@ class Starters:
         """In the order of the commands, for the next run."""
 
     def __enter__(self) -> Self:
-        self._open.enter_context(self._network)
+        if self._isolation:
+            self._open.enter_context(self._network)
         self._open.enter_context(self._servers)
         return self
 

@@ -15,6 +15,18 @@ from types import ModuleType
 from typing import Any
 
 RPC_MODULE = "torch.distributed.rpc"
+_KINDS: dict[str, tuple[type, ...]] = {
+    "package": (str,),
+    "reports": (str,),
+    "options": (dict,),
+    "intra_op_threads": (dict,),
+    "roles": (list,),
+    "say": (bool,),
+    "recording": (dict, type(None)),
+    "learn": (bool,),
+    "request": (str, type(None)),
+}
+"""What the order must hold."""
 
 
 class Reports:
@@ -55,7 +67,7 @@ def install(text: str) -> None:
 
     `text` is the order in JSON, as `tuner.world.command.order` writes it.
     """
-    order = json.loads(text)
+    order = _read(text)
     # This folder is on the path now, and not later.
     imports = importlib.import_module("rpc_tuner_imports") if order["learn"] else None
     reports = Reports(order["reports"], imports)
@@ -66,12 +78,24 @@ def install(text: str) -> None:
         sys.meta_path.insert(0, _Finder(order, reports))
 
 
+def _read(text: str) -> dict[str, Any]:
+    """The order; ValueError if it is none: a variable can come from anywhere."""
+    order = json.loads(text)
+    if not isinstance(order, dict):
+        raise ValueError(f"the order is no object: {text[:60]!r}")
+    if wrong := [key for key, kinds in _KINDS.items() if type(order.get(key)) not in kinds]:
+        raise ValueError(f"the order has no valid {' and '.join(wrong)}")
+    return order
+
+
 def _hook(rpc: ModuleType, order: dict[str, Any], reports: Reports) -> None:
     # At the end: what the program can import goes before what we bring.
     sys.path.append(order["package"])
     try:
         from tuner.torch_private.programs import hook_rpc
 
+        # Early: what it registers to be done at the end comes after what the program registers.
+        importlib.import_module("tuner.daemon_threads")
         hook_rpc(rpc, order, reports, _new_recorder(order, reports), _new_prober(order, reports))
     except Exception as error:  # the program comes first
         reports.send("hook-failed", error=repr(error))

@@ -92,11 +92,15 @@ class _Server:
         with contextlib.suppress(BlockingIOError):
             while self._woken.recv(4096):
                 pass
+        is_over = False
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if (tell := self._runs.pop(ended[0], None)) is not None:
                     self._tell(tell, os.waitstatus_to_exitcode(ended[1]))
                     os.close(tell)
+                    is_over = not self._runs
+        if is_over:
+            linux.end_descendants()  # daemons that no run is there for any more
 
     def _tell(self, where: int, number: int) -> None:
         with contextlib.suppress(OSError):  # nobody wants to know any more

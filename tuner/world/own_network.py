@@ -1,4 +1,4 @@
-"""A network namespace in which programs run: all ports are free there, and nobody else listens.
+"""A network namespace in which worlds run: all ports are free there, and nobody else is.
 
 It is run by its path, too, as what holds the namespace and what joins it: standard library only.
 """
@@ -18,6 +18,7 @@ _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWNET = 0x40000000
 _GET_FLAGS, _SET_FLAGS = 0x8913, 0x8914
 _UP = 0x1
+_PR_SET_DUMPABLE = 4
 _READY = b"ready\n"
 
 
@@ -37,6 +38,13 @@ class OwnNetwork:
             return []
         return [*_ourselves(), "join", str(self._holder.pid)]
 
+    @property
+    def holder(self) -> int | None:
+        """The id of the process that holds it, for `join`; None where there is none (any more)."""
+        if self._holder is None or self._holder.poll() is not None:
+            return None
+        return self._holder.pid
+
     def leave(self) -> None:
         """Give it up: from now on the prefix is empty."""
         if self._holder is not None:
@@ -44,13 +52,16 @@ class OwnNetwork:
             self._holder = None
 
     def __enter__(self) -> Self:
-        holder = subprocess.Popen(
-            [*_ourselves(), "hold"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        try:
+            holder = subprocess.Popen(
+                [*_ourselves(), "hold"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError:
+            return self
         assert holder.stdout is not None
         if holder.stdout.readline() == _READY:
             self._holder = holder
@@ -104,14 +115,28 @@ def _hold() -> None:
     os.read(0, 1)
 
 
-def _join(holder: str, command: list[str]) -> None:
-    """Become the command, in the namespace of the holder."""
+def join(holder: int) -> None:
+    """Move the calling process, which has one thread, into the namespace of the holder.
+
+    Raises:
+        OSError: The holder is gone, or this is not allowed.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     for kind in ("user", "net"):
         theirs = f"/proc/{holder}/ns/{kind}"
         if os.readlink(theirs) != os.readlink(f"/proc/self/ns/{kind}"):  # noqa: PTH115
             descriptor = os.open(theirs, os.O_RDONLY | os.O_CLOEXEC)
-            _check(libc.setns(descriptor, 0))
+            try:
+                _check(libc.setns(descriptor, 0))
+            finally:
+                os.close(descriptor)
+    # The kernel may forbid peers to read the memory of a process whose rights changed: RPC does.
+    libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+
+
+def _join(holder: str, command: list[str]) -> None:
+    """Become the command, in the namespace of the holder."""
+    join(int(holder))
     os.execvp(command[0], command)
 
 

@@ -1,0 +1,180 @@
+"""Runs a command in the middle of faults, and counts what it leaves behind."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).parents[3]
+_MARK = "RPC_TUNER_FAULT"
+LEFT_AFTER_S = 5.0
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How a command ended, and what it used."""
+
+    code: int
+    stdout: str
+    stderr: str
+    seconds: float
+    peak_rss_mb: float
+    """Of the command's own process."""
+    left_processes: tuple[str, ...]
+    """The command lines of those that are there LEFT_AFTER_S seconds later."""
+    left_files: tuple[str, ...]
+    """In its folder for temporary files."""
+
+    @property
+    def left(self) -> int:
+        """How many processes and files it left."""
+        return len(self.left_processes) + len(self.left_files)
+
+    @property
+    def has_traceback(self) -> bool:
+        """Whether a person has seen one."""
+        return "Traceback (most recent call last)" in self.stderr
+
+
+class Running:
+    """A command that runs, with a folder of its own for temporary files.
+
+    Args:
+        arguments: Those of `python -m`, such as `tuner.search`.
+        cwd: Its folder; what it prints and its temporary files go beside it.
+        environment: Variables to add.
+        stderr: Where it prints its progress, where the test reads it itself.
+    """
+
+    def __init__(
+        self,
+        *arguments: str,
+        cwd: Path,
+        environment: Mapping[str, str] | None = None,
+        stderr: int | None = None,
+    ) -> None:
+        cwd.mkdir(parents=True, exist_ok=True)
+        mark = uuid.uuid4().hex
+        self.temporary = cwd.parent / f"{cwd.name}-tmp"
+        self.temporary.mkdir(exist_ok=True)
+        self._mark = f"{_MARK}={mark}".encode()
+        self._printed = [cwd.parent / f"{cwd.name}-{mark}.{name}" for name in ("out", "err")]
+        self._peak_kb = 0
+        self._started_s = time.monotonic()
+        with self._printed[0].open("wb") as out, self._printed[1].open("wb") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", *arguments],
+                cwd=cwd,
+                env={
+                    **os.environ,
+                    "PYTHONPATH": str(ROOT),
+                    "TMPDIR": str(self.temporary),
+                    _MARK: mark,
+                    **(environment or {}),
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err if stderr is None else stderr,
+            )
+        threading.Thread(target=self._watch_memory, daemon=True).start()
+
+    @property
+    def stderr(self) -> str:
+        """What it has printed there so far."""
+        return self._printed[1].read_text(errors="replace")
+
+    def others(self) -> list[psutil.Process]:
+        """Every other process that carries its mark, whoever its parent is."""
+        return [each for each in _marked(self._mark) if each.pid != self.process.pid]
+
+    def awaits(self, condition: Callable[[], bool], within_s: float = 120.0) -> bool:
+        """Wait until something holds, or the command has ended, or the time is over."""
+        until = time.monotonic() + within_s
+        while time.monotonic() < until and self.process.poll() is None:
+            if condition():
+                return True
+            time.sleep(_POLL_S)
+        return condition()
+
+    def ended(self, within_s: float = 600.0) -> Ended:
+        """Wait for its end, kill what is left, and say what that was. AssertionError if it is late.
+
+        Args:
+            within_s: How many seconds it may take.
+        """
+        try:
+            code = self.process.wait(within_s)
+            seconds = time.monotonic() - self._started_s
+            left = self._left()
+        finally:
+            for each in (
+                [*self.others(), psutil.Process(self.process.pid)]
+                if (self.process.poll() is None)
+                else self.others()
+            ):
+                with suppress(psutil.Error):
+                    each.kill()
+            self.process.wait()
+        out, err = (path.read_text(errors="replace") for path in self._printed)
+        return Ended(
+            code=code,
+            stdout=out,
+            stderr=err,
+            seconds=seconds,
+            peak_rss_mb=self._peak_kb / 1024,
+            left_processes=tuple(left),
+            left_files=tuple(sorted(path.name for path in self.temporary.iterdir())),
+        )
+
+    def _left(self) -> list[str]:
+        until = time.monotonic() + LEFT_AFTER_S
+        while (left := self.others()) and time.monotonic() < until:
+            time.sleep(_POLL_S)
+        return [_told(each) for each in left]
+
+    def _watch_memory(self) -> None:
+        status = Path(f"/proc/{self.process.pid}/status")
+        while self.process.poll() is None:
+            with suppress(OSError, StopIteration):
+                lines = status.read_text().splitlines()
+                peak = next(line for line in lines if line.startswith("VmHWM"))
+                self._peak_kb = max(self._peak_kb, int(peak.split()[1]))
+            time.sleep(_POLL_S)
+
+
+def run(
+    *arguments: str,
+    cwd: Path,
+    environment: Mapping[str, str] | None = None,
+    within_s: float = 600.0,
+) -> Ended:
+    """Run `python -m` with these arguments to its end."""
+    return Running(*arguments, cwd=cwd, environment=environment).ended(within_s)
+
+
+def folder_mb(folder: Path) -> float:
+    """What all files below a folder take, in MB."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
+
+
+def _told(process: psutil.Process) -> str:
+    try:
+        return f"{process.pid} {' '.join(process.cmdline())[:120]}"
+    except psutil.Error:
+        return str(process.pid)
+
+
+def _marked(mark: bytes) -> Iterator[psutil.Process]:
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError, psutil.Error):
+            if mark in file.read_bytes().split(b"\0"):
+                yield psutil.Process(int(file.parent.name))

@@ -1,0 +1,24 @@
+"""The quick half of `make faults`: each row survives, loses nothing and leaves nothing."""
+
+import pytest
+
+from tests.faults.kit.rows import Row, quick_rows, topics
+
+ROWS = [row for rows in topics().values() for row in rows]
+
+
+def test_every_fault_has_a_name_of_its_own() -> None:
+    assert len({row.fault for row in ROWS}) == len(ROWS)
+
+
+@pytest.mark.parametrize("row", quick_rows(ROWS, starts_worlds=False), ids=lambda row: row.fault)
+def test_a_fault_without_worlds_is_survived(row: Row) -> None:
+    outcome = row.outcome()
+    assert outcome.is_good, outcome
+
+
+@pytest.mark.world
+@pytest.mark.parametrize("row", quick_rows(ROWS, starts_worlds=True), ids=lambda row: row.fault)
+def test_a_fault_is_survived(row: Row) -> None:
+    outcome = row.outcome()
+    assert outcome.is_good, outcome
