@@ -6,7 +6,8 @@ import pytest
 
 from tests.present.results import ENVIRONMENT, study_plan
 from tuner.errors import UsageError
-from tuner.study.finding import find_study, studies_in
+from tuner.study.finding import find_study
+from tuner.study.folder import studies_in
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import create_study
 

@@ -1,8 +1,12 @@
+import os
 from pathlib import Path
 
 import pytest
 
+from tests.cheap_studies import cheaply
+from tests.fakes import FakeLauncher
 from tests.plan.specs import for_all, threads
+from tuner.api import tune
 from tuner.errors import UsageError
 from tuner.study.folder import StudyFolder
 
@@ -62,3 +66,28 @@ def test_a_read_only_file_system_is_told() -> None:
     # Permissions do not stop root, but nobody makes files in /proc.
     with pytest.raises(UsageError, match="cannot write the study folder /proc/studies: "):
         StudyFolder(Path("/proc/studies")).check_writable()
+
+
+def test_a_new_folder_and_all_in_it_are_for_their_owner(tmp_path: Path) -> None:
+    """Whatever the umask; a folder that was there keeps its mode, and its files follow it."""
+    before = os.umask(0)
+    try:
+        for name, mode in (("new", None), ("shared", 0o750)):
+            root = tmp_path / name
+            if mode is not None:
+                root.mkdir()
+                root.chmod(mode)
+            launcher = FakeLauncher()
+            with cheaply():
+                tune(
+                    "udf", launcher=launcher, clock=launcher.clock, name=name, budget="10s",
+                    max_blocks=2, space={"num_worker_threads": [1, 4]}, out=root,
+                )  # fmt: skip
+            limit = mode or 0o700
+            assert root.stat().st_mode & 0o777 == limit
+            files = [each for each in root.rglob("*") if each.is_file()]
+            assert {"study.db", "recommended.json"} <= {each.name for each in files}
+            open_to = {str(each): oct(each.stat().st_mode & 0o077 & ~limit) for each in files}
+            assert not [path for path, extra in open_to.items() if extra != "0o0"]
+    finally:
+        os.umask(before)

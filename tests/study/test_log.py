@@ -1,3 +1,6 @@
+import random
+import sys
+
 import numpy as np
 import pytest
 
@@ -7,6 +10,7 @@ from tuner.plan.limits import Limit
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.log import StudyLog
 from tuner.study.records import AGAIN, CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
+from tuner.world.machine_state import MachineState
 from tuner.world.measurement import Failure, Measurement, Outcome, RankUsage
 
 
@@ -81,10 +85,10 @@ def test_only_what_ran_and_never_failed_can_be_measured(plan: StudyPlan) -> None
 
 def test_an_open_block_is_known_with_what_it_has(plan: StudyPlan) -> None:
     log = log_of(plan, *RACED)
-    assert log.last_block("race") == (2, {0})
-    assert log.last_block("exploration") is None
+    assert log.rows.last("race") == [(2, {0})]
+    assert log.rows.last("exploration") == []
     assert log.next_block == 3
-    assert log_of(plan).last_block("race") is None
+    assert log_of(plan).rows.last("race") == []
     assert log_of(plan, *CALIBRATED).next_block == 0
 
 
@@ -97,7 +101,7 @@ def test_the_baselines_second_world_of_a_block_is_a_column_of_its_own(plan: Stud
         np.array([[1e3, 2e3, nan, 4e3], [3e3, nan, nan, nan]]), nan_ok=True
     )
     assert np.exp(log.matrix("race")[:, 0]) == pytest.approx([2e3, 3e3])
-    assert log.last_block("race") == (1, {0})
+    assert log.rows.last("race") == [(1, {0})]
     assert len(log.samples(0)) == 3
     assert log.block_s([0, AGAIN, 1]) == log.block_s([0, 1]) + log.block_s([0])
 
@@ -134,3 +138,76 @@ def test_a_block_put_aside_counts_no_more_whatever_came_before(plan: StudyPlan) 
     again = StudyLog(limited, plan.candidates(), log.records)
     assert log.value(2) == again.value(2)
     assert log.barred == again.barred
+
+
+def test_a_log_without_a_block_is_that_of_the_other_worlds(plan: StudyPlan) -> None:
+    noise = random.Random(1)
+    busy = MachineState(seconds=1.0, cpus=2, others_cpus=1.0)
+    log = log_of(plan, *CALIBRATED)
+    for block in range(6):
+        for trial in (0, 1):
+            outcome = took(noise.uniform(1, 2), world_s=noise.uniform(1, 2))
+            machine = busy if block in (2, 3) else None
+            log.add(world("race", trial, block, outcome.model_copy(update={"machine": machine})))
+    assert log.disturbed(2)
+    log.put_aside(2)
+    log.put_aside(4)
+    fresh = StudyLog(plan, plan.candidates(), log.records)
+    assert len(fresh.records) == 2 + 2 * 4
+    np.testing.assert_array_equal(log.worlds("race"), fresh.worlds("race"))
+    for trial in (0, 1):
+        assert log.samples(trial) == fresh.samples(trial)
+        assert log.value(trial) == fresh.value(trial)
+        assert log.world_s(trial) == pytest.approx(fresh.world_s(trial))
+    assert log.variance_within() == fresh.variance_within()
+    for block in range(6):
+        assert log.disturbed(block) == fresh.disturbed(block) == (block == 3)
+
+
+def test_a_world_costs_the_log_the_same_however_many_there_are(plan: StudyPlan) -> None:
+    """Counted in calls of functions, since times on a busy machine tell nothing."""
+    log = log_of(plan, *CALIBRATED)
+
+    def calls_of_a_block(block: int) -> int:
+        calls = 0
+
+        def count(frame: object, event: str, argument: object) -> None:
+            nonlocal calls
+            calls += 1
+
+        records = [world("race", trial, block, took(1.0 + trial)) for trial in (0, 1)]
+        sys.setprofile(count)
+        try:
+            for record in records:
+                log.add(record)
+            log.disturbed(block)
+            log.variance_within()
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    first = [calls_of_a_block(block) for block in range(10)][-1]
+    for block in range(10, 500):
+        calls_of_a_block(block)
+    assert calls_of_a_block(500) == first
+
+
+def test_blocks_count_in_their_order_as_far_as_all_before_them_are_finished(
+    plan: StudyPlan,
+) -> None:
+    log = log_of(plan, *CALIBRATED)
+    for block in (0, 1, 2):
+        log.rows.open("race", block)
+    for block in (2, 0, 1):
+        for trial in (0, 1):
+            log.add(world("race", trial, block, took(1.0 + block + trial)))
+    assert log.worlds("race").shape == (0, 4)
+    log.rows.close(2)
+    assert len(log.worlds("race")) == 0
+    log.rows.close(0)
+    np.testing.assert_allclose(np.exp(log.matrix("race"))[:, :2], [[1e3, 2e3]])
+    assert log.next_block == 3
+    log.drop(1)
+    np.testing.assert_allclose(np.exp(log.matrix("race"))[:, :2], [[1e3, 2e3], [3e3, 4e3]])
+    assert (log.dropped, log.set_aside, log.blocks("race")) == ((1,), (), 2)
+    assert {record.block for record in log.records} == {CALIBRATION_BLOCK, 0, 2}

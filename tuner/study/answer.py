@@ -1,7 +1,7 @@
 """What a search answers: one frozen value for people, files and programs."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -21,7 +21,7 @@ from tuner.study.front import Front, front_of
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
 from tuner.study.machine_use import MachineUse
 from tuner.study.metrics import metric_columns
-from tuner.study.paired import PairedTrials
+from tuner.study.paired import PairedTrials, observations_of
 from tuner.study.rows import rows_of
 from tuner.study.sampled import Sampling
 from tuner.study.trial_row import Observation, TrialDetail, TrialRow
@@ -245,7 +245,7 @@ def study_answer(
     """
     speedup = challenger_speedup = floor = None
     observations = tuple(
-        sorted(_observations(log), key=lambda seen: (seen.block, seen.trial, seen.value))
+        sorted(observations_of(log), key=lambda seen: (seen.block, seen.trial, seen.value))
     )
     paired = PairedTrials(log.plan.objective, log.rules.confidence, observations)
     rows = rows_of(log, conclusion, paired)
@@ -290,14 +290,6 @@ def study_answer(
         rows=rows,
         passed_over=passed_over(log, rows, best, paired),
     )
-
-
-def _observations(log: StudyLog) -> Iterator[Observation]:
-    objective = log.plan.objective
-    for record in log.records:
-        if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
-            value = objective.value(record.outcome)
-            yield Observation(record.trial, record.block, record.phase, value)
 
 
 def _detail(log: StudyLog, trial: int) -> TrialDetail:

@@ -1,17 +1,22 @@
 """Claims a study for one search: existence, owner and locks are one check, before all else."""
 
+import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.errors import UsageError
+from tuner.errors import DamagedStorageError, StorageLostError, UsageError
 from tuner.study.folder import StudyFolder
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.lock import lock_file, study_lock
+from tuner.study.storage.opening import is_half_made as half_made
 from tuner.text import first_of
 
 _MOST_NAMED = 3
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+_SEALED = {errno.EACCES, errno.EPERM, errno.ENOENT, errno.EIO}
 
 
 @dataclass(frozen=True)
@@ -25,8 +30,7 @@ class Claim:
     def begin(self) -> None:
         """Remove what an earlier study of this name left, and mark the folder as this study's."""
         address, folder = self.place
-        if address.exists():
-            address.delete()
+        address.delete()
         kept = _own_files(self.place)
         _adopt(self.place)
         folder.manifest.remove_files(but=kept)
@@ -58,18 +62,53 @@ def claimed(place: StudyPlace, *, resume: bool, overwrite: bool) -> Iterator[Cla
             neither `resume` nor `overwrite` says what to do; or the folder is not for it.
     """
     place.folder.check_writable()
-    with place.folder.locked(), study_lock(place.address):
-        yield Claim(place, _resumes(place, resume=resume, overwrite=overwrite))
+    with place.folder.locked(), study_lock(place.address) as hold:
+        if place.address.patience is not None:
+            place.address.patience.guard = hold
+        with _telling_what_helps(place):
+            yield Claim(place, _resumes(place, resume=resume, overwrite=overwrite))
+
+
+@contextmanager
+def _telling_what_helps(place: StudyPlace) -> Iterator[None]:
+    """Say what goes on where the study is damaged, or its folder can no longer be written."""
+    root = place.folder.root
+    try:
+        yield
+    except DamagedStorageError as error:
+        if not place.address.in_own_folder:
+            raise
+        raise UsageError(f"{error}; --overwrite deletes it and begins anew") from error
+    except OSError as error:
+        named = None if error.filename is None else Path(os.fsdecode(error.filename)).absolute()
+        is_ours = named is not None and root.absolute() in named.parents
+        if error.errno not in _FULL and not (is_ours and error.errno in _SEALED):
+            raise
+        raise StorageLostError(
+            f"the search ends here: the study folder {root} cannot be written "
+            f"({os.strerror(error.errno)}); everything measured is kept, and when it can be "
+            "written the same command with --resume continues it"
+        ) from error
 
 
 def _resumes(place: StudyPlace, *, resume: bool, overwrite: bool) -> bool:
     """Whether an existing study is to be resumed; UsageError if what exists is in the way."""
     address, folder = place
-    name, names = address.name, address.names()
+    name = address.name
+    names = _names(place, overwrite=overwrite)
     exists = name in names
+    is_half_made = exists and not overwrite and half_made(address)
     where = folder.root if address.in_own_folder else address
     if resume and not exists:
-        raise UsageError(f"there is no study {name} in {where} to resume")
+        raise UsageError(
+            f"there is no study {name} in {where} to resume: without --resume the same command "
+            "begins one"
+        )
+    if is_half_made and not resume:
+        raise UsageError(
+            f"the study {name} in {where} was not created completely and holds nothing: --resume "
+            "or --overwrite begins it anew"
+        )
     if exists and not resume and not overwrite:
         raise UsageError(
             f"there is a study {name} in {where} already: --resume continues it, "
@@ -81,14 +120,24 @@ def _resumes(place: StudyPlace, *, resume: bool, overwrite: bool) -> bool:
         raise UsageError(
             f"the folder {folder.root} holds the study {others[0]}; give {name} another --out"
         )
-    if not owners:
+    if not owners and not (overwrite and folder.manifest.path.is_file()):
         _check_empty(place)
     if owner and not exists and not overwrite and _has_files(place):
         raise UsageError(
             f"the folder {folder.root} holds the files of a study {name} that is not in {where}: "
             "--overwrite deletes them, another --out keeps them"
         )
-    return exists and resume
+    return exists and resume and not is_half_made
+
+
+def _names(place: StudyPlace, *, overwrite: bool) -> list[str]:
+    """The studies of the storage; none of a damaged one that is to be replaced."""
+    try:
+        return place.address.names()
+    except DamagedStorageError:
+        if overwrite and place.address.in_own_folder:
+            return []
+        raise
 
 
 def _check_empty(place: StudyPlace) -> None:

@@ -64,7 +64,7 @@ class Conclusion:
 
 def conclude(log: StudyLog) -> Conclusion | None:
     """The conclusion, or None if no configuration at all could run."""
-    if not log.alive:
+    if not log.alive or (log.failures and not log.runnable):
         return None
     challenger = strongest_rival(log)
     comparison = None

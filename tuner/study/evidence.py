@@ -126,11 +126,13 @@ def _is_excluded(log: StudyLog, trial: int, best: int) -> bool:
 def behind_in_first_world(log: StudyLog, trial: int, reference: int) -> float | None:
     """How many times as long as that of a reference the first world's steps of a trial took.
 
-    None unless it is 2.5 times at least, the interval of the steps included, and no block has
-    measured the trial.
+    None unless it is 2.5 times at least, the interval of the steps included, no block has measured
+    the trial, and one group of CPUs or hosts ran both worlds.
     """
     first, other = log.calibration(trial), log.calibration(reference)
     if first is None or other is None or log.samples(trial) or log.plan.objective.traced:
+        return None
+    if log.first_group(trial) != log.first_group(reference):
         return None
     behind = log.first_cost(trial) - log.first_cost(reference)
     error = math.hypot(_error(first.step_s), _error(other.step_s))

@@ -6,17 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.errors import UsageError
-from tuner.study.folder import STUDIES, StudyFolder
+from tuner.study.folder import STUDIES, StudyFolder, studies_in
 from tuner.study.storage.address import StudyAddress, StudyPlace
 from tuner.text import did_you_mean
 
 if TYPE_CHECKING:
     from tuner.study.answer import StudyAnswer
-
-
-def studies_in(folder: Path) -> list[Path]:
-    """The folders in `folder` that hold a study's database, by name."""
-    return sorted(path.parent for path in folder.glob(f"*/{StudyFolder(Path()).database}"))
 
 
 def find_study(

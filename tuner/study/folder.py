@@ -3,11 +3,12 @@
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import UsageError
+from tuner.files import shown
 from tuner.plan.config import Config
 from tuner.study.locking import locked_file
 from tuner.study.manifest import Manifest
@@ -20,6 +21,11 @@ _OLD_NAMES = (
     "artifacts/????????-????-????-????-????????????", "traces/*=*.json", "traces/defaults.json",
     "failures/*-block[0-9][0-9][0-9][0-9]/*", "failures/*-trace/*",
 )  # fmt: skip
+
+
+def studies_in(folder: Path) -> list[Path]:
+    """The folders in `folder` that hold a study's database, by name."""
+    return sorted(path.parent for path in folder.glob(f"*/{StudyFolder(Path()).database}"))
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,11 @@ class StudyFolder:
     def recommended(self) -> Path:
         """The answer, for `init_rpc`."""
         return self.root / "recommended.json"
+
+    @property
+    def answer(self) -> Path:
+        """The answer as it is shown and listed; a session removes it, and writes it at its end."""
+        return self.root / "answer.json"
 
     @property
     def report(self) -> Path:
@@ -86,7 +97,7 @@ class StudyFolder:
 
         A message names the folder of its evidence as one within the study's.
         """
-        told = message.replace("; see failures/", f"; see {self.failures}/")
+        told = message.replace("; see failures/", f"; see {shown(self.failures)}/")
         return told if kind in message else f"{kind}: {told}"
 
     def trace_failure(self, config: Config) -> Path:
@@ -97,6 +108,16 @@ class StudyFolder:
     def lock(self) -> Path:
         """The file that a search holds as long as it runs."""
         return self.root / "search.lock"
+
+    @property
+    def unsaved(self) -> Path:
+        """What was measured and is not in the storage yet."""
+        return self.root / "unsaved.jsonl"
+
+    @property
+    def reserve(self) -> Path:
+        """Holds the place on the disk for it while a search runs."""
+        return self.root / "unsaved.reserve"
 
     @property
     def manifest(self) -> Manifest:
@@ -128,9 +149,10 @@ class StudyFolder:
             ):
                 yield
         finally:
-            for path in made:
-                if path.is_dir() and not any(path.iterdir()):
-                    path.rmdir()
+            with suppress(OSError):
+                for path in made:
+                    if path.is_dir() and not any(path.iterdir()):
+                        path.rmdir()
 
     def written_by_older_versions(self) -> list[Path]:
         """The files here that have a study's names: older versions wrote no manifest."""

@@ -108,7 +108,7 @@ def front_of(log: StudyLog) -> Front | None:
 def second_matrix(log: StudyLog, objective: Objective, *phases: Phase) -> FloatArray:
     """`StudyLog.matrix` for another objective than the study's first; of all phases by default."""
     rows: dict[int, dict[int, float]] = {}
-    for record in log.records:
+    for record in filter(lambda each: log.rows.counts(each.block), log.records):
         if record.phase in (phases or BLOCK_PHASES) and isinstance(record.outcome, Measurement):
             value = objective.read(record.outcome)
             cost = math.nan if value is None else objective.cost(value)

@@ -6,7 +6,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Self
 import psutil
 
 from tuner.errors import UsageError
+from tuner.files import OWNERS, make_folder
 
 # For what another process does in a moment: writing who it is, or removing a lock that is unused.
 _ATTEMPTS = 100
@@ -86,11 +87,15 @@ def locked_file(path: Path, reason: str, *, keep: Callable[[], bool]) -> Iterato
         os.write(file, str(Holder.here()).encode())
         yield
     finally:
-        os.ftruncate(file, 0)
-        if not keep():
-            # Whoever has it open already sees that it is no longer at its path.
-            path.unlink(missing_ok=True)
-        os.close(file)
+        try:
+            # A folder that can no longer be reached keeps the file, unlocked.
+            with suppress(OSError):
+                os.ftruncate(file, 0)
+                if not keep():
+                    # Whoever has it open already sees that it is no longer at its path.
+                    path.unlink(missing_ok=True)
+        finally:
+            os.close(file)
 
 
 def _locked(path: Path, reason: str) -> int:
@@ -125,8 +130,8 @@ def _holder(file: int) -> Holder | None:
 def _opened(path: Path) -> int | None:
     """The open file; None if its folder was removed while it was being opened."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        make_folder(path.parent, OWNERS)
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o666 & path.parent.stat().st_mode)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -14,20 +14,19 @@ from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.limits import BrokenLimit, Limit
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
+from tuner.study.block_rows import BlockRows
+from tuner.study.disturbances import Disturbances
 from tuner.study.metrics import metrics_of
-from tuner.study.records import AGAIN, TRACE_BLOCK, Phase, Record
+from tuner.study.records import AGAIN, Phase, Record
 from tuner.study.sampled import Sampling
 from tuner.study.trial_worlds import TrialWorlds
 from tuner.world.measurement import Failure, Measurement
 
 BASELINE = 0
 """The number of the baseline's trial."""
-BLOCK_PHASES: tuple[Phase, ...] = ("exploration", "race")
-"""The phases whose worlds count: those of blocks."""
+BLOCK_PHASES: tuple[Phase, ...] = ("exploration", "race")  # Those whose worlds count.
 # One unlucky world in a row of few bars no configuration from the search.
 LEAST_TO_BAR = 3
-
-
 # So many worlds tell how long a step takes now.
 _RECENT = 5
 
@@ -58,19 +57,18 @@ class StudyLog:
         self.looks: tuple[Look, ...] = ()
         """The looks taken at the blocks of the race, in order."""
         self.set_aside: tuple[int, ...] = ()
-        """The blocks that others disturbed and that were measured again; their worlds do not
-        count."""
+        """The blocks that others disturbed and that were measured again; they do not count."""
+        self.dropped: tuple[int, ...] = ()
+        """The blocks that were begun and never finished, as their group was lost, or the answer was
+        clear; they do not count."""
         self.failures: dict[int, Failure] = {}
         """The first failure of each trial that has one; a trace that failed is none of these."""
         self.barred: dict[int, list[BrokenLimit]] = {}
         """The trials that are measured well enough to say that they break a limit."""
         self._records: list[Record] = []
         self._worlds = [TrialWorlds() for _ in self.configs]
-        self._begun: dict[Phase, dict[int, set[int]]] = {}
-        """The columns that each block of a phase has measured."""
-        self._rows: dict[Phase, dict[int, dict[int, float]]] = {}
-        """log(objective), its negative if more is better, by column, of each block of a phase."""
-        self._matrices: dict[tuple[Phase, ...], FloatArray] = {}
+        self.rows = BlockRows()
+        self._disturbances = Disturbances()
         for record in records:
             self.add(record)
 
@@ -83,29 +81,26 @@ class StudyLog:
         """Take in configurations that were not there before, as the next trials."""
         self.configs = (*self.configs, *configs)
         self._worlds += [TrialWorlds() for _ in configs]
-        self._matrices.clear()
 
     def add(self, record: Record) -> None:
         """Take in the outcome of one world."""
         self._records.append(record)
-        self._matrices.clear()
+        self.rows.add(record)
+        self._disturbances.add(record)
         worlds = self._worlds[record.trial]
         worlds.add(record)
         if worlds.failure is not None:
             self.failures.setdefault(record.trial, worlds.failure)
-        if len(worlds.samples) >= LEAST_TO_BAR:
-            self._judge(record.trial)
-        begun = self._begun.setdefault(record.phase, {})
-        begun.setdefault(record.block, set()).add(record.column)
+        self._judge(record.trial)
         if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
-            row = self._rows.setdefault(record.phase, {}).setdefault(record.block, {})
             objective = self.plan.objective
-            row[record.column] = cost = objective.cost(objective.value(record.outcome))
+            cost = objective.cost(objective.value(record.outcome))
+            self.rows.put(record, cost)
             worlds.costs.append(cost)
 
     def _judge(self, trial: int) -> None:
         """Note whether a trial keeps the limits, after another world."""
-        if broken := self.broken(trial):
+        if len(self.samples(trial)) >= LEAST_TO_BAR and (broken := self.broken(trial)):
             self.barred[trial] = broken
         else:
             self.barred.pop(trial, None)
@@ -115,22 +110,28 @@ class StudyLog:
 
         Where most are disturbed, a block that takes the place of one would be, too.
         """
-        here, elsewhere = list[bool](), list[bool]()
-        for record in self._records:
-            if isinstance(record.outcome, Measurement):
-                (here if record.block == block else elsewhere).append(record.outcome.is_disturbed)
-            elif record.block == block:
-                return False
-        return any(here) and sum(elsewhere) <= len(elsewhere) / 2
+        return self._disturbances.only_in(block)
 
     def put_aside(self, *blocks: int) -> None:
         """Have these blocks count no more; each must be one without a failure."""
         self.set_aside = (*self.set_aside, *blocks)
-        kept = [record for record in self._records if record.block not in blocks]
-        fresh = StudyLog(self.plan, self.configs, kept)
-        # What is private follows from the records alone; so does who breaks a limit.
-        vars(self).update({key: value for key, value in vars(fresh).items() if key[0] == "_"})
-        self.barred = fresh.barred
+        self._leave_out(blocks)
+
+    def drop(self, *blocks: int) -> None:
+        """Have these blocks, which nobody finishes, count no more; their failures remain."""
+        self.dropped = (*self.dropped, *blocks)
+        self._leave_out(blocks)
+
+    def _leave_out(self, blocks: Sequence[int]) -> None:
+        left = {each.trial for each in self._records if each.block in blocks}
+        self._records = [each for each in self._records if each.block not in blocks]
+        self.rows.drop(blocks)
+        for block in blocks:
+            self._disturbances.drop(block)
+            for trial in left:
+                self._worlds[trial].drop(block)
+        for trial in left:
+            self._judge(trial)
 
     @property
     def rules(self) -> Rules:
@@ -192,6 +193,10 @@ class StudyLog:
         found = self._worlds[trial].calibration
         return found if isinstance(found, Measurement) else None
 
+    def first_group(self, trial: int) -> int | None:
+        """The group that ran the calibration of a trial; None where there are none."""
+        return self._worlds[trial].first_group
+
     def first_cost(self, trial: int, objective: Objective | None = None) -> float:
         """log(objective) of a trial's calibration, less is better; infinite where it has none."""
         first, objective = self.calibration(trial), objective or self.plan.objective
@@ -224,29 +229,18 @@ class StudyLog:
         """Seconds that all traced worlds took."""
         return sum(each.trace.world_s for each in self._worlds if each.trace is not None)
 
-    @property
-    def traced_trials(self) -> int:
-        """The number of trials that have been traced, with or without success."""
-        return len(self._begun.get("trace", {}).get(TRACE_BLOCK, ()))
-
     def samples(self, trial: int) -> list[Measurement]:
         """The worlds that count as observations of a trial, in the order of their blocks."""
         return self._worlds[trial].samples
 
     def blocks(self, phase: Phase) -> int:
         """The number of blocks of a phase, an unfinished one included."""
-        return len(self._begun.get(phase, {}))
-
-    def last_block(self, phase: Phase) -> tuple[int, set[int]] | None:
-        """A phase's last block and the columns measured in it; None if it has none."""
-        begun = self._begun.get(phase)
-        return max(begun.items()) if begun else None
+        return self.rows.begun(phase)
 
     @property
     def next_block(self) -> int:
         """The number of the next block to begin, of whichever phase."""
-        begun = [max(blocks) for blocks in self._begun.values()]
-        return max([*begun, *self.set_aside], default=-1) + 1
+        return max(self.rows.highest, *self.set_aside, *self.dropped, -1) + 1
 
     def step_s(self, trial: int) -> float | None:
         """The typical step time of a trial's worlds, in seconds; None for a program."""
@@ -261,16 +255,10 @@ class StudyLog:
 
         Returns:
             Blocks x (trials + 1), the last column for the baseline's second world; NaN where
-            nothing was measured. A block in which every world failed has no row.
+            nothing was measured. A block in which every world failed has no row, nor has one that
+            is being measured, or that began after it.
         """
-        if phases in self._matrices:
-            return self._matrices[phases]
-        rows = {block: row for phase in phases for block, row in self._rows.get(phase, {}).items()}
-        found = np.full((len(rows), len(self.configs) + 1), np.nan)
-        for place, block in enumerate(sorted(rows)):
-            found[place, list(rows[block])] = list(rows[block].values())
-        self._matrices[phases] = found
-        return found
+        return self.rows.matrix(phases, len(self.configs))
 
     def matrix(self, *phases: Phase) -> FloatArray:
         """`worlds` as blocks x trials: the baseline's is the mean of its worlds in a block."""
@@ -313,7 +301,7 @@ class StudyLog:
 
     def variance_within(self) -> float | None:
         """`variance_within` of a typical world; None where none has enough steps to tell."""
-        found = [within for worlds in self._worlds for within in worlds.within[-_RECENT:]]
+        found = [each for worlds in self._worlds for each in worlds.recent_within(_RECENT)]
         return statistics.median(found) if found else None
 
     def world_s(self, trial: int) -> float:

@@ -93,6 +93,8 @@ class Manifest:
             text = self.path.read_text(encoding="utf-8", errors="replace")
         except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as error:
+            raise UsageError(f"cannot read {self.path}: {error.strerror}") from None
         # What follows the last line's end was written in part.
         lines = [line for line in text.split("\n")[:-1] if _TORN not in line]
         if not lines or not lines[0].startswith(_ANY_FORMAT):

@@ -2,13 +2,15 @@
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from tuner.decide.statistics import Interval, paired_ratio
 from tuner.plan.objectives import Objective
+from tuner.study.log import BLOCK_PHASES, StudyLog
 from tuner.study.trial_row import Observation, Paired
+from tuner.world.measurement import Measurement
 
 LEAST_BLOCKS = 3
 """Fewer tell no interval: two that happen to agree would look like certainty."""
@@ -53,3 +55,17 @@ class PairedTrials:
         if len(blocks) < LEAST_BLOCKS:
             ratio = Interval(ratio.estimate, 0.0, math.inf)
         return Paired(ratio, len(blocks))
+
+
+def observations_of(log: StudyLog) -> Iterator[Observation]:
+    """The worlds of a log that count, in the order in which they were measured."""
+    objective = log.plan.objective
+    for record in log.records:
+        if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
+            value = objective.value(record.outcome)
+            yield Observation(record.trial, record.block, record.phase, value)
+
+
+def paired_trials_of(log: StudyLog) -> PairedTrials:
+    """The trials of a log, to be compared."""
+    return PairedTrials(log.plan.objective, log.rules.confidence, observations_of(log))

@@ -26,6 +26,8 @@ class Record(BaseModel):
     outcome: Outcome
     again: bool = False
     """Whether it is the baseline's second world in its block."""
+    group: int | None = None
+    """Which group of CPUs or hosts ran it, from 1; None where there are no groups."""
 
     @property
     def column(self) -> int:

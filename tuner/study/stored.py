@@ -13,7 +13,9 @@ from tuner.study.storage.store import StudyStore
 
 def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     """Everything that the study has measured."""
-    log = StudyLog(plan, store.configs(), store.records(), store.eliminated())
+    configs, records = store.configs(), store.records()
+    with store.reading("records"):
+        log = StudyLog(plan, configs, records, store.eliminated())
     if sampling := store.noted("sampling"):
         with store.reading("sampling"):
             log.sampling = Sampling(**sampling)
@@ -21,7 +23,11 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
         with store.reading("looks"):
             log.looks = tuple(Look(int(rows), *map(float, rest)) for rows, *rest in looks)
     if set_aside := store.noted("set_aside"):
-        log.put_aside(*set_aside)
+        with store.reading("set_aside"):
+            log.put_aside(*set_aside)
+    if dropped := store.noted("dropped"):
+        with store.reading("dropped"):
+            log.drop(*dropped)
     return log
 
 
@@ -31,7 +37,9 @@ def stored_answer(place: StudyPlace) -> StudyAnswer:
     UsageError if there is no such study, or if it cannot be read.
     """
     store = load_study(place)
-    return answer_of(store, stored_log(store, store.plan()))
+    log = stored_log(store, store.plan())
+    with store.reading("its numbers"):
+        return answer_of(store, log)
 
 
 def answer_of(store: StudyStore, log: StudyLog) -> StudyAnswer:

@@ -15,6 +15,8 @@ class TrialWorlds:
     """The worlds of one trial, by what they are for."""
 
     calibration: Outcome | None = None
+    first_group: int | None = None
+    """The group that ran the calibration."""
     trace: Outcome | None = None
     failure: Failure | None = None
     """The first one; a trace that failed is none."""
@@ -25,8 +27,10 @@ class TrialWorlds:
     """log(objective), turned so that less is better, of each sample."""
     cpu_costs: list[float] = field(default_factory=list)
     """log(CPU seconds per step or run) of each sample."""
-    within: list[float] = field(default_factory=list)
-    """`variance_within` of each sample that has enough steps to tell."""
+    blocks: list[int] = field(default_factory=list)
+    """The block of each sample."""
+    _within: dict[int, float | None] = field(default_factory=dict)
+    """`variance_within` of the samples that were asked for it, by their places."""
 
     def add(self, record: Record) -> None:
         """Take in one world of the trial."""
@@ -35,12 +39,30 @@ class TrialWorlds:
             self.trace = self.trace or outcome
             return
         if record.phase == "calibration":
-            self.calibration = self.calibration or outcome
+            if self.calibration is None:
+                self.calibration, self.first_group = outcome, record.group
         elif isinstance(outcome, Measurement):
             self.samples.append(outcome)
+            self.blocks.append(record.block)
             self.samples_s += outcome.world_s
             self.cpu_costs.append(_CPU.cost(_CPU.value(outcome)))
-            if (within := variance_within(outcome.step_s)) is not None:
-                self.within.append(within)
         if isinstance(outcome, Failure):
             self.failure = self.failure or outcome
+
+    def drop(self, block: int) -> None:
+        """Have the samples of a block count no more."""
+        while block in self.blocks:
+            place = self.blocks.index(block)
+            self.samples_s -= self.samples[place].world_s
+            for each in (self.blocks, self.samples, self.costs, self.cpu_costs):
+                del each[place]
+        self._within.clear()
+
+    def recent_within(self, count: int) -> list[float]:
+        """`variance_within` of those of the latest samples that have enough steps to tell."""
+        places = range(max(0, len(self.samples) - count), len(self.samples))
+        for place in places:
+            if place not in self._within:
+                self._within[place] = variance_within(self.samples[place].step_s)
+        known = [self._within[place] for place in places]
+        return [within for within in known if within is not None]

@@ -37,9 +37,54 @@ def _as_somebody() -> dict[str, Any]:
     return {"user": somebody.pw_uid, "group": somebody.pw_gid, "extra_groups": []}
 
 
+class Server:
+    """A server that can be stopped, killed and started again, at the same address."""
+
+    def __init__(self, folder: Path, who: dict[str, Any]) -> None:
+        self._folder = folder
+        self._who = who
+        self._process: subprocess.Popen[bytes] | None = None
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.sqlalchemy_url = sqlalchemy.URL.create(
+            "postgresql", USER, PASSWORD, "127.0.0.1", self.port, database="postgres"
+        )
+        self.url = self.sqlalchemy_url.render_as_string(hide_password=False)
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        log = self._folder / "log"
+        with log.open("ab") as file:
+            self._process = subprocess.Popen(
+                [binary("postgres"), "-D", self._folder / "data", "-h", "127.0.0.1",
+                 "-p", str(self.port), "-c", "unix_socket_directories=", "-c", "fsync=off",
+                 "-c", "shared_buffers=16MB"],
+                stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=self._folder, **self._who,
+            )  # fmt: skip
+        _wait(self.sqlalchemy_url, self._process, log)
+
+    def ensure(self) -> None:
+        """Start it, unless it runs."""
+        if self._process is None:
+            self.start()
+
+    def stop(self, number: signal.Signals = signal.SIGINT) -> None:
+        """End it: SIGINT is its fast shutdown, which does not wait for clients to go; SIGQUIT ends
+        it as a crash does, with all its processes."""
+        if self._process is None:
+            return
+        self._process.send_signal(number)
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+
 @contextmanager
-def postgresql() -> Iterator[sqlalchemy.URL]:
-    """The URL of a server that ends, and is removed, with the block; its password is awkward."""
+def postgresql_server() -> Iterator[Server]:
+    """A server that ends, and is removed, with the block; its password is awkward."""
     # Not pytest's own folder: nobody but its owner may enter that one.
     folder = Path(tempfile.mkdtemp(prefix="rpc-tuner-postgresql-"))
     who = _as_somebody()
@@ -54,34 +99,21 @@ def postgresql() -> Iterator[sqlalchemy.URL]:
              f"--pwfile={folder / 'password'}"],
             check=True, capture_output=True, cwd=folder, **who,
         )  # fmt: skip
-        yield from _serving(folder, who)
+        server = Server(folder, who)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
     finally:
         shutil.rmtree(folder)
 
 
-def _serving(folder: Path, who: dict[str, Any]) -> Iterator[sqlalchemy.URL]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with (folder / "log").open("wb") as log:
-        server = subprocess.Popen(
-            [binary("postgres"), "-D", folder / "data", "-h", "127.0.0.1", "-p", str(port),
-             "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "shared_buffers=16MB"],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, **who,
-        )  # fmt: skip
-    url = sqlalchemy.URL.create(
-        "postgresql", USER, PASSWORD, "127.0.0.1", port, database="postgres"
-    )
-    try:
-        _wait(url, server, folder / "log")
-        yield url
-    finally:
-        # Its fast shutdown: it does not wait for clients to go.
-        server.send_signal(signal.SIGINT)
-        try:
-            server.wait(10)
-        except subprocess.TimeoutExpired:
-            server.kill()
-            server.wait()
+@contextmanager
+def postgresql() -> Iterator[sqlalchemy.URL]:
+    """The URL of such a server."""
+    with postgresql_server() as server:
+        yield server.sqlalchemy_url
 
 
 def _wait(url: sqlalchemy.URL, server: subprocess.Popen[bytes], log: Path) -> None:

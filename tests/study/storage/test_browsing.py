@@ -110,7 +110,7 @@ def test_a_study_is_served_from_its_own_storage(changeable: StudyPlace) -> None:
     assert page.status == HTTPStatus.OK
     detail = ask(site, "/api/studies/1").json()
     assert detail["note"]["body"].startswith("**")
-    assert detail["objective_names"] == ["step_ms"]
+    assert detail["objective_names"] == ["median step time (ms)"]
     # What is noted in the dashboard is noted in the study.
     note = json.dumps({"version": detail["note"]["version"] + 1, "body": "seen"}).encode()
     assert ask(site, "/api/studies/1/note", "PUT", note).status == HTTPStatus.NO_CONTENT

@@ -191,7 +191,7 @@ def test_every_attribute_that_has_a_unit_names_it(tmp_path: Path) -> None:
     left = search(
         tmp_path, Telling(step_ms=eight_over_threads, sigma=0.02), budget="3m", max_blocks=12
     )
-    assert left.study.metric_names == ["step_ms"]
+    assert left.study.metric_names == ["median step time (ms)"]
     for trial in left.study.trials:
         numbers = {key for key, value in trial.user_attrs.items() if isinstance(value, float | int)}
         assert numbers == {

@@ -1,31 +1,31 @@
 """How a study finds its trials in the storage."""
 
 from pathlib import Path
-from typing import Any
 
-import optuna
 import pytest
+from optuna.storages import BaseStorage
 
 import tuner
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this file
 from tests.fakes import FakeLauncher
 from tuner.study.folder import StudyFolder
+from tuner.study.storage import store as store_module
 from tuner.study.storage.address import StudyAddress, StudyPlace
 from tuner.study.storage.opening import load_study
+from tuner.study.storage.reading import TrialFacts, trials_of
 
 
 @pytest.fixture
 def readings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many trials each reading of all of them has found."""
     found: list[int] = []
-    read = optuna.Study.get_trials
 
-    def counted(study: optuna.Study, *given: Any, **keys: Any) -> list[optuna.trial.FrozenTrial]:
-        trials = read(study, *given, **keys)
+    def counted(storage: BaseStorage, study_id: int) -> list[TrialFacts]:
+        trials = trials_of(storage, study_id)
         found.append(len(trials))
         return trials
 
-    monkeypatch.setattr(optuna.Study, "get_trials", counted)
+    monkeypatch.setattr(store_module, "trials_of", counted)
     return found
 
 

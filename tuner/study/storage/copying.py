@@ -10,7 +10,7 @@ from optuna_dashboard import get_note
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.notes import put_note
 from tuner.study.storage.opening import load_study
-from tuner.study.storage.store import RECORD_KEY
+from tuner.study.storage.reading import RECORD_KEY
 
 # Notes are kept by the ids of trials, which differ in a copy.
 _NOTE_KEYS = "dashboard:"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import optuna
 
 from tuner.errors import UsageError
+from tuner.files import OWNERS, limit_to_folder, make_folder
 from tuner.plan.config import Config
 from tuner.plan.measuring import Measuring
 from tuner.plan.study_plan import StudyPlan
@@ -18,8 +19,9 @@ from tuner.world.environment import Environment
 
 FORMAT = 4
 
-# The study is the product's own display; Optuna's log lines would only break into it.
-optuna.logging.set_verbosity(optuna.logging.WARNING)
+# The study is the product's own display; Optuna's log lines would only break into it, such as that
+# of a statement that fails.
+optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 Tell = Callable[[str], None]
 """Is given a sentence when something goes wrong that the study can do without."""
@@ -46,7 +48,7 @@ def create_study(
     """
     address = place.address
     if address.in_own_folder:
-        place.folder.root.mkdir(parents=True, exist_ok=True)
+        make_folder(place.folder.root, OWNERS)
     storage = address.storage
     with address.telling_why():
         # Nothing is ever sampled: the grid is the plan's.
@@ -57,6 +59,8 @@ def create_study(
             sampler=optuna.samplers.RandomSampler(seed=plan.measuring.seed),
         )
     try:
+        if address.in_own_folder:
+            limit_to_folder(place.folder.database)
         _fill(study, plan, environment, candidates or plan.candidates(), sampling)
         store = StudyStore(place, study, tell)
         store.announce()
@@ -82,6 +86,16 @@ def load_study(place: StudyPlace, tell: Tell = ignored) -> StudyStore:
     return StudyStore(place, study, tell)
 
 
+def is_half_made(address: StudyAddress) -> bool:
+    """Whether a search was killed while it made the study, which then holds no measurement."""
+    study = optuna.load_study(study_name=address.name, storage=address.storage)
+    known = study.user_attrs
+    if "format" in known:
+        return False
+    # The plan is what a search writes first; another program's studies have none.
+    return "plan" in known or not (known or study.get_trials(deepcopy=False))
+
+
 def resume_study(
     place: StudyPlace, plan: StudyPlan, environment: Environment, tell: Tell = ignored
 ) -> StudyStore:
@@ -94,6 +108,7 @@ def resume_study(
     """
     store = load_study(place, tell)
     _check_same(store, plan, environment)
+    store.save_unsaved()
     if store.running() or _allows_more(store, plan.measuring):
         store.reopen()
         store.note("plan", plan.to_json())
@@ -104,8 +119,8 @@ def _allows_more(store: StudyStore, now: Measuring) -> bool:
     """Whether a finished study has time and blocks left to be gone on with."""
     then = store.plan().measuring
     most, most_then = now.max_blocks or math.inf, then.max_blocks or math.inf
-    blocks = {record.block for record in store.records() if record.block >= 0}
-    measured = len(blocks.difference(store.noted("set_aside") or ()))
+    not_counted = {*(store.noted("set_aside") or ()), *(store.noted("dropped") or ())}
+    measured = len(store.blocks() - not_counted)
     is_more = now.budget_s > then.budget_s or (then.until_clear and not now.until_clear)
     return measured < most and (is_more or most > most_then)
 
@@ -136,7 +151,7 @@ def _fill(
     """What a new study starts with; its format comes last, and says that it is complete."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        study.set_metric_names([plan.objective.name])
+        study.set_metric_names([plan.objective.short_heading])
     study.set_user_attr("plan", plan.to_json())
     study.set_user_attr("environment", environment.model_dump())
     distributions = distributions_of(plan.candidates(), plan.subject)

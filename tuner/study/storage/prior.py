@@ -5,13 +5,14 @@ import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import TrialState
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
+from tuner.study.storage.reading import TrialFacts
 from tuner.world.environment import Environment
 
 MOST_STUDIES = 10
@@ -44,7 +45,8 @@ def prior_costs(
             store = load_study(place)
             if not _is_alike(store.plan(), plan) or store.environment.differences(environment):
                 continue
-            costs = _costs(zip(store.configs(), store.trials(), strict=True), plan)
+            trials = zip(store.configs(), store.trials(), store.values(), strict=True)
+            costs = _costs(trials, plan)
         except UsageError:
             continue  # an older version's, or a damaged one
         read += 1
@@ -67,11 +69,12 @@ def _is_alike(theirs: StudyPlan, ours: StudyPlan) -> bool:
     )
 
 
-def _costs(trials: Iterable[tuple[Config, FrozenTrial]], plan: StudyPlan) -> dict[Config, float]:
+def _costs(
+    trials: Iterable[tuple[Config, TrialFacts, Sequence[float]]], plan: StudyPlan
+) -> dict[Config, float]:
     measured: dict[Config, float] = {}
     failed = []
-    for config, trial in trials:
-        values = list(trial.intermediate_values.values())
+    for config, trial, values in trials:
         if trial.state == TrialState.FAIL:
             failed.append(config)
         elif values:

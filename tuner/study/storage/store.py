@@ -12,24 +12,37 @@ from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution
-from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+from optuna.trial import Trial, TrialState, create_trial
 from pydantic import ValidationError
 
-from tuner.errors import UsageError
+from tuner.errors import DamagedStorageError
 from tuner.plan.config import Config, Dimension
 from tuner.plan.limits import BrokenLimit
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.records import Record
+from tuner.study.spool import Spool
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.artifacts import Attachments
 from tuner.study.storage.notes import announce, put_note
 from tuner.study.storage.parameters import distributions_of, running_trial
+from tuner.study.storage.reading import (
+    RECORD_KEY,
+    StoredRecord,
+    TrialFacts,
+    record_keys_of,
+    records_of,
+    trials_of,
+    values_of,
+)
+from tuner.text import plural
 from tuner.world.environment import Environment
-from tuner.world.measurement import Failure
+from tuner.world.measurement import Failure, Measurement
 
-RECORD_KEY = "rpc_tuner:record:"
 # The number of the trial that a trial goes on with.
 CONTINUES = "continues"
+
+_DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What it raises to use values that no version wrote."""
 
 
 class StudyStore:
@@ -40,6 +53,9 @@ class StudyStore:
 
     def __init__(self, place: StudyPlace, study: optuna.Study, tell: Callable[[str], None]) -> None:
         self.folder = place.folder
+        patience = place.address.patience
+        self.spool = patience.spool if patience else Spool(place.folder, study.study_name)
+        self._tell = tell
         self._study = study
         self._storage = place.address.storage
         self._study_id = self._storage.get_study_id_from_name(study.study_name)
@@ -55,12 +71,12 @@ class StudyStore:
 
     @contextmanager
     def reading(self, what: str) -> Iterator[None]:
-        """Turn what a damaged study makes its reader raise into a UsageError that says where."""
+        """Turn what a damaged study makes its reader raise into an error that says where."""
         try:
             yield
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except _DAMAGE as error:
             reason = str(error).split("\n")[0]
-            raise UsageError(
+            raise DamagedStorageError(
                 f"the study {self._study.study_name} is damaged: {what}: {reason}"
             ) from None
 
@@ -73,11 +89,14 @@ class StudyStore:
     def configs(self) -> list[Config]:
         """The configuration of every trial, by trial number; the baseline is number 0."""
         with self.reading("config"):
-            return [
+            found = [
                 Config.from_json(trial.user_attrs["config"])
-                for trial in self._study.get_trials(deepcopy=False)
+                for trial in self._all()
                 if CONTINUES not in trial.user_attrs
             ]
+            if not found:
+                raise ValueError("it has no configurations")
+            return found
 
     def add_configs(self, configs: Sequence[Config], plan: StudyPlan) -> None:
         """Add running trials of configurations that were not there before."""
@@ -86,24 +105,38 @@ class StudyStore:
         for config in configs:
             self._study.add_trial(running_trial(config, self._distributions, plan.subject))
 
-    def trials(self) -> list[FrozenTrial]:
+    def trials(self) -> list[TrialFacts]:
         """The Optuna trials, by number; of one that was continued, the one that goes on."""
         return [trial for _, trial in sorted(self._latest().items())]
 
+    def values(self) -> list[list[float]]:
+        """The objective in the blocks that measured each of `trials`, in its unit."""
+        known = values_of(self._storage, self._study_id)
+        return [list(known.get(trial.trial_id, {}).values()) for trial in self.trials()]
+
     def records(self) -> list[Record]:
         """Every world measured so far, in the order of blocks."""
-        found = []
-        for trial in self._study.get_trials(deepcopy=False):
-            for key, document in trial.system_attrs.items():
-                if key.startswith(RECORD_KEY):
-                    try:
-                        found.append(Record.model_validate(document))
-                    except ValidationError as error:
-                        raise UsageError(
-                            f"the study {self._study.study_name} is damaged: trial "
-                            f"{trial.number}, {key}: {error.errors()[0]['msg']}"
-                        ) from None
+        found = records_of(self._storage, self._study_id, self._record)
         return sorted(found, key=lambda record: (record.block, record.trial, record.again))
+
+    def blocks(self) -> set[int]:
+        """The numbers of the blocks that have a world."""
+        keys = record_keys_of(self._storage, self._study_id)
+        with self.reading("records"):
+            numbers = {int(key.removeprefix(RECORD_KEY).partition("_")[0]) for key in keys}
+        return {number for number in numbers if number >= 0}
+
+    def _record(self, stored: StoredRecord) -> Record:
+        document = stored.document
+        try:
+            if isinstance(document, str):
+                return Record.model_validate_json(document)
+            return Record.model_validate(document)
+        except ValidationError as error:
+            raise DamagedStorageError(
+                f"the study {self._study.study_name} is damaged: trial "
+                f"{stored.trial_number}, {stored.key}: {error.errors()[0]['msg']}"
+            ) from None
 
     def eliminated(self) -> dict[int, str]:
         """The eliminated trials, each with the reason."""
@@ -114,40 +147,73 @@ class StudyStore:
         }
 
     def add(self, record: Record, plan: StudyPlan) -> None:
-        """Keep one world's outcome; a failure also ends its trial."""
+        """Keep one world's outcome; a failure also ends its trial.
+
+        StorageLostError if the storage does not take it; the spool has it then.
+        """
+        self.spool.keep(record)
+        self._put(record)
+        self.spool.clear()
+        self._show(record, plan)
+
+    def save_unsaved(self) -> None:
+        """Write what an earlier session kept beside the storage, which was away; nothing twice."""
+        if not (left := self.spool.left()):
+            return
+        known = {(each.trial, each.block, each.again) for each in self.records()}
+        new = [each for each in left if (each.trial, each.block, each.again) not in known]
+        trials = self._latest()
+        fitting = [r for r in new if r.trial in trials and not trials[r.trial].state.is_finished()]
+        for record in fitting:
+            self._put(record)
+        self.spool.discard()
+        if fitting:
+            told = plural(len(fitting), "world")
+            self._tell(f"what waited in {self.spool.path} is in the storage now: {told}")
+        if late := len(new) - len(fitting):
+            self._tell(f"{plural(late, 'world')} kept beside the storage came too late to count")
+
+    def _put(self, record: Record) -> None:
+        """Write an outcome under a key of its own: to write it twice is to write it once."""
         self._storage.set_trial_system_attr(
             self._trial_id(record.trial),
             f"{RECORD_KEY}{record.block:06d}{'_again' if record.again else ''}",
             record.model_dump(mode="json"),
         )
-        self._show(record, plan)
 
     def repair(self, records: Sequence[Record], plan: StudyPlan) -> None:
         """Finish what a session that died left between keeping an outcome and showing it."""
-        trials = self._latest()
+        trials, values = self._latest(), values_of(self._storage, self._study_id)
         for record in records:
             trial = trials[record.trial]
-            if not trial.state.is_finished() and record.block not in trial.intermediate_values:
+            if not trial.state.is_finished() and record.block not in values.get(trial.trial_id, ()):
                 self._show(record, plan)
 
     def _show(self, record: Record, plan: StudyPlan) -> None:
         """Put an outcome where Optuna's own tools look for it."""
-        trial = self._trial(record.trial)
         if record.phase == "trace" or isinstance(record.outcome, Failure):
-            config = Config.from_json(trial.user_attrs["config"])
-            self._attachments.attach_world(trial, config, record)
-        if record.phase == "trace":
-            if isinstance(record.outcome, Failure):
-                trial.set_user_attr("trace_failure", record.outcome.message)
-            elif record.outcome.trace is not None:
+            self._show_ending(record)
+        elif record.phase != "calibration" and not record.again:
+            value = plan.objective.value(record.outcome)
+            # Not by the trial: it would be read with all of its worlds first.
+            self._storage.set_trial_intermediate_value(
+                self._trial_id(record.trial), record.block, value
+            )
+
+    def _show_ending(self, record: Record) -> None:
+        """Put a trace, or a failure, where Optuna's own tools look for it."""
+        trial = self._trial(record.trial)
+        config = Config.from_json(trial.user_attrs["config"])
+        self._attachments.attach_world(trial, config, record)
+        if isinstance(record.outcome, Measurement):
+            if record.outcome.trace is not None:
                 trial.set_user_attr("diagnosis", record.outcome.trace.diagnosis)
-        elif isinstance(record.outcome, Failure):
+        elif record.phase == "trace":
+            trial.set_user_attr("trace_failure", record.outcome.message)
+        else:
             facts = {"failure": record.outcome.failure, "failure_reason": record.outcome.message}
             self._annotate(record.trial, {**facts, "outcome": record.outcome.failure})
             self._study.tell(trial.number, state=TrialState.FAIL)
-        elif record.phase != "calibration" and not record.again:
-            value = plan.objective.value(record.outcome)
-            trial.report(value, record.block)
 
     def eliminate(self, number: int, reason: str | None) -> None:
         """Note that a trial is out of the race, or (without a reason) that it is back in it.
@@ -156,10 +222,13 @@ class StudyStore:
         """
         self._trial(number).set_user_attr("eliminated", reason)
 
-    def prune(self, number: int, numbers: Mapping[str, float]) -> None:
-        """End a trial that was eliminated, with its other numbers."""
+    def prune(self, number: int, value: float | None, numbers: Mapping[str, float]) -> None:
+        """End a trial that was eliminated, with its value, if it has one, and its other numbers."""
         self._annotate(number, {"outcome": "eliminated", **numbers})
-        self._study.tell(self._trial(number).number, state=TrialState.PRUNED)
+        # `tell` would take the objective of the trial's last block, which no other trial's last
+        # block compares with.
+        values = None if value is None else [value]
+        self._storage.set_trial_state_values(self._trial_id(number), TrialState.PRUNED, values)
 
     def constrain(
         self, number: int, excess: Mapping[str, float], broken: Sequence[BrokenLimit]
@@ -191,9 +260,11 @@ class StudyStore:
 
         To Optuna an ended trial is final, so another one of the same configuration goes on.
         """
-        for number, ended in self._latest().items():
-            if ended.state not in (TrialState.COMPLETE, TrialState.PRUNED):
+        self.note("answer", None)
+        for number, trial in self._latest().items():
+            if trial.state not in (TrialState.COMPLETE, TrialState.PRUNED):
                 continue
+            ended = self._storage.get_trial(trial.trial_id)
             kept = {key: ended.user_attrs.get(key) for key in ("label", "config", "eliminated")}
             self._study.add_trial(
                 create_trial(
@@ -210,6 +281,11 @@ class StudyStore:
     def note(self, key: str, value: Any) -> None:
         """Keep a fact about the study as a whole."""
         self._study.set_user_attr(key, value)
+
+    def note_answer(self, number: int) -> None:
+        """Say in the study which trial is to be used."""
+        trial = self._trial(number)
+        self.note("answer", f"trial {trial.number}: {trial.user_attrs['label']}")
 
     def noted(self, key: str) -> Any:
         """A fact kept by `note`, or None."""
@@ -247,20 +323,24 @@ class StudyStore:
         for name, value in facts.items():
             trial.set_user_attr(name, value)
 
-    def _latest(self) -> dict[int, FrozenTrial]:
+    def _all(self) -> list[TrialFacts]:
+        return trials_of(self._storage, self._study_id)
+
+    def _latest(self) -> dict[int, TrialFacts]:
         """The trials by number; of one that was continued, the one that goes on."""
-        latest: dict[int, FrozenTrial] = {}
-        for trial in self._study.get_trials(deepcopy=False):
+        latest: dict[int, TrialFacts] = {}
+        for trial in self._all():
             latest[trial.user_attrs.get(CONTINUES, len(latest))] = trial
         return latest
 
     def _trial_id(self, number: int) -> int:
-        return self._trial(number)._trial_id
+        # Finding it in the storage reads all trials.
+        if number not in self._ids:
+            self._ids = {each: found.trial_id for each, found in self._latest().items()}
+        return self._ids[number]
 
     def _trial(self, number: int) -> Trial:
-        # Making one reads the trial from the storage; finding its id there reads all of them.
+        # Making one reads the trial from the storage, with all of its worlds.
         if number not in self._trials:
-            if number not in self._ids:
-                self._ids = {each: found._trial_id for each, found in self._latest().items()}
-            self._trials[number] = Trial(self._study, self._ids[number])
+            self._trials[number] = Trial(self._study, self._trial_id(number))
         return self._trials[number]

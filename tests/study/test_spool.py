@@ -1,0 +1,98 @@
+"""What waits beside the storage is whole, is read back as it was, and fits on a full disk."""
+
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import UsageError
+from tuner.study.folder import StudyFolder
+from tuner.study.records import Record
+from tuner.study.spool import Spool
+from tuner.world.measurement import Failure, Measurement, RankUsage
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> StudyFolder:
+    return StudyFolder(tmp_path)
+
+
+def record(block: int, steps: int = 3) -> Record:
+    usage = RankUsage(name="worker0", cpu_s=0.1, peak_rss_mb=100.0, threads=9)
+    outcome = Measurement(step_s=(0.25,) * steps, wall_s=1.0, world_s=2.0, ranks=(usage,))
+    return Record(trial=1, block=block, phase="race", outcome=outcome)
+
+
+def failed(block: int) -> Record:
+    outcome = Failure(failure="crashed", message="worker1 failed first", world_s=0.5)
+    return Record(trial=2, block=block, phase="race", outcome=outcome)
+
+
+@pytest.mark.parametrize("reserves", [True, False])
+def test_what_is_kept_is_left_for_the_next_search(folder: StudyFolder, reserves: bool) -> None:
+    spool = Spool(folder, "udf")
+    if reserves:
+        with spool.reserved():
+            assert folder.reserve.stat().st_size == 1 << 20
+            spool.keep(record(0))
+            spool.keep(failed(1))
+            assert not folder.reserve.exists()
+    else:
+        spool.keep(record(0))
+        spool.keep(failed(1))
+    assert spool.kept == f"everything measured is kept, the last of it in {folder.unsaved}"
+    assert folder.unsaved.stat().st_size < 1000
+    assert Spool(folder, "udf").left() == [record(0), failed(1)]
+    assert [path.name for path in folder.root.iterdir()] == ["unsaved.jsonl"]
+
+
+def test_a_shorter_one_is_not_mixed_with_a_longer_one_before(folder: StudyFolder) -> None:
+    spool = Spool(folder, "udf")
+    with spool.reserved():
+        spool.keep(record(0, steps=1000))
+        spool.clear()
+        spool.keep(failed(1))
+        # As a process that is killed now leaves it.
+        assert Spool(folder, "udf").left() == [failed(1)]
+        spool.clear()
+        assert Spool(folder, "udf").left() == []
+    assert list(folder.root.iterdir()) == []
+
+
+def test_one_that_is_larger_than_its_place_is_kept_too(folder: StudyFolder) -> None:
+    spool = Spool(folder, "udf")
+    with spool.reserved():
+        spool.keep(record(0, steps=300_000))
+    assert Spool(folder, "udf").left() == [record(0, steps=300_000)]
+
+
+def test_what_cannot_be_kept_is_told_and_tried_again(folder: StudyFolder) -> None:
+    spool = Spool(StudyFolder(folder.root / "gone" / "study"), "udf")
+    (folder.root / "gone").write_text("a file")
+    spool.keep(record(0))
+    assert spool.kept == (
+        f"what was measured last cannot be kept in {folder.root}/gone/study/unsaved.jsonl either "
+        "(Not a directory), everything before it is in the storage"
+    )
+    (folder.root / "gone").unlink()
+    spool.try_again()
+    assert spool.left() == [record(0)]
+    assert spool.kept.startswith("everything measured is kept, the last of it in ")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\0" * 100, b"[]\n", b'{"format": "rpc-tuner unsaved, format 1"}\n', b"{}\n{}\n",
+     b'{"format":"rpc-tuner unsaved, format 1","study":"udf","worlds":"x"}\n',
+     b'{"format":"rpc-tuner unsaved, format 1","study":"udf","worlds":1}\n{"trial":',
+     b'{"format":"rpc-tuner unsaved, format 1","study":"udf","worlds":1}',
+     b'{"format":"rpc-tuner unsaved, format 1","study":"another","worlds":0}\n',
+     b'{"format":"rpc-tuner unsaved, format 2","study":"udf","worlds":0}\n'],
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused_in_a_sentence(folder: StudyFolder, content: bytes) -> None:
+    folder.unsaved.write_bytes(content)
+    with pytest.raises(UsageError) as caught:
+        Spool(folder, "udf").left()
+    said = str(caught.value)
+    assert said.startswith(f"cannot read the measurements in {folder.unsaved}: ")
+    assert said.endswith("; remove the file to go on without them")
+    assert "\n" not in said

@@ -1,0 +1,96 @@
+"""The blocks of a study: which are begun, which count, and what each has measured."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from tuner.decide.statistics import FloatArray
+from tuner.study.records import TRACE_BLOCK, Phase, Record
+
+
+class BlockRows:
+    """What each block has measured of which column. Blocks are numbered as they begin.
+
+    A block that is being measured does not count, and no later one does: so what is known of the
+    race follows from its first blocks, whichever is finished first.
+    """
+
+    def __init__(self) -> None:
+        self._begun: dict[Phase, dict[int, set[int]]] = {}
+        """The columns that each block of a phase has measured."""
+        self._open: set[int] = set()
+        self._rows: dict[Phase, dict[int, dict[int, float]]] = {}
+        """log(objective), its negative if more is better, by column, of each block of a phase."""
+        self._matrices: dict[tuple[tuple[Phase, ...], int], FloatArray] = {}
+
+    def add(self, record: Record) -> None:
+        """Note that a block has measured a column, with or without success."""
+        begun = self._begun.setdefault(record.phase, {})
+        begun.setdefault(record.block, set()).add(record.column)
+
+    def put(self, record: Record, cost: float) -> None:
+        """Take in what a block has measured of a column."""
+        row = self._rows.setdefault(record.phase, {}).setdefault(record.block, {})
+        row[record.column] = cost
+        self._matrices.clear()
+
+    def open(self, phase: Phase, block: int) -> None:
+        """Begin a block, or go on with one."""
+        self._begun.setdefault(phase, {}).setdefault(block, set())
+        self._open.add(block)
+        self._matrices.clear()
+
+    def close(self, block: int) -> None:
+        """End a block: it is finished."""
+        self._open.discard(block)
+        self._matrices.clear()
+
+    def drop(self, blocks: Iterable[int]) -> None:
+        """Forget these blocks."""
+        for block in blocks:
+            self._open.discard(block)
+            for of_phase in (*self._begun.values(), *self._rows.values()):
+                of_phase.pop(block, None)  # type: ignore[attr-defined]
+        self._matrices.clear()
+
+    def counts(self, block: int) -> bool:
+        """Whether neither this block nor one before it is being measured."""
+        return not self._open or block < min(self._open)
+
+    def begun(self, phase: Phase) -> int:
+        """The number of blocks of a phase, those that are being measured included."""
+        return len(self._begun.get(phase, {}))
+
+    @property
+    def traced(self) -> int:
+        """The number of trials that have been traced, with or without success."""
+        return len(self._begun.get("trace", {}).get(TRACE_BLOCK, ()))
+
+    def last(self, phase: Phase, count: int = 1) -> list[tuple[int, set[int]]]:
+        """A phase's last blocks, in order, each with the columns measured in it."""
+        return sorted(self._begun.get(phase, {}).items())[-count:]
+
+    @property
+    def highest(self) -> int:
+        """The highest number of a block of any phase; -1 where there is none."""
+        return max((max(blocks) for blocks in self._begun.values() if blocks), default=-1)
+
+    def matrix(self, phases: tuple[Phase, ...], trials: int) -> FloatArray:
+        """The rows of the blocks that count, in order; NaN where nothing was measured.
+
+        Returns:
+            Blocks x (trials + 1), the last column for the baseline's second world.
+        """
+        if (phases, trials) in self._matrices:
+            return self._matrices[phases, trials]
+        rows = {
+            block: row
+            for phase in phases
+            for block, row in self._rows.get(phase, {}).items()
+            if self.counts(block)
+        }
+        found = np.full((len(rows), trials + 1), np.nan)
+        for place, block in enumerate(sorted(rows)):
+            found[place, list(rows[block])] = list(rows[block].values())
+        self._matrices[phases, trials] = found
+        return found

@@ -1,0 +1,148 @@
+"""What is measured and not yet in the storage: on disk first, so that no end of either loses it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import orjson
+from pydantic import ValidationError
+
+from tuner.errors import UsageError
+from tuner.files import written_atomically
+from tuner.study.folder import StudyFolder
+from tuner.study.records import Record
+
+_FORMAT = "rpc-tuner unsaved, format 1"
+_RESERVE_BYTES = 1 << 20
+
+
+class Spool:
+    """The worlds of a study that its storage has not taken yet: a file of JSON lines.
+
+    A world goes through it on its way to the storage. The file is written whole, then renamed, and
+    is on the disk when `keep` returns. It is written into a file that a search makes for it at its
+    start and that keeps its size, so that a disk that fills up meanwhile loses nothing. What
+    follows the lines that the first one counts is left from earlier.
+    """
+
+    def __init__(self, folder: StudyFolder, study: str) -> None:
+        self._folder = folder
+        self._study = study
+        self._pending: tuple[Record, ...] = ()
+        self._bytes = 0
+        self._problem: str | None = None
+
+    @property
+    def path(self) -> Path:
+        """Where it is, while there is something in it."""
+        return self._folder.unsaved
+
+    @property
+    def kept(self) -> str:
+        """What becomes of the measurements while the storage is away, as a clause."""
+        if self._problem is not None:
+            return (
+                f"what was measured last cannot be kept in {self.path} either ({self._problem}), "
+                "everything before it is in the storage"
+            )
+        if self._pending:
+            return f"everything measured is kept, the last of it in {self.path}"
+        return "everything measured is kept"
+
+    @contextmanager
+    def reserved(self) -> Iterator[None]:
+        """Hold the place for what may have to be kept; a disk that is full already has none."""
+        reserve = self._folder.reserve
+        with suppress(OSError):
+            self._folder.manifest.add(self.path, reserve)
+            with reserve.open("wb") as file:
+                os.posix_fallocate(file.fileno(), 0, _RESERVE_BYTES)
+        try:
+            yield
+        finally:
+            # Of a folder that nobody can write to any more, the manifest lists it.
+            with suppress(OSError):
+                reserve.unlink(missing_ok=True)
+                if self._pending and self._problem is None:
+                    os.truncate(self.path, self._bytes)
+
+    def keep(self, record: Record) -> None:
+        """Keep a world until `clear`. Where it cannot be kept, `kept` says why."""
+        self._pending = (*self._pending, record)
+        self._save()
+
+    def try_again(self) -> None:
+        """Keep what could not be kept so far."""
+        if self._problem is not None:
+            self._save()
+
+    def clear(self) -> None:
+        """Forget what was kept: the storage has it."""
+        self._pending, self._problem = (), None
+        with suppress(FileNotFoundError):
+            # Its place is that of the next one.
+            self.path.replace(self._folder.reserve)
+
+    def discard(self) -> None:
+        """Remove what an earlier search kept: the storage has it."""
+        self.path.unlink(missing_ok=True)
+
+    def left(self) -> list[Record]:
+        """What an earlier search kept and could not write. UsageError if it cannot be read."""
+        try:
+            lines = self.path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise UsageError(f"cannot read {self.path}: {error.strerror}") from None
+        try:
+            head = orjson.loads(lines[0])
+            worlds = head.pop("worlds")
+            if head != self._head():
+                raise ValueError("it is of another study or version")
+            found = [Record.model_validate_json(line) for line in lines[1 : 1 + worlds]]
+            if len(found) < worlds:
+                raise ValueError("it was cut off")
+            return found
+        except (ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
+            reason = str(error).split("\n")[0]
+            raise UsageError(
+                f"cannot read the measurements in {self.path}: {reason}; remove the file to go on "
+                "without them"
+            ) from None
+
+    def _head(self) -> dict[str, str]:
+        return {"format": _FORMAT, "study": self._study}
+
+    def _save(self) -> None:
+        lines = [{**self._head(), "worlds": len(self._pending)}]
+        lines += [each.model_dump(mode="json") for each in self._pending]
+        content = b"".join(orjson.dumps(line) + b"\n" for line in lines)
+        self._bytes = len(content)
+        try:
+            self._write(content)
+        except OSError as error:
+            self._problem = os.strerror(error.errno) if error.errno else str(error)
+        else:
+            self._problem = None
+
+    def _write(self, content: bytes) -> None:
+        reserve = self._folder.reserve
+        try:
+            file = reserve.open("r+b", buffering=0)
+        except FileNotFoundError:
+            with written_atomically(self.path) as partial, partial.open("wb") as fresh:
+                _write_through(fresh.fileno(), content)
+            return
+        with file:
+            _write_through(file.fileno(), content)
+        reserve.replace(self.path)
+
+
+def _write_through(file: int, content: bytes) -> None:
+    """Write all of it, onto the disk."""
+    left = memoryview(content)
+    while left:
+        left = left[os.write(file, left) :]
+    os.fsync(file)
