@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.files import written_atomically
+from tuner.files import OWNERS, make_folder, written_atomically
 
 
 def test_writes_the_file_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
@@ -59,6 +59,7 @@ def test_the_scratch_is_hidden_beside_the_file_and_keeps_its_suffix(tmp_path: Pa
 
 
 def test_the_file_is_as_readable_as_the_umask_allows(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
     path = tmp_path / "result.json"
     before = os.umask(0o027)
     try:
@@ -67,3 +68,30 @@ def test_the_file_is_as_readable_as_the_umask_allows(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert path.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_a_private_folder_has_private_files_whatever_the_umask(umask: int, tmp_path: Path) -> None:
+    before = os.umask(umask)
+    try:
+        make_folder(tmp_path / "studies" / "mine", OWNERS)
+        path = tmp_path / "studies" / "mine" / "traces" / "one.json"
+        with written_atomically(path) as partial:
+            partial.write_text("new")
+    finally:
+        os.umask(before)
+    modes = [each.stat().st_mode & 0o777 for each in (path.parent.parent, path.parent, path)]
+    assert modes == [0o700, 0o700, 0o600]
+    assert (tmp_path / "studies").stat().st_mode & 0o777 == 0o777 & ~umask & tmp_path.stat().st_mode
+
+
+def test_a_folder_for_a_group_has_files_for_the_group(tmp_path: Path) -> None:
+    folder = tmp_path / "ours"
+    folder.mkdir()
+    folder.chmod(0o750)
+    make_folder(folder, OWNERS)
+    with written_atomically(folder / "traces" / "one.json") as partial:
+        partial.write_text("new")
+    assert folder.stat().st_mode & 0o777 == 0o750
+    assert (folder / "traces").stat().st_mode & 0o777 == 0o750
+    assert (folder / "traces" / "one.json").stat().st_mode & 0o777 == 0o640

@@ -1,6 +1,7 @@
 """Numbers and words for people: they are read at a glance, or are not there."""
 
 import math
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -14,10 +15,13 @@ from tuner.text import (
     first_of,
     interval_text,
     listed,
+    one_line,
     percent,
     plain_number,
     plural,
+    printable,
     share,
+    shortened,
     three_digits,
 )
 
@@ -45,7 +49,7 @@ def test_an_interval_that_says_nothing_is_not_shown() -> None:
     ("fraction", "text"),
     [
         (0.03, "3 %"), (0.95, "95 %"), (0.9999, "99.99 %"), (1.5, "150 %"), (0.15234, "15.2 %"),
-        (123.0, "12300 %"), (1e-9, "0.0000001 %"), (0.0, "0 %"), (12345.678, "1234568 %"),
+        (123.0, "12300 %"), (1e-9, "0.0000001 %"), (0.0, "0 %"), (12345.678, "1,234,568 %"),
     ],
 )  # fmt: skip
 def test_a_percentage_is_never_a_power_of_ten(fraction: float, text: str) -> None:
@@ -129,3 +133,37 @@ def test_durations_as_people_read_them(seconds: float, text: str) -> None:
 def test_a_formatted_duration_reads_back_to_its_precision(seconds: float) -> None:
     precision_s = 0.051 if seconds < 10 else 0.51 if seconds < 3599 else 60
     assert parse_duration_s(duration(seconds)) == pytest.approx(seconds, abs=precision_s)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain, café, 日本, a\xa0b", "plain, café, 日本, a\xa0b"),
+        ("a\n\tb", "a\n\tb"),
+        ("a\r\nb\rc", "a\nb\\rc"),
+        ("\x1b[31mred\x1b]0;title\x07", r"\x1b[31mred\x1b]0;title\x07"),
+        ("\x9b2J\x7f\0", r"\x9b2J\x7f\x00"),
+        ("\u202egnp.exe\u2066\u200b\ufeff", r"\u202egnp.exe\u2066\u200b\ufeff"),
+        ("\udc80\ud83d", r"\udc80\ud83d"),
+        ("a\u2028b\U000e0041", r"a\u2028b\U000e0041"),
+    ],
+)
+def test_what_would_act_is_shown_instead(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+@given(st.text(st.characters()))
+def test_nothing_that_acts_is_left_in_any_text(text: str) -> None:
+    shown = printable(text)
+    shown.encode()
+    kinds = {unicodedata.category(each) for each in shown.replace("\n", "").replace("\t", "")}
+    assert kinds.isdisjoint({"Cc", "Cf", "Cs", "Zl", "Zp"})
+    assert printable(shown) == shown
+    assert "\n" not in one_line(text)
+
+
+def test_long_text_keeps_its_head_and_its_tail() -> None:
+    assert shortened("x" * 1000) == "x" * 1000
+    assert shortened("head" + "x" * 5000 + "tail", 40) == (
+        "head" + "x" * 26 + " [... 4,968 characters ...] " + "x" * 6 + "tail"
+    )

@@ -31,17 +31,17 @@ def check_study(context: typer.Context, study: str, show: Callable[[bytes], None
     """
     _refuse_others(context)
     # Late: --help and a mistyped flag must not wait for Optuna and pandas.
-    from rich.console import Console
     from rich.text import Text
 
     from tuner.present.check_result import check_lines
-    from tuner.present.progress import progress_for
+    from tuner.present.other_progress import progress_of_command
     from tuner.rechecking import check
 
     interruption = Interruption()
     given = {name: context.params[name] for name in TAKEN}
     try:
-        with progress_for(Console(stderr=True)) as progress:
+        quiet, log = context.params["quiet"], context.params["log"]
+        with progress_of_command(quiet=quiet, log=log) as progress:
             observer = Interruptible(progress, interruption)
             result = check(study, observer=observer, show=show, **given)
     except KeyboardInterrupt:
@@ -59,7 +59,7 @@ def check_study(context: typer.Context, study: str, show: Callable[[bytes], None
 
 def _refuse_others(context: typer.Context) -> None:
     """UsageError if the command line says what the study says already."""
-    allowed = {*TAKEN, "check", "show_output", "as_json"}
+    allowed = {*TAKEN, "check", "show_output", "as_json", "quiet", "log"}
     wrong = [
         parameter.opts[0]
         for parameter in context.command.params

@@ -2,11 +2,20 @@
 
 from collections.abc import Sequence
 
+from tuner.text import first_of, printable, shortened
+
+MOST_PROBLEMS = 15
+"""The most problems that a message lists."""
+_MOST_CHARACTERS = 20_000
+
 
 class TunerError(Exception):
     """Root of the errors whose message is meant for the person at the keyboard."""
 
     exit_code = 1
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(shortened(printable(message), _MOST_CHARACTERS))
 
 
 class UsageError(TunerError):
@@ -16,7 +25,10 @@ class UsageError(TunerError):
 
     def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join([message, *(f"  - {problem}" for problem in self.problems)]))
+        told = first_of([*map(shortened, self.problems)], MOST_PROBLEMS, separator="\n  - ")
+        # A message may be that of another error, with problems of its own.
+        subject = "\n".join(map(shortened, message.split("\n")))
+        super().__init__(f"{subject}\n  - {told}" if told else subject)
 
     @classmethod
     def about(cls, subject: str, problems: Sequence[str]) -> "UsageError":
@@ -24,6 +36,10 @@ class UsageError(TunerError):
         if len(problems) == 1:
             return cls(f"{subject}: {problems[0]}")
         return cls(f"{subject}: {len(problems)} problems", problems)
+
+
+class DamagedStorageError(UsageError):
+    """The storage answers, but not what was written into it."""
 
 
 class ProgramFailedError(UsageError):
@@ -42,8 +58,20 @@ class InterruptedSearchError(TunerError):
     exit_code = 130
 
 
+class StorageLostError(InterruptedSearchError):
+    """The storage, or the study's folder, went away in a search's middle and did not come back."""
+
+
+class StudyTakenError(InterruptedSearchError):
+    """Another search took the study while its storage was away."""
+
+
 class LauncherError(TunerError):
     """Worlds cannot be launched here, with any configuration."""
+
+
+class MissingPackageError(TunerError, ImportError):
+    """A package is not installed here that ranks do without, and this does not."""
 
 
 class TraceError(TunerError):

@@ -1,10 +1,41 @@
-"""Writing files so that a reader never sees half of one."""
+"""Writing files so that a reader never sees half of one, and folders that are for their owner."""
 
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+
+def shown(path: Path) -> str:
+    """A path as a person reads it: from the current folder, if it is below that."""
+    try:
+        return str(path.absolute().relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(path)
+
+
+OWNERS = 0o700
+"""The mode of a folder that only its owner may look into, as that of a new study."""
+
+
+def make_folder(folder: Path, mode: int = 0o777) -> None:
+    """Make a folder, and those above it, unless it is there; each as its parent limits it.
+
+    `mode` limits the folder itself further.
+    """
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        with suppress(FileExistsError):
+            each.mkdir(mode=mode if each == folder else 0o777)
+            limit_to_folder(each)
+
+
+def limit_to_folder(path: Path) -> None:
+    """Take the rights of others to a file or a folder that they do not have to its folder."""
+    now, folders = path.stat().st_mode, path.parent.stat().st_mode
+    if (limited := now & (folders | ~0o077)) != now:
+        path.chmod(limited & 0o7777)
 
 
 @contextmanager
@@ -14,7 +45,7 @@ def written_atomically(path: Path) -> Iterator[Path]:
     The scratch name keeps the suffix of `path`, since writers such as matplotlib choose the
     format by it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     handle, scratch_name = tempfile.mkstemp(
         dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix
     )
@@ -22,10 +53,11 @@ def written_atomically(path: Path) -> Iterator[Path]:
     scratch = Path(scratch_name)
     try:
         yield scratch
-        # mkstemp makes files private; a result is as readable as any file of this person.
+        # mkstemp makes files private; a result is as readable as any file of this person that is
+        # in this folder.
         umask = os.umask(0)
         os.umask(umask)
-        scratch.chmod(0o666 & ~umask)
+        scratch.chmod(0o666 & ~umask & path.parent.stat().st_mode)
         scratch.replace(path)
     finally:
         scratch.unlink(missing_ok=True)

@@ -11,6 +11,7 @@ from tuner.plan.draft import draft_plan
 from tuner.present.check_result import CheckResult
 from tuner.recommended.finding import recommendation_at
 from tuner.recommended.recheck import recheck_plan
+from tuner.scratch import own_prefix
 from tuner.searching.progress import Observer
 from tuner.searching.search import Notes, SearchRequest, SearchStopped
 from tuner.study.answer import StudyAnswer
@@ -85,7 +86,7 @@ def check(
         "seed": seed,
     }
     given = {key: value for key, value in changes.items() if value is not None}
-    with tempfile.TemporaryDirectory(prefix="rpc-tuner-") as scratch:
+    with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
         folder = Path(scratch) / "check" if out is None else Path(out)
         draft = draft_plan({**recheck_plan(earlier), **given, "out": str(folder)})
         presenter = _NoFiles() if out is None else AnswerFiles()

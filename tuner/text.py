@@ -1,8 +1,9 @@
-"""Words for people: numbers, percentages, durations, plurals, lists, did-you-mean."""
+"""Words for people: numbers, percentages, durations, plurals, lists, text that is safe to show."""
 
 import difflib
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 
 MOST_TELLING = 100
@@ -12,15 +13,56 @@ MOST_RATIO = 4
 """A ratio whose interval spans more than this factor is not said as a number."""
 UNTOLD = f"not known to a factor of {MOST_RATIO}"
 
+_ACTING = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Control, format, surrogate, and the separators of lines and paragraphs."""
+
 _NAME = re.compile(r"(?<![\w.=])[A-Za-z_][\w.]*(?:_\w+(?:\.\w+)*|(?=\(\)))(?:\(\))?(?![\w=])")
 
 
+MOST_CHARACTERS = 1000
+"""The most characters of a problem that a message tells in full."""
+
+
+def printable(text: str) -> str:
+    """The text for a terminal, a page or a file: what would act instead of being seen is escaped.
+
+    That is every control character but the ends of lines and tabs, marks that turn the direction of
+    writing or have no width, and half characters (lone surrogates): `\\x1b`, `\\u202e`, `\\udc80`.
+    """
+    if text.isprintable() or text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return "".join(map(_shown, text.replace("\r\n", "\n")))
+
+
+def _shown(character: str) -> str:
+    if character in "\n\t" or unicodedata.category(character) not in _ACTING:
+        return character
+    return character.encode("unicode_escape").decode()
+
+
+def one_line(text: str) -> str:
+    """`printable` text in which the ends of lines and tabs are seen too."""
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
+    """The text, of a long one its head and its tail, and how much is left out between them."""
+    if len(text) <= most:
+        return text
+    tail = most // 4
+    left_out = len(text) - most
+    return f"{text[: most - tail]} [... {left_out:,} characters ...] {text[len(text) - tail :]}"
+
+
 def three_digits(value: float) -> str:
-    """Three significant digits, never as a power of ten; nothing where the number is unknown."""
+    """Three significant digits or all before the point, with commas between thousands: `12,345`.
+
+    Never a power of ten; nothing where the number is unknown.
+    """
     if math.isnan(value):
         return ""
     if abs(value) >= 100:
-        return f"{value:.0f}"
+        return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.0f}"
     # Digits behind the point: enough for three that are not zero, but a picosecond is nothing.
     digits = 2 - math.floor(math.log10(abs(value))) if value else 0
     text = f"{value:.{min(digits, 9)}f}"

@@ -23,6 +23,7 @@ from workloads.cartpole_agent import (
 )
 from workloads.contract import Rank, Workload, World
 from workloads.device import Device, missing_device
+from workloads.needs import GYMNASIUM
 from workloads.typed_rpc import async_execution
 
 try:
@@ -167,7 +168,7 @@ class CartPole(Workload):
 
     def problems(self) -> Sequence[str]:
         """Gymnasium is an extra, and there may be no GPU."""
-        missing = [] if gymnasium else ["it needs Gymnasium: pip install 'rpc-tuner[cartpole]'"]
+        missing = [] if gymnasium else [GYMNASIUM]
         return [*missing, *missing_device(self.device)]
 
     def ranks(self) -> Sequence[Rank]:

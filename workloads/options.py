@@ -11,10 +11,11 @@ from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_
 
 from pydantic import TypeAdapter, ValidationError
 
-from workloads.naming import unknown
+from workloads.naming import unknown_option
 
 OPTION_TYPES = (bool, int, float, str)
 _KINDS: dict[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in OPTION_TYPES}
+_MOST = 2**63
 # JSON Schema's words for what limits a value.
 _LIMITS = {
     "minimum": "at least {}",
@@ -166,22 +167,29 @@ def read_options(
     values: dict[str, Any] = {name: option.default for name, option in options.items()}
     for name, raw in given.items():
         if name not in options:
-            known = ", ".join(
-                f"{each.name} ({each.kind.__name__}, {each.default!r})" for each in options.values()
-            )
-            all_of_them = f"The options are: {known}" if known else "It has no options."
-            problems.append(unknown("option", name, options, all_of_them))
+            known = {each.name: (each.kind.__name__, each.default) for each in options.values()}
+            problems.append(unknown_option(name, known))
             continue
-        try:
-            value: Any = _KINDS[options[name].kind].validate_python(raw)
-        except ValidationError:
-            problems.append(f"option {name} must be {options[name].kind.__name__}, got {raw!r}")
+        kind = options[name].kind
+        if mistake := kind_mistake(name, kind.__name__, raw):
+            problems.append(mistake)
             continue
-        if options[name].is_within_limits(value):
+        value: Any = _KINDS[kind].validate_python(raw)
+        if isinstance(value, int | float) and not -_MOST < value < _MOST:
+            problems.append(f"option {name} must be a number of at most 64 bits, got {raw!r}")
+        elif options[name].is_within_limits(value):
             values[name] = value
         else:
             problems.append(f"option {name} must be {options[name].limits}, got {raw!r}")
     return values, problems
+
+
+def kind_mistake(name: str, kind: str, raw: object) -> str | None:
+    """What to say of a value that an option of that kind cannot have; None if it can."""
+    (found,) = [each for each in OPTION_TYPES if each.__name__ == kind]
+    if _is_valid(_KINDS[found], raw):
+        return None
+    return f"option {name} must be {kind}, got {raw!r}"
 
 
 def _attribute_docstrings(cls: type) -> dict[str, str]:

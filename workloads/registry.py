@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from workloads.contract import Workload, WorkloadError
-from workloads.naming import unknown
+from workloads.naming import unknown_workload
 
 SHIPPED = {
     "builtin": "workloads.builtin:Builtin",
@@ -37,11 +37,7 @@ def load_workload(reference: str) -> type[Workload]:
     """
     where, colon, class_name = SHIPPED.get(reference, reference).rpartition(":")
     if not colon or not where or not class_name:
-        all_of_them = (
-            f"Known: {', '.join(SHIPPED)}; "
-            "your own is named package.module:Class or path/to/file.py:Class"
-        )
-        raise WorkloadError([unknown("workload", reference, SHIPPED, all_of_them)])
+        raise WorkloadError([unknown_workload(reference, SHIPPED)])
     try:
         module = _import(where)
     except WorkloadError:

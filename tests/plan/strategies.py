@@ -15,6 +15,7 @@ from tuner.plan.knobs import (
     DeviceMaps,
     Value,
 )
+from tuner.plan.quantities import MOST_S
 
 
 def _names(known: tuple[str, ...]) -> st.SearchStrategy[Value]:
@@ -41,7 +42,7 @@ VALUES: dict[str, st.SearchStrategy[Value]] = {
     NUM_WORKER_THREADS.name: st.integers(1, 4096),
     TRANSPORTS.name: _names(TRANSPORTS.known),
     CHANNELS.name: _names(CHANNELS.known),
-    RPC_TIMEOUT.name: st.floats(0, exclude_min=True, allow_infinity=False),
+    RPC_TIMEOUT.name: st.floats(0, MOST_S, exclude_min=True),
     DEVICES.name: st.none()
     | st.lists(devices, min_size=1, unique=True).map(lambda d: tuple(f"cuda:{i}" for i in d)),
     DEVICE_MAPS.name: st.none() | device_maps(),

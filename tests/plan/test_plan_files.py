@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from tests.plan.specs import threads, workload_spec
-from tuner.api import plan_mapping
 from tuner.errors import UsageError
 from tuner.plan.draft import draft_plan, read_plan_file, shipped_plan_path
+from tuner.plan.request import plan_mapping
 from workloads.registry import SHIPPED
 
 
@@ -126,3 +126,29 @@ def test_a_baseline_that_differs_for_one_role_stays_whatever_is_tuned() -> None:
 
 def test_a_workload_without_a_shipped_plan_stands_alone() -> None:
     assert plan_mapping(None, "file.py:Echo", {}) == {"workload": "file.py:Echo"}
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 100_000, "budget = " + "9" * 5000])
+def test_a_plan_that_toml_cannot_hold_is_told(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match="is not valid TOML: "):
+        read_plan_file(path)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "problem"),
+    [
+        ({"budget": 1e300}, "budget must be at most a year, got 1e+300"),
+        ({"budget": -5}, "budget must be longer than zero, got -5"),
+        ({"deadline": float("inf")}, "deadline must be at most a year, got inf"),
+        ({"min_time": float("nan")}, "min_time must be longer than zero, got nan"),
+        ({"budget": "auto:1e300"}, "budget must be at most a year, got 1e300"),
+        ({"max_blocks": 10**30}, "max_blocks: input should be less than 2147483648"),
+        ({"space": {"rpc_timeout": [1e300]}}, "space: rpc_timeout: must be at most 31622400 s"),
+        ({"space": {"devices": "9" * 5000}}, "space: devices: takes device indices from 0"),
+    ],
+)
+def test_absurd_numbers_are_refused(mapping: dict[str, object], problem: str) -> None:
+    problems = draft_plan({"workload": "udf", **mapping}).problems
+    assert any(each.startswith(problem) for each in problems), problems

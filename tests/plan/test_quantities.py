@@ -42,10 +42,24 @@ def test_a_duration_is_longer_than_zero(raw: object) -> None:
     assert str(caught.value) == f"must be longer than zero, got {raw}"
 
 
-@pytest.mark.parametrize("raw", ["inf", float("inf"), "9" * 400 + "s"])
-def test_a_duration_ends(raw: object) -> None:
-    with pytest.raises(ValueError, match="must be"):
+@pytest.mark.parametrize(
+    "raw", ["inf", float("inf"), 1e300, "1e300", "99999h", 10**400, "9" * 99 + "s"]
+)
+def test_a_duration_is_at_most_a_year(raw: object) -> None:
+    with pytest.raises(ValueError, match="must be at most a year"):
         parse_duration_s(raw)
+
+
+@pytest.mark.parametrize("raw", ["9" * 10**6 + "x", [[0] * 1000]])
+def test_endless_text_is_no_duration(raw: object) -> None:
+    with pytest.raises(ValueError, match=r"must be a duration such as 60s, got [\d,]+ characters$"):
+        parse_duration_s(raw)
+
+
+def test_a_duration_is_at_least_a_microsecond() -> None:
+    assert parse_duration_s(1e-6) == 1e-6
+    with pytest.raises(ValueError, match="must be at least a microsecond, got 1e-300"):
+        parse_duration_s(1e-300)
 
 
 @given(st.text())

@@ -145,3 +145,10 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         read_recommendation(tmp_path / "absent.json")
     with pytest.raises(UsageError, match=r"cannot read .*: Is a directory"):
         read_recommendation(tmp_path)
+
+
+def test_a_number_beyond_64_bits_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "recommended.json"
+    path.write_text(json.dumps({**document(), "trial": 10**30}))
+    with pytest.raises(UsageError, match=r"is damaged: integer exceeds 64-bit range$"):
+        read_recommendation(path)

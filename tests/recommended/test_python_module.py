@@ -102,7 +102,9 @@ def test_long_times_are_plain_numbers() -> None:
     slow = each.measured.model_copy(update={"value": 123456.7, "ci_low": 1.2e5, "ci_high": 1.3e5})
     comment = as_python(each.model_copy(update={"measured": slow}), "A sentence.")
     assert "# speed-up: 1234 (1200 to 1300, 95 % confidence)" in comment
-    assert "# measured: step_ms 123457 ms (120000 to 130000, 95 % confidence), 5 worlds" in comment
+    assert (
+        "# measured: step_ms 123,457 ms (120,000 to 130,000, 95 % confidence), 5 worlds" in comment
+    )
 
 
 def test_a_speedup_that_spans_too_much_is_no_number() -> None:

@@ -10,9 +10,9 @@ from tests.plan.specs import threads, workload_spec
 from tests.present.results import FASTER, study_plan, study_result
 from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, recommendation
 from tuner import search
-from tuner.api import plan_mapping
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft, draft_plan
+from tuner.plan.request import plan_mapping
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.subject import Subject
 from tuner.plan.workload_spec import WorkloadSpec

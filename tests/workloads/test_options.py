@@ -219,3 +219,15 @@ def test_all_mistakes_are_told_together() -> None:
         "option size must be int, got 'big'",
         "option rate must be float, got 'fast'",
     ]
+
+
+@pytest.mark.parametrize("raw", [2**70, -(2**70), "9" * 30])
+def test_a_whole_number_has_at_most_64_bits(raw: object) -> None:
+    _, problems = read_options(Echo, {"size": raw})
+    assert problems == [f"option size must be a number of at most 64 bits, got {raw!r}"]
+
+
+@pytest.mark.parametrize("raw", ["nan", "inf", "-inf", 1e300, float("nan")])
+def test_a_number_is_finite_and_not_absurd(raw: object) -> None:
+    _, problems = read_options(Echo, {"rate": raw})
+    assert problems == [f"option rate must be a number of at most 64 bits, got {raw!r}"]

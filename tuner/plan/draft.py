@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from tuner.errors import UsageError
-from tuner.plan.config import Config, Dimension
-from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, Value
+from tuner.plan.config import Config
+from tuner.plan.config_text import flat_entries, read_table
+from tuner.plan.knobs import NUM_WORKER_THREADS
+from tuner.plan.launching import LAUNCHING_KEYS, Launching, read_launching
 from tuner.plan.measuring import MEASURING_KEYS, Measuring, read_measuring
 from tuner.plan.objectives import METRIC, OBJECTIVES
 from tuner.plan.program_request import PROGRAM_KEYS, read_program
@@ -27,7 +29,7 @@ OptionValue = bool | int | float | str
 _STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 _PLAN_KEYS = ("format", "name", "workload", "options", *PROGRAM_KEYS, "space", "baseline",
-              *MEASURING_KEYS, "storage", "out")  # fmt: skip
+              *MEASURING_KEYS, *LAUNCHING_KEYS, "storage", "out")  # fmt: skip
 # Programs start slowly, and nobody made their runs short.
 PROGRAM_DEFAULTS = {"budget": "5m", "deadline": "10m"}
 
@@ -46,6 +48,7 @@ class PlanDraft:
     space: Space
     named_baseline: Config
     measuring: Measuring
+    launching: Launching
     storage: str | None
     """An Optuna storage URL; None means SQLite in the study's folder."""
     out: Path | None
@@ -67,6 +70,7 @@ class PlanDraft:
             *self.problems,
             *_check_objectives(measuring, subject),
             *_check_limits(measuring, subject),
+            *self.launching.mistakes(subject.roles),
             *check_against(self.space.axes, subject),
             *(f"baseline: {mistake}" for mistake in check_against(named, subject)),
         ]
@@ -78,6 +82,7 @@ class PlanDraft:
             space=self.space,
             baseline=baseline_config(self.named_baseline, self.space, subject),
             measuring=measuring,
+            launching=self.launching,
         )
 
 
@@ -125,7 +130,9 @@ def read_plan_file(path: Path) -> dict[str, Any]:
             return tomllib.load(file)
     except OSError as error:
         raise UsageError(f"cannot read the plan {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise UsageError(f"the plan {path} is not valid TOML: nested too deeply") from None
+    except ValueError as error:  # also for what is no UTF-8, and a number of too many digits
         raise UsageError(f"the plan {path} is not valid TOML: {error}") from None
 
 
@@ -149,16 +156,18 @@ def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
         problems.append(f"format is {version!r}; this version reads format {FORMAT}")
     workload, program, mistakes = _read_subject(mapping)
     problems += mistakes
-    entries, wrong_table = _flat_entries(mapping.get("space", DEFAULT_SPACE))
+    entries, wrong_table = flat_entries(mapping.get("space", DEFAULT_SPACE))
     space, mistakes = Space.parse(entries)
     mistakes += wrong_table
     problems += [f"space: {mistake}" for mistake in mistakes]
     if not space.axes and not mistakes:
         problems.append("space: it is empty; give it a knob, such as num_worker_threads=1,2,4,8")
-    baseline, mistakes = _read_baseline(mapping.get("baseline", {}))
+    baseline, mistakes = read_table(mapping.get("baseline", {}))
     problems += [f"baseline: {mistake}" for mistake in mistakes]
     defaults = {} if program is None else PROGRAM_DEFAULTS
     measuring, mistakes = read_measuring({**defaults, **mapping})
+    problems += mistakes
+    launching, mistakes = read_launching(mapping)
     problems += mistakes
     options = mapping.get("options", {})
     if not isinstance(options, Mapping):
@@ -178,6 +187,7 @@ def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
         space=space,
         named_baseline=baseline,
         measuring=measuring,
+        launching=launching,
         storage=None if storage is None else str(storage),
         out=None if out is None else Path(str(out)),
         problems=tuple(problems),
@@ -205,45 +215,3 @@ def _read_name(mapping: Mapping[str, Any]) -> tuple[str | None, list[str]]:
     if not _STUDY_NAME.fullmatch(name):
         return name, [f"name must be letters, digits, '.', '_' and '-', got {name!r}"]
     return name, []
-
-
-def read_config(pairs: list[tuple[str, str]]) -> Config:
-    """The configuration in `KNOB=VALUE` pairs; UsageError with every mistake."""
-    config, problems = _read_baseline(pairs)
-    if problems:
-        raise UsageError.about("the configuration", problems)
-    return config
-
-
-def _read_baseline(table: object) -> tuple[Config, list[str]]:
-    values: dict[Dimension, Value] = {}
-    entries, problems = _flat_entries(table)
-    for key, raw in entries:
-        try:
-            dimension = Dimension.parse(key)
-            if dimension in values:
-                problems.append(f"{dimension} is given twice")
-            values[dimension] = KNOBS[dimension.knob].read(raw)
-        except ValueError as error:
-            problems.append(str(error))
-    return Config.of(values), problems
-
-
-def _flat_entries(table: object) -> tuple[list[tuple[str, object]], list[str]]:
-    """The entries of a table, or of a list of pairs as the command line gives; and the mistakes.
-
-    `{"agent": {"num_worker_threads": 2}}` and `{"agent.num_worker_threads": 2}` read alike.
-    """
-    if isinstance(table, Mapping):
-        entries: list[tuple[str, object]] = []
-        for key, value in table.items():
-            if isinstance(value, Mapping) and key not in KNOBS and "." not in key:
-                entries += [(f"{key}.{knob}", raw) for knob, raw in value.items()]
-            else:
-                entries.append((key, value))
-        return entries, []
-    if isinstance(table, list) and all(
-        isinstance(each, tuple) and len(each) == 2 for each in table
-    ):
-        return [(str(key), value) for key, value in table], []
-    return [], [f"it must be a table, such as num_worker_threads = [1, 2, 4], got {table!r}"]

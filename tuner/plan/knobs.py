@@ -12,9 +12,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tuner.plan.quantities import MOST_S
 from tuner.text import did_you_mean
 
 DEFAULT_WORD = "default"
+_MOST_DIGITS = 4
+"""Of the index of a device."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class IntegerKnob(Knob):
 
 @dataclass(frozen=True, kw_only=True)
 class SecondsKnob(Knob):
-    """A number of seconds above zero."""
+    """A number of seconds above zero, up to `MOST_S`."""
 
     def _read(self, raw: object) -> float:
         try:
@@ -93,8 +96,10 @@ class SecondsKnob(Knob):
             number = None
         if number is None:
             raise ValueError(f"{self.name} must be a number of seconds, got {raw!r}")
-        if not 0 < number < float("inf"):
+        if not number > 0:
             raise ValueError(f"{self.name} must be above 0, got {number:g}")
+        if number > MOST_S:
+            raise ValueError(f"{self.name} must be at most {MOST_S:.0f} s, got {number:g}")
         return number
 
     def format(self, value: Value) -> str:
@@ -216,7 +221,7 @@ def _parts(raw: object) -> tuple[str, ...]:
 
 def _device(knob: str, raw: object) -> int:
     text = str(raw).strip().removeprefix("cuda:")
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > _MOST_DIGITS:
         raise ValueError(f"{knob} takes device indices from 0, got {raw!r}")
     return int(text)
 

@@ -83,7 +83,7 @@ class Measuring(BaseModel):
     budget_s: Duration = Field(60.0, alias="budget")
     until_clear: bool = False
     """`budget = "auto"`: the budget is a limit, and not spent where it would not be enough."""
-    max_blocks: int | None = Field(None, ge=1)
+    max_blocks: int | None = Field(None, ge=1, lt=2**31)
     epsilon: Fraction = 0.03
     confidence: Annotated[float, BeforeValidator(_confidence)] = 0.95
     min_time_s: Duration = Field(0.1, alias="min_time")

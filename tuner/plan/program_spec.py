@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from tuner.patterns import pattern_problem
 from tuner.plan.config import ALL_ROLES, Config
 from tuner.plan.knobs import KNOBS, Value
 from tuner.plan.objectives import METRIC
@@ -16,10 +17,8 @@ from tuner.plan.workload_spec import RankSpec, distinct_roles
 
 
 def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"is not a regular expression: {text!r}: {error}") from None
+    if problem := pattern_problem(text):
+        raise ValueError(f"is not a regular expression: {text!r}: {problem}")
     return text
 
 

@@ -3,13 +3,16 @@
 import re
 
 _DURATION_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+MOST_S = 366 * 24 * 3600.0
+LEAST_S = 1e-6
+_LONGEST_TEXT = 100
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|min|m|h)")
 
 
 def parse_duration_s(raw: object) -> float:
     """Seconds in `60s`, `500ms`, `2m`, `1h`, `1m30s`, or a bare number of seconds.
 
-    Raises ValueError for anything else, and for a duration that is not above zero.
+    Raises ValueError for anything else, and for a duration that is not above zero, or absurd.
     """
     try:
         seconds = _duration_s(raw)
@@ -17,8 +20,10 @@ def parse_duration_s(raw: object) -> float:
         seconds = float("inf")
     if not seconds > 0:
         raise ValueError(f"must be longer than zero, got {raw}")
-    if seconds == float("inf"):
-        raise ValueError("must be a finite duration such as 60s")
+    if seconds > MOST_S:
+        raise ValueError(f"must be at most a year, got {raw}")
+    if seconds < LEAST_S:
+        raise ValueError(f"must be at least a microsecond, got {raw}")
     return seconds
 
 
@@ -26,6 +31,8 @@ def _duration_s(raw: object) -> float:
     if isinstance(raw, int | float) and not isinstance(raw, bool):
         return float(raw)
     text = str(raw).strip().lower()
+    if len(text) > _LONGEST_TEXT:
+        raise ValueError(f"must be a duration such as 60s, got {len(text):,} characters")
     try:
         return float(text)
     except ValueError:

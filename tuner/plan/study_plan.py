@@ -7,6 +7,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict
 
 from tuner.plan.config import Config
+from tuner.plan.launching import Launching
 from tuner.plan.measuring import Measuring
 from tuner.plan.objectives import METRIC, OBJECTIVES, Objective
 from tuner.plan.program_spec import ProgramSpec
@@ -25,6 +26,7 @@ class StudyPlan(BaseModel):
     space: Space
     baseline: Config
     measuring: Measuring
+    launching: Launching = Launching()
 
     @property
     def objective(self) -> Objective:
@@ -60,6 +62,7 @@ class StudyPlan(BaseModel):
             "space": self.space.to_json(),
             "baseline": self.baseline.to_json(),
             "measuring": self.measuring.model_dump(mode="json"),
+            "launching": self.launching.model_dump(mode="json"),
         }
 
     @classmethod
@@ -78,6 +81,8 @@ class StudyPlan(BaseModel):
             space=space,
             baseline=Config.from_json(document["baseline"]),
             measuring=Measuring.model_validate(document["measuring"]),
+            # Earlier versions knew one launcher.
+            launching=Launching.model_validate(document.get("launching", {})),
         )
 
     def fingerprint(self) -> dict[str, Any]:
@@ -91,4 +96,5 @@ class StudyPlan(BaseModel):
             "space": self.space.to_json(),
             "baseline": self.baseline.to_json(),
             **measuring,
+            **self.launching.fingerprint(),
         }

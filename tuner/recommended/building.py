@@ -9,9 +9,9 @@ from tuner.files import written_atomically
 from tuner.plan.knobs import INTRA_OP_THREADS
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.subject import Subject, intra_op_threads
+from tuner.recommended.document import FORMAT
 from tuner.recommended.json_and_toml import as_json
 from tuner.recommended.model import (
-    FORMAT,
     Challenger,
     How,
     Measured,
@@ -57,6 +57,7 @@ def recommendation_of(answer: StudyAnswer, trial: int | None = None) -> Recommen
             deadline_s=measuring.deadline_s,
             epsilon=measuring.epsilon,
             require=tuple(map(str, measuring.require)),
+            launching=answer.plan.launching,
         ),
         baseline=answer.baseline,
         ranks=subject.ranks,

@@ -1,9 +1,6 @@
 """Recommendations as JSON and TOML: written, read, and refused with the reason."""
 
 import json
-import shlex
-import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +9,8 @@ from pydantic import ValidationError
 
 from tuner.errors import UsageError
 from tuner.plan.knobs import DEFAULT_WORD, KNOBS
-from tuner.recommended.model import FORMAT, Recommendation
+from tuner.recommended.document import read_document, short
+from tuner.recommended.model import Recommendation
 
 
 def as_json(recommendation: Recommendation) -> str:
@@ -49,64 +47,19 @@ def read_recommendation(path: Path) -> Recommendation:
     Raises:
         UsageError: The file cannot be read, is damaged, or has another format.
     """
-    document = _parsed(path)
-    _check_format(document, path)
+    document = read_document(path)
     try:
         # As JSON, where dates and tuples are strings and lists; strictly, so that "2" is no number.
         text = json.dumps(document, default=str)
-        return Recommendation.model_validate_json(text, strict=True)
+        found = Recommendation.model_validate_json(text, strict=True)
+        as_json(found)  # what cannot be written again is none of ours
     except ValidationError as error:
         problems = [_sentence(detail) for detail in error.errors()]
         raise UsageError.about(f"{path} is damaged", problems) from None
-
-
-def _parsed(path: Path) -> Mapping[str, Any]:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    if path.suffix == ".py":
-        raise UsageError(
-            f"{path} is a Python file, and a configuration is read from JSON or TOML; if it is an "
-            "export to Python, import it, or export with --format json"
-        )
-    is_toml = path.suffix.lower() == ".toml"
-    try:
-        document = tomllib.loads(content.decode()) if is_toml else orjson.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(
-            f"{path} is damaged: not valid {'TOML' if is_toml else 'JSON'}: {error}"
-        ) from None
-    if not isinstance(document, Mapping):
-        raise UsageError(f"{path} is damaged: it must hold an object, got {_short(document)}")
-    return document
-
-
-def _check_format(document: Mapping[str, Any], path: Path) -> None:
-    found = document.get("format")
-    if not isinstance(found, int) or isinstance(found, bool):
-        wrong = "is missing" if found is None else f"must be {FORMAT}, got {_short(found)}"
-        raise UsageError(f"{path} is damaged: format {wrong}")
-    if found > FORMAT:
-        raise UsageError(
-            f"{path} was written by a newer rpc-tuner (format {found}; this version reads format "
-            f"{FORMAT}): upgrade rpc-tuner"
-        )
-    if found < FORMAT:
-        raise UsageError(
-            f"{path} was written by an older rpc-tuner (format {found}; this version reads format "
-            f"{FORMAT}): search again{_search_command(document)}"
-        )
-
-
-def _search_command(document: Mapping[str, Any]) -> str:
-    """The command of the search that an older document rests on; empty if it does not say."""
-    study, environment = document.get("study"), document.get("environment")
-    workload = environment.get("workload") if isinstance(environment, Mapping) else None
-    if not isinstance(study, str) or not isinstance(workload, str):
-        return ""
-    arguments = ["--workload", workload, "--study", study, "--overwrite"]
-    return f": {shlex.join(['python', '-m', 'tuner.search', *arguments])}"
+    except TypeError as error:
+        reason = str(error)
+        raise UsageError(f"{path} is damaged: {reason[:1].lower()}{reason[1:]}") from None
+    return found
 
 
 def _sentence(detail: Any) -> str:
@@ -122,9 +75,4 @@ def _sentence(detail: Any) -> str:
         return cause if cause.startswith(place) else f"{place}: {cause}"
     needed = message.replace("Input should", "must", 1)
     needed = f"{needed[0].lower()}{needed[1:]}"
-    return f"{place} {needed}, got {_short(detail['input'])}"
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return f"{place} {needed}, got {short(detail['input'])}"

@@ -1,5 +1,9 @@
-"""`tuner.load_rpc_options`: `recommended.json` as TensorPipeRpcBackendOptions, in a program."""
+"""`tuner.load_rpc_options`: `recommended.json` as TensorPipeRpcBackendOptions, in a program.
 
+torch and the standard library only: on a rank there may be nothing else.
+"""
+
+import shlex
 import warnings
 from os import PathLike
 from pathlib import Path
@@ -8,14 +12,12 @@ import torch
 from torch.distributed.rpc import TensorPipeRpcBackendOptions
 
 from tuner.errors import UsageError
+from tuner.machine import machine_differences, this_machine
 from tuner.plan.knobs import INTRA_OP_THREADS
-from tuner.recommended.json_and_toml import read_recommendation
-from tuner.recommended.model import Recommendation
-from tuner.recommended.recheck import recheck_command
+from tuner.recommended.document import ProcessValues, read_process_values
 from tuner.text import plural
 from tuner.torch_private.agent import tensorpipe_options
 from tuner.world.agent_options import agent_options
-from tuner.world.environment import Environment
 
 
 class EnvironmentWarning(UserWarning):
@@ -46,50 +48,50 @@ def load_rpc_options(
             the measurement.
         ThreadsWarning: This process has another number of intra-op threads.
     """
-    recommendation = read_recommendation(Path(path))
-    roles = _roles_like(recommendation, role, path)
-    if message := _environment_problem(recommendation, path):
+    measured = read_process_values(Path(path))
+    roles = _roles_like(measured, role, path)
+    if message := _environment_problem(measured, path):
         warnings.warn(message, EnvironmentWarning, stacklevel=2)
-    if message := _threads_problem(recommendation, roles, path):
+    if message := _threads_problem(measured, roles, path):
         warnings.warn(message, ThreadsWarning, stacklevel=2)
-    return tensorpipe_options(**agent_options(recommendation.values_of(roles[0])))
+    return tensorpipe_options(**agent_options(measured.of_role(roles[0])))
 
 
 def _roles_like(
-    recommendation: Recommendation, role: str | None, path: str | PathLike[str]
+    measured: ProcessValues, role: str | None, path: str | PathLike[str]
 ) -> tuple[str, ...]:
     """The role given; without one all of them, if they have the same options."""
-    roles = recommendation.roles
-    named = ", ".join(map(repr, roles))
+    named = ", ".join(map(repr, measured.roles))
     if role is not None:
-        if role not in roles:
+        if role not in measured.roles:
             raise UsageError(f"{path} has no role {role!r}; its roles are {named}")
         return (role,)
-    options = [agent_options(recommendation.values_of(each)) for each in roles]
+    options = [agent_options(measured.of_role(each)) for each in measured.roles]
     if any(each != options[0] for each in options):
         raise UsageError(f"the options in {path} differ by role: give role=, one of {named}")
-    return roles
+    return measured.roles
 
 
-def _environment_problem(recommendation: Recommendation, path: str | PathLike[str]) -> str | None:
-    differences = recommendation.environment.differences(Environment.here())
+def _environment_problem(measured: ProcessValues, path: str | PathLike[str]) -> str | None:
+    differences = machine_differences(measured.machine, this_machine())
     if not differences:
         return None
+    again = shlex.join(["python", "-m", "tuner.search", "--check", str(path)])
     return (
         f"{path} was measured elsewhere (there, here): {'; '.join(differences)}. Its configuration "
-        f"may not be the best here; to measure it again: {recheck_command(recommendation)}"
+        f"may not be the best here; to measure it again: {again}"
     )
 
 
 def _threads_problem(
-    recommendation: Recommendation, roles: tuple[str, ...], path: str | PathLike[str]
+    measured: ProcessValues, roles: tuple[str, ...], path: str | PathLike[str]
 ) -> str | None:
-    measured = {recommendation.values_of(role)[INTRA_OP_THREADS.name] for role in roles}
+    numbers = {measured.of_role(role)[INTRA_OP_THREADS.name] for role in roles}
     here = torch.get_num_threads()
     # Without a role, one of several numbers can be right for this process.
-    if len(measured) > 1 or here in measured:
+    if len(numbers) > 1 or here in numbers:
         return None
-    (there,) = measured
+    (there,) = numbers
     assert isinstance(there, int)
     return (
         f"{path} was measured with {plural(there, 'intra-op thread')} in such a process, and this "

@@ -1,7 +1,6 @@
 """The content of `recommended.json`."""
 
 import math
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -18,10 +17,9 @@ from pydantic import (
 from typing_extensions import TypeAliasType
 
 from tuner.decide.verdict_kind import VerdictKind
-from tuner.plan.config import ALL_ROLES, Config
+from tuner.plan.config import Config
 from tuner.plan.knobs import (
     DEFAULT_WORD,
-    INTRA_OP_THREADS,
     KNOBS,
     DeviceMapsKnob,
     DevicesKnob,
@@ -30,28 +28,19 @@ from tuner.plan.knobs import (
     NamesKnob,
     Value,
 )
+from tuner.plan.launching import Launching
 from tuner.plan.measuring import ObjectiveName
 from tuner.plan.program_spec import ProgramRequest
+from tuner.plan.quantities import MOST_S
 from tuner.plan.workload_spec import RankSpec, distinct_roles
-from tuner.text import did_you_mean
+from tuner.recommended.document import FORMAT, check_roles, strict_config, values_of_role
 from tuner.world.environment import Environment
 
-FORMAT = 3
 SCHEMA_ID = f"urn:rpc-tuner:recommended:{FORMAT}"
 
 
 def _read_config(raw: object) -> Config:
-    """A configuration as rpc-tuner writes it; another spelling, such as "8" for 8, is refused."""
-    if isinstance(raw, Config):
-        return raw
-    config = Config.from_json(raw)
-    assert isinstance(raw, Mapping)
-    for role, knobs in config.to_json().items():
-        for knob, value in knobs.items():
-            given = raw[role][knob]
-            if given != value and not (value is None and given == DEFAULT_WORD):
-                raise ValueError(f"{role}.{knob} must be {value!r}, got {given!r}")
-    return config
+    return raw if isinstance(raw, Config) else strict_config(raw)
 
 
 def _knob_schema(knob: Knob) -> dict[str, Any]:
@@ -68,7 +57,7 @@ def _knob_schema(knob: Knob) -> dict[str, Any]:
                      "patternProperties": {"^[0-9]+$": index}}  # fmt: skip
             value = {"type": "object", "minProperties": 1, "additionalProperties": pairs}
         case _:
-            value = {"type": "number", "exclusiveMinimum": 0}
+            value = {"type": "number", "exclusiveMinimum": 0, "maximum": MOST_S}
     if knob.default is None:
         value = {"anyOf": [value, {"enum": [None, DEFAULT_WORD]}]}
     return {"description": knob.summary, **value}
@@ -145,6 +134,8 @@ class How(_Part):
     """The smallest difference that matters."""
     require: tuple[str, ...] = ()
     """The limits that a configuration had to keep, as `--require` takes them."""
+    launching: Launching = Launching()
+    """What launched the worlds, and where their ranks were."""
 
 
 class MeasuredIn(Environment):
@@ -209,9 +200,8 @@ class Recommendation(_Part):
 
     def values_of(self, role: str) -> dict[str, Value]:
         """What a process of the role gets, by knob, its intra-op threads included."""
-        threads = self.environment.intra_op_threads[role]
-        own = {} if self.environment.own is None else self.environment.own.for_role(role)
-        return {**own, INTRA_OP_THREADS.name: threads, **self.config.for_role(role)}
+        where = self.environment
+        return values_of_role(role, self.config, where.own, where.intra_op_threads)
 
     @model_validator(mode="after")
     def _roles_are_known(self) -> Self:
@@ -222,10 +212,8 @@ class Recommendation(_Part):
             ("baseline", self.baseline),
             ("challenger.config", self.challenger.config),
         ):
-            for dimension, _ in config.items if config else ():
-                if dimension.role not in (ALL_ROLES, *self.roles):
-                    tail = did_you_mean(dimension.role, self.roles)
-                    raise ValueError(f"{place}: unknown role {dimension.role!r}{tail}")
+            if config is not None:
+                check_roles(config, place, self.roles)
         names = [rank.name for rank in self.ranks]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"ranks: {', '.join(map(repr, twice))} is named twice")

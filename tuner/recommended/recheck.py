@@ -41,6 +41,7 @@ def recheck_plan(recommendation: Recommendation) -> dict[str, Any]:
         "epsilon": how.epsilon,
         "confidence": recommendation.confidence,
         "require": list(how.require),
+        **how.launching.keys(),
     }
 
 
@@ -132,6 +133,7 @@ def _measured_alike(recommendation: Recommendation) -> Iterator[str]:
             yield from (flag, f"{value!r}{unit}")
     for limit in how.require:
         yield from ("--require", limit)
+    yield from how.launching.arguments()
 
 
 def _flags(flag: str, config: Config) -> Iterator[str]:
@@ -184,4 +186,5 @@ def search_command(plan: StudyPlan) -> str:
     ):
         if value != default:
             arguments += [flag, text]
+    arguments += plan.launching.arguments()
     return shlex.join(["python", "-m", "tuner.search", *arguments, *_program_arguments(program)])

@@ -1,6 +1,7 @@
 """Checks that this torch has what the tuner needs."""
 
 import inspect
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -23,7 +24,19 @@ def missing_support() -> list[str]:
     ]
     if not hasattr(api, "_get_current_rpc_agent"):
         missing.append(f"torch {torch.__version__} has no rpc.api._get_current_rpc_agent")
-    return missing + missing_tracing_support()
+    return missing + missing_tracing_support() + missing_operator_support()
+
+
+def missing_operator_support() -> list[str]:
+    """What this torch lacks for recording operators, beside calls, as a sentence."""
+    config: Any = torch._C._profiler._ExperimentalConfig
+    try:
+        config(profile_all_threads=True)
+    except TypeError:
+        return [
+            f"torch {torch.__version__} cannot record the operators of all threads: torch 2.7 can"
+        ]
+    return []
 
 
 def missing_tracing_support() -> list[str]:

@@ -7,7 +7,7 @@ import torch.distributed.rpc as rpc
 
 from workloads import Rank, Workload, World
 
-NAP_S = 0.02
+NAP_S = 0.06
 
 
 def nap() -> int:

@@ -94,6 +94,7 @@ def test_nanoseconds_are_exact() -> None:
     """Microseconds in a float are exact to the nanosecond for more than a week."""
     for start_ns in (1, 999, 86_400_000_000_001, 691_200_123_456_789):
         events = changed("rpc", "b", ts=start_ns / 1e3)
+        next(each for each in events if each["ph"] == "e")["ts"] = start_ns / 1e3 + 1
         assert start_ns in list(trace_of(document(*events), "a").calls["start_ns"])
     served = trace_of(document(*changed("rpc_served", "X", dur=1.001)), "a").calls.iloc[1]
     assert served["server_end_ns"] - served["server_start_ns"] == 1001
@@ -161,6 +162,24 @@ DAMAGE = {
         changed("cpu_op", "X", dur=None),
         "damaged: an operator has no time",
     ),
+    "a call that ends before it begins": (
+        changed("rpc", "e", ts=-1),
+        "damaged: call 12 ends before it begins",
+    ),
+    "a time beyond 64 bits": (
+        changed("rpc", "b", ts=1e300),
+        "not as rpc-tuner writes its traces: Expected `float` < 4503599627370496.0 - at "
+        "`$.traceEvents[3].ts`",
+    ),
+    "a negative duration": (
+        changed("cpu_op", "X", dur=-1),
+        "not as rpc-tuner writes its traces: Expected `float` >= 0.0 - at `$.traceEvents[14].dur`",
+    ),
+    "a thread beyond 64 bits": (
+        changed("cpu_op", "X", tid=2**70),
+        "not as rpc-tuner writes its traces: Expected `int` <= 4611686018427387903 - at "
+        "`$.traceEvents[14].tid`",
+    ),
     "a rank that is no number": (
         changed("cpu_op", "X", pid="0"),
         "not as rpc-tuner writes its traces: Expected `int | null`, got `str` - at "
@@ -192,3 +211,27 @@ def test_a_call_whose_end_is_cut_off_is_unfinished() -> None:
         f"a.json breaks off at byte {length}, after 4 complete events.",
         "Missing from a.json: the end of 1 call.",
     )
+
+
+@pytest.mark.parametrize(
+    ("facts", "problem"),
+    [
+        ({"window_ns": [2, 1]}, "damaged: its window ends before it begins"),
+        ({"base_time_ns": 2**62}, "base_time_ns cannot be 4611686018427387904 - at `$.rpc_tuner`"),
+        ({"window_ns": [0, 2**62]}, "window_ns cannot be [0, 4611686018427387904]"),
+        ({"steps": -1}, "steps cannot be -1 - at `$.rpc_tuner`"),
+        ({"tracing_overhead": 0}, "tracing_overhead cannot be 0.0 - at `$.rpc_tuner`"),
+        ({"ranks": [{"rank": 0, "name": "a", "cpu_s": -1}]}, "cpu_s cannot be -1.0"),
+    ],
+)
+def test_facts_out_of_range_are_refused(facts: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        trace_of(document(**facts), "a.json")
+    assert problem in str(refused.value)
+
+
+def test_endless_names_are_shortened() -> None:
+    events = changed("cpu_op", "X", name="n" * 10**6)
+    names = trace_of(document(*events), "a").operators["name"]
+    (long,) = [each for each in names if each.startswith("nnn")]
+    assert "[... 999,000 characters ...]" in long

@@ -1,4 +1,6 @@
 import gzip
+import tracemalloc
+import zlib
 from pathlib import Path
 
 import pandas as pd
@@ -6,6 +8,7 @@ import pytest
 
 from tests.trace.golden_files import KINETO, LEGACY, NATIVE, operator, write_kineto
 from tuner.errors import UsageError
+from tuner.trace.files import trace_text
 from tuner.trace.files.reader import read_trace, read_traces
 from tuner.trace.model.columns import CALL_COLUMNS, OPERATOR_COLUMNS
 
@@ -144,6 +147,12 @@ REFUSED = {
         b'[{"ph": "X"',
         "{path}: breaks off at byte 11, before any event in it is complete",
     ),
+    "nested too deeply": (b"[" * 100_000, "{path}: not JSON, so no trace: nested too deeply"),
+    "nested too deeply in an event": (
+        b'{"traceEvents": [{"args": ' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b"}]}",
+        "{path}: not JSON, so no trace: nested too deeply",
+    ),
+    "NUL": (b"\0" * 10, "{path}: not JSON, so no trace: JSON is malformed"),
     "a damaged gzip file": (
         b"\x1f\x8b\x08\x00 rubbish rubbish",
         "{path}: a damaged gzip file: Error -3 while decompressing data",
@@ -220,3 +229,45 @@ def test_braces_in_the_last_event_do_not_mislead(tmp_path: Path) -> None:
         trace = read_trace(path)
         assert list(trace.operators["name"]) == ["a}"]
         assert trace.losses[0] == (f"{path} breaks off at byte {length}, after 1 complete event.")
+
+
+def bomb(content: bytes, times: int) -> bytes:
+    """A gzip file of a thousandth of what it unpacks to."""
+    packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+    return b"".join([*(packer.compress(content) for _ in range(times)), packer.flush()])
+
+
+def test_a_gzip_file_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_text, "MOST_BYTES", 40 * 2**20)
+    path = write(tmp_path / "bomb.json.gz", bomb(b" " * 2**20, 400))
+    assert path.stat().st_size < 10**6
+    tracemalloc.start()
+    with pytest.raises(UsageError, match=r"bomb\.json\.gz: more than 40 MB, once it is unpacked,"):
+        read_trace(path)
+    most_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most_bytes < 150 * 2**20
+
+
+def test_a_file_that_is_too_large_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "trace.json", b" " * (2**20 + 1))
+    monkeypatch.setattr(trace_text, "MOST_BYTES", 2**20)
+    with pytest.raises(UsageError, match=r"trace\.json: more than 1 MB, the most that is read"):
+        read_trace(path)
+
+
+def test_too_many_events_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_text, "MOST_OBJECTS", 1000)
+    content = b'{"traceEvents": [' + b",".join([b"{}"] * 1001) + b"]}"
+    with pytest.raises(UsageError, match=r"more than 1,000 JSON objects"):
+        read_trace(write(tmp_path / "trace.json", content))
+
+
+def test_an_array_of_other_things_than_events_is_refused_as_a_whole(tmp_path: Path) -> None:
+    path = write(tmp_path / "trace.json", b"[" + b"0," * 1_000_000 + b"0]")
+    with pytest.raises(UsageError, match="JSON, but no trace: its events are no objects"):
+        read_trace(path)

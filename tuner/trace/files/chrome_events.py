@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tuner.trace.files.trace_text import TraceText
+from tuner.text import shortened
+from tuner.trace.files.trace_text import TraceText, decode_json
 
 IntArray = NDArray[np.int64]
 EventId = int | str | None
@@ -18,6 +19,9 @@ EventId = int | str | None
 
 UNKNOWN_CLOCKS = "How far the clocks of different hosts are apart is not known."
 """A loss of every foreign trace with several ranks."""
+
+_MOST_COMMAS = 100_000
+"""In a text without objects; a larger one is not looked at element by element."""
 
 _LONGEST_US = 2.0**60 / 1e3
 _LATEST_US = 2.0**61 / 1e3
@@ -40,15 +44,19 @@ class Event(msgspec.Struct, gc=False):
 def events_in(raw: msgspec.Raw, text: TraceText) -> tuple[list[Event], list[str]]:
     """The events of a JSON array, and the losses. UsageError if it is no array."""
     try:
-        return msgspec.json.decode(raw, type=list[Event]), []
+        return decode_json(raw, list[Event]), []
     except msgspec.ValidationError:
         pass
     except ValueError as error:
         raise text.malformed(error) from None
+    if bytes(raw).count(b",") > _MOST_COMMAS + 100 * bytes(raw).count(b"{"):
+        raise text.refused("JSON, but no trace: its events are no objects")
     try:
-        each_raw = msgspec.json.decode(raw, type=list[msgspec.Raw])
+        each_raw = decode_json(raw, list[msgspec.Raw])
     except msgspec.ValidationError as error:
         raise text.refused(f"JSON, but no trace: its events: {error}") from None
+    except ValueError as error:
+        raise text.malformed(error) from None
     return _events_one_by_one(each_raw, text)
 
 
@@ -60,7 +68,7 @@ def _events_one_by_one(
     wrong: list[str] = []
     for place, raw in enumerate(each_raw):
         try:
-            events.append(msgspec.json.decode(raw, type=Event))
+            events.append(decode_json(raw, Event))
         except msgspec.ValidationError as error:
             wrong.append(f"event {place}: {error}")
         except ValueError as error:
@@ -127,9 +135,12 @@ def thread_numbers(ids: Iterable[EventId]) -> dict[EventId, int]:
 
 
 def categorical(values: Iterable[str]) -> pd.Categorical:
-    """A categorical of strings: much faster than pandas' own way if few of them differ."""
+    """A categorical of strings: much faster than pandas' own way if few of them differ.
+
+    Long ones are shortened: no function has a name of a million characters.
+    """
     codes: defaultdict[str, int] = defaultdict(count().__next__)
-    of_each = np.array([codes[value] for value in values], dtype=np.int32)
+    of_each = np.array([codes[shortened(value)] for value in values], dtype=np.int32)
     return pd.Categorical.from_codes(of_each, pd.Index(list(codes), dtype="str"))
 
 

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import msgspec
 
+from tuner.text import shortened
 from tuner.trace.files.chrome_events import (
     Event,
     EventId,
@@ -20,7 +21,7 @@ from tuner.trace.files.chrome_events import (
     spans_of,
     thread_numbers,
 )
-from tuner.trace.files.trace_text import TraceText
+from tuner.trace.files.trace_text import TraceText, decode_json
 from tuner.trace.model.call_names import read_call_name
 
 OPERATOR = "cpu_op"
@@ -35,8 +36,8 @@ _THREAD_LABEL = re.compile(r"thread \d+ \((.*)\)")
 
 
 class _Distributed(msgspec.Struct):
-    rank: int | None = None
-    world_size: int | None = None
+    rank: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] | None = None
+    world_size: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] | None = None
 
 
 class _File(msgspec.Struct):
@@ -145,7 +146,7 @@ def _process(
         rank=distributed.rank,
         world_size=distributed.world_size,
         host=document.host_name,
-        pid=pid if isinstance(pid, int) else None,
+        pid=pid if isinstance(pid, int) and abs(pid) < 2**63 else None,
         threads=_threads(numbers, labels),
         operators=operators,
         calls=calls,
@@ -165,7 +166,7 @@ def _thread_labels(metadata: Iterable[Event], pid: EventId) -> dict[EventId, str
         if event.name != "thread_name":
             continue
         try:
-            name = msgspec.json.decode(event.args, type=_Label).name
+            name = shortened(decode_json(event.args, _Label).name)
         except ValueError:  # no name in the arguments, or not UTF-8
             continue
         # Kineto writes `thread 12880 (python)`, with the kernel's name of the thread.

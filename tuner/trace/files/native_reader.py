@@ -8,18 +8,10 @@ import numpy as np
 import pandas as pd
 
 from tuner.errors import UsageError
-from tuner.text import plural
+from tuner.text import plural, shortened
 from tuner.trace.files.chrome_events import IntArray, categorical
-from tuner.trace.files.native_format import (
-    CALL,
-    FORMAT,
-    OPERATOR,
-    READ_FORMATS,
-    SERVED,
-    Args,
-    Document,
-    Event,
-)
+from tuner.trace.files.native_events import Args, Document, Event
+from tuner.trace.files.native_format import CALL, FORMAT, OPERATOR, READ_FORMATS, SERVED
 from tuner.trace.files.trace_text import TraceText
 from tuner.trace.model.columns import make_calls, make_operators
 from tuner.trace.model.trace import Trace
@@ -58,6 +50,8 @@ def read_native(text: TraceText) -> Trace:
     facts = document.rpc_tuner
     if facts.format not in READ_FORMATS:
         raise _unknown_format(text, facts.format)
+    if facts.window_ns[0] > facts.window_ns[1]:
+        raise text.refused("damaged: its window ends before it begins")
     groups: _Groups = defaultdict(list)
     for event in document.traceEvents:
         groups[event.cat, event.ph].append(event)
@@ -106,7 +100,7 @@ def _unknown_format(text: TraceText, version: int) -> UsageError:
 
 
 class _DamageError(Exception):
-    """An event lacks a field that every event of its kind has."""
+    """An event lacks a field that every event of its kind has, or ends before it begins."""
 
 
 def _times_ns(us: Sequence[float | None], what: str) -> IntArray:
@@ -135,7 +129,7 @@ def _calls(groups: _Groups, text: TraceText) -> tuple[pd.DataFrame, list[str]]:
     servers = _servers(groups[SERVED, "X"] + groups[SERVED, "B"])
     calls = make_calls(
         {
-            **{name: [getattr(fact, name) for fact in facts] for name in _CARRIED},
+            **{name: [_bounded(getattr(fact, name)) for fact in facts] for name in _CARRIED},
             **{str(name): column.array for name, column in servers.reindex(ids).items()},
             "call_id": ids,
             "name": categorical(event.name for event in begun),
@@ -149,6 +143,9 @@ def _calls(groups: _Groups, text: TraceText) -> tuple[pd.DataFrame, list[str]]:
             "parent_call": [fact.parent for fact in facts],
         }
     )
+    is_backwards = (calls["end_ns"] < calls["start_ns"]).fillna(False)
+    if backwards := calls.loc[is_backwards, "call_id"].tolist():
+        raise _DamageError(f"call {backwards[0]} ends before it begins")
     losses = []
     # A file that breaks off may lack the end of a call that ended.
     if cut := int((calls["status"] == "unfinished").sum()) - sum(
@@ -158,6 +155,10 @@ def _calls(groups: _Groups, text: TraceText) -> tuple[pd.DataFrame, list[str]]:
     if orphans := len(servers.index.difference(ids)):
         losses.append(text.left_out(orphans, "served call", "without its client's side"))
     return calls, losses
+
+
+def _bounded(value: object) -> object:
+    return shortened(value) if isinstance(value, str) else value
 
 
 def _ends_ns(ended: Sequence[Event]) -> dict[int, int]:

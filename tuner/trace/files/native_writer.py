@@ -1,13 +1,18 @@
-"""Writes our own trace files; Perfetto (ui.perfetto.dev) opens them."""
+"""Writes our own trace files; Perfetto (ui.perfetto.dev) opens them.
 
+Every traced process imports this: standard library only.
+"""
+
+import json
+import re
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
-
-import msgspec
-import orjson
 
 from tuner.trace.files.native_format import CALL, FORMAT, ISSUE, OPERATOR, SERVED
 from tuner.trace.model.merged import MergedCall, MergedOperator, MergedTrace
+
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 def trace_document(trace: MergedTrace) -> bytes:
@@ -17,13 +22,16 @@ def trace_document(trace: MergedTrace) -> bytes:
         events += _client_events(call)
         events += _server_events(call)
     events += map(_operator_event, trace.operators)
-    return orjson.dumps(
-        {
-            "rpc_tuner": {"format": FORMAT, **msgspec.to_builtins(trace.facts)},
-            "displayTimeUnit": "ns",
-            "traceEvents": events,
-        }
-    )
+    document = {
+        "rpc_tuner": {"format": FORMAT, **asdict(trace.facts)},
+        "displayTimeUnit": "ns",
+        "traceEvents": events,
+    }
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # half a character, from a program's own text: no reader takes it
+        return _HALF.sub(lambda half: f"\\\\u{ord(half[0]):04x}", text).encode()
 
 
 def _names(trace: MergedTrace) -> Iterator[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """The text of a trace file: opened, unpacked, and cut after its last complete event."""
 
 import codecs
+import io
 import re
 import zlib
 from dataclasses import dataclass
@@ -16,7 +17,22 @@ T = TypeVar("T")
 
 _GZIP = b"\x1f\x8b"
 _ENDS_TRIED = 100
+_MOST_TRIED_BYTES = 2**32
 """Closing braces that are tried from the end: those of the incomplete last event, and one more."""
+
+MOST_BYTES = 2**30
+"""The most bytes of a trace that are read, unpacked."""
+MOST_OBJECTS = 10_000_000
+"""The most JSON objects of a trace that are read; an event is one or two."""
+_CHUNK_BYTES = 2**24
+
+
+def decode_json(raw: bytes | msgspec.Raw, form: type[T]) -> T:
+    """JSON as that type. `msgspec.ValidationError`, or ValueError if it is no JSON that is read."""
+    try:
+        return msgspec.json.decode(raw, type=form)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 class _Shell(msgspec.Struct):
@@ -48,14 +64,14 @@ class TraceText:
         no JSON or holds no complete event; `msgspec.ValidationError` if it is JSON of another type.
         """
         try:
-            return msgspec.json.decode(self.content, type=form), True
+            return decode_json(self.content, form), True
         except msgspec.ValidationError:
             raise
         except ValueError as error:
             if not self._breaks_off(error):
                 raise self.malformed(error) from None
         try:
-            return msgspec.json.decode(self._whole_events(), type=form), False
+            return decode_json(self._whole_events(), form), False
         except msgspec.ValidationError:
             raise
         except ValueError as error:
@@ -77,7 +93,7 @@ class TraceText:
     def no_trace(self, problem: msgspec.ValidationError) -> UsageError:
         """The error for text that begins as JSON of another type, and may go on as anything."""
         try:
-            msgspec.json.decode(self.content)
+            decode_json(self.content, object)
         except ValueError as error:
             return self.malformed(error)
         return self.refused(f"JSON, but no trace: {problem}")
@@ -108,14 +124,14 @@ class TraceText:
         form: Any = list[msgspec.Raw] if self.first == b"[" else _Shell
         closing = b"]" if self.first == b"[" else b"]}"
         end = len(self.content)
-        for _ in range(_ENDS_TRIED):
+        for _ in range(min(_ENDS_TRIED, 1 + _MOST_TRIED_BYTES // (1 + end))):
             end = self.content.rfind(b"}", 0, end)
             if end < 0:
                 break
             closed = self.content[: end + 1] + closing
             try:
-                msgspec.json.decode(closed, type=form)
-            except msgspec.DecodeError:
+                decode_json(closed, form)
+            except ValueError:
                 continue  # a brace inside an event
             return closed
         raise self.refused(f"breaks off at {self._end}, before any event in it is complete")
@@ -124,7 +140,7 @@ class TraceText:
 def open_trace(path: Path) -> TraceText:
     """The text of a trace file, compressed with gzip or not. UsageError if it cannot be read."""
     try:
-        content = path.read_bytes()
+        content = _read(path)
     except FileNotFoundError:
         raise UsageError(f"{path}: there is no such file") from None
     except IsADirectoryError:
@@ -134,18 +150,42 @@ def open_trace(path: Path) -> TraceText:
     unpacked = content.startswith(_GZIP)
     if unpacked:
         try:
-            content = _unpack(content)
+            content = _unpack(path, content)
         except zlib.error as error:
             raise UsageError(f"{path}: a damaged gzip file: {error}") from None
     content = content.removeprefix(codecs.BOM_UTF8)
+    if content.count(b"{") > MOST_OBJECTS:
+        raise _too_large(path, f"{MOST_OBJECTS:,} JSON objects")
     return TraceText(subject=str(path), content=content, unpacked=unpacked)
 
 
-def _unpack(packed: bytes) -> bytes:
-    """The content of a gzip file; if the file breaks off, as much as there is."""
-    content = []
+def _read(path: Path) -> bytes:
+    """The bytes of a regular file, or of a pipe. UsageError if there are too many."""
+    with path.open("rb") as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise _too_large(path, f"{MOST_BYTES >> 20:,} MB")
+    return content
+
+
+def _too_large(path: Path, what: str) -> UsageError:
+    return UsageError(
+        f"{path}: more than {what}, the most that is read of a trace; record fewer steps"
+    )
+
+
+def _unpack(path: Path, packed: bytes) -> bytes:
+    """The content of a gzip file; if the file breaks off, as much as there is.
+
+    A few bytes may stand for any number of others: UsageError once there are too many.
+    """
+    content = io.BytesIO()
     while packed.startswith(_GZIP):
         member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-        content.append(member.decompress(packed))
+        while packed and not member.eof:
+            content.write(member.decompress(packed, _CHUNK_BYTES))
+            packed = member.unconsumed_tail
+            if content.tell() > MOST_BYTES:
+                raise _too_large(path, f"{MOST_BYTES >> 20:,} MB, once it is unpacked")
         packed = member.unused_data
-    return b"".join(content)
+    return content.getvalue()

@@ -1,11 +1,9 @@
 """What is known of a trace as a whole, and of its ranks.
 
-Every traced process imports this: no pandas here.
+Every traced process imports this: standard library only.
 """
 
 from dataclasses import dataclass
-
-import msgspec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +30,8 @@ class TraceRank:
     """Thread ids and what each is: `main`, `RPC worker 1`, or the kernel's name for it."""
 
 
-class Facts(msgspec.Struct):
+@dataclass(kw_only=True)
+class Facts:
     """What a trace that we recorded says of itself; see `tuner.trace.model.trace.Trace`."""
 
     base_time_ns: int

@@ -1,6 +1,6 @@
 """A whole trace as plain values: the spans of all processes, joined on one clock.
 
-Every traced process imports this: no pandas here.
+Every traced process imports this: standard library only.
 """
 
 from dataclasses import dataclass

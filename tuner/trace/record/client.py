@@ -11,6 +11,7 @@ from typing import Any
 
 from torch.futures import Future
 
+from tuner.daemon_threads import start_daemon
 from tuner.torch_private.answers import RPC_TIMEOUT_MARK, error_line, error_of
 from tuner.torch_private.calls import CallTarget, hooked_client, send_python, time_limit_s
 from tuner.trace.model.spans import CALLS_PER_RANK, ClientSpan
@@ -97,7 +98,7 @@ class Client:
     def start(self) -> None:
         """Record the calls that this process issues. All ranks must listen by then."""
         self.resume()
-        threading.Thread(target=self._watch, name="rpc-tuner watch", daemon=True).start()
+        start_daemon(self._watch, "rpc-tuner watch", is_over=self._is_over)
 
     def pause(self) -> None:
         """Record no call that begins from now on, and remove the hooks."""
@@ -247,8 +248,8 @@ class Client:
         """A call that was noted was never sent."""
         self._sent.remove(call)
 
-    def _watch(self) -> None:
-        while not self._is_over.wait(WATCH_S):
+    def _watch(self, is_over: threading.Event) -> None:
+        while not is_over.wait(WATCH_S):
             self._look()
 
     def _look(self) -> None:

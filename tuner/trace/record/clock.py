@@ -2,6 +2,9 @@
 
 from typing import NamedTuple
 
+HOST_VARIABLE = "RPC_TUNER_HOST"
+"""The environment variable that names the host of a process, where a launcher knows several."""
+
 
 class ClockSample(NamedTuple):
     """One call, in Unix nanoseconds: sent and answered by our clock, begun and ended by theirs."""

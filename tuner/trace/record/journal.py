@@ -21,6 +21,9 @@ from tuner.trace.record.threads import waited_ns
 
 MOST_CALLS = 250_000
 """Calls of one process that are recorded: of many more, no reader of traces shows anything."""
+EVERYBODY_READS = "everybody.reads"
+"""The file, beside the journals, that says of every rank that it can read marked requests, where
+those of other hosts cannot be seen."""
 WRITE_S = 0.05
 """How often records are written. To do that in each call would slow the program twice as much."""
 NOTHING = -1

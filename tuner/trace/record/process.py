@@ -8,8 +8,8 @@ import platform
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -19,9 +19,10 @@ import torch.distributed.rpc as rpc
 from tuner.cpus import usable_cpus
 from tuner.torch_private.agent import default_timeout_s, worker_threads
 from tuner.torch_private.operators import OperatorProfiler
-from tuner.torch_private.support import missing_tracing_support
+from tuner.torch_private.support import missing_operator_support, missing_tracing_support
 from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan
 from tuner.trace.record.client import Client
+from tuner.trace.record.clock import HOST_VARIABLE
 from tuner.trace.record.recording import RankRecording
 from tuner.trace.record.server import Server
 from tuner.trace.record.threads import forget_threads, main_schedule, main_thread_s
@@ -73,7 +74,10 @@ def listen(trace: str, operators: bool) -> Listening:
     RuntimeError if it is already being traced or profiled, or its torch cannot be traced.
     """
     global _tracing
-    if missing := missing_tracing_support():
+    missing = missing_tracing_support()
+    if operators:
+        missing += missing_operator_support()
+    if missing:
         raise RuntimeError("; ".join(missing))
     client, server = Client(rpc.get_worker_info().id), Server()
     with _listening:
@@ -108,6 +112,20 @@ def resume(trace: str) -> None:
     if tracing.with_operators:
         tracing.operators = OperatorProfiler()
     tracing.client.resume()
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Record no call that this process issues meanwhile."""
+    client = None if _tracing is None else _tracing.client
+    if client is None or not client.is_issuing:
+        yield
+        return
+    client.is_issuing = False
+    try:
+        yield
+    finally:
+        client.is_issuing = True
 
 
 def stop_issuing(trace: str) -> None:
@@ -183,11 +201,12 @@ def read_clock() -> tuple[int, int]:
 
 
 def boot_id() -> str:
-    """Equal for all processes under one kernel, which share one clock."""
+    """Equal for all processes that share one clock: those under one kernel, and on one host."""
+    host = os.environ.get(HOST_VARIABLE, "")
     try:
-        return _BOOT_ID.read_text().strip()
+        return _BOOT_ID.read_text().strip() + host
     except OSError:
-        return platform.node()
+        return platform.node() + host
 
 
 def _here(trace: str) -> _Tracing:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from tuner.errors import TraceError
 from tuner.files import written_atomically
+from tuner.missing import telling_what_is_missing
 from tuner.trace.files.native_writer import trace_document
 from tuner.trace.record.driver import TraceDriver
 from tuner.trace.record.merge import merge
@@ -22,6 +23,7 @@ class Profile:
     """A recording of every RPC on every rank during a `with` block; see `tuner.profile`.
 
     Read it after the block: earlier, or if the trace is incomplete, reading raises TraceError.
+    Tables need pandas; without it they raise MissingPackageError, and `export_perfetto` works.
     """
 
     def __init__(self, *, operators: bool = True, drain_s: float = 5.0) -> None:
@@ -54,9 +56,11 @@ class Profile:
         Raises:
             TraceError: The block has not ended, or the trace is incomplete.
         """
-        from tuner.trace.files.native_reader import trace_of
-
-        return trace_of(self._finished, "the profile")
+        document = self._finished
+        # Ranks without pandas record all the same, and export what they have recorded.
+        with telling_what_is_missing():
+            from tuner.trace.files.native_reader import trace_of
+        return trace_of(document, "the profile")
 
     @property
     def calls(self) -> "pd.DataFrame":
@@ -80,9 +84,10 @@ class Profile:
         Raises:
             TraceError: The block has not ended, or the trace is incomplete.
         """
+        trace = self.trace
         from tuner.trace.analyze.recipe_table import recipe_table
 
-        return recipe_table(self.trace)
+        return recipe_table(trace)
 
     def table(self, row_limit: int | None = 100) -> str:
         """The table of PyTorch's RPC profiling recipe, as text.
@@ -96,9 +101,10 @@ class Profile:
         Raises:
             TraceError: The block has not ended, or the trace is incomplete.
         """
+        averages = self.key_averages()
         from tuner.trace.analyze.recipe_table import format_table
 
-        return format_table(self.key_averages(), row_limit)
+        return format_table(averages, row_limit)
 
     def latency(self) -> "pd.DataFrame":
         """The latencies of calls, by name.
@@ -111,9 +117,10 @@ class Profile:
         Raises:
             TraceError: The block has not ended, or the trace is incomplete.
         """
+        trace = self.trace
         from tuner.trace.analyze.call_times import latency
 
-        return latency(self.trace.calls)
+        return latency(trace.calls)
 
     def breakdown(self) -> "pd.DataFrame":
         """Where the time of a call goes on average, by name.
@@ -126,9 +133,10 @@ class Profile:
         Raises:
             TraceError: The block has not ended, or the trace is incomplete.
         """
+        trace = self.trace
         from tuner.trace.analyze.call_times import breakdown
 
-        return breakdown(self.trace.calls)
+        return breakdown(trace.calls)
 
     def parallelism(self, source: Literal["calls", "operators"] = "calls") -> "pd.DataFrame":
         """The parallelism: calls, or remote operators, that each server ran at once.
@@ -144,9 +152,10 @@ class Profile:
         Raises:
             TraceError: The block has not ended, or the trace is incomplete.
         """
+        trace = self.trace
         from tuner.trace.analyze.parallelism import parallelism
 
-        return parallelism(self.trace, source)
+        return parallelism(trace, source)
 
     def critical_path(self) -> "pd.DataFrame":
         """What the process that waits for calls waited for, and what that waited for in turn.
@@ -158,9 +167,10 @@ class Profile:
         Raises:
             TraceError: The block has not ended, or the trace is incomplete.
         """
+        trace = self.trace
         from tuner.trace.analyze.critical_path import critical_path
 
-        return critical_path(self.trace)
+        return critical_path(trace)
 
     def diagnosis(self) -> "Diagnosis":
         """What limits the process that waits for calls, by its critical path.
@@ -172,9 +182,10 @@ class Profile:
         Raises:
             TraceError: The block has not ended, or the trace is incomplete.
         """
+        trace = self.trace
         from tuner.trace.analyze.diagnosis import diagnose
 
-        return diagnose(self.trace)
+        return diagnose(trace)
 
     def export_perfetto(self, path: str | Path) -> None:
         """Write the trace to a file that Perfetto (ui.perfetto.dev) opens.

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tuner.cpus import usable_cpus
+from tuner.daemon_threads import start_daemon
 from tuner.torch_private.agent import default_timeout_s, worker_threads
 from tuner.torch_private.operators import OperatorProfiler
-from tuner.torch_private.support import missing_tracing_support
-from tuner.trace.record.journal import WRITE_S, Journal
+from tuner.torch_private.support import missing_operator_support, missing_tracing_support
+from tuner.trace.record.journal import EVERYBODY_READS, WRITE_S, Journal
 from tuner.trace.record.journaled import JournaledClient, JournaledServer
 from tuner.trace.record.process import boot_id, thread_names
 from tuner.trace.record.threads import main_schedule, main_thread_s
@@ -68,7 +69,10 @@ class ProgramRecorder:
 
     def prepare(self, name: str, rank: int) -> None:
         """Record what this rank serves from its first request on. RuntimeError if it cannot."""
-        if missing := missing_tracing_support():
+        missing = missing_tracing_support()
+        if self._order["operators"]:
+            missing += missing_operator_support()
+        if missing:
             raise RuntimeError("; ".join(missing))
         name_of_files = f"{self._pid}-{time.time_ns()}"
         self._journal = journal = Journal(self._folder / name_of_files)
@@ -76,7 +80,7 @@ class ProgramRecorder:
         self._server = JournaledServer(journal)
         self._client = JournaledClient(rank, journal, self._server, readers)
         Ends.client, Ends.server = self._client, self._server
-        threading.Thread(target=self._keep_writing, name="rpc-tuner journal", daemon=True).start()
+        start_daemon(self._keep_writing, "rpc-tuner journal", is_over=self._is_over)
         readers.add_this_rank(name)
         self._tell(
             "recording",
@@ -96,7 +100,7 @@ class ProgramRecorder:
     def start(self) -> None:
         """The agent has started."""
         if self._has_window:
-            threading.Thread(target=self._keep_window, name="rpc-tuner window", daemon=True).start()
+            start_daemon(self._keep_window, "rpc-tuner window")
         else:
             self._note_start()
 
@@ -117,8 +121,8 @@ class ProgramRecorder:
             self._is_over.set()
             self._write()  # what was served since the end of a window
 
-    def _keep_writing(self) -> None:
-        while not self._is_over.wait(WRITE_S):
+    def _keep_writing(self, is_over: threading.Event) -> None:
+        while not is_over.wait(WRITE_S):
             self._write()
 
     def _write(self) -> None:
@@ -145,20 +149,21 @@ class ProgramRecorder:
             rpc_timeout_s=default_timeout_s(),
         )
 
-    def _keep_window(self) -> None:
-        time.sleep(self._order["start_after_s"])
+    def _keep_window(self, is_over: threading.Event) -> None:
+        if is_over.wait(self._order["start_after_s"]):
+            return
         self._start_issuing()
         self._note_start()
         if self._order["for_s"] is None:
             return
-        time.sleep(self._order["for_s"])
+        if is_over.wait(self._order["for_s"]):
+            return
         self._client.pause()
         self._tell("window-end")
         standing, until = self._standing(), time.monotonic() + DRAIN_S
         # Once at least: what has arrived, or has been counted, is under way by then.
         while True:
-            time.sleep(_POLL_S)
-            if not self._client.pending or time.monotonic() >= until:
+            if is_over.wait(_POLL_S) or not self._client.pending or time.monotonic() >= until:
                 break
         self.end("window", standing)
 
@@ -205,7 +210,7 @@ class _Readers(dict[str, bool]):
         self._folder = folder
 
     def __missing__(self, name: str) -> bool:
-        self[name] = self._mark(name).exists()
+        self[name] = self._mark(name).exists() or (self._folder / EVERYBODY_READS).exists()
         return self[name]
 
     def add_this_rank(self, name: str) -> None:

@@ -1,0 +1,1 @@
+"""Fuzzers of everything that reads what others wrote."""

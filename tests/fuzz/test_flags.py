@@ -1,0 +1,92 @@
+"""The flags of the commands, and the variable of the hook."""
+
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from tests.fuzz.fuzzing import fuzz
+from tests.fuzz.mutations import TEXTS, as_json, mangled, mutated
+from tests.fuzz.test_plans import PIECES, planned
+from tuner import analyze, export, report, run, search, show
+from tuner import list as listing
+from tuner.plan.config import Config
+from tuner.plan.request import plan_mapping
+from tuner.world.command.hook import rpc_tuner_hook
+from tuner.world.command.order import HookOrder
+
+VALUE = st.lists(st.sampled_from(PIECES), max_size=5).map("".join) | st.text(st.characters())
+FLAGS = sorted({*re.findall(r"--[a-z-]+", Path(search.__file__).read_text()), "--no-such-flag"})
+TOKEN = st.sampled_from([flag for flag in FLAGS if flag != "--help"])
+WORDS = st.lists(TOKEN | VALUE | st.sampled_from(["--", "-", "-x", "--=", "udf"]), max_size=8)
+ENDS = (0, 1, 2, 3, 4, 130)
+
+
+@pytest.fixture
+def plans_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
+    """A search that reads its plan and starts nothing; the plans that came so far."""
+    made: list[Any] = []
+
+    def plan(as_json: bool, **asked: Any) -> None:
+        del as_json
+        program, beside = asked.pop("program"), asked.pop("beside")
+        plan, workload = asked.pop("plan"), asked.pop("workload")
+        for other in ("show", "resume", "overwrite", "quiet", "log"):
+            asked.pop(other, None)
+        programs = None if program is None else [program, *beside]
+        made.append(plan_mapping(plan, workload, {"programs": programs, **asked}))
+        planned(made[-1])
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(search, "_answer", plan)
+    monkeypatch.setattr(search, "_forecast", plan)
+    monkeypatch.setattr(search, "_list_workloads", lambda as_json: None)
+    monkeypatch.setattr(search, "check_study", lambda *arguments: 0)
+    return made
+
+
+def test_flags_of_a_search(plans_only: list[Any]) -> None:
+    def check(words: list[str]) -> None:
+        assert search.main(["--workload", "udf", *words]) in ENDS
+
+    fuzz(WORDS, check, 120)
+    assert plans_only
+
+
+def test_words_of_the_other_commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    # What a command would run, and whether it is there, is not asked here.
+    monkeypatch.setattr("tuner.world.command.running.run_program", _nothing_ran)
+    commands = [show.main, listing.main, report.main, export.main, analyze.main, run.main]
+
+    def check(drawn: tuple[Any, list[str]]) -> None:
+        command, words = drawn
+        assert command(words) in ENDS
+
+    fuzz(st.tuples(st.sampled_from(commands), WORDS), check, 100)
+
+
+def _nothing_ran(*arguments: Any, **more: Any) -> Any:
+    del arguments, more
+    report = SimpleNamespace(notes=lambda what: [], ranks=())
+    return SimpleNamespace(report=report, unused=lambda chosen: [], exit_code=0)
+
+
+def test_orders_of_the_hook(tmp_path: Path) -> None:
+    whole = HookOrder(config=Config.of({}), reports=tmp_path).to_json()
+    document = rpc_tuner_hook._read(whole)
+
+    def check(text: str) -> None:
+        try:
+            order = rpc_tuner_hook._read(text)
+        except (ValueError, RecursionError):
+            return
+        assert sys.path != [order["package"]]
+        rpc_tuner_hook.Reports(order["reports"])
+
+    texts = st.builds(as_json, mutated([document])) | mangled([whole.encode()])
+    fuzz(texts.map(lambda raw: raw.decode(errors="replace")) | st.sampled_from(TEXTS), check, 150)

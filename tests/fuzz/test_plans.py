@@ -1,0 +1,144 @@
+"""Plans, spaces, quantities and options: read, or refused with every mistake named."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from hypothesis import strategies as st
+
+from tests.fake_program import OWN, RANKS
+from tests.fuzz.fuzzing import fuzz, survives
+from tests.fuzz.mutations import TEXTS, mangled, mutated
+from tests.plan.specs import workload_spec
+from tuner.errors import UsageError
+from tuner.json_text import json_of, visible_json
+from tuner.plan.config_text import read_config
+from tuner.plan.draft import draft_plan, read_plan_file, shipped_plan_path
+from tuner.plan.limits import Limit
+from tuner.plan.program_spec import ProgramSpec
+from tuner.plan.quantities import parse_duration_s, parse_fraction
+from tuner.plan.space import Space
+from tuner.plan.study_plan import StudyPlan
+from workloads.options import options_of, read_options
+from workloads.registry import SHIPPED
+
+WORKLOAD: dict[str, Any] = {
+    "format": 1,
+    "name": "mine",
+    "workload": "udf",
+    "options": {"size": 100, "calls": 4},
+    "space": {
+        "num_worker_threads": "1..8", "caller.num_worker_threads": [1, 2],
+        "transports": ["shm", "uv", "shm+uv"], "channels": "cma,basic", "rpc_timeout": [5, 9.5],
+        "server": {"intra_op_threads": [1, 2]},
+    },
+    "baseline": {"num_worker_threads": 16, "transports": "shm+uv"},
+    "objective": "step_ms,cpu_ms_per_step",
+    "require": ["peak_rss_mb<=2000"],
+    "budget": "auto:5m", "max_blocks": 10, "epsilon": "3%", "confidence": 0.95, "min_time": "0.3s",
+    "deadline": "30s", "sampler": "grid", "seed": 3, "storage": "sqlite:///a.db", "out": "a",
+}  # fmt: skip
+PROGRAM: dict[str, Any] = {
+    "program": ["python", "main.py", "--world-size", "3"],
+    "roles": {"agent": "agent", "observer": "observer.*"},
+    "expect": "done", "metric": "loss=loss: ([0-9.]+)", "maximize": True,
+    "window": "10s", "warm_up": "5s", "cold": True,
+    "space": {"num_worker_threads": [1, 2, 4], "agent.num_worker_threads": "1..8:1"},
+}  # fmt: skip
+ON_HOSTS = {
+    "workload": "udf", "launcher": "ray", "ray_address": "10.0.0.1:6379", "interface": "eth1",
+    "place": {"server": "1,cpus=2", "caller": {"hosts": "spread", "gpus": 1}},
+}  # fmt: skip
+ISOLATED = {"workload": "udf", "isolation": False}
+PROGRAMS = {"programs": [["python", "a.py"], "python b.py"], "space": {"num_worker_threads": 4}}
+PIECES = [
+    *("1", "32", "..", ":", ",", "+", "=", ".", "%", "s", "m", "h", "auto", "shm", "uv", "default"),
+    *("num_worker_threads", "transports", "agent", "server", "*", "-", "/", "<=", ">=", "cuda:0"),
+    *("peak_rss_mb", "step_ms", " ", "(", ")", "[0-9]", '"', "'", *TEXTS),
+]
+WORDS = st.lists(st.sampled_from(PIECES), max_size=6).map("".join) | st.text(st.characters())
+
+
+def planned(mapping: Any) -> None:
+    """What a search does with a plan before its first world."""
+    if not isinstance(mapping, dict):
+        return
+    draft = draft_plan(mapping)
+    visible_json(list(draft.problems))
+    if draft.program is None:
+        subject: Any = workload_spec()
+    else:
+        subject = ProgramSpec(
+            **draft.program.model_dump(), ranks=RANKS, own=OWN, calls=(3,), shuts_down=True,
+            own_network=True,
+        )  # fmt: skip
+    plan = draft.finish(subject)
+    document = json.loads(json.dumps(plan.to_json()))
+    assert StudyPlan.from_json(document).fingerprint() == plan.fingerprint()
+    assert 0 < plan.measuring.budget_s < 1e9
+    assert plan.candidates()
+    assert plan.measuring.limit
+
+
+def test_mappings() -> None:
+    fuzz(
+        mutated([WORKLOAD, PROGRAM, PROGRAMS, ON_HOSTS, ISOLATED]),
+        lambda each: survives(lambda: planned(each)),
+        300,
+    )
+
+
+def test_toml_files(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    shipped = [plan for name in SHIPPED if (plan := shipped_plan_path(name))]
+    texts = [tomli_w.dumps(WORKLOAD).encode(), tomli_w.dumps(PROGRAM).encode()]
+    texts += [each.read_bytes() for each in shipped]
+
+    def check(text: bytes) -> None:
+        path.write_bytes(text)
+        survives(lambda: planned(read_plan_file(path)))
+
+    tokens = (b"= inf", b"nan", b"1e300", b"1979-05-27", b"[[a]]", b"{}", b"[", b'"""', b"\\u0000")
+    fuzz(st.binary() | mangled(texts, tokens), check, 150)
+
+
+def test_spaces_and_configurations() -> None:
+    def check(pairs: list[tuple[str, str]]) -> None:
+        space, problems = Space.parse(pairs)
+        assert all(isinstance(each, str) for each in problems)
+        if not problems:
+            assert len(space.grid()) == space.size
+            json_of(space.to_json())
+        survives(lambda: read_config(pairs))
+
+    knobs = st.sampled_from(["num_worker_threads", "agent.transports", "channels", "rpc_timeout",
+                             "devices", "device_maps"])  # fmt: skip
+    fuzz(st.lists(st.tuples(knobs | WORDS, WORDS), max_size=4), check, 300)
+
+
+def test_quantities_and_limits() -> None:
+    def check(text: str) -> None:
+        for read in (parse_duration_s, parse_fraction, Limit.read):
+            try:
+                found = read(text)
+            except ValueError:
+                continue
+            assert isinstance(found, Limit) or 0 < found < 1e9
+
+    fuzz(WORDS, check, 300)
+
+
+def test_options_of_workloads() -> None:
+    from workloads.udf import Udf
+
+    names = st.sampled_from(sorted(options_of(Udf)[0])) | WORDS
+
+    def check(given: dict[str, Any]) -> None:
+        values, problems = read_options(Udf, given)
+        UsageError.about("the workload", problems or ["none"])
+        if not problems:
+            json_of(values)
+
+    values = WORDS | st.integers() | st.floats() | st.none() | st.lists(st.integers(), max_size=2)
+    fuzz(st.dictionaries(names, values, max_size=3), check, 200)

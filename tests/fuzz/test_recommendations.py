@@ -1,0 +1,72 @@
+"""`recommended.json` and what is exported of it: whatever it holds, it is data."""
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.fuzz.fuzzing import fuzz, survives
+from tests.fuzz.mutations import as_json, mangled, mutated
+from tests.plan.specs import threads
+from tests.recommended.documents import document, recommendation
+from tuner.recommended.json_and_toml import as_json as written_json
+from tuner.recommended.json_and_toml import as_toml, read_recommendation
+from tuner.recommended.model import Recommendation
+from tuner.recommended.python_module import as_python
+from tuner.recommended.recheck import recheck_command
+
+SEEDS = [document(), json.loads(recommendation(threads(4)).model_dump_json())]
+SHAPE = [type(node) for node in ast.parse(as_python(recommendation(threads(4)), "It.")).body]
+
+
+def exported(found: Recommendation, path: Path) -> None:
+    """It can be written and read again, and no text of it becomes code."""
+    path.write_text(written_json(found))
+    assert read_recommendation(path) == found
+    other = path.with_suffix(".toml")
+    other.write_text(as_toml(found))
+    assert read_recommendation(other) == found
+    module = ast.parse(as_python(found, found.study))
+    assert [type(node) for node in module.body] == SHAPE
+    recheck_command(found)
+    for role in found.roles:
+        found.values_of(role)
+
+
+def test_json(tmp_path: Path) -> None:
+    path, again = tmp_path / "recommended.json", tmp_path / "again.json"
+
+    def check(text: bytes) -> None:
+        path.write_bytes(text)
+        found = survives(lambda: read_recommendation(path))
+        if found is not None:
+            exported(found, again)
+
+    seeds = [as_json(each) for each in SEEDS]
+    tokens = (b"null", b"1e300", b"-1", b'"\\u001b"', b"{}", b"[", b'"\\n"')
+    fuzz(st.builds(as_json, mutated(SEEDS)) | mangled(seeds, tokens), check, 250)
+
+
+def test_toml(tmp_path: Path) -> None:
+    path, again = tmp_path / "recommended.toml", tmp_path / "again.json"
+
+    def check(text: bytes) -> None:
+        path.write_bytes(text)
+        found = survives(lambda: read_recommendation(path))
+        if found is not None:
+            exported(found, again)
+
+    texts = [as_toml(recommendation(threads(4))).encode()]
+    fuzz(mangled(texts, (b"inf", b"nan", b"1979-05-27", b'"""', b"[a]", b"= 1")), check, 100)
+
+
+def test_text_of_a_recommendation_is_no_code() -> None:
+    seed: dict[str, Any] = SEEDS[1]
+    for text in ("a\nimport os", "a\rimport os", '"""', "\\", "'", "\x0c", "\x85b", "\u2028c"):
+        for place in ("cpu_model", "kernel", "torch", "python"):
+            changed = {**seed, "environment": {**seed["environment"], place: text}, "study": text}
+            found = Recommendation.model_validate_json(json.dumps(changed), strict=True)
+            module = ast.parse(as_python(found, text))
+            assert [type(node) for node in module.body] == SHAPE

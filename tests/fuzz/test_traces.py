@@ -1,0 +1,90 @@
+"""Trace files of three formats: read, analysed, printed, drawn, or refused with the reason."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from tests.fuzz.fuzzing import fuzz, survives
+from tests.fuzz.mutations import as_json, mangled, mutated
+from tests.present.screen import Screen
+from tests.trace.golden_files import KINETO, LEGACY, NATIVE, NATIVE_FORMAT_1
+from tuner.json_text import visible_json
+from tuner.present.analysis import Analysis, print_analysis
+from tuner.present.figures import write_timeline_figure
+from tuner.text import printable
+from tuner.trace.files.reader import read_traces
+from tuner.trace.model.trace import Trace
+
+FORMATS = {"native": (NATIVE, NATIVE_FORMAT_1), "kineto": KINETO, "legacy": (LEGACY,)}
+TOKENS = (b"null", b"{}", b"[", b"]", b"-1", b"1e300", b"1e-9", b'""', b'"\\ud800"', b"}", b"NaN")
+
+
+def analysed(trace: Trace) -> None:
+    """All that `analyze` does with a trace, but for the picture."""
+    analysis = Analysis.of(trace)
+    made = visible_json(analysis.to_json())
+    json.loads(made, parse_constant=pytest.fail)
+    screen = Screen(width=100)
+    print_analysis(analysis, screen.console, 5, None)
+    assert printable(screen.text) == screen.text
+
+
+def seeds(paths: tuple[Path, ...]) -> list[Any]:
+    return [json.loads(path.read_text()) for path in paths]
+
+
+def check_file(path: Path, content: bytes) -> Trace | None:
+    path.write_bytes(content)
+    trace = survives(lambda: read_traces([path]))
+    if trace is not None:
+        survives(lambda: analysed(trace))
+    return trace
+
+
+@pytest.mark.parametrize("paths", FORMATS.values(), ids=FORMATS)
+def test_documents_of_each_format(paths: tuple[Path, ...], tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    fuzz(st.builds(as_json, mutated(seeds(paths))), lambda text: check_file(file, text), 40)
+
+
+@pytest.mark.parametrize("paths", FORMATS.values(), ids=FORMATS)
+def test_bytes_of_each_format(paths: tuple[Path, ...], tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    texts = [path.read_bytes() for path in paths]
+    fuzz(mangled(texts, TOKENS), lambda text: check_file(file, text), 40)
+
+
+def test_any_bytes(tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    packed = [gzip.compress(path.read_bytes()) for path in (NATIVE, LEGACY)]
+    fuzz(st.binary() | mangled(packed), lambda text: check_file(file, text), 60)
+
+
+def test_files_that_are_joined(tmp_path: Path) -> None:
+    files = [tmp_path / "rank0.json", tmp_path / "rank1.json"]
+
+    def check(documents: list[Any]) -> None:
+        for file, document in zip(files, documents, strict=True):
+            file.write_bytes(as_json(document))
+        trace = survives(lambda: read_traces(files))
+        if trace is not None:
+            analysed(trace)
+
+    fuzz(st.tuples(*(mutated(seeds((path,))) for path in KINETO)).map(list), check, 25)
+
+
+def test_timelines(tmp_path: Path) -> None:
+    file, picture = tmp_path / "trace.json", tmp_path / "timeline.svg"
+
+    def check(text: bytes) -> None:
+        file.write_bytes(text)
+        trace = survives(lambda: read_traces([file]))
+        if trace is not None:
+            survives(lambda: write_timeline_figure(trace, picture, title="\x1b it"))
+
+    every = [each for paths in FORMATS.values() for each in seeds(paths)]
+    fuzz(st.builds(as_json, mutated(every)), check, 12)

@@ -1,0 +1,81 @@
+"""The description of the shipped workloads that is read without importing them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import workloads
+from tuner.plan.draft import draft_plan
+from tuner.world.local.launcher import LocalLauncher
+from tuner.world.shipped import mistakes_of, shipped_catalogue
+from workloads.registry import SHIPPED
+
+CATALOGUE = Path(workloads.__file__).with_name("catalogue.json")
+
+
+@pytest.mark.world
+def test_it_says_what_the_workloads_say() -> None:
+    """`python -m tests.workloads.test_catalogue` writes it again."""
+    assert written() == CATALOGUE.read_text()
+    with LocalLauncher() as launcher:
+        assert shipped_catalogue() == launcher.catalogue()
+
+
+def test_a_workload_whose_package_is_missing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workloads.needs.find_spec", lambda name: None)
+    entries = {entry.name: entry for entry in shipped_catalogue()}
+    assert list(entries) == list(SHIPPED)
+    assert entries["cartpole"].problems == (
+        "it needs Gymnasium: pip install 'rpc-tuner[cartpole]'",
+    )
+    assert entries["cartpole"].roles == {}
+    assert entries["udf"].problems == ()
+    assert sum(entries["udf"].roles.values()) == 2
+
+
+@pytest.mark.parametrize(
+    ("workload", "keys", "mistakes"),
+    [
+        ("udff", {}, ["unknown workload 'udff'; did you mean udf? Known: builtin, udf, "]),
+        ("udf", {"options": {"sizze": 2, "calls": "many"}},
+         ["unknown option 'sizze'; did you mean size? The options are: calls (int, 4), size (int, ",
+          "option calls must be int, got 'many'"]),
+        ("udf", {"space": {"threads": [1], "boss.num_worker_threads": [1]}},
+         ["space: unknown knob 'threads'", "unknown role 'boss'; known: caller, server"]),
+        ("udf", {"options": {"sizze": 2}, "objective": "stp_ms"},
+         ["unknown option 'sizze'", "unknown objective 'stp_ms'; did you mean step_ms?"]),
+        ("file.py:Echo", {"space": {"threads": [1]}}, ["space: unknown knob 'threads'"]),
+    ],
+)  # fmt: skip
+def test_all_that_is_mistyped_is_told_together(
+    workload: str, keys: dict[str, object], mistakes: list[str]
+) -> None:
+    found = mistakes_of(draft_plan({"workload": workload, **keys}))
+    assert len(found) == len(mistakes)
+    for mistake, said in zip(mistakes, found, strict=True):
+        assert said.startswith(mistake) or mistake in said
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"workload": "udf", "options": {"calls": "3", "device": "cuda"}},
+        {"workload": "udf", "space": {"devices": ["0", "0+1"]}},
+        {"workload": "file.py:Echo", "options": {"any": 1}},
+        {"workload": "package.module:Class", "space": {"boss.num_worker_threads": [1]}},
+        {"program": ["python", "main.py"]},
+    ],
+)
+def test_what_may_be_right_is_not_told(keys: dict[str, object]) -> None:
+    assert mistakes_of(draft_plan(keys)) == []
+
+
+def written() -> str:
+    with LocalLauncher() as launcher:
+        entries = [entry.model_dump(mode="json") for entry in launcher.catalogue()]
+    return json.dumps(entries, indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    CATALOGUE.write_text(written())

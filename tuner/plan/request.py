@@ -1,0 +1,53 @@
+"""The plan that a person asks for: keywords, on top of a plan file."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import UsageError
+from tuner.plan.draft import PlanDraft, draft_plan, read_plan_file, shipped_plan_path
+
+
+def asked_draft(
+    workload: str | None,
+    program: Sequence[str] | None,
+    beside: Sequence[Sequence[str]],
+    plan: str | Path | None,
+    changes: Mapping[str, Any],
+) -> PlanDraft:
+    """The plan that the keywords of `tuner.tune` ask for.
+
+    UsageError if what is to be tuned is not named, or twice.
+    """
+    if workload is None and plan is None and program is None:
+        raise UsageError(
+            "name a workload, a plan or a program: --workload udf, --plan FILE, -- python main.py"
+        )
+    if beside and program is None:
+        raise UsageError("beside is for commands that run beside a program, and there is none")
+    if workload is not None and program is not None:
+        raise UsageError("name a workload or a program, not both")
+    programs = None if program is None else [program, *beside]
+    # What is false is a key that nobody gave.
+    switched = {key: changes.get(key) or None for key in ("maximize", "cold")}
+    return draft_plan(plan_mapping(plan, workload, {"programs": programs, **changes, **switched}))
+
+
+def plan_mapping(
+    plan: str | Path | None, workload: str | None, changes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The keys of a plan file, with `changes` on top of them, in which None is no change.
+
+    Without a plan file, the plan shipped for the workload is taken. `options` are merged; every
+    other change replaces what the file says, the search space as a whole.
+    """
+    path = Path(plan) if plan is not None else workload and shipped_plan_path(workload)
+    mapping = read_plan_file(path) if path else {}
+    if workload is not None:
+        mapping["workload"] = workload
+    if changes.get("programs") is not None:
+        mapping.pop("program", None)
+    given = {key: value for key, value in changes.items() if value is not None}
+    if "options" in given and isinstance(mapping.get("options", {}), Mapping):
+        given["options"] = {**mapping.get("options", {}), **given["options"]}
+    return {**mapping, **given}
