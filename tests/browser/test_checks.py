@@ -1,8 +1,5 @@
 """Every check finds the fault that it is for, and nothing wrong with a good page."""
 
-import functools
-import http.server
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +13,7 @@ from tests.browser.checks import (
     unreachable_links,
 )
 from tests.browser.chromium import chromium
+from tests.browser.serving import served
 from tests.browser.watching import PageWatch, stays_home
 
 pytestmark = pytest.mark.browser
@@ -214,22 +212,15 @@ def test_where_requests_may_go(url: str, home: bool) -> None:
 def site(tmp_path: Path) -> Iterator[Callable[[str], str]]:
     """Serves a page on the loopback; returns its address."""
 
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    handler = functools.partial(Quiet, directory=str(tmp_path))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    with served(tmp_path) as address:
 
         def serve(body: str) -> str:
             (tmp_path / "page.html").write_text(
                 f"<!doctype html><title>A page</title><link rel='icon' href='data:,'>{body}"
             )
-            return f"http://127.0.0.1:{server.server_port}/page.html"
+            return f"{address}/page.html"
 
         yield serve
-        server.shutdown()
 
 
 def test_without_a_browser_the_tests_fail(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,7 +103,7 @@ def test_from_the_verdict_to_the_trace_of_the_best(page: Page, studies: Path, mo
 
     menu(page, "trials").click()
     page.get_by_role("button", name=re.compile("^Trial 4")).click()
-    expect(page.get_by_role("heading", name="num_worker_threads=8")).to_be_visible()
+    expect(page.get_by_role("heading", name="num_worker_threads=8: the answer")).to_be_visible()
     value = three_digits(answer.rows[0].value)
     expect(page.get_by_role("cell", name="median step time (ms)")).to_be_visible()
     expect(page.get_by_text(f"{value}, 95 % interval")).to_be_visible()
@@ -166,5 +166,5 @@ def test_one_of_all_studies_of_a_folder(page: Page, studies: Path, together: str
 
 def test_all_studies_of_a_folder_compared(page: Page, together: str) -> None:
     page.goto(f"{together}/compare-studies?ids=0,1")
-    expect(page.get_by_text("step_ms of monday")).to_be_visible()
-    expect(page.get_by_text("step_ms of tuesday")).to_be_visible()
+    expect(page.get_by_text("median step time (ms) of monday")).to_be_visible()
+    expect(page.get_by_text("median step time (ms) of tuesday")).to_be_visible()

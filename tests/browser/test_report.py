@@ -6,6 +6,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.axe import serious_findings
 from tests.browser.checks import (
     assert_no_horizontal_scroll,
     empty_figures,
@@ -90,6 +91,7 @@ def test_nothing_is_wrong_with_a_page(page: Page, pages: dict[str, Path], kind: 
     assert_no_horizontal_scroll(page)
     assert empty_figures(page) == []
     assert unreachable_links(page) == []
+    assert serious_findings(page) == []
 
 
 def test_a_search_has_every_figure_that_it_has_data_for(page: Page, pages: dict[str, Path]) -> None:
@@ -123,6 +125,31 @@ def test_the_lines_to_paste_are_copied_by_a_click(page: Page, pages: dict[str, P
     expect(button).to_have_text("Copied")
     selected = page.evaluate("getSelection().toString()")
     assert "rpc_backend_options=options" in selected
+
+
+def column(page: Page, heading: str) -> list[str]:
+    """The cells of a column of the table of all configurations, from the top down."""
+    headings = page.locator("#configs thead th").all_inner_texts()
+    place = next(at for at, each in enumerate(headings) if each.strip().startswith(heading))
+    return page.locator(f"#configs tbody td:nth-child({place + 1})").all_inner_texts()
+
+
+def test_a_table_is_sorted_by_its_headings(page: Page, pages: dict[str, Path]) -> None:
+    page.goto(pages["60 configurations, 40 blocks"].as_uri())
+    before = column(page, "worlds")
+    heading = page.locator("#configs th", has_text="worlds")
+    button = heading.get_by_role("button")
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(heading).to_have_attribute("aria-sort", "ascending")
+    numbers = [int(text) for text in column(page, "worlds")]
+    assert numbers == sorted(map(int, before))
+    assert len(set(numbers)) > 1
+    page.keyboard.press("Enter")
+    expect(heading).to_have_attribute("aria-sort", "descending")
+    assert [int(text) for text in column(page, "worlds")] == numbers[::-1]
+    page.locator("#configs th", has_text="outcome").get_by_role("button").click()
+    expect(page.locator("[aria-sort]")).to_have_count(1)
 
 
 def test_links_lead_to_the_sections(page: Page, pages: dict[str, Path]) -> None:

@@ -1,11 +1,13 @@
-"""`make pictures`: runs the README's search, and replaces its output and its pictures.
+"""`make pictures`: runs the README's commands, and replaces their outputs and the pictures.
 
-This needs a quiet machine for two minutes, and Chromium for the pictures of pages.
+This needs a quiet machine for up to eight minutes, and Chromium for the pictures of pages.
 """
 
 import contextlib
 import os
 import pty
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,7 +22,8 @@ import tuner
 from tests.benchmarks.measured_world import measured_world
 from tests.browser.chromium import launched
 from tests.browser.serving import dashboard
-from tests.readme import README, SHOWN, WIDTH
+from tests.pictures.overview import write_overview
+from tests.readme import PROGRAM, README, SHOWN, WIDTH, program_ratios, shortened
 from tuner.plan.config import Config
 from tuner.present.figures import write_timelines_figure
 from tuner.study.folder import StudyFolder
@@ -30,16 +33,18 @@ from tuner.world.local.launcher import LocalLauncher
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
+PAGE = ROOT / "docs" / "your-own-program.md"
 STUDY = "udf-400"
 
 
 def main() -> None:
-    """Search by the README's own command, then write its output and every picture."""
+    """Run the README's own commands, then write their outputs and every picture."""
+    _write_program_outputs()
     readme = README.read_text()
     shown = SHOWN.search(readme)
     assert shown, "the README has no search with its output"
     with tempfile.TemporaryDirectory() as scratch:
-        output = _search(shown[1], Path(scratch))
+        output = _printed(shown[1], Path(scratch))
         README.write_text(readme[: shown.start(2)] + output + readme[shown.end(2) :])
         folder = StudyFolder(Path(scratch) / "studies" / STUDY)
         shutil.copy(folder.figures / "step_time.png", IMAGES / "step_time.png")
@@ -51,17 +56,38 @@ def main() -> None:
             browser.close()
 
 
-def _search(command: str, where: Path) -> str:
+def _write_program_outputs() -> None:
+    """Run what the README says of a program, on that of docs/your-own-program.md."""
+    with tempfile.TemporaryDirectory() as scratch:
+        program = re.search(r"```python\n(# main\.py\n.*?)```", PAGE.read_text(), re.DOTALL)
+        assert program, "docs/your-own-program.md has no main.py"
+        (Path(scratch) / "main.py").write_text(program[1])
+        readme = README.read_text()
+        for command, module, earlier in PROGRAM.findall(readme):
+            now = shortened(module, _printed(command, Path(scratch)))
+            readme = readme.replace(earlier, now)
+        README.write_text(readme)
+    write_overview(program_ratios(readme), IMAGES / "overview.png")
+
+
+def _printed(command: str, where: Path) -> str:
     """What the command prints in this folder, on a terminal of the README's width."""
-    arguments = command.replace("\\\n", "").split()[1:]
+    arguments = shlex.split(command.replace("\\\n", ""))[1:]
     terminal, inside = pty.openpty()
     termios.tcsetwinsize(inside, (50, WIDTH))
-    searching = subprocess.Popen(
+    running = subprocess.Popen(
         [sys.executable, *arguments],
         cwd=where,
         # A dumb terminal: text without colours.
-        env={**os.environ, "TERM": "dumb", "PYTHONPATH": str(ROOT)},
+        env={
+            **os.environ,
+            "TERM": "dumb",
+            "PYTHONPATH": str(ROOT),
+            # `python` of the commands within is this one.
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        },
         stdout=inside,
+        stderr=None if "tuner.search" in arguments else inside,
     )
     os.close(inside)
     output = b""
@@ -70,8 +96,8 @@ def _search(command: str, where: Path) -> str:
         while piece := os.read(terminal, 4096):
             output += piece
     os.close(terminal)
-    if searching.wait() != 0:
-        raise SystemExit(f"the search ended with exit code {searching.returncode}")
+    if running.wait() != 0:
+        raise SystemExit(f"{command} ended with exit code {running.returncode}")
     lines = [part for line in output.decode().splitlines() for part in _folded(line.rstrip())]
     return "\n".join(lines).strip("\n")
 

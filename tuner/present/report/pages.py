@@ -9,7 +9,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from tuner.present.figures import theme_css
-from tuner.text import marked_names
+from tuner.text import marked_names, printable
 
 FORMAT = 1
 _WHOLE = re.compile(r"(?<![\w-])--[a-z][a-z-]*|[+-]?\d[\d.]*(?:-\d[\d.]*)? %")
@@ -23,10 +23,19 @@ def _templates() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_seen,
     )
     environment.filters["prose"] = prose
     environment.filters["prose_with_names"] = prose_with_names
     return environment
+
+
+def _seen(value: object) -> object:
+    """The value of an expression; what would act in a text, such as a mark that turns the direction
+    of writing, is escaped."""
+    if isinstance(value, Markup):
+        return Markup(printable(value))
+    return printable(value) if isinstance(value, str) else value
 
 
 def prose(text: str) -> Markup:

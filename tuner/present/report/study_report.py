@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tuner.files import written_atomically
-from tuner.present.choice import choice_sentence
 from tuner.present.environment_and_method import Facts, environment_facts, method_facts
+from tuner.present.failures import failure_lines
 from tuner.present.figures import DrawnFigure
 from tuner.present.front import front_sentence, front_table
 from tuner.present.how_to_use import snippet_of
@@ -21,7 +21,7 @@ from tuner.present.tables import (
     trial_lines,
     why_facts,
 )
-from tuner.present.wording import busy_sentence, verdict_sentence
+from tuner.present.wording import verdict_sentence
 from tuner.recommended.recheck import search_command
 from tuner.study.answer import StudyAnswer
 from tuner.text import plural
@@ -78,13 +78,16 @@ def write_report(answer: StudyAnswer, figures: Sequence[DrawnFigure], path: Path
 
 
 def notebook_html(answer: StudyAnswer) -> str:
-    """The verdict, the table and the lines to paste, for the output of a notebook's cell."""
+    """What a terminal is told, for the output of a notebook's cell."""
     return render(
         "notebook",
         verdict=verdict_sentence(answer),
-        why_this=choice_sentence(answer),
-        busy=busy_sentence(answer),
+        sentences=sentences_of(answer),
+        front=front_table(answer),
+        front_note=front_sentence(answer),
         trials=trials_of(answer),
+        ratio_note=ratio_note(answer),
+        failures=failure_lines(answer),
         snippet=snippet_of(answer),
     )
 

@@ -1,0 +1,1 @@
+"""What the documentation site has beside docs/: pages from other files, tables, the API."""

@@ -1,0 +1,95 @@
+"""The pages that are made of the code: the public names, the knobs and the objectives."""
+
+from collections.abc import Mapping, Sequence
+
+import tuner
+from tuner.plan.knobs import KNOBS
+from tuner.plan.objectives import OBJECTIVES
+
+PUBLIC: Mapping[str, Sequence[str]] = {
+    "Tune": ("tune", "check", "sweep", "load_study", "shipped_workloads"),
+    "Use a recommendation": (
+        "load_rpc_options",
+        "EnvironmentWarning",
+        "ThreadsWarning",
+        "MissingPackageError",
+    ),
+    "See inside": ("profile", "read_trace"),
+    "Write a workload": ("Workload", "Rank", "World", "WorkloadError"),
+}
+"""Every name of `tuner.__all__`, in the order of the page."""
+
+GIVEN = (
+    "tuner.present.study_result.StudyResult",
+    "tuner.present.check_result.CheckResult",
+    "tuner.trace.record.profile.Profile",
+    "tuner.trace.model.trace.Trace",
+    "tuner.plan.workload_spec.CatalogueEntry",
+    "tuner.api.SearchInterrupted",
+)
+"""What the public functions give and raise, and what nobody makes on his own."""
+
+
+def api_page() -> str:
+    """The page of the public names; each is filled in from its docstring.
+
+    Raises:
+        ValueError: A public name has no place on the page, or the page has one too many.
+    """
+    placed = [name for names in PUBLIC.values() for name in names]
+    if sorted(placed) != sorted(tuner.__all__):
+        differing = ", ".join(sorted(set(placed) ^ set(tuner.__all__))) or "one is there twice"
+        raise ValueError(f"docs_site/reference.py and tuner.__all__ differ: {differing}")
+    lines = ["# Python", "", "`import tuner` gives these names; each is imported when it is used."]
+    for title, names in PUBLIC.items():
+        lines += ["", f"## {title}"]
+        for name in names:
+            lines += ["", f"::: tuner.{name}"]
+    lines += ["", "## What they give"]
+    for path in GIVEN:
+        lines += ["", f"::: {path}"]
+    return "\n".join([*lines, ""])
+
+
+def registries_page() -> str:
+    """The page of the knobs and the objectives."""
+    knobs = [
+        (f"`{knob.name}`", knob.summary, _default(knob.format(knob.default)),
+         "yes" if knob.same_for_all_roles else "no")
+        for knob in KNOBS.values()
+    ]  # fmt: skip
+    objectives = [
+        (f"`{each.name}`", each.label, each.unit or "its own",
+         " and ".join(f"{kind}s" for kind in each.of), "traced" if each.traced else "untraced")
+        for each in OBJECTIVES.values()
+    ]  # fmt: skip
+    return "\n".join(
+        [
+            "# Knobs and objectives",
+            "",
+            "These tables are made of the program's own registries when the site is built.",
+            "[Commands](commands.md#search) says how values are written.",
+            "",
+            "## Knobs",
+            "",
+            "What `--space` can tune and `--baseline` can set.",
+            "",
+            *_table(("knob", "what it is", "default", "the same for all roles"), knobs),
+            "",
+            "## Objectives",
+            "",
+            "What `--objective` can compare and `--require` can limit.",
+            "",
+            *_table(("objective", "what it is", "unit", "of", "worlds"), objectives),
+            "",
+        ]
+    )
+
+
+def _default(text: str) -> str:
+    return "PyTorch's own" if text == "default" else text
+
+
+def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [heading, ["---"] * len(heading), *rows]
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in lines]

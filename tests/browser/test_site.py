@@ -1,0 +1,71 @@
+"""The documentation site as a person sees it: wide and narrow, light and dark, by keyboard."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.axe import serious_findings
+from tests.browser.checks import (
+    assert_no_horizontal_scroll,
+    low_contrast_texts,
+    unreachable_links,
+)
+from tests.browser.serving import served
+from tests.docs_site.building import ROOT, built
+
+pytestmark = pytest.mark.browser
+
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    {"", "api/", "knobs-and-objectives/", "contributing/", "changelog/", "security-policy/"}
+    | {f"{path.stem}/" for path in DOCS.glob("*.md")}
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder: Path = tmp_path_factory.mktemp("site")
+    build = built(folder)
+    assert build.returncode == 0, build.stdout
+    with served(folder) as address:
+        yield address
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_is_wrong_with_a_page(page: Page, site: str, name: str) -> None:
+    page.goto(f"{site}/{name}", wait_until="networkidle")
+    assert page.locator("article h1").count() == 1
+    for scheme in SCHEMES:
+        page.emulate_media(color_scheme=scheme)
+        assert low_contrast_texts(page) == []
+        assert serious_findings(page) == []
+    assert_no_horizontal_scroll(page)
+
+
+def test_everything_can_be_reached_by_the_keyboard(page: Page, site: str) -> None:
+    page.goto(f"{site}/concepts/", wait_until="networkidle")
+    assert unreachable_links(page) == []
+
+
+def test_a_search_finds_the_section(page: Page, site: str) -> None:
+    page.goto(f"{site}/", wait_until="networkidle")
+    page.keyboard.press("/")
+    page.keyboard.type("deadlocked")
+    found = page.locator(".md-search-result__link", has_text="Troubleshooting").first
+    expect(found).to_be_visible()
+    found.click()
+    expect(page).to_have_url(re.compile("/troubleshooting/"))
+
+
+def test_the_colours_follow_the_system_until_a_person_chooses(page: Page, site: str) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.goto(f"{site}/concepts/", wait_until="networkidle")
+    body = page.locator("body")
+    expect(body).to_have_attribute("data-md-color-scheme", "slate")
+    page.get_by_title("Switch to light colours").click()
+    expect(body).to_have_attribute("data-md-color-scheme", "default")

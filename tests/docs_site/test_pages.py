@@ -1,0 +1,54 @@
+"""Links as they are in the site."""
+
+import pytest
+
+from docs_site.pages import PAGES, linked_files, repository_path, with_site_links, with_site_lists
+
+
+@pytest.mark.parametrize(
+    ("uri", "link", "there"),
+    [
+        ("index.md", "[x](docs/commands.md#limits)", "[x](commands.md#limits)"),
+        ("index.md", "![x](docs/images/report.png)", "![x](images/report.png)"),
+        ("index.md", "[x](LICENSE)", "[x](LICENSE)"),
+        ("index.md", "the [notebooks](notebooks) are", "the notebooks are"),
+        ("index.md", "[x](#install)", "[x](#install)"),
+        ("index.md", "[x](https://example.org/docs/)", "[x](https://example.org/docs/)"),
+        ("commands.md", "[x](../README.md#workloads)", "[x](index.md#workloads)"),
+        ("commands.md", "[x](concepts.md)", "[x](concepts.md)"),
+        ("adr/0001-x.md", "[x](../../CONTRIBUTING.md)", "[x](../contributing.md)"),
+        ("adr/0001-x.md", "[x](../concepts.md)", "[x](../concepts.md)"),
+        ("commands.md", "[![x](images/report.png)](../LICENSE)",
+         "[![x](images/report.png)](LICENSE)"),
+        ("commands.md", "```\n[x](../README.md)\n```", "```\n[x](../README.md)\n```"),
+    ],
+)  # fmt: skip
+def test_a_link_leads_to_where_its_file_is_in_the_site(uri: str, link: str, there: str) -> None:
+    assert with_site_links(link, uri) == there
+
+
+def test_where_a_page_comes_from() -> None:
+    assert [repository_path(uri) for uri in PAGES.values()] == list(PAGES)
+    assert repository_path("adr/0001-x.md") == "docs/adr/0001-x.md"
+
+
+def test_files_that_are_no_pages_are_linked_where_they_are() -> None:
+    found = linked_files()
+    assert {"LICENSE", "studies/batch_updates.toml"} <= set(found)
+    assert all(path.is_file() for path in found.values())
+
+
+@pytest.mark.parametrize(
+    ("github", "site"),
+    [
+        ("1. one\n   - inner\n     more\n2. two", "1. one\n    - inner\n     more\n2. two"),
+        ("- one\n  - inner", "- one\n    - inner"),
+        ("Said:\n- one\n- two", "Said:\n\n- one\n- two"),
+        ("Said:\n1. one\n2. two", "Said:\n\n1. one\n2. two"),
+        ("- one\n- two\n", "- one\n- two\n"),
+        ("```\nsaid\n- one\n  - two\n```", "```\nsaid\n- one\n  - two\n```"),
+        ("It took 3 s\n- 2 s", "It took 3 s\n\n- 2 s"),
+    ],
+)
+def test_lists_are_what_github_makes_of_them(github: str, site: str) -> None:
+    assert with_site_lists(github) == site

@@ -1,0 +1,93 @@
+"""The site builds strictly, has every page, and fails where a page is wrong."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import tuner
+from docs_site.reference import GIVEN, PUBLIC
+from tests.docs_site.building import ROOT, built
+from tuner.plan.knobs import KNOBS
+from tuner.plan.objectives import OBJECTIVES
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    build = built(folder)
+    assert build.returncode == 0, build.stdout
+    return folder
+
+
+def test_every_public_name_is_on_its_page(site: Path) -> None:
+    page = (site / "api" / "index.html").read_text()
+    names = [name for names in PUBLIC.values() for name in names]
+    assert sorted(names) == sorted(tuner.__all__)
+    for name in (*(path.rpartition(".")[2] for path in GIVEN), *names):
+        assert re.search(rf'<h3 id="[\w.]+\.{name}"', page), name
+
+
+def test_arguments_results_and_errors_are_told(site: Path) -> None:
+    page = (site / "api" / "index.html").read_text()
+    section = page.partition('id="tuner.tune"')[2].partition("<h3")[0]
+    assert all(f">{title}:<" in section for title in ("Parameters", "Returns", "Raises"))
+    assert ">workload<" in section
+
+
+def test_knobs_and_objectives_are_those_of_the_registries(site: Path) -> None:
+    page = (site / "knobs-and-objectives" / "index.html").read_text()
+    for name in (*KNOBS, *OBJECTIVES):
+        assert f"<td><code>{name}</code></td>" in page
+
+
+def test_links_out_of_the_folder_of_the_docs_lead_into_the_site(site: Path) -> None:
+    page = (site / "your-own-program" / "index.html").read_text()
+    assert 'href="../studies/batch_updates.toml"' in page
+    assert (site / "studies" / "batch_updates.toml").is_file()
+    assert 'href="../#what-you-take-away"' in page
+    home = (site / "index.html").read_text()
+    assert 'href="LICENSE"' in home
+    assert 'href="notebooks"' not in home
+
+
+def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        page = path.read_text()
+        loaded = re.findall(r'<(?:script|img|iframe|source)[^>]*\ssrc="([^"]*)"', page)
+        loaded += re.findall(
+            r'<link[^>]*rel="(?:stylesheet|icon|preload)"[^>]*href="([^"]*)"', page
+        )
+        loaded += re.findall(
+            r'<link[^>]*href="([^"]*)"[^>]*rel="(?:stylesheet|icon|preload)"', page
+        )
+        assert loaded
+        assert [each for each in loaded if "//" in each] == [], path
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("[gone](gone.md)", "gone.md"),
+        ("[no such heading](concepts.md#no-such-heading)", "no-such-heading"),
+        ("::: tuner.no_such_name", "no_such_name"),
+        ("![gone](images/gone.png)", "gone.png"),
+    ],
+)
+def test_a_page_that_is_wrong_fails_the_build(tmp_path: Path, line: str, complaint: str) -> None:
+    docs = tmp_path / "docs"
+    shutil.copytree(ROOT / "docs", docs)
+    with (docs / "get-started.md").open("a") as page:
+        page.write(f"\n{line}\n")
+    text = (ROOT / "mkdocs.yml").read_text()
+    config = tmp_path / "mkdocs.yml"
+    for name in ("docs_site/theme", "docs_site/hooks.py", '["."]'):
+        there = f'["{ROOT}"]' if name == '["."]' else str(ROOT / name)
+        text = text.replace(name, there)
+    config.write_text(text.replace("docs_dir: docs", f"docs_dir: {docs}"))
+    build = built(tmp_path / "site", config)
+    assert build.returncode != 0
+    assert complaint in build.stdout
