@@ -1,12 +1,19 @@
 """How commands are interrupted; their exit codes and JSON are tested with each of them."""
 
+import errno
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 import tuner.__main__
-from tuner.command_line import Interruption
+from tuner import command_line, show
+from tuner.command_line import Interruptible, Interruption
 
 
 class SignalsWhenItGoes:
@@ -21,7 +28,7 @@ class SignalsWhenItGoes:
 
 @pytest.fixture
 def interruption() -> Iterator[Interruption]:
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     yield Interruption()
     for number, handler in zip(numbers, before, strict=True):
@@ -49,3 +56,88 @@ def test_a_signal_that_python_drops_interrupts_at_the_next_check(
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert tuner.__main__.main(["--version"]) == 0
     assert capsys.readouterr().out == f"rpc-tuner {tuner.__version__}\n"
+
+
+def test_a_name_that_is_too_long_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert show.main(["0" * 5000]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("rpc-tuner: cannot read ")
+    assert message.endswith(": File name too long\n")
+    assert len(message) < 350
+
+
+def test_the_study_of_somebody_else_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    assert show.main(["theirs"]) == 2
+    message = capsys.readouterr().err
+    assert message == "rpc-tuner: cannot read studies/theirs/study.db: Permission denied\n"
+
+
+def test_a_burst_of_signals_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
+    for number in numbers:
+        # A shell ignores some of them for what it starts in the background.
+        signal.signal(number, signal.SIG_DFL)
+    interruption = Interruption()
+    for number in numbers:
+        assert signal.getsignal(number) == interruption._ask
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        os.kill(os.getpid(), number)
+    monkeypatch.setattr(command_line, "BURST_S", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGQUIT)
+
+
+def test_nohup_is_respected() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    Interruption()
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+
+
+def test_a_closed_pipe_ends_a_search_as_an_interruption_does() -> None:
+    class Closed:
+        def on_event(self, message: str) -> None:
+            raise BrokenPipeError
+
+        def on_snapshot(self, snapshot: object) -> None:
+            raise BrokenPipeError
+
+    observer = Interruptible(Closed(), Interruption())
+    with pytest.raises(KeyboardInterrupt):
+        observer.on_event("anything")
+    with pytest.raises(KeyboardInterrupt):
+        observer.on_snapshot(cast(Any, None))
+
+
+@pytest.mark.parametrize("lines", [1, 100_000])
+def test_a_reader_that_ends_first_makes_no_noise(lines: int) -> None:
+    code = (
+        "import sys, typer\n"
+        "from tuner.command_line import run\n"
+        "from tuner.present.terminal import Terminal\n"
+        "app = typer.Typer()\n"
+        "@app.command()\n"
+        "def main():\n"
+        "    sys.stdin.readline()\n"
+        f"    for number in range({lines}): Terminal().print('line', number)\n"
+        "sys.exit(run(app, [], 'x'))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdout = None
+        error = process.communicate("go\n")[1]
+    assert (process.returncode, error) == (command_line.NOBODY_READS, "")

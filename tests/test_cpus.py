@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch.distributed.rpc as rpc
 
+import tuner.machine
 from tuner.cpus import usable_cpus
 from tuner.trace.record import process
 from tuner.world import environment
@@ -152,7 +153,7 @@ def test_what_cannot_be_read_limits_nothing(machine: FakeMachine, text: str) -> 
 
 
 def test_the_environment_of_a_study_respects_the_quota(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "usable_cpus", lambda: 3)
+    monkeypatch.setattr(tuner.machine, "usable_cpus", lambda: 3)
     assert environment.Environment.here().cpu_count == 3
 
 

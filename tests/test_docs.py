@@ -8,7 +8,7 @@ import pytest
 import typer
 
 import tuner
-import tuner.__main__
+import tuner.commands
 from tests.present.results import in_blocks, study_plan, study_result
 from tests.present.screen import Screen
 from tests.readme import SHOWN, WIDTH
@@ -24,18 +24,21 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 README = (ROOT / "README.md").read_text()
 COMMANDS = (ROOT / "docs" / "commands.md").read_text()
-COMMAND_LINE = typer.main.get_group(tuner.__main__.app)
+COMMAND_LINE = typer.main.get_group(tuner.commands.app)
 RETIRED = re.compile(r"\bcores\b|\bat\s+once\b")
 TROUBLESHOOTING = (ROOT / "docs" / "troubleshooting.md").read_text()
 
 
 def flags() -> list[tuple[str, str]]:
     found = []
-    for name, command in COMMAND_LINE.commands.items():
+    for name in tuner.commands.SUMMARIES:
+        command = COMMAND_LINE.get_command(typer.Context(COMMAND_LINE), name)
+        assert command is not None
         options = [option for each in command.params for option in each.opts]
         found += [(name, option) for option in options if option.startswith("--")]
     return [(name, option) for name, option in found if option != "--help"]
@@ -57,7 +60,7 @@ def test_every_workload_and_verdict_is_in_the_readme(name: str) -> None:
     assert f"`{name}`" in README
 
 
-@pytest.mark.parametrize("name", COMMAND_LINE.commands)
+@pytest.mark.parametrize("name", tuner.commands.SUMMARIES)
 def test_every_command_is_in_the_readme(name: str) -> None:
     assert f"python -m tuner.{name}" in README
     assert f"rpc-tuner {name}" in README
@@ -82,8 +85,9 @@ def test_every_kind_of_failure_has_its_section(kind: str) -> None:
 def test_every_file_of_a_study_is_in_the_readme() -> None:
     folder = StudyFolder(Path())
     for path in (
-        folder.database, folder.trials_csv, folder.recommended, folder.report, folder.figures,
-        folder.artifacts, folder.traces, folder.failures, folder.lock, folder.manifest.path,
+        folder.database, folder.trials_csv, folder.recommended, folder.answer, folder.report,
+        folder.figures, folder.artifacts, folder.traces, folder.failures, folder.lock,
+        folder.manifest.path,
     ):  # fmt: skip
         assert re.search(rf"^\| `{re.escape(path.name)}/?` \|", README, re.MULTILINE), path
 
@@ -129,6 +133,15 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
             found = [(page.parent / t.partition("#")[0]).resolve() for t in links(page)]
             ahead += [path for path in found if path.suffix == ".md"]
     assert set(PAGES) <= reached
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
+def test_every_page_is_in_the_navigation_of_the_site(page: Path) -> None:
+    """Another page is a line below `nav:` in mkdocs.yml."""
+    navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2].partition("\n\n")[0]
+    assert re.search(
+        rf" {re.escape(page.relative_to(ROOT / 'docs').as_posix())}$", navigation, re.MULTILINE
+    )
 
 
 def test_links_that_lead_nowhere_would_be_found(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tuner.api import load_study, shipped_workloads, tune
+    from tuner.errors import MissingPackageError
     from tuner.rechecking import check
     from tuner.recommended.loading import EnvironmentWarning, ThreadsWarning, load_rpc_options
     from tuner.searching.sweeping import sweep
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EnvironmentWarning",
+    "MissingPackageError",
     "Rank",
     "ThreadsWarning",
     "Workload",
@@ -41,6 +43,7 @@ __version__ = "0.1.0"
 _MODULES = {
     "check": "tuner.rechecking",
     "load_study": "tuner.api",
+    "MissingPackageError": "tuner.errors",
     "EnvironmentWarning": "tuner.recommended.loading",
     "ThreadsWarning": "tuner.recommended.loading",
     "load_rpc_options": "tuner.recommended.loading",
@@ -61,4 +64,7 @@ def __getattr__(name: str) -> Any:
         return getattr(own_workloads(), name)
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    from tuner.missing import telling_what_is_missing
+
+    with telling_what_is_missing():
+        return getattr(importlib.import_module(_MODULES[name]), name)

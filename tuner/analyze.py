@@ -9,6 +9,7 @@ import typer
 
 from tuner.command_line import print_json, run, stdout_console
 from tuner.errors import UsageError
+from tuner.flags import say
 
 if TYPE_CHECKING:
     from tuner.present.analysis import Analysis
@@ -124,7 +125,7 @@ def show(
         # The tables were printed; a picture that nobody asked for is no reason to fail.
         if must_draw:
             raise problem
-        print(f"note: {problem}", file=sys.stderr)  # noqa: T201 - this is the terminal
+        say(f"note: {problem}", file=sys.stderr)
 
 
 def _draw(trace: "Trace", path: Path, title: str) -> None:

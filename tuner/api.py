@@ -2,14 +2,17 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import InterruptedSearchError, UsageError
-from tuner.plan.draft import PlanDraft, draft_plan, read_plan_file, shipped_plan_path
+from tuner.errors import InterruptedSearchError
+from tuner.plan.launching import LauncherName
+from tuner.plan.request import asked_draft
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import CatalogueEntry
 from tuner.present.notes import study_note, trial_notes
+from tuner.present.other_progress import shown_in_notebook
 from tuner.present.study_files import write_answer, write_study_report
 from tuner.present.study_result import StudyResult
 from tuner.searching.forecasting import Forecast
@@ -26,7 +29,8 @@ from tuner.searching.search import (
 from tuner.study.answer import StudyAnswer
 from tuner.study.finding import find_study
 from tuner.world.launcher import Launcher
-from tuner.world.launchers import launcher_for, workload_launcher
+from tuner.world.launchers import launcher_for
+from tuner.world.shipped import shipped_catalogue
 
 Table = Mapping[str, Any] | list[tuple[str, Any]]
 """Knobs with their values: a mapping, or pairs as the command line gives them."""
@@ -82,6 +86,13 @@ def tune(
     deadline: str | float | None = None,
     sampler: str | None = None,
     seed: int | None = None,
+    launcher: Launcher | LauncherName | None = None,
+    ray_address: str | None = None,
+    interface: str | None = None,
+    isolation: bool | None = None,
+    place: Table | None = None,
+    groups: int | None = None,
+    cpus_per_world: int | None = None,
     name: str | None = None,
     storage: str | None = None,
     out: str | Path | None = None,
@@ -89,7 +100,6 @@ def tune(
     overwrite: bool = False,
     observer: Observer | None = None,
     show: Callable[[bytes], None] | None = None,
-    launcher: Launcher | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> StudyResult:
     """Find the best RPC configuration for a workload, or for a program that nobody edits.
@@ -141,6 +151,21 @@ def tune(
             `tpe`, `gp` or `random`; `grid` measures all of it. Default: `auto`, which is `grid`
             where there is time for it, and else `tpe`.
         seed: Seeds the inputs, and the order of the configurations in blocks. Default: 0.
+        launcher: What runs the worlds: `local`, processes on this machine; `ray`, processes on the
+            hosts of a Ray cluster; or a launcher of your own. Default: `local`.
+        ray_address: `HOST:PORT` of a running cluster. Default: the one that runs here, or else one
+            of this machine alone, which is ended in the end.
+        interface: The network interface between hosts. Default: that of the route to the others.
+        isolation: Whether worlds on this machine run in a network of their own, where that is
+            allowed. Default: yes.
+        place: Where roles run on a cluster, such as `{"server": 1, "caller": "spread"}`: on so many
+            hosts, or on as many as there are; `"1,cpus=4,gpus=1"` reserves for each rank. Roles of
+            different entries share no host; `"server+caller"` share theirs. Default: each rank
+            where the fewest are.
+        groups: How many groups measure blocks at the same time, each a block wholly by itself: sets
+            of this machine's CPUs, or of a cluster's hosts. Default: 1.
+        cpus_per_world: Pin the ranks of each world to so many logical CPUs, which they share.
+            Default: an equal part for each of several groups.
         name: The study's name. Default: the plan's, or the workload's.
         storage: An Optuna storage URL. Default: SQLite in the study's folder.
         out: The study's folder; a new one, an empty one, or that of an earlier study of this name.
@@ -148,9 +173,8 @@ def tune(
         resume: Go on with a study that was interrupted, or with a larger budget with one that is
             finished; nothing is measured twice.
         overwrite: Delete a study of this name first, with the files that it made.
-        observer: Hears how far the search is. Default: nobody.
+        observer: Hears how far the search is. Default: nobody; in a notebook, the cell shows it.
         show: Takes what the program prints, as it comes. Default: nobody.
-        launcher: Runs the worlds. Default: processes on this machine.
         clock: Tells the time in seconds; for tests, whose worlds take none.
 
     Returns:
@@ -183,11 +207,19 @@ def tune(
         "deadline": deadline,
         "sampler": sampler,
         "seed": seed,
+        "ray_address": ray_address,
+        "interface": interface,
+        "isolation": isolation,
+        "place": place,
+        "groups": groups,
+        "cpus_per_world": cpus_per_world,
         "name": name,
         "storage": storage,
         "out": None if out is None else str(out),
     }
-    draft = _draft(workload, program, beside, plan, changes)
+    if isinstance(launcher, str):
+        changes, launcher = {**changes, "launcher": launcher}, None
+    draft = asked_draft(workload, program, beside, plan, changes)
     request = SearchRequest(draft=draft, resume=resume, overwrite=overwrite)
     try:
         return StudyResult(searched(request, AnswerFiles(), observer, show, launcher, clock))
@@ -204,9 +236,10 @@ def searched(
     clock: Callable[[], float],
 ) -> StudyAnswer:
     """Search by a request, with the keywords of `tune`. SearchStopped at a KeyboardInterrupt."""
-    hearing = observer or Silent()
-    chosen = launcher or launcher_for(request.draft, tell=hearing.on_event, show=show)
-    with chosen as running:
+    with ExitStack() as stack:
+        hearing = observer or stack.enter_context(shown_in_notebook())
+        chosen = launcher or launcher_for(request.draft, tell=hearing.on_event, show=show)
+        running = stack.enter_context(chosen)
         return search(request, running, hearing, presenter, clock)
 
 
@@ -217,7 +250,7 @@ def forecast(
     beside: Sequence[Sequence[str]] = (),
     plan: str | Path | None = None,
     show: Callable[[bytes], None] | None = None,
-    launcher: Launcher | None = None,
+    launcher: Launcher | LauncherName | None = None,
     clock: Callable[[], float] = time.monotonic,
     **changes: Any,
 ) -> tuple[Forecast, StudyPlan]:
@@ -240,33 +273,13 @@ def forecast(
         UsageError: the request cannot be carried out; the message lists everything that is wrong.
         NothingRanError: the baseline does not run.
     """
-    draft = _draft(workload, program, beside, plan, changes)
+    if isinstance(launcher, str):
+        changes, launcher = {**changes, "launcher": launcher}, None
+    draft = asked_draft(workload, program, beside, plan, changes)
     chosen = launcher or launcher_for(draft, tell=Silent().on_event, show=show)
     with chosen as running:
         whole = plan_of(draft, running)
         return forecast_of(whole, running, clock), whole
-
-
-def _draft(
-    workload: str | None,
-    program: Sequence[str] | None,
-    beside: Sequence[Sequence[str]],
-    plan: str | Path | None,
-    changes: Mapping[str, Any],
-) -> PlanDraft:
-    """The plan that is asked for. UsageError if what is to be tuned is not named, or twice."""
-    if workload is None and plan is None and program is None:
-        raise UsageError(
-            "name a workload, a plan or a program: --workload udf, --plan FILE, -- python main.py"
-        )
-    if beside and program is None:
-        raise UsageError("beside is for commands that run beside a program, and there is none")
-    if workload is not None and program is not None:
-        raise UsageError("name a workload or a program, not both")
-    programs = None if program is None else [program, *beside]
-    # What is false is a key that nobody gave.
-    switched = {key: changes.get(key) or None for key in ("maximize", "cold")}
-    return draft_plan(plan_mapping(plan, workload, {"programs": programs, **changes, **switched}))
 
 
 def load_study(
@@ -294,29 +307,5 @@ def shipped_workloads() -> list[CatalogueEntry]:
 
     Returns:
         One entry per workload, with its roles, its options and their defaults.
-
-    Raises:
-        LauncherError: no process can be started to import them.
     """
-    with workload_launcher() as launcher:
-        return launcher.catalogue()
-
-
-def plan_mapping(
-    plan: str | Path | None, workload: str | None, changes: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The keys of a plan file, with `changes` on top of them, in which None is no change.
-
-    Without a plan file, the plan shipped for the workload is taken. `options` are merged; every
-    other change replaces what the file says, the search space as a whole.
-    """
-    path = Path(plan) if plan is not None else workload and shipped_plan_path(workload)
-    mapping = read_plan_file(path) if path else {}
-    if workload is not None:
-        mapping["workload"] = workload
-    if changes.get("programs") is not None:
-        mapping.pop("program", None)
-    given = {key: value for key, value in changes.items() if value is not None}
-    if "options" in given and isinstance(mapping.get("options", {}), Mapping):
-        given["options"] = {**mapping.get("options", {}), **given["options"]}
-    return {**mapping, **given}
+    return shipped_catalogue()

@@ -1,25 +1,34 @@
 """What all commands share: how they end, how they are interrupted, how they write JSON."""
 
-import re
-import shlex
-import shutil
+import errno
+import math
+import os
 import signal
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
 from tuner.errors import TunerError, UsageError
+from tuner.flags import ROLE_HELP, forgotten_dashes, program_of, say, split_at_dashes
+from tuner.missing import telling_what_is_missing
+from tuner.text import shortened
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from tuner.present.terminal import Terminal
+    from tuner.searching.progress import Observer, Snapshot, Stage
 
-    from tuner.searching.progress import Observer, Snapshot
 
+# Ctrl-C that is held down, or pressed again at once, is one.
+BURST_S = 2.0
+NOBODY_READS = 128 + signal.SIGPIPE
+"""The exit code where what reads the output has ended, as `head` does: that of other commands."""
 
 StorageOption = Annotated[
     str | None,
@@ -40,20 +49,80 @@ RoleOption = Annotated[
     typer.Option(
         "--role",
         metavar="ROLE=PATTERN",
-        help="The RPC names of a role, as a regular expression. Default: the name without its "
-        "digits.",
+        help=ROLE_HELP,
     ),
 ]
-"""Which ranks have which role, for the commands that start a program; see `roles_of`."""
+"""Which ranks have which role, for commands that start a program; see `tuner.flags.roles_of`."""
 
 
+LauncherOption = Annotated[
+    str | None,
+    typer.Option(
+        "--launcher",
+        metavar="local|ray",
+        help="What runs the worlds: processes on this machine, or on the hosts of a Ray cluster. "
+        "Default: local.",
+    ),
+]
+RayAddressOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ray-address",
+        metavar="HOST:PORT",
+        help="The Ray cluster. Default: the one that runs here, or else one of this machine alone, "
+        "which is ended in the end.",
+    ),
+]
+PlaceOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--place",
+        metavar="ROLE=HOSTS[,cpus=N][,gpus=N]",
+        help="On how many hosts of the cluster a role runs: server=1, caller=spread; and what each "
+        "rank reserves. Different entries share no host; server+caller=1 share theirs.",
+    ),
+]
+InterfaceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--interface",
+        metavar="NAME",
+        help="The network interface between hosts. Default: that of the route to the others.",
+    ),
+]
+NoIsolationOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-isolation",
+        help="Run worlds in the machine's network instead of one of their own, where others of "
+        "this machine can reach them.",
+    ),
+]
+GroupsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--groups",
+        metavar="N",
+        help="Measure N blocks at a time, each wholly by one group of CPUs, or of hosts. "
+        "Default: 1.",
+    ),
+]
+CpusPerWorldOption = Annotated[
+    int | None,
+    typer.Option(
+        "--cpus-per-world",
+        metavar="N",
+        help="Pin the ranks of each world to so many logical CPUs, which they share. Default: an "
+        "equal part for each group; with one group they are not pinned.",
+    ),
+]
 BesideOption = Annotated[
     list[str] | None,
     typer.Option(
         "--beside", metavar="COMMAND", help="A command to run beside the program, as one world."
     ),
 ]
-"""Further commands, for those that run a program; see `commands_of`."""
+"""Further commands, for those that run a program; see `tuner.flags.commands_of`."""
 
 
 def run(
@@ -65,105 +134,94 @@ def run(
     `takes_program`, what stands behind `--` is for `program_after_dashes`.
     """
     given = sys.argv[1:] if arguments is None else arguments
-    dashes = given.index("--") if takes_program and "--" in given else len(given)
+    _take_any_text()
+    own, behind = split_at_dashes(given) if takes_program else (given, [])
     try:
-        app(args=given[:dashes], prog_name=program, standalone_mode=True, obj=given[dashes + 1 :])
+        with telling_what_is_missing():
+            app(args=own, prog_name=program, standalone_mode=True, obj=behind)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _let_go_of_pipes()
     except SystemExit as end:
-        if takes_program and end.code == 2 and (hint := _forgotten_dashes(given)):
-            print(f"rpc-tuner: {hint}", file=sys.stderr)  # noqa: T201 - this is the terminal
+        # Typer makes one of it.
+        if isinstance(end.__context__, BrokenPipeError):
+            return _let_go_of_pipes()
+        if takes_program and end.code == 2 and (hint := forgotten_dashes(given)):
+            say(f"rpc-tuner: {hint}", file=sys.stderr)
         return end.code if isinstance(end.code, int) else 1
     except TunerError as error:
-        print(f"rpc-tuner: {error}", file=sys.stderr)  # noqa: T201 - this is the terminal
+        say(f"rpc-tuner: {error}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        if error.errno not in (errno.ENAMETOOLONG, errno.EACCES):
+            raise
+        # A study is for its owner only; and a mistyped flag may be taken for a path.
+        where = shortened(str(error.filename), 200)
+        say(f"rpc-tuner: cannot read {where}: {error.strerror}", file=sys.stderr)
+        return UsageError.exit_code
     return 0
 
 
-def _forgotten_dashes(given: Sequence[str]) -> str:
-    """What to type where a command stands among the flags, without `--`; empty if none does."""
-    if "--" in given:
-        return ""
-    for before, word, place in zip(["", *given], given, range(len(given)), strict=False):
-        is_python = Path(word).name.startswith("python") or Path(word).suffix == ".py"
-        # The value of a flag may have the name of some command.
-        if (is_python or not before.startswith("-")) and (shutil.which(word) or _is_file(word)):
-            return f"put -- before the command: -- {shlex.join(given[place:])}"
-    return ""
+def _let_go_of_pipes() -> int:
+    """Print to nobody from now on, where nobody reads: Python would tell of it at its end."""
+    nobody = os.open(os.devnull, os.O_WRONLY)
+    for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            os.dup2(nobody, descriptor)
+    os.close(nobody)
+    return NOBODY_READS
 
 
-def _is_file(word: str) -> bool:
-    return Path(word).suffix == ".py" and Path(word).is_file()
+def _take_any_text() -> None:
+    """Have stdout escape what its encoding lacks, as stderr does by itself."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def program_after_dashes(context: typer.Context) -> list[str]:
     """The program that a person names behind `--`. UsageError if there is none."""
-    command: list[str] = context.obj
-    if not command:
-        raise UsageError("name a program behind --, such as: -- python main.py --world-size 3")
-    return command
+    return program_of(context.obj)
 
 
-def commands_of(entries: list[str] | None) -> list[list[str]]:
-    """The commands of `BesideOption`, each as a shell would split it; UsageError if it cannot."""
-    commands = []
-    for entry in entries or []:
-        try:
-            commands.append(shlex.split(entry))
-        except ValueError as error:
-            raise UsageError(f"--beside {entry!r}: {error}") from None
-        if not commands[-1]:
-            raise UsageError(f"--beside takes a command, got {entry!r}")
-    return commands
-
-
-def pairs_of(flag: str, entries: list[str]) -> list[tuple[str, str]]:
-    """`NAME=VALUE` entries; UsageError for those that are not."""
-    if wrong := [entry for entry in entries if "=" not in entry or entry.startswith("=")]:
-        raise UsageError(f"{flag} takes NAME=VALUE, got {', '.join(map(repr, wrong))}")
-    return [(name.strip(), value) for name, _, value in (e.partition("=") for e in entries)]
-
-
-def roles_of(entries: list[str] | None) -> list[tuple[str, str]]:
-    """The roles and patterns of `RoleOption`; UsageError for what is no regular expression."""
-    pairs = pairs_of("--role", entries or [])
-    for role, pattern in pairs:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise UsageError(
-                f"--role {role}: {pattern!r} is not a regular expression: {error}"
-            ) from None
-    return pairs
-
-
-def stdout_console(*, piped_width: int) -> "Console":
+def stdout_console(*, piped_width: int) -> "Terminal":
     """As wide as the terminal; what is piped goes to a file or a pager, with no screen to fit into.
 
     `piped_width` is in characters.
     """
     # Late: --help and a mistyped flag do not need it.
-    from rich.console import Console
+    from tuner.present.terminal import Terminal
 
-    return Console() if sys.stdout.isatty() else Console(width=piped_width)
+    return Terminal() if sys.stdout.isatty() else Terminal(width=piped_width)
 
 
 def print_json(document: dict[str, Any]) -> None:
     """One JSON document on stdout; numpy's numbers and arrays too."""
+    import orjson
+
+    from tuner.json_text import visible_json
+
     option = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
-    sys.stdout.buffer.write(orjson.dumps(document, option=option) + b"\n")
+    sys.stdout.buffer.write(visible_json(document, option=option) + b"\n")
     sys.stdout.flush()
 
 
 class Interruption:
-    """Ctrl-C and SIGTERM, each of which raises KeyboardInterrupt, and is also remembered.
+    """Signals that ask a command to end: each raises KeyboardInterrupt, and is also remembered.
 
-    Python drops the exception where it happens to be running a destructor or a callback of the
-    garbage collector, and a search would go on.
+    They are Ctrl-C, SIGTERM, SIGQUIT, and SIGHUP unless `nohup` has it ignored. Python drops the
+    exception where it happens to be running a destructor or a callback of the garbage collector,
+    and a search would go on. What follows within BURST_S seconds is part of the first one: it must
+    not cut short what is done to keep what was measured.
     """
 
     def __init__(self) -> None:
         self._is_asked_for = False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._ask)
+        self._asked_s = -math.inf
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP):
+            if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._ask)
 
     def check(self) -> None:
         """KeyboardInterrupt if a signal has come."""
@@ -173,7 +231,9 @@ class Interruption:
     def _ask(self, number: int, frame: FrameType | None) -> None:
         del number, frame
         self._is_asked_for = True
-        raise KeyboardInterrupt
+        if time.monotonic() - self._asked_s > BURST_S:
+            self._asked_s = time.monotonic()
+            raise KeyboardInterrupt
 
 
 class Interruptible:
@@ -184,10 +244,27 @@ class Interruptible:
         self._interruption = interruption
 
     def on_snapshot(self, snapshot: "Snapshot") -> None:
-        """Pass it on; KeyboardInterrupt if a signal has come."""
+        """Pass it on; KeyboardInterrupt if a signal has come, or nobody reads what is told."""
         self._interruption.check()
-        self._observer.on_snapshot(snapshot)
+        with _ended_by_nobody_reading():
+            self._observer.on_snapshot(snapshot)
 
     def on_event(self, message: str) -> None:
-        """Pass it on."""
-        self._observer.on_event(message)
+        """Pass it on; KeyboardInterrupt if nobody reads what is told."""
+        with _ended_by_nobody_reading():
+            self._observer.on_event(message)
+
+    def on_stage(self, stage: "Stage") -> None:
+        """Pass it on; KeyboardInterrupt if nobody reads what is told."""
+        from tuner.searching.progress import tell_stage
+
+        with _ended_by_nobody_reading():
+            tell_stage(self._observer, stage)
+
+
+@contextmanager
+def _ended_by_nobody_reading() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise KeyboardInterrupt from None

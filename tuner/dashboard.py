@@ -10,6 +10,7 @@ import typer
 
 from tuner.command_line import FolderOption, Interruption, StorageOption, run
 from tuner.errors import UsageError
+from tuner.flags import say
 
 if TYPE_CHECKING:
     from tuner.study.storage.browsing import Site
@@ -64,7 +65,7 @@ def dashboard(
         else:
             site, what = _one_study(study, storage, out)
         with LoopbackServer(site.application, port) as server:
-            print(f"{what}: {server.url}{site.page} (Ctrl-C stops it)", flush=True)  # noqa: T201
+            say(f"{what}: {server.url}{site.page} (Ctrl-C stops it)")
             while True:
                 time.sleep(0.2)
                 interruption.check()
@@ -82,7 +83,8 @@ def _one_study(study: str, storage: str | None, out: Path | None) -> "tuple[Site
 
 def _all_studies(folder: Path) -> "tuple[Site, str]":
     """Copies of the studies of a folder; a note on stderr for each that cannot be read."""
-    from tuner.study.finding import places_in, studies_in
+    from tuner.study.finding import places_in
+    from tuner.study.folder import studies_in
     from tuner.study.storage.browsing import copies_site
 
     places, problems = [], []
@@ -93,7 +95,7 @@ def _all_studies(folder: Path) -> "tuple[Site, str]":
             problems.append(str(error))
     copies = copies_site(places)
     for problem in [*problems, *copies.problems]:
-        print(f"note: left out: {problem}", file=sys.stderr)  # noqa: T201 - this is the terminal
+        say(f"note: left out: {problem}", file=sys.stderr)
     if not copies.names:
         raise UsageError(
             f"there are no studies to show in the folder {folder}; "

@@ -8,6 +8,7 @@ import typer
 
 from tuner.command_line import StorageOption, print_json, run, stdout_console
 from tuner.errors import UsageError
+from tuner.flags import say
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -40,11 +41,11 @@ def list_studies(
         print_json(found.to_json())
         return
     for problem in found.problems:
-        print(f"note: left out: {problem}", file=sys.stderr)  # noqa: T201 - this is the terminal
+        say(f"note: left out: {problem}", file=sys.stderr)
     if found.studies:
         stdout_console(piped_width=160).print(studies_table(found.studies))
     else:
-        print("no studies")  # noqa: T201 - this is the terminal
+        say("no studies")
 
 
 def main(arguments: list[str] | None = None, program: str = "python -m tuner.list") -> int:

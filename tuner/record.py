@@ -18,12 +18,11 @@ from tuner.analyze import (
 from tuner.command_line import (
     BesideOption,
     RoleOption,
-    commands_of,
     program_after_dashes,
-    roles_of,
     run,
 )
 from tuner.errors import UsageError
+from tuner.flags import commands_of, roles_of, say
 
 if TYPE_CHECKING:
     from tuner.world.command.order import RecordingOrder
@@ -133,7 +132,7 @@ class _Output:
                 "trace": str(self.out),
             },
         )
-        print(f"Trace: {self.out}, for ui.perfetto.dev", file=self.stdout, flush=True)
+        say(f"Trace: {self.out}, for ui.perfetto.dev", file=self.stdout)
 
 
 def _record(order: "RecordingOrder", output: _Output) -> int:
@@ -157,7 +156,7 @@ def _record(order: "RecordingOrder", output: _Output) -> int:
     if end.why_not:
         notes.append(f"nothing was recorded: {end.why_not}")
     for note in notes:
-        print(f"rpc-tuner: {note}", file=sys.stderr)  # noqa: T201 - this is the terminal
+        say(f"rpc-tuner: {note}", file=sys.stderr)
     if problems:
         raise problems[0]
     return end.exit_code or (2 if end.why_not else 0)

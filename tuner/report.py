@@ -8,6 +8,7 @@ import typer
 
 from tuner.command_line import FolderOption, StorageOption, run
 from tuner.errors import UsageError
+from tuner.flags import say
 
 if TYPE_CHECKING:
     from tuner.study.answer import StudyAnswer
@@ -55,7 +56,7 @@ def report(
         page = _compare(answers, output) if len(answers) > 1 else _tell(answers[0], output)
     except OSError as error:
         raise UsageError(f"cannot write {error.filename}: {error.strerror}") from None
-    print(page)  # noqa: T201 - this is the terminal
+    say(page)
 
 
 def _tell(answer: "StudyAnswer", output: Path | None) -> Path:

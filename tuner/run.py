@@ -1,61 +1,57 @@
-"""`python -m tuner.run`: run a program with a configuration, without editing it."""
+"""`python -m tuner.run`: run a program with a configuration, without editing it.
+
+Standard library only, so that it runs on hosts where torch is the only package: no typer here.
+"""
 
 import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import NoReturn
 
-import typer
-from typer.core import TyperCommand
+from tuner.errors import TunerError, UsageError
+from tuner.flags import (
+    ROLE_HELP,
+    forgotten_dashes,
+    pairs_of,
+    program_of,
+    roles_of,
+    say,
+    split_at_dashes,
+)
+from tuner.plan.config import Config
+from tuner.plan.config_text import read_config
+from tuner.recommended.document import read_process_values
+from tuner.text import did_you_mean
+from tuner.world.command import running
 
-from tuner.command_line import RoleOption, pairs_of, program_after_dashes, roles_of, run
-from tuner.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tuner.plan.config import Config
-
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
+SUMMARY = "Run a program with an RPC configuration put under it; nothing of the program is changed."
+RECOMMENDED_HELP = "A recommended.json, or an export to JSON or TOML; after -- the program."
+CONFIG_HELP = "A knob to set, instead of a file."
 EPILOG = (
     "The exit code is the program's; 2 means that it was not started. Knobs that the configuration "
     "does not name stay as the program sets them."
 )
 
 
-class _WithProgram(TyperCommand):
-    """A command whose usage names the program."""
-
-    def collect_usage_pieces(self, context: Any) -> list[str]:
-        """What stands behind the command's name."""
-        return [*super().collect_usage_pieces(context), "-- COMMAND..."]
-
-
-@app.command(cls=_WithProgram, epilog=EPILOG)
 def run_program(
-    context: typer.Context,
-    recommended: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="RECOMMENDED",
-            show_default=False,
-            help="A recommended.json, or an export to JSON or TOML; after -- the program.",
-        ),
-    ] = None,
-    config: Annotated[
-        list[str] | None,
-        typer.Option(metavar="[ROLE.]KNOB=VALUE", help="A knob to set, instead of a file."),
-    ] = None,
-    role: RoleOption = None,
-) -> None:
-    """Run a program with an RPC configuration put under it; nothing of the program is changed."""
-    command = program_after_dashes(context)
+    command: list[str], recommended: Path | None, config: list[str], role: list[str]
+) -> int:
+    """Run a program to its end; returns its exit code.
+
+    Args:
+        command: The program and its arguments.
+        recommended: The file with the configuration; None where `config` gives it.
+        config: `[ROLE.]KNOB=VALUE` entries.
+        role: `ROLE=PATTERN` entries; without one, what the file was searched with holds.
+
+    Raises:
+        UsageError: The request cannot be carried out as given.
+    """
+    program_of(command)
     if (recommended is None) == (not config):
         raise UsageError("name a recommended.json, or give --config KNOB=VALUE")
-    # Late: --help and a mistyped flag must not wait for pydantic.
-    from tuner.world.command import running
-
-    chosen, known_roles = _chosen(recommended, config or [])
+    chosen, known_roles = _chosen(recommended, config)
     roles = roles_of(role) or known_roles
     end = running.run_program(command, chosen, roles=roles)
     notes = end.report.notes("the configuration")
@@ -63,27 +59,83 @@ def run_program(
         notes.append("no process of the program called init_rpc, so nothing was configured")
     notes += end.unused(chosen)
     for note in notes:
-        print(f"rpc-tuner: {note}", file=sys.stderr)  # noqa: T201 - this is the terminal
-    raise typer.Exit(end.exit_code)
+        say(f"rpc-tuner: {note}", file=sys.stderr)
+    return end.exit_code
 
 
 def _chosen(
     recommended: Path | None, entries: list[str]
-) -> "tuple[Config, Sequence[tuple[str, str]]]":
+) -> tuple[Config, Sequence[tuple[str, str]]]:
     """The configuration, and the roles that it was found with."""
-    from tuner.plan.draft import read_config
-    from tuner.recommended.json_and_toml import read_recommendation
-
     if recommended is not None:
-        found = read_recommendation(recommended)
-        program = found.environment.program
-        return found.config, program.role_patterns if program else ()
+        found = read_process_values(recommended)
+        return found.config, found.role_patterns
     return read_config(pairs_of("--config", entries)), ()
+
+
+class _Parser(ArgumentParser):
+    """One that tells of mistakes as the other commands do."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and end with exit code 2."""
+        say(
+            f"Usage: {self.usage}\nTry '{self.prog} --help' for help.\n\nError: {message}",
+            file=sys.stderr,
+        )
+        raise SystemExit(2)
+
+    def refuse(self, words: list[str]) -> NoReturn:
+        """Say what was given beyond what there is."""
+        wrong = next((word for word in words if word.startswith("-")), None)
+        if wrong is None:
+            self.error(f"Got unexpected extra argument ({' '.join(words)})")
+        name = wrong.partition("=")[0]
+        self.error(f"No such option: {name}{did_you_mean(name, list(self._option_string_actions))}")
+
+
+def _parser(program: str) -> _Parser:
+    parser = _Parser(
+        prog=program,
+        usage=f"{program} [OPTIONS] [RECOMMENDED] -- COMMAND...",
+        description=SUMMARY,
+        epilog=EPILOG,
+        add_help=False,
+        allow_abbrev=False,
+    )
+    parser.add_argument("recommended", metavar="[RECOMMENDED]", nargs="?", help=RECOMMENDED_HELP)
+    options = parser.add_argument_group("Options")
+    for flag, metavar, text in (
+        ("--config", "[ROLE.]KNOB=VALUE", CONFIG_HELP),
+        ("--role", "ROLE=PATTERN", ROLE_HELP),
+    ):
+        options.add_argument(flag, metavar=metavar, action="append", default=[], help=text)
+    options.add_argument("--help", action="store_true", help="Show this message and exit.")
+    return parser
 
 
 def main(arguments: list[str] | None = None, program: str = "python -m tuner.run") -> int:
     """Run the command; returns the exit code and prints errors to stderr."""
-    return run(app, arguments, program, takes_program=True)
+    given = sys.argv[1:] if arguments is None else arguments
+    own, command = split_at_dashes(given)
+    parser = _parser(program)
+    try:
+        values, others = parser.parse_known_args(own)
+        if values.help:
+            # argparse writes its first word small.
+            say(f"U{parser.format_help()[1:].rstrip()}")
+            return 0
+        if others:
+            parser.refuse(others)
+    except SystemExit as end:
+        if hint := forgotten_dashes(given):
+            say(f"rpc-tuner: {hint}", file=sys.stderr)
+        return end.code if isinstance(end.code, int) else 1
+    recommended = None if values.recommended is None else Path(values.recommended)
+    try:
+        return run_program(command, recommended, values.config, values.role)
+    except TunerError as error:
+        say(f"rpc-tuner: {error}", file=sys.stderr)
+        return error.exit_code
 
 
 if __name__ == "__main__":

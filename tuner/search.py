@@ -1,6 +1,8 @@
 """`python -m tuner.search`: find the best RPC configuration for a workload or a program."""
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,17 +11,23 @@ import typer
 from tuner.checking import check_study
 from tuner.command_line import (
     BesideOption,
+    CpusPerWorldOption,
+    GroupsOption,
+    InterfaceOption,
     Interruptible,
     Interruption,
+    LauncherOption,
+    NoIsolationOption,
+    PlaceOption,
+    RayAddressOption,
     RoleOption,
-    commands_of,
-    pairs_of,
     print_json,
-    roles_of,
     run,
     stdout_console,
 )
 from tuner.errors import InterruptedSearchError, NothingRanError, UsageError
+from tuner.flags import commands_of, pairs_of, roles_of
+from tuner.plan.knobs import KNOBS
 from tuner.plan.objectives import OBJECTIVES
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -30,6 +38,9 @@ EPILOG = (
     "error, 2 bad usage or bad input, 3 no configuration could run or keeps the limits, "
     "4 a recommendation no longer holds (--check), 130 interrupted."
 )
+
+_NOT_OF_A_PLAN = ("show", "resume", "overwrite")
+"""What a search is asked for beside its plan."""
 
 
 def _objectives_of(kind: str) -> str:
@@ -50,7 +61,8 @@ def search(
         list[str] | None,
         typer.Option(
             metavar="[ROLE.]KNOB=VALUES",
-            help="A knob to tune and its values. Given once or more, it replaces the plan's space.",
+            help=f"A knob to tune and its values, of {', '.join(KNOBS)}. Given once or more, it "
+            "replaces the plan's space.",
         ),
     ] = None,
     baseline: Annotated[
@@ -154,6 +166,13 @@ def search(
     seed: Annotated[
         int | None, typer.Option(help="Seeds the inputs, and the order in blocks.")
     ] = None,
+    launcher: LauncherOption = None,
+    ray_address: RayAddressOption = None,
+    place: PlaceOption = None,
+    interface: InterfaceOption = None,
+    no_isolation: NoIsolationOption = False,
+    groups: GroupsOption = None,
+    cpus_per_world: CpusPerWorldOption = None,
     study: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The study's name. Default: the plan's or the script's."),
@@ -203,6 +222,13 @@ def search(
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON document on stdout, progress on stderr.")
     ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="No progress, and of the answer the verdict alone.")
+    ] = False,
+    log: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Add the progress to a file, each line with its time."),
+    ] = None,
 ) -> None:
     """Find the best torch.distributed.rpc configuration, on this machine.
 
@@ -213,7 +239,11 @@ def search(
         return
     if check is not None:
         raise typer.Exit(check_study(context, check, _show if show_output else None))
-    task = _forecast if dry_run else _answer
+    task: Callable[..., None] = _forecast
+    session: dict[str, Any] = {}
+    if not dry_run:
+        task = partial(_answer, quiet=quiet, log=log)
+        session = {"resume": resume, "overwrite": overwrite}
     task(
         as_json,
         workload=workload,
@@ -241,15 +271,42 @@ def search(
         deadline=deadline,
         sampler=sampler,
         seed=seed,
+        launcher=launcher,
+        ray_address=ray_address,
+        place=pairs_of("--place", place) if place else None,
+        interface=interface,
+        isolation=False if no_isolation else None,
+        groups=groups,
+        cpus_per_world=cpus_per_world,
         name=study,
         storage=storage,
         out=out,
-        **{} if dry_run else {"resume": resume, "overwrite": overwrite},
+        **session,
     )
+
+
+def _refuse_typos(
+    workload: str | None, program: Any, beside: Any, plan: Path | None, **asked: Any
+) -> None:
+    """UsageError for what is wrong whatever the workload or the program is.
+
+    It takes a fraction of a second. All that is asked is looked at again once that is known.
+    """
+    from tuner.plan.request import asked_draft
+    from tuner.world.shipped import mistakes_of
+
+    keys = {key: value for key, value in asked.items() if key not in _NOT_OF_A_PLAN}
+    draft = asked_draft(workload, program, beside, plan, keys)
+    if mistakes := mistakes_of(draft):
+        is_of_workload = draft.workload and not draft.problems
+        raise UsageError.about(
+            f"workload {draft.workload}" if is_of_workload else "the request", mistakes
+        )
 
 
 def _forecast(as_json: bool, **asked: Any) -> None:
     """Say what a search for what is asked would do."""
+    _refuse_typos(**asked)
     from tuner.api import forecast
     from tuner.present.forecast import forecast_lines
 
@@ -262,41 +319,42 @@ def _forecast(as_json: bool, **asked: Any) -> None:
         console.print(line, soft_wrap=True, highlight=False)
 
 
-def _answer(as_json: bool, **asked: Any) -> None:
+def _answer(as_json: bool, *, quiet: bool, log: Path | None, **asked: Any) -> None:
     """Search for what is asked, in the words of `tuner.tune`, and print the answer."""
-    # Late: --help and a mistyped flag must not wait for Optuna, pandas and matplotlib.
-    from rich.console import Console
-
+    _refuse_typos(**asked)
+    # Late: --help and what is mistyped must not wait for Optuna, pandas and matplotlib.
     from tuner.api import SearchInterrupted, tune
-    from tuner.present.progress import progress_for
-    from tuner.present.summary import print_interruption, print_summary
+    from tuner.present.failures import why_nothing_ran
+    from tuner.present.other_progress import progress_of_command
+    from tuner.present.summary import print_interruption, print_summary, print_verdict
+    from tuner.present.terminal import Terminal
 
     interruption = Interruption()
     try:
-        with progress_for(Console(stderr=True)) as progress:
+        with progress_of_command(quiet=quiet, log=log) as progress:
             result = tune(observer=Interruptible(progress, interruption), **asked)
     except SearchInterrupted as ending:
-        print_interruption(ending.result.answer, Console(stderr=True))
+        print_interruption(ending.result.answer, Terminal(stderr=True))
         raise
     except KeyboardInterrupt:
         raise InterruptedSearchError("interrupted before anything was measured") from None
     if as_json:
         print_json(result.to_json())
+    elif quiet:
+        print_verdict(result.answer, stdout_console(piped_width=140))
     else:
         print_summary(result.answer, stdout_console(piped_width=140))
     if result.best is None and result.verdict is None:
-        raise NothingRanError(
-            f"no configuration of the search space could run the {result.plan.subject.kind}"
-        )
+        raise NothingRanError(why_nothing_ran(result.answer))
     if result.none_feasible:
         raise NothingRanError("no configuration of the search space keeps the limits of --require")
 
 
 def _list_workloads(as_json: bool) -> None:
-    from tuner.api import shipped_workloads
     from tuner.present.catalogue import print_catalogue
+    from tuner.world.shipped import shipped_catalogue
 
-    entries = shipped_workloads()
+    entries = shipped_catalogue()
     if as_json:
         print_json({"workloads": [entry.model_dump() for entry in entries]})
     else:

@@ -28,7 +28,19 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """Print the answer of a study again: table, verdict, reasons and the lines to paste."""
-    # Late: --help and a mistyped flag must not wait for Optuna and pandas.
+    # Late: --help and a mistyped flag must not wait for rich, and a kept answer not for Optuna.
+    from tuner.present.answer_file import find_kept_answer
+    from tuner.present.study_place import files_line
+    from tuner.present.summary_parts import line, print_parts
+
+    kept = None if storage is not None else find_kept_answer(study, out)
+    if kept is not None and as_json:
+        print_json(kept.document)
+        return
+    if kept is not None and kept.is_seen_from_here:
+        parts = [*kept.parts, line(files_line(kept.folder))]
+        print_parts(parts, stdout_console(piped_width=140))
+        return
     from tuner.present.summary import print_summary
     from tuner.study.finding import find_study
 

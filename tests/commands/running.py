@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.conftest import ENDING
 from tuner import search
 
 ROOT = Path(__file__).parents[2]
@@ -66,7 +67,7 @@ def in_this_process(*arguments: str, cwd: Path) -> Done:
 @contextlib.contextmanager
 def signal_handlers_restored() -> Iterator[None]:
     """Afterwards: a command handles Ctrl-C in its own way."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in ENDING}
     try:
         yield
     finally:

@@ -119,6 +119,10 @@ def test_it_says_where_the_page_is_answers_this_machine_only_and_stops_cleanly(
     with pytest.raises(urllib.error.HTTPError, match="403"):
         running.get("/api/studies", Host="evil.example:80")
     assert running.get("/api/studies", Host=f"localhost:{running.port}")
+    assert running.get("/api/studies", Origin=f"http://127.0.0.1:{running.port}")
+    for origin in ("http://evil.example", "null", "http://127.0.0.1:1", "https://localhost"):
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            running.get("/api/studies", Origin=origin)
     for interface in psutil.net_if_addrs().values():
         for address in interface:
             if address.family == socket.AF_INET and address.address != HOST:

@@ -1,20 +1,27 @@
 """What studies there are, and the answer of one of them again."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this file
+from tests.commands.running import environment
 from tests.fakes import FakeLauncher
 from tests.present.screen import Screen
 from tests.searching.tuning import failing, scaling
 from tuner import list as listing
 from tuner import show
 from tuner.api import SearchInterrupted, tune
+from tuner.cpus import usable_cpus
+from tuner.present.answer_file import KeptAnswer, kept_answer
 from tuner.present.study_result import StudyResult
 from tuner.present.summary import print_summary
+from tuner.study.folder import StudyFolder
 from tuner.study.locking import Holder, holder_of, locked_file
+from tuner.text import plural
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +50,8 @@ def test_every_study_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert listing.main([]) == 0
     lines = capsys.readouterr().out.splitlines()
     words = {line.split()[0]: " ".join(line.split()) for line in lines if line.strip()}
-    assert "udf better: num_worker_threads=4, 4.00 times 20" in words["faster"]
+    assert "udf better: num_worker_threads=4 4 20" in words["faster"]
+    assert f"{plural(usable_cpus(), 'logical CPU')}, " in words["faster"]
     assert "finished, " in words["faster"]
     assert " of 30s" in words["faster"]
     assert "udf nothing could run" in words["broken"]
@@ -123,3 +131,83 @@ def test_show_says_how_far_a_study_is(capsys: pytest.CaptureFixture[str]) -> Non
     assert "Not finished, after " in capsys.readouterr().out
     assert show.main(["stopt"]) == 2
     assert "there is no study 'stopt'; did you mean stopped?" in capsys.readouterr().err
+
+
+def kept(folder: Path) -> KeptAnswer:
+    found = kept_answer(StudyFolder(folder))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("command", [["tuner.show", "faster"], ["tuner.list"]])
+def test_a_kept_answer_is_told_without_the_storage(command: list[str], here: Path) -> None:
+    searched("faster", FakeLauncher(step_ms=scaling))
+    (here / "studies" / "faster" / "search.lock").unlink(missing_ok=True)
+    script = (
+        "import importlib, sys\n"
+        "module, *arguments = sys.argv[1:]\n"
+        "assert importlib.import_module(module).main(arguments) == 0\n"
+        "print(sorted({'optuna', 'pandas', 'numpy', 'sqlalchemy', 'torch'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *command], capture_output=True, text=True, env=environment()
+    )
+    assert done.returncode == 0, done.stderr
+    assert "num_worker_threads=4" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_kept_answer_says_what_the_storage_says(
+    capsysbinary: pytest.CaptureFixture[bytes], here: Path
+) -> None:
+    searched("faster", FakeLauncher(step_ms=scaling))
+    told = []
+    for command, arguments in ((show, ["faster"]), (show, ["faster", "--json"]), (listing, [])):
+        assert command.main(arguments) == 0
+        told.append(capsysbinary.readouterr().out)
+    kept(here / "studies" / "faster").folder.answer.unlink()
+    for command, arguments in ((show, ["faster"]), (show, ["faster", "--json"]), (listing, [])):
+        assert command.main(arguments) == 0
+        assert capsysbinary.readouterr().out == told.pop(0)
+
+
+def test_a_session_removes_what_was_kept(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
+    searched("faster", FakeLauncher(step_ms=scaling))
+    assert kept(here / "studies" / "faster").listed["state"] == "finished"
+    monkeypatch.setattr("tuner.api.write_answer", lambda answer: None)  # as if it were killed
+    tune("udf", launcher=(fake := FakeLauncher(step_ms=scaling)), clock=fake.clock, name="faster",
+         budget="60s", resume=True, space={"num_worker_threads": [1, 4]}, max_blocks=12,
+         baseline={"num_worker_threads": 1})  # fmt: skip
+    assert kept_answer(StudyFolder(here / "studies" / "faster")) is None
+
+
+def test_a_folder_that_was_moved_is_told_with_its_own_paths(
+    capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    searched("faster", FakeLauncher(step_ms=scaling))
+    (here / "studies").rename(here / "elsewhere")
+    assert not kept(here / "elsewhere" / "faster").is_seen_from_here
+    assert show.main(["elsewhere/faster"]) == 0
+    assert "In elsewhere/faster: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"format": 99}', '{"format": 1}', "{" * 10_000])
+def test_a_file_that_says_nothing_is_left_to_the_storage(
+    content: str, capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    searched("faster", FakeLauncher(step_ms=scaling))
+    StudyFolder(here / "studies" / "faster").answer.write_text(content)
+    assert show.main(["faster"]) == 0
+    assert "num_worker_threads=4" in capsys.readouterr().out
+
+
+def test_of_several_studies_in_one_database_the_file_knows_one(
+    capsysbinary: pytest.CaptureFixture[bytes], here: Path
+) -> None:
+    searched("faster", FakeLauncher(step_ms=scaling))
+    url = f"sqlite:///{here}/studies/faster/study.db"
+    searched("second", FakeLauncher(step_ms=scaling), storage=url)
+    assert kept_answer(StudyFolder(here / "studies" / "faster")) is None
+    assert listing.main(["--json"]) == 0
+    studies = json.loads(capsysbinary.readouterr().out)["studies"]
+    assert [each["study"] for each in studies] == ["faster", "second"]

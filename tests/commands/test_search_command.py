@@ -1,5 +1,6 @@
 """The search command, from its flags to its exit code; without a world."""
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,6 +12,9 @@ import tuner.__main__
 from tests.present.results import nothing_ran, study_plan
 from tuner import search
 from tuner.decide.verdict_kind import VerdictKind
+from tuner.plan.knobs import KNOBS
+from tuner.plan.objectives import OBJECTIVES
+from tuner.present.study_result import StudyResult
 
 ROOT = Path(__file__).parents[2]
 
@@ -111,7 +115,7 @@ def test_an_unknown_flag_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_search_that_recommends_nothing(
     verdict: VerdictKind | None, exit_code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = replace(nothing_ran(study_plan()), verdict=verdict)
+    result = StudyResult(replace(nothing_ran(study_plan()), verdict=verdict))
     monkeypatch.setattr("tuner.api.tune", lambda *_, **__: result)
     assert search.main(["--workload", "udf", "--json"]) == exit_code
 
@@ -124,7 +128,7 @@ def test_rpc_tuner_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_rpc_tuner_refuses_an_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert tuner.__main__.main(["serach"]) == 2
-    assert "No such command 'serach'. Did you mean 'search'?" in capsys.readouterr().err
+    assert "No such command 'serach'; did you mean search?" in capsys.readouterr().err
 
 
 def test_rpc_tuner_passes_the_arguments_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,3 +136,50 @@ def test_rpc_tuner_passes_the_arguments_on(capsys: pytest.CaptureFixture[str]) -
     assert "--set takes NAME=VALUE" in capsys.readouterr().err
     assert tuner.__main__.main(["search", "--help"]) == 0
     assert "Usage: rpc-tuner search" in capsys.readouterr().out
+
+
+def test_the_help_names_knobs_and_objectives(capsys: pytest.CaptureFixture[str]) -> None:
+    assert search.main(["--help"]) == 0
+    words = "".join(capsys.readouterr().out.split())
+    assert all(name in words for name in [*KNOBS, *OBJECTIVES])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--workload", "udff"], "workload udff: unknown workload 'udff'; did you mean udf?"),
+        (["--workload", "udf", "--set", "sizze=2"], "unknown option 'sizze'; did you mean size?"),
+        (["--workload", "udf", "--space", "threads=1,2"], "space: unknown knob 'threads'"),
+        (["--workload", "udf", "--objective", "stp_ms"], "did you mean step_ms?"),
+        (["--workload", "udff", "--budget", "soon"], "the request: 2 problems"),
+        (["--dry-run", "--workload", "udff"], "did you mean udf?"),
+    ],
+)
+def test_what_is_mistyped_is_told_before_anything_large_is_imported(
+    arguments: list[str], message: str
+) -> None:
+    script = (
+        "import sys\n"
+        "from tuner import search\n"
+        "code = search.main(sys.argv[1:])\n"
+        "print(code, sorted({'torch', 'optuna', 'pandas', 'numpy'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, cwd=ROOT
+    )
+    assert message in done.stderr
+    assert done.stdout == "2 []\n"
+
+
+def test_the_shell_completes_commands_and_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    for words, found in (("rpc-tuner sho", "show"), ("rpc-tuner run --conf", "--config")):
+        asked = {
+            "_RPC_TUNER_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(words.count(" ")),
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "tuner"], capture_output=True, text=True,
+            env={**os.environ, **asked, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        assert done.stdout.split() == [found], done.stderr

@@ -2,7 +2,7 @@
 
 from io import StringIO
 
-from rich.console import Console
+from tuner.present.terminal import Terminal
 
 
 class Screen:
@@ -10,7 +10,7 @@ class Screen:
 
     def __init__(self, *, terminal: bool = False, width: int = 120) -> None:
         self._file = StringIO()
-        self.console = Console(
+        self.console = Terminal(
             file=self._file,
             force_terminal=terminal,
             width=width,

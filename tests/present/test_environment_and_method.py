@@ -11,6 +11,7 @@ from tuner.decide.statistics import Interval
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.environment_and_method import environment_facts, method_facts
 from tuner.present.wording import noise_sentence
+from tuner.world.environment import GroupFacts
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,30 @@ def test_the_environment_counts_logical_cpus(plan: StudyPlan) -> None:
     one = answer.environment.model_copy(update={"cpu_count": 1})
     facts = environment_facts(study_result(plan, environment=one))
     assert dict(facts)["CPU"] == "Abacus 9000, 1 logical CPU"
+
+
+def test_groups_are_told_and_what_makes_them_unlike(plan: StudyPlan) -> None:
+    answer = study_result(plan)
+    one = GroupFacts(
+        name="CPUs 0-3", torch="2.13.0", cpu_model="Abacus 9000", cpu_count=4, memory_gb=64.0,
+        kernel="6.1",
+    )  # fmt: skip
+    other = one.model_copy(update={"name": "CPUs 4-7"})
+
+    def told(*groups: GroupFacts) -> dict[str, str]:
+        environment = answer.environment.model_copy(update={"groups": groups})
+        return dict(environment_facts(study_result(plan, environment=environment)))
+
+    assert {"groups", "pinned"}.isdisjoint(told())
+    assert told(one)["pinned"].startswith("each world is pinned to 4 logical CPUs of this machine")
+    alike = told(one, other)["groups"]
+    assert alike.startswith("2 groups measured a block each at a time (1: CPUs 0-3; 2: CPUs 4-7)")
+    assert "not alike" not in alike
+    slower = other.model_copy(update={"cpu_model": "Abacus 1"})
+    assert told(one, slower)["groups"].endswith(
+        "the groups are not alike (group 2: CPU model: Abacus 1, Abacus 9000): a speed-up is the "
+        "mean over them"
+    )
 
 
 @pytest.mark.parametrize(

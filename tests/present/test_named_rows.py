@@ -47,7 +47,7 @@ def test_an_empty_column_is_left_out() -> None:
         ([9999.0, 0.0004, 12.345], "time\n(us)", ["9999", "0", "12.3"]),
         ([10_000.0, 1.0, 999.6], "time\n(ms)", ["10", "0.001", "1"]),
         ([20e6, math.nan, 1e3], "time\n(s)", ["20", "", "0.001"]),
-        ([1e12, 1e10, 1e9], "time\n(s)", ["1000000", "10000", "1000"]),
+        ([1e12, 1e10, 1e9], "time\n(s)", ["1,000,000", "10,000", "1000"]),
     ],
 )
 def test_times_of_a_column_share_the_unit_of_the_largest(

@@ -73,6 +73,9 @@ def test_a_mark_of_the_dashboard_that_misleads_is_explained(plan: StudyPlan) -> 
         "The dashboard marks trial 1 as the best because its value is the lowest; the answer "
     )
     assert explained + "is trial 0" in study_note(kept)
+    notes = trial_notes(kept)
+    assert [number for number, note in notes.items() if "The dashboard marks" in note] == [1]
+    assert [number for number, note in notes.items() if ": the answer\n" in note] == [0]
     assert "The dashboard marks" not in study_note(study_result(plan))
 
 
@@ -89,7 +92,7 @@ def test_the_note_on_a_trial_names_it_and_has_its_numbers(plan: StudyPlan) -> No
         )
     }
     assert trial_notes(study_result(plan, details=details))[1].split("\n") == [
-        "## num_worker_threads=4",
+        "## num_worker_threads=4: the answer",
         "",
         "best",
         "",

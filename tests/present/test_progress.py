@@ -1,10 +1,12 @@
 import threading
 from dataclasses import replace
 
+import pytest
+
 from tests.present.screen import Screen
 from tuner.decide.statistics import Interval
 from tuner.present.progress import LiveProgress, PlainProgress, progress_for, snapshot_line
-from tuner.searching.progress import Compared, Snapshot
+from tuner.searching.progress import Compared, GroupState, Snapshot
 
 RACING = Snapshot(
     phase="race",
@@ -93,13 +95,43 @@ def test_the_live_line_shows_the_last_snapshot_and_events_stay() -> None:
     assert "num_worker_threads=32: [red] crashed" in screen.text
 
 
-def test_the_live_line_is_cut_to_the_terminal() -> None:
-    screen = Screen(terminal=True, width=40)
+@pytest.mark.parametrize("width", [24, 40, 60, 80, 100])
+@pytest.mark.parametrize("has_looked", [False, True])
+def test_the_live_line_fits_the_terminal_and_keeps_the_time_left(
+    width: int, has_looked: bool
+) -> None:
+    name = "agent.num_worker_threads=16 observer.num_worker_threads=4 transports=shm+uv"
+    snapshot = replace(RACING, leader=name)
+    if has_looked:
+        found = Compared(rival=name, speedup=Interval(1.12, 0.98, 1.27), more_s=37.0, left_s=60.0)
+        snapshot = replace(snapshot, compared=found)
+    line = snapshot_line(snapshot, width)
+    assert len(line) <= width
+    assert line.startswith("racing · ")
+    assert line.endswith(" · 9.1s left")
+    if width >= 80:
+        assert "block 7" in line
+        assert "agent." in line or "leader a" in line
+        assert ("1.12x (0.98 to 1.27)" in line) == has_looked
+    screen = Screen(terminal=True, width=width)
     with LiveProgress(screen.console) as progress:
-        progress.on_snapshot(RACING)
-        assert "racing · block 7" in screen.text
-        assert "…" in screen.text
-        assert "9.1s left" not in screen.text
+        progress.on_snapshot(snapshot)
+        assert line in screen.text
+
+
+def test_one_rival_of_several_that_is_left_is_confirmed() -> None:
+    assert snapshot_line(replace(RACING, survivors=2)).startswith("confirming · block 7 · ")
+    assert snapshot_line(replace(RACING, survivors=2, configs=2)).startswith("racing · ")
+
+
+@pytest.mark.parametrize("progress", [LiveProgress, PlainProgress])
+def test_setting_up_and_drawing_are_named(progress: type[LiveProgress | PlainProgress]) -> None:
+    screen = Screen(terminal=progress is LiveProgress)
+    with progress(screen.console) as shown:
+        shown.on_stage("setting up")
+        shown.on_stage("drawing")
+    assert "setting up" in screen.text
+    assert "drawing" in screen.text
 
 
 def test_nothing_runs_beside_a_measurement() -> None:
@@ -144,3 +176,15 @@ def test_the_live_line_keeps_the_comparison_of_the_last_look() -> None:
     with LiveProgress(screen.console) as progress:
         progress.on_snapshot(replace(compared(37.0), block=8))
         assert snapshot_line(replace(compared(37.0), block=8)) in screen.text
+
+
+def test_every_group_is_shown_while_blocks_are_measured() -> None:
+    groups = (
+        GroupState(1, 12, 3, 6, is_lost=False),
+        GroupState(2, None, 0, 0, is_lost=False),
+        GroupState(3, None, 0, 0, is_lost=True),
+    )
+    line = snapshot_line(replace(RACING, groups=groups))
+    assert line.endswith(" · groups 1: block 12, 3 of 6, 2: idle, 3: lost · 9.1s left")
+    idle = tuple(each._replace(block=None) for each in groups)
+    assert "groups" not in snapshot_line(replace(RACING, groups=idle))

@@ -1,4 +1,5 @@
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ from tests.present.results import ROWS, nothing_ran, study_plan, study_result
 from tests.present.screen import Screen
 from tuner.command_line import print_json
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.summary import print_interruption, print_summary
+from tuner.present.summary import print_interruption, print_summary, print_verdict
+from tuner.present.terminal import Terminal
 from tuner.present.wording import tied_sentence, verdict_sentence
 from tuner.recommended.snippet import init_rpc_lines
 from tuner.study.answer import StudyAnswer
@@ -56,7 +58,8 @@ def test_only_where_there_are_ties_a_line_names_them(plan: StudyPlan) -> None:
 def test_when_nothing_ran_there_is_nothing_to_paste(plan: StudyPlan) -> None:
     text = summary(nothing_ran(plan))
     assert "No configuration of the search space could run the workload." in text
-    assert text.count("server failed first") == 2
+    assert text.count("server failed first") == 1  # one line for what failed alike
+    assert "num_worker_threads=16, num_worker_threads=4: crashed: server failed first" in text
     assert "import torch" not in text
 
 
@@ -194,3 +197,16 @@ def test_an_interruption_says_where_the_report_is(
     screen = Screen()
     print_interruption(study_result(study_plan(), folder.root, blocks=0), screen.console)
     assert screen.text.startswith("Report: here/report.html\n")
+
+
+@pytest.mark.parametrize(("environment", "has_colour"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_the_verdict_has_a_colour_unless_nobody_wants_one(
+    environment: dict[str, str], has_colour: bool
+) -> None:
+    file = StringIO()
+    terminal = Terminal(
+        file=file, width=100, force_terminal=True, color_system="standard", _environ=environment
+    )
+    print_verdict(study_result(study_plan()), terminal)
+    assert ("\x1b[1;32m" in file.getvalue()) == has_colour
+    assert "\x1b[1" in file.getvalue()

@@ -19,11 +19,11 @@ from tests.present.results import (
 from tests.present.screen import Screen
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
+from tuner.present.failures import failure_lines
 from tuner.present.notes import study_note
 from tuner.present.report.study_report import report_html
 from tuner.present.summary import print_summary
 from tuner.present.tables import (
-    failure_lines,
     number_headings,
     ratio_note,
     trials_table,

@@ -8,6 +8,7 @@ from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import PARALLELISM_MEAN
 from tuner.study.records import Phase
 from tuner.text import MOST_TELLING, decimal, duration, percent, plural, share
+from tuner.world.environment import Environment
 from tuner.world.machine_state import DISTURBED_SHARE
 
 Facts = list[tuple[str, str]]
@@ -28,9 +29,31 @@ def environment_facts(answer: StudyAnswer) -> Facts:
         ("torch", environment.torch),
         ("Python", environment.python),
         ("kernel", environment.kernel),
+        *_network(environment.own_network),
+        *_groups(environment),
         *_others(answer),
         ("date", f"{answer.measured_at:%Y-%m-%d %H:%M} UTC"),
     ]
+
+
+def _groups(environment: Environment) -> Facts:
+    """The groups that blocks were measured by, and how unlike they are."""
+    if not (groups := environment.groups):
+        return []
+    first = groups[0]
+    pinned = [
+        f"each world is pinned to {plural(first.cpu_count, 'logical CPU')} of this machine: the "
+        "times are those of so small a machine, not of the whole one"
+    ]
+    said = pinned if first.pinned else []
+    if len(groups) > 1:
+        names = "; ".join(f"{number}: {each.name}" for number, each in enumerate(groups, start=1))
+        said.insert(0, f"{plural(len(groups), 'group')} measured a block each at a time ({names})")
+    if unlike := environment.unlike_groups:
+        said.append(
+            f"the groups are not alike ({'; '.join(unlike)}): a speed-up is the mean over them"
+        )
+    return [("groups" if len(groups) > 1 else "pinned", "; ".join(said))]
 
 
 def _others(answer: StudyAnswer) -> Facts:
@@ -68,8 +91,14 @@ def _subject_facts(subject: Subject) -> Facts:
             ("workload", f"{subject.reference}: {subject.summary}"),
             ("options", options or "none"),
         ]
-    network = "of its own" if subject.own_network else "the machine's"
-    return [("program", subject.reference), ("network", network)]
+    return [("program", subject.reference)]
+
+
+def _network(own: bool | None) -> Facts:
+    if own is None:
+        return []
+    shared = "the machine's: while a world ran, any user of the machine could reach it"
+    return [("network of the worlds", "of their own" if own else shared)]
 
 
 def method_facts(answer: StudyAnswer) -> Facts:

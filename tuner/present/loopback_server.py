@@ -89,13 +89,16 @@ def _listening(port: int | None) -> _Server:
 
 
 def _for_this_machine(application: "WSGIApplication") -> "WSGIApplication":
-    """The application, for requests that name the loopback as their host.
+    """The application, for requests that name the loopback as their host, from its own pages.
 
-    So a page of another site cannot reach it by a name of its own that leads here (DNS rebinding).
+    So a page of another site cannot reach it by a name of its own that leads here (DNS rebinding),
+    and cannot send it forms, nor can a page of another server of this machine.
     """
 
     def answer(request: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        if request.get("HTTP_HOST", HOST).partition(":")[0] in (HOST, "localhost"):
+        host = request.get("HTTP_HOST", HOST)
+        is_own = request.get("HTTP_ORIGIN") in (None, f"http://{host}")
+        if is_own and host.partition(":")[0] in (HOST, "localhost"):
             return application(request, start_response)
         start_response("403 Forbidden", [("Content-Type", "text/plain")])
         return [b"Only for this machine."]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from tuner.text import decimal
+from tuner.text import decimal, one_line
 
 _GAP = "  "
 _UNITS = (("us", 1.0), ("ms", 1e3), ("s", 1e6))
@@ -33,6 +33,7 @@ def named_rows(name: str, names: Sequence[str], columns: Sequence[Column], width
         columns: The numbers of all rows, by column.
         width: The most characters of a line, unless a name or a row of numbers is longer.
     """
+    names = [*map(one_line, names)]
     top, rows = _justified([column for column in columns if any(column.cells)])
     longest = max(map(len, [name, *names]))
     if longest + len(top[0]) <= width:

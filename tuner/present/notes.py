@@ -20,9 +20,10 @@ from tuner.present.tables import (
 )
 from tuner.present.wording import verdict_sentence
 from tuner.study.answer import StudyAnswer
+from tuner.study.comparable import comparable_values
 from tuner.study.metrics import metric_cells
 from tuner.study.trial_row import TrialDetail, TrialRow
-from tuner.text import marked_names, percent, three_digits
+from tuner.text import marked_names, percent, printable, three_digits
 from tuner.world.measurement import Quantiles
 
 FOLDED_WIDTH = 100
@@ -66,8 +67,10 @@ def trial_note(answer: StudyAnswer, line: TrialLine) -> str:
     row = line.row
     unfinished = answer.interrupted and row.outcome == "completed"
     outcome = "measured so far" if unfinished else line.outcome
-    parts = [f"## {_plain(row.label)}"]
+    parts = [f"## {_plain(row.label)}{': the answer' if line.is_best else ''}"]
     parts.append(outcome if row.failure is None else _folded(f"Failed, {outcome}: {row.failure}"))
+    if (mark := _misleading_mark(answer)) and row.trial == _marked_trial(answer):
+        parts.append(mark)
     if facts := list(_facts(answer, row)):
         parts.append(_table(["number", "value"], facts))
     if row.diagnosis:
@@ -75,14 +78,18 @@ def trial_note(answer: StudyAnswer, line: TrialLine) -> str:
     return "\n\n".join(parts)
 
 
+def _marked_trial(answer: StudyAnswer) -> int | None:
+    """The trial that the dashboard calls the best: the best value of those that came through."""
+    values = comparable_values(answer.rows, answer.objective)
+    completed = [row.trial for row in answer.rows if row.outcome == "completed" and row.samples]
+    cost = answer.objective.cost
+    return min(completed, key=lambda trial: (cost(values[trial]), trial), default=None)
+
+
 def _misleading_mark(answer: StudyAnswer) -> str | None:
     """What to think of the trial that the dashboard calls the best, if it is not the answer."""
-    completed = [row for row in answer.rows if row.outcome == "completed" and row.samples]
-    best, cost = answer.best_trial, answer.objective.cost
-    if answer.interrupted or best is None or not completed:
-        return None
-    marked = min(completed, key=lambda row: (cost(row.value), row.trial)).trial
-    if marked == best:
+    marked, best = _marked_trial(answer), answer.best_trial
+    if answer.interrupted or best is None or marked in (None, best):
         return None
     extreme = "highest" if answer.objective.maximize else "lowest"
     return (
@@ -183,4 +190,4 @@ def _unlisted(line: str) -> str:
 
 def _plain(text: str) -> str:
     """Text in one line, in which Markdown sees no marks."""
-    return _MARKS.sub(r"\\\g<0>", " ".join(text.split()))
+    return _MARKS.sub(r"\\\g<0>", " ".join(printable(text).split()))

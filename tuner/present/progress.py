@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from tuner.searching.progress import Compared, Snapshot
+from tuner.searching.progress import Compared, GroupState, Snapshot, Stage
 from tuner.study.records import Phase
 from tuner.text import UNTOLD, duration, is_told, ratio_cell, rough_duration, three_digits
 
@@ -20,41 +20,107 @@ _PHASES: dict[Phase, str] = {
 }
 
 
-def snapshot_line(snapshot: Snapshot) -> str:
+class _Part(NamedTuple):
+    """A part of the line: a name that may be cut, and what may not."""
+
+    name: str
+    rest: str = ""
+
+    def __str__(self) -> str:
+        return self.name + self.rest
+
+    def cut(self, least: int, excess: int) -> "_Part":
+        """The part with up to `excess` characters less of its name, which keeps `least`."""
+        length = max(least, len(self.name) - excess)
+        if length >= len(self.name):
+            return self
+        return _Part(f"{self.name[: length - 1]}…", self.rest)
+
+
+_JOINT = " · "
+_LEAST_NAME = 8
+
+
+def snapshot_line(snapshot: Snapshot, width: int | None = None) -> str:
     """`racing · block 7 · 5 of 6 configurations left · leader channels=cma (2 ms) · 9s left`.
 
     From the first look on `channels=cma: 1.12x (0.98 to 1.27) · clear in about 40s` stands for the
-    leader.
+    leader. Where `width` is given, in characters, names are cut and then the less important parts
+    left out, until the line fits: the phase and the time left are always there.
     """
-    parts = [_PHASES[snapshot.phase]]
+    left = f"{'at most ' * snapshot.until_clear}{duration(snapshot.remaining_s)} left"
+    counted, compared = _counted(snapshot), _leading(snapshot)
+    everything = counted + compared + _groups(snapshot)
+    fewer = (everything, counted + compared, counted[:1] + compared, counted[:1] + compared[:1])
+    for shown in (*fewer, compared[:1], counted[:1], []):
+        parts = [_Part("", _phase(snapshot)), *shown, _Part("", left)]
+        line = _JOINT.join(map(str, parts))
+        if width is None or len(line) <= width:
+            return line
+        line = _JOINT.join(str(part.cut(_LEAST_NAME, len(line) - width)) for part in parts)
+        if len(line) <= width:
+            return line
+    return f"{_phase(snapshot)}{_JOINT}{left}"
+
+
+def _phase(snapshot: Snapshot) -> str:
+    """What the search does: where one rival of several is left, its race confirms it."""
+    if snapshot.phase == "race" and snapshot.survivors == 2 < snapshot.configs:
+        return "confirming"
+    return _PHASES[snapshot.phase]
+
+
+def _counted(snapshot: Snapshot) -> list[_Part]:
+    """How much of the phase is done, the most important part first."""
     if snapshot.phase == "calibration":
-        parts.append(f"{snapshot.worlds} of {snapshot.configs} configurations")
+        counted = [f"{snapshot.worlds} of {snapshot.configs} configurations"]
     elif snapshot.phase == "exploration":
-        parts.append(f"{snapshot.configs} configurations tried")
+        counted = [f"{snapshot.configs} configurations tried"]
     elif snapshot.phase == "trace":
-        parts.append(f"{snapshot.traced} of {snapshot.survivors} configurations")
+        counted = [f"{snapshot.traced} of {snapshot.survivors} configurations"]
     else:
-        parts.append(f"block {snapshot.block}")
-        parts.append(f"{snapshot.survivors} of {snapshot.configs} configurations left")
+        some = f"{snapshot.survivors} of {snapshot.configs} configurations left"
+        counted = [f"block {snapshot.block}", some]
+    return [_Part("", each) for each in counted]
+
+
+def _leading(snapshot: Snapshot) -> list[_Part]:
+    """What leads: the last look at the strongest rival, or else the lowest value."""
     if snapshot.compared is not None:
-        parts += _compared(snapshot.compared)
-    elif snapshot.leader is not None and snapshot.leader_value is not None:
-        value = f"{three_digits(snapshot.leader_value)} {snapshot.unit}".rstrip()
-        parts.append(f"leader {snapshot.leader} ({value})")
-    parts.append(f"{'at most ' * snapshot.until_clear}{duration(snapshot.remaining_s)} left")
-    return " · ".join(parts)
+        return _compared(snapshot.compared)
+    if snapshot.leader is None or snapshot.leader_value is None:
+        return []
+    value = f"{three_digits(snapshot.leader_value)} {snapshot.unit}".rstrip()
+    return [_Part(f"leader {snapshot.leader}", f" ({value})")]
 
 
-def _compared(compared: Compared) -> list[str]:
+def _groups(snapshot: Snapshot) -> list[_Part]:
+    """Where each group is, while any measures a block."""
+    if all(each.block is None for each in snapshot.groups):
+        return []
+    return [_Part("", f"groups {', '.join(map(_group, snapshot.groups))}")]
+
+
+def _group(state: GroupState) -> str:
+    """`2: block 7, 3 of 6`."""
+    if state.is_lost:
+        return f"{state.number}: lost"
+    if state.block is None:
+        return f"{state.number}: idle"
+    return f"{state.number}: block {state.block}, {state.worlds} of {state.of}"
+
+
+def _compared(compared: Compared) -> list[_Part]:
     """The gain over the baseline with its interval, and when the answer may be clear."""
     found = compared.speedup
     ratio, _, ends = ratio_cell(found.estimate, found.low, found.high).partition(" ")
     told = f"{ratio}x {ends}" if is_told(found.low, found.high) else f"gain {UNTOLD}"
-    parts = [f"{compared.rival}: {told}"]
+    parts = [_Part(compared.rival, f": {told}")]
     if compared.more_s is not None and compared.more_s <= compared.left_s:
-        parts.append(f"clear in about {rough_duration(compared.more_s)}")
+        parts.append(_Part("", f"clear in about {rough_duration(compared.more_s)}"))
     elif compared.more_s is not None:
-        parts.append(f"not enough time: clear in about {rough_duration(compared.more_s)}")
+        more = rough_duration(compared.more_s)
+        parts.append(_Part("", f"not enough time: clear in about {more}"))
     return parts
 
 
@@ -81,8 +147,14 @@ class LiveProgress:
 
     def on_snapshot(self, snapshot: Snapshot) -> None:
         """Redraw the line."""
-        line = Text(snapshot_line(snapshot), overflow="ellipsis", no_wrap=True)
-        self._live.update(line, refresh=True)
+        self._show(snapshot_line(snapshot, self._console.width))
+
+    def on_stage(self, stage: Stage) -> None:
+        """Redraw the line."""
+        self._show(stage)
+
+    def _show(self, line: str) -> None:
+        self._live.update(Text(line, overflow="ellipsis", no_wrap=True), refresh=True)
 
     def on_event(self, message: str) -> None:
         """Print the event above the line."""
@@ -116,11 +188,19 @@ class PlainProgress:
             return
         self._last, self._looks = key, snapshot.looks
         shown = snapshot if has_looked else replace(snapshot, compared=None)
-        self._console.print(Text(snapshot_line(shown)), soft_wrap=True)
+        self.say(snapshot_line(shown))
 
     def on_event(self, message: str) -> None:
         """Print the event."""
-        self._console.print(Text(message), soft_wrap=True)
+        self.say(message)
+
+    def on_stage(self, stage: Stage) -> None:
+        """Print the stage."""
+        self.say(stage)
+
+    def say(self, text: str) -> None:
+        """Print a line of any length."""
+        self._console.print(Text(text), soft_wrap=True)
 
 
 def progress_for(console: Console) -> LiveProgress | PlainProgress:

@@ -1,6 +1,7 @@
 """What is said below the verdict: why this one, what else may be, how sure, what was tried."""
 
 from tuner.present.choice import choice_sentence
+from tuner.present.edges import edge_sentences
 from tuner.present.knob_effects import bad_value_sentences
 from tuner.present.wording import (
     busy_sentence,
@@ -28,7 +29,7 @@ def sentences_of(answer: StudyAnswer) -> list[str]:
         noise_sentence(answer),
     )
     known = [sentence for sentence in said if sentence is not None]
-    return [*known, *tried_sentences(answer), *bad_value_sentences(answer)]
+    return [*known, *edge_sentences(answer), *tried_sentences(answer), *bad_value_sentences(answer)]
 
 
 def tried_sentences(answer: StudyAnswer) -> list[str]:

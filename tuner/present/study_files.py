@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tuner.errors import UsageError
+from tuner.present.answer_file import write_answer_file
+from tuner.present.study_list import State, entry_of
+from tuner.present.summary import summary_parts
 from tuner.present.tables import write_trials_csv
 from tuner.recommended.building import write_recommended
 from tuner.study.answer import Contender, StudyAnswer
@@ -14,7 +17,10 @@ SUFFIXES = ("svg", "png")
 
 
 def write_answer(answer: StudyAnswer) -> None:
-    """Write `trials.csv` and `recommended.json`; an unfinished study recommends nothing."""
+    """Write `trials.csv`, `recommended.json` and `answer.json`.
+
+    An unfinished study recommends nothing.
+    """
     folder = answer.folder
     folder.manifest.add(folder.trials_csv)
     write_trials_csv(answer.trials, folder.trials_csv)
@@ -23,6 +29,9 @@ def write_answer(answer: StudyAnswer) -> None:
     else:
         folder.manifest.add(folder.recommended)
         write_recommended(answer, folder.recommended)
+    # This session ends here, though it still holds the lock by which it would be running.
+    state: State = "interrupted" if answer.interrupted else "finished"
+    write_answer_file(folder, entry_of(answer, state), answer.to_json(), summary_parts(answer))
 
 
 def write_study_report(answer: StudyAnswer, page: Path | None = None) -> Path:

@@ -1,21 +1,24 @@
 """The studies of a folder or a storage, a line each: what was asked, what came of it, how far."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rich import box
 from rich.table import Table
 
 from tuner.errors import UsageError
-from tuner.study.answer import StudyAnswer
-from tuner.study.finding import places_in, studies_in
-from tuner.study.folder import StudyFolder
+from tuner.plan.config import Config
+from tuner.present.answer_file import kept_answer
+from tuner.study.folder import StudyFolder, studies_in
 from tuner.study.locking import holder_of
-from tuner.study.storage.address import StudyAddress, StudyPlace
-from tuner.study.stored import stored_answer
-from tuner.text import UNTOLD, duration, is_told, plural, ratio_text
+from tuner.text import UNTOLD, duration, is_told, plural, ratio_cell
+
+if TYPE_CHECKING:
+    from tuner.study.answer import StudyAnswer
+    from tuner.study.storage.address import StudyPlace
 
 LIST_FORMAT = 1
 
@@ -26,41 +29,55 @@ State = Literal["finished", "running", "interrupted"]
 class ListedStudy:
     """One study as far as it is."""
 
-    answer: StudyAnswer
-    state: State
+    entry: Mapping[str, Any]
+    """The study's entry in `list --json`."""
 
     @property
     def verdict(self) -> str:
         """The verdict and what it is about, in a few words."""
-        answer = self.answer
-        if answer.verdict is None:
-            return "nothing could run" if self.state == "finished" else "none yet"
-        if answer.speedup is None or answer.verdict != "better":
-            return f"{answer.verdict}: {answer.best or 'nothing'}"
-        told = is_told(answer.speedup.low, answer.speedup.high)
-        much = f"{ratio_text(answer.speedup.estimate)} times" if told else UNTOLD
-        return f"{answer.verdict}: {answer.best}, {much}"
+        entry = self.entry
+        if entry["verdict"] is None:
+            return "nothing could run" if entry["state"] == "finished" else "none yet"
+        best = entry["best"]
+        return f"{entry['verdict']}: {'nothing' if best is None else Config.from_json(best)}"
+
+    @property
+    def speedup(self) -> str:
+        """How many times as good as the baseline, with the interval; nothing of the baseline."""
+        found = self.entry["speedup"]
+        if self.entry["verdict"] != "better" or found["estimate"] is None:
+            return ""
+        low, high = found["ci_low"], found["ci_high"]
+        return ratio_cell(found["estimate"], low, high) if is_told(low, high) else UNTOLD
+
+    @property
+    def machine(self) -> str:
+        """Where it was measured."""
+        here = self.entry["environment"]
+        return f"{plural(here['cpu_count'], 'logical CPU')}, {here['cpu_model']}"
 
     @property
     def how_far(self) -> str:
         """The state, what was measured, and of which budget."""
-        answer = self.answer
-        spent = f"{duration(answer.elapsed_s)} of {answer.plan.measuring.limit}"
-        return f"{self.state}, {plural(answer.blocks, 'block')}, {spent}"
+        entry = self.entry
+        spent = f"{duration(entry['elapsed_s'])} of {entry['limit']}"
+        return f"{entry['state']}, {plural(entry['blocks'], 'block')}, {spent}"
 
-    def to_json(self) -> dict[str, Any]:
-        """The study's entry in `list --json`: the document of the study, without its trials."""
-        answer = self.answer
-        document = answer.to_json()
-        del document["trials"], document["format"], document["why"]
-        return {
-            **document,
-            "folder": str(answer.folder.root),
-            "state": self.state,
-            "configurations": len(answer.rows),
-            "budget_s": answer.plan.measuring.budget_s,
-            "measured_at": answer.measured_at.isoformat(timespec="seconds"),
-        }
+
+def entry_of(answer: "StudyAnswer", state: State) -> dict[str, Any]:
+    """The study's entry in `list --json`: the document of the study, without its trials."""
+    document = answer.to_json()
+    del document["trials"], document["format"], document["why"]
+    return {
+        **document,
+        "folder": str(answer.folder.root),
+        "state": state,
+        "configurations": len(answer.rows),
+        "budget_s": answer.plan.measuring.budget_s,
+        "limit": answer.plan.measuring.limit,
+        "measured_at": answer.measured_at.isoformat(timespec="seconds"),
+        "environment": answer.environment.model_dump(mode="json"),
+    }
 
 
 class StudyList(NamedTuple):
@@ -73,7 +90,7 @@ class StudyList(NamedTuple):
         """The document of `list --json`."""
         return {
             "format": LIST_FORMAT,
-            "studies": [each.to_json() for each in self.studies],
+            "studies": [dict(each.entry) for each in self.studies],
             "problems": list(self.problems),
         }
 
@@ -82,35 +99,55 @@ def studies_of_folder(folder: Path) -> StudyList:
     """The studies in the folders of `folder`, or in itself; UsageError if there is no folder."""
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}; python -m tuner.search makes studies")
-    places, problems = [], []
+    studies: list[ListedStudy] = []
+    problems: list[str] = []
     own = [folder] if StudyFolder(folder).database.is_file() else []
     for each in [*own, *studies_in(folder)]:
-        try:
-            places += places_in(each)
-        except UsageError as error:
-            problems.append(str(error))
-    return _listed(places, problems)
+        if kept := kept_answer(StudyFolder(each)):
+            studies.append(ListedStudy(kept.listed))
+        else:
+            found = _read(each)
+            studies += found.studies
+            problems += found.problems
+    return StudyList(tuple(studies), tuple(problems))
+
+
+def _read(folder: Path) -> StudyList:
+    """The studies of one folder's database, as Optuna reads it."""
+    # Late: a study whose answer is kept is listed without Optuna and pandas.
+    from tuner.study.finding import places_in
+
+    try:
+        places = places_in(folder)
+    except UsageError as error:
+        return StudyList((), (str(error),))
+    return _listed(places)
 
 
 def studies_of_storage(url: str) -> StudyList:
     """The studies of an Optuna storage. UsageError if it cannot be opened."""
+    from tuner.study.storage.address import StudyAddress, StudyPlace
+
     names = StudyAddress(url, "", in_own_folder=False).names()
-    return _listed([StudyPlace.named(name, storage=url) for name in sorted(names)], [])
+    return _listed([StudyPlace.named(name, storage=url) for name in sorted(names)])
 
 
-def _listed(places: Iterable[StudyPlace], problems: Sequence[str]) -> StudyList:
-    studies, unread = [], [*problems]
+def _listed(places: "Iterable[StudyPlace]") -> StudyList:
+    from tuner.study.stored import stored_answer
+
+    studies, unread = [], []
     for place in places:
         try:
             answer = stored_answer(place)
         except UsageError as error:
             unread.append(str(error))
         else:
-            studies.append(ListedStudy(answer, _state(answer)))
+            studies.append(ListedStudy(entry_of(answer, state_of(answer))))
     return StudyList(tuple(studies), tuple(unread))
 
 
-def _state(answer: StudyAnswer) -> State:
+def state_of(answer: "StudyAnswer") -> State:
+    """Whether a study is finished, or else whether a search of it runs now."""
     if not answer.interrupted:
         return "finished"
     return "interrupted" if holder_of(answer.folder.lock) is None else "running"
@@ -120,12 +157,15 @@ def studies_table(studies: Sequence[ListedStudy]) -> Table:
     """A line per study."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.add_column("study", no_wrap=True)
-    for heading in ("of", "verdict"):
+    for heading in ("of", "verdict", "speed-up"):
         table.add_column(heading, overflow="fold")
     table.add_column("date (UTC)", no_wrap=True)
-    table.add_column("how far", overflow="fold")
+    for heading in ("machine", "how far"):
+        table.add_column(heading, overflow="fold")
     for each in studies:
-        answer = each.answer
-        date = f"{answer.measured_at:%Y-%m-%d %H:%M}"
-        table.add_row(answer.study, answer.plan.subject.reference, each.verdict, date, each.how_far)
+        entry = each.entry
+        date = f"{datetime.fromisoformat(entry['measured_at']):%Y-%m-%d %H:%M}"
+        what = entry.get("workload") or entry.get("program") or ""
+        cells = (each.verdict, each.speedup, date, each.machine, each.how_far)
+        table.add_row(entry["study"], what, *cells)
     return table

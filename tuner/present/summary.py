@@ -1,53 +1,72 @@
 """What a search prints at its end."""
 
-import os
-import textwrap
-from pathlib import Path
+from collections.abc import Iterator
 
 from rich.console import Console
-from rich.syntax import Syntax
-from rich.text import Text
 
+from tuner.decide.verdict_kind import VerdictKind
+from tuner.present.failures import failure_lines
 from tuner.present.front import front_for_terminal, front_sentence
 from tuner.present.how_to_use import snippet_of
 from tuner.present.sentences import sentences_of
-from tuner.present.tables import failure_lines, ratio_note, trials_table, why_table
+from tuner.present.study_place import files_line
+from tuner.present.summary_parts import Part, code, line, print_parts, table
+from tuner.present.tables import ratio_note, trials_table, why_table
 from tuner.present.wording import verdict_sentence
 from tuner.study.answer import StudyAnswer
 from tuner.text import duration, plural
 
+_COLOURS: dict[VerdictKind, str] = {"better": "bold green", "undecided": "bold yellow"}
+"""Of verdicts that are not bold alone; where NO_COLOR is set, rich leaves colours out."""
+
 
 def print_summary(answer: StudyAnswer, console: Console) -> None:
     """The table, the failures, the verdict, the lines to paste, and where the files are."""
-    console.print(trials_table(answer))
+    print_parts([*summary_parts(answer), line(files_line(answer.folder))], console)
+
+
+def print_verdict(answer: StudyAnswer, console: Console) -> None:
+    """The verdict alone."""
+    print_parts([line(verdict_sentence(answer), verdict_style(answer))], console)
+
+
+def summary_parts(answer: StudyAnswer) -> list[Part]:
+    """All of the summary but where the files are, which is for whoever prints it."""
+    return list(_parts(answer))
+
+
+def _parts(answer: StudyAnswer) -> Iterator[Part]:
+    yield table(trials_table(answer))
     if note := ratio_note(answer):
-        console.print(Text(note), soft_wrap=True)
-    for line in failure_lines(answer):
-        console.print(Text(line, style="red"), soft_wrap=True)
-    console.print(Text(verdict_sentence(answer), style="bold"), soft_wrap=True)
-    for sentence in sentences_of(answer):
-        console.print(Text(sentence), soft_wrap=True)
+        yield line(note)
+    for failure in failure_lines(answer):
+        yield line(failure, "red")
+    yield line(verdict_sentence(answer), verdict_style(answer))
+    yield from map(line, sentences_of(answer))
     if front := front_for_terminal(answer):
-        console.print()
-        console.print(front)
-        console.print(Text(front_sentence(answer) or ""), soft_wrap=True)
+        yield line("")
+        yield table(front)
+        yield line(front_sentence(answer) or "")
     if why := why_table(answer):
-        console.print()
-        console.print(why)
+        yield line("")
+        yield table(why)
     if snippet := snippet_of(answer):
-        code = textwrap.indent(snippet.text, "    ")
-        syntax = Syntax("", snippet.language, theme="ansi_light", background_color="default")
-        console.print()
-        # Never cut at the edge of a narrow terminal: these lines are for pasting.
-        console.print(syntax.highlight(code), soft_wrap=True)
-    console.print(Text(_measured(answer)), soft_wrap=True)
+        yield line("")
+        yield code(snippet.text, snippet.language)
+    yield line(_measured(answer))
+
+
+def verdict_style(answer: StudyAnswer) -> str:
+    """How the verdict stands out on a terminal."""
+    if answer.verdict is None:
+        return "bold" if answer.interrupted else "bold red"
+    return _COLOURS.get(answer.verdict, "bold")
 
 
 def print_interruption(answer: StudyAnswer, console: Console) -> None:
     """The table as far as it goes, and where the report is."""
-    if answer.blocks:
-        console.print(trials_table(answer))
-    console.print(Text(_files(answer)), soft_wrap=True)
+    parts = [table(trials_table(answer))] if answer.blocks else []
+    print_parts([*parts, line(files_line(answer.folder))], console)
 
 
 def _measured(answer: StudyAnswer) -> str:
@@ -55,23 +74,5 @@ def _measured(answer: StudyAnswer) -> str:
         f"{plural(answer.worlds, 'world')}, {plural(answer.blocks, 'block')} in "
         f"{duration(answer.elapsed_s)}, on {plural(answer.environment.cpu_count, 'logical CPU')} "
         f"({answer.environment.cpu_model}), "
-        f"torch {answer.environment.torch}.\n{_files(answer)}"
+        f"torch {answer.environment.torch}."
     )
-
-
-def _files(answer: StudyAnswer) -> str:
-    """Where the report is, and the names of the other files of the study."""
-    folder = answer.folder
-    near = os.path.relpath(folder.root)
-    root = folder.root.resolve() if near.startswith("..") else Path(near)
-    others = (
-        folder.recommended,
-        folder.trials_csv,
-        folder.figures,
-        folder.traces,
-        folder.failures,
-        folder.database,
-    )
-    names = ", ".join(path.name for path in others if path.exists())
-    report = f"Report: {root / folder.report.name}\n" if folder.report.exists() else ""
-    return f"{report}In {root}: {names}"

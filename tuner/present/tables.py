@@ -4,12 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import orjson
 import pandas as pd
 from rich import box
 from rich.table import Table
 
 from tuner.files import written_atomically
+from tuner.json_text import json_of
 from tuner.plan.config import Config, Dimension
 from tuner.plan.knobs import KNOBS
 from tuner.study.answer import StudyAnswer
@@ -31,7 +31,7 @@ def write_trials_csv(trials: pd.DataFrame, path: Path) -> None:
         path: The file; its column `format` carries the file's version.
     """
     frame = trials.copy()
-    frame["config"] = [orjson.dumps(config.to_json()).decode() for config in frame["config"]]
+    frame["config"] = [json_of(config.to_json()).decode() for config in frame["config"]]
     frame.insert(0, "format", CSV_FORMAT)
     with written_atomically(path) as partial:
         frame.to_csv(partial, index=False)
@@ -193,15 +193,6 @@ def why_table(answer: StudyAnswer) -> Table | None:
     for fact in facts:
         table.add_row(*fact)
     return table
-
-
-def failure_lines(answer: StudyAnswer) -> list[str]:
-    """One line per configuration that failed, with the reason."""
-    return [
-        f"{row.label}: {answer.folder.failure_text(row.outcome, row.failure)}"
-        for row in answer.rows
-        if row.failure
-    ]
 
 
 def _dimensions(answer: StudyAnswer) -> list[Dimension]:

@@ -9,7 +9,13 @@ from matplotlib.figure import Figure
 from tests.plan.specs import for_all, threads
 from tests.present.results import failed, failed_later, measured, study_result
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.figures.heat_map import Cell, draw_heat_map, heat_map, heat_map_figure
+from tuner.present.figures.heat_map import (
+    Cell,
+    HeatMap,
+    draw_heat_map,
+    heat_map,
+    heat_map_figure,
+)
 from tuner.present.figures.importance import importance
 from tuner.present.figures.kit.theme import HEAT, ON_DARK_CELL, ON_LIGHT_CELL
 from tuner.study.answer import StudyAnswer
@@ -144,3 +150,9 @@ def test_a_knob_of_many_values_goes_downwards(plan: StudyPlan) -> None:
     shown = heat_map(study_result(plan, rows=rows))
     assert shown is not None
     assert (shown.x_label, shown.y_label) == ("transports", "num_worker_threads")
+
+
+def test_values_that_differ_by_noise_look_alike() -> None:
+    cells = {(0, 0): Cell(0, 2.0, None, None), (1, 0): Cell(1, 2.02, None, None)}
+    shown = HeatMap(x_label="x", y_label="y", columns=("1", "2"), rows=("1",), cells=cells)
+    assert shown.shade(2.0) == shown.shade(2.02) == HEAT[0]

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from tuner.present.figures.kit.axis import plain_log_axis
+from tuner.present.figures.kit.axis import margin_of, plain_log_axis
 from tuner.present.figures.kit.config_names import names_of
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import entry_name, legend_above
@@ -112,7 +112,7 @@ def _scale(groups: Sequence[Sequence[BlockPoint]]) -> tuple[float, float]:
         ends += [float(inside.min()), float(inside.max())]
     if not ends:
         return 0.1, 10.0
-    margin = max(1.03, (max(ends) / min(ends)) ** 0.06)
+    margin = margin_of(min(ends), max(ends))
     return min(ends) / margin, max(ends) * margin
 
 

@@ -13,7 +13,7 @@ from tuner.present.figures.kit.axis import plain_axis, threads_axis
 from tuner.present.figures.kit.config_names import short_names
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.intervals import reach, top_of
-from tuner.present.figures.kit.legends import Entry, entry_name, legend_above
+from tuner.present.figures.kit.legends import Entry, entry_names, legend_above
 from tuner.present.figures.kit.rows import Rows, most_rows
 from tuner.present.figures.kit.theme import MUTED, SERIES
 from tuner.present.figures.step_time import LINES, MARKERS
@@ -149,6 +149,7 @@ def draw_comparison(shown: SideBySide, axes: Axes) -> None:
     top = top_of([point for _, points in shown.series for point in points])
     if shown.reference is not None:
         (axes.axhline if along else axes.axvline)(1.0, color=MUTED.light, linewidth=1.0, zorder=1)
+    entries = entry_names(name for name, _ in shown.series)
     for number, (name, points) in enumerate(shown.series):
         offset = (number + 0.5) / len(shown.series) - 0.5
         at = [
@@ -168,7 +169,7 @@ def draw_comparison(shown: SideBySide, axes: Axes) -> None:
             linestyle=LINES[number % len(LINES)] if along else "none",
             linewidth=1.2,
             capsize=3,
-            label=entry_name(name),
+            label=entries[name],
         )
         handles.append(line)
     _draw_axes(shown, top, axes)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tuner.present.figures.kit.axis import plain_axis
+from tuner.present.figures.kit.axis import plane_axis
 from tuner.present.figures.kit.config_names import ConfigNames, names_of
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import entry_name, legend_below
@@ -96,8 +96,8 @@ def draw_cpu(shown: Cpu, names: ConfigNames, axes: Axes) -> list[Artist]:
     )  # fmt: skip
     handles = shown.plane.draw_contenders(names, axes)
     line = shown.plane.draw_front("nothing is better in both", axes)
-    plain_axis(axes, "x", 5)
-    plain_axis(axes, "y", 5)
+    plane_axis(axes, "x", 5)
+    plane_axis(axes, "y", 5)
     axes.set_xlabel(shown.x_label)
     axes.set_ylabel(CPUS_USED.heading)
     return [*handles, line]

@@ -11,11 +11,12 @@ from matplotlib.patches import Patch, Rectangle
 from tuner.plan.config import Dimension
 from tuner.plan.dimensions import values_of, varying
 from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, Value
+from tuner.present.figures.kit.axis import LEAST_FACTOR
 from tuner.present.figures.kit.canvas import SMALL
 from tuner.present.figures.kit.config_names import names_of
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import legend_above
-from tuner.present.figures.kit.rows import wrapped
+from tuner.present.figures.kit.rows import wrapped_apart
 from tuner.present.figures.kit.theme import (
     HEAT,
     INK,
@@ -71,10 +72,13 @@ class HeatMap:
     """By column and row."""
 
     def shade(self, value: float) -> Colour:
-        """The colour of a value's cell: the more time, the darker, on a log scale."""
+        """The colour of a value's cell: the more time, the darker, on a log scale.
+
+        The colours span at least `LEAST_FACTOR`: values that differ by noise look alike.
+        """
         values = [cell.value for cell in self.cells.values() if cell.value]
         low, high = math.log(min(values)), math.log(max(values))
-        part = (math.log(value) - low) / (high - low) if high > low else 0.0
+        part = (math.log(value) - low) / max(high - low, math.log(LEAST_FACTOR))
         return HEAT[round(part * (len(HEAT) - 1))]
 
 
@@ -147,7 +151,7 @@ def draw_heat_map(shown: HeatMap, axes: Axes) -> None:
     axes.set_xlim(-0.55, len(shown.columns) - 0.45)
     axes.set_ylim(len(shown.rows) - 0.45, -0.55)
     axes.set_xticks(range(len(shown.columns)), [_two_lines(name) for name in shown.columns])
-    axes.set_yticks(range(len(shown.rows)), [wrapped(name, 14) for name in shown.rows])
+    axes.set_yticks(range(len(shown.rows)), wrapped_apart(shown.rows, 14))
     axes.tick_params(length=0)
     axes.grid(visible=False)
     for side in ("left", "bottom"):

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tuner.present.figures.kit.axis import plain_log_axis
+from tuner.present.figures.kit.axis import margin_of, plain_log_axis
 from tuner.present.figures.kit.config_names import ConfigNames, names_of
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import legend_below
@@ -103,8 +103,9 @@ def _draw_panel(
     known = [each for each in quantiles if each]
     contenders = [row.contender for row in shown.rows]
     low, high = min(each.p5 for each in known), max(max(each.p99, each.p95) for each in known)
-    margin = max(1.03, (high / max(low, 1e-9)) ** 0.06)
-    plain_log_axis(axes, "x", max(low, 1e-9) / margin, high * margin, ticks)
+    low = max(low, 1e-9)
+    margin = margin_of(low, high)
+    plain_log_axis(axes, "x", low / margin, high * margin, ticks)
     for place, each, contender in zip(places, quantiles, contenders, strict=True):
         if each is None:
             continue

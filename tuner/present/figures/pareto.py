@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tuner.decide.statistics import Interval
-from tuner.present.figures.kit.axis import plain_axis
+from tuner.present.figures.kit.axis import plane_axis
 from tuner.present.figures.kit.config_names import ConfigNames, names_of
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import legend_below
@@ -64,8 +64,8 @@ def draw_pareto(front: Front, names: ConfigNames, axes: Axes) -> list[Artist]:
     plane = plane_of(front)
     handles = plane.draw_contenders(names, axes)
     line = plane.draw_front("no other is shown better", axes)
-    plain_axis(axes, "x", 5)
-    plain_axis(axes, "y", 5)
+    plane_axis(axes, "x", 5)
+    plane_axis(axes, "y", 5)
     axes.set_xlabel(front.first.heading)
     axes.set_ylabel(textwrap.fill(front.second.heading, _LABEL_WIDTH))
     return [*handles, line]

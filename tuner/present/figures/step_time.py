@@ -13,7 +13,7 @@ from tuner.present.figures.kit.axis import plain_axis, threads_axis
 from tuner.present.figures.kit.config_names import ConfigNames, names_of
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.intervals import reach, top_of
-from tuner.present.figures.kit.legends import Entry, entry_name, legend_above
+from tuner.present.figures.kit.legends import Entry, entry_name, entry_names, legend_above
 from tuner.present.figures.kit.rows import Rows, shown_rows
 from tuner.present.figures.kit.theme import BASELINE, BEST, INK, OTHER, SERIES
 from tuner.present.figures.kit.varying_knobs import threads_dimension, varying_dimensions
@@ -162,6 +162,7 @@ def _draw_series(curve: ScalingCurve, axes: Axes) -> list[Entry]:
             marker=".", markersize=3,
             label=plural(len(others), "other combination"),
         )  # fmt: skip
+    entries = entry_names(named)
     for index, name in enumerate(named):
         points = curve.series[name]
         colour = SERIES[index % len(SERIES)].light
@@ -176,7 +177,7 @@ def _draw_series(curve: ScalingCurve, axes: Axes) -> list[Entry]:
             linewidth=1.2,
             capsize=3,
             zorder=6,  # above the marks, which would hide a short interval
-            label=entry_name(name),
+            label=entries[name],
         )
         if name:
             handles.append(drawn_series)

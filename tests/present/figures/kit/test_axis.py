@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from tuner.present.figures.kit.axis import plain_axis, plain_log_axis, threads_axis
+from tuner.present.figures.kit.axis import (
+    margin_of,
+    plain_axis,
+    plain_log_axis,
+    plane_axis,
+    threads_axis,
+)
 
 
 def test_ticks_of_threads_have_room() -> None:
@@ -46,3 +52,29 @@ def test_a_linear_scale_never_has_powers_or_an_offset(low: float, high: float) -
     assert len(set(ticks)) == len(ticks) > 1
     assert all(PLAIN.fullmatch(tick) for tick in ticks)
     assert axes.xaxis.get_offset_text().get_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "least", "most"),
+    [((1.948, 1.960), 1.65, 2.25), ((1.0, 3.0), 0.9, 3.1), ((0.01, 0.011), 0.009, 0.0125),
+     ((0.0, 0.0), 0.0, 0.1)],
+)  # fmt: skip
+def test_noise_does_not_fill_an_axis(
+    values: tuple[float, float], least: float, most: float
+) -> None:
+    axes = Figure().add_subplot()
+    axes.plot(values, values, marker="o")
+    plane_axis(axes, "x", 5)
+    plane_axis(axes, "y", 5)
+    for low, high in (axes.get_xlim(), axes.get_ylim()):
+        assert high - low >= 0.2 * max(values)
+        assert least - 0.06 <= low <= values[0]
+        assert values[1] <= high <= most
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1.01, 1.2, 2.0, 1000.0])
+def test_noise_does_not_fill_a_log_scale(ratio: float) -> None:
+    margin = margin_of(2.0, 2.0 * ratio)
+    assert margin > 1.02
+    assert margin**2 * ratio >= 1.25 - 1e-9
+    assert margin <= 1.6

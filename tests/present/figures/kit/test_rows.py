@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from tuner.present.figures.kit.config_names import names_of
-from tuner.present.figures.kit.rows import Rows, shown_rows, wrapped
+from tuner.present.figures.kit.rows import Rows, shown_rows, wrapped, wrapped_apart
 from tuner.study.answer import StudyAnswer
 
 
@@ -46,3 +46,23 @@ def test_no_line_of_a_name_is_too_long(name: str, width: int) -> None:
 
 def test_a_name_that_is_cut_says_so() -> None:
     assert wrapped("x" * 30, 10) == "x" * 10 + "\n" + "x" * 9 + "…"
+
+
+@given(
+    st.lists(st.text(alphabet="ab =", min_size=1, max_size=150), unique=True, min_size=1),
+    st.integers(10, 60),
+)
+def test_names_that_differ_look_different(names: list[str], width: int) -> None:
+    names = list({" ".join(name.split()): name for name in names})
+    texts = wrapped_apart(names, width)
+    assert len(set(texts)) == len(names)
+    for text in texts:
+        assert len(text.split("\n")) <= 2
+        assert max(map(len, text.split("\n"))) <= width
+
+
+def test_the_ends_of_names_are_kept_where_they_tell_them_apart() -> None:
+    one, other = (f"{'agent.channels=basic ' * 5}threads={number}" for number in (1, 2))
+    texts = wrapped_apart([one, other], 20)
+    assert texts == [f"agent.channels=basic\nage…basic threads={number}" for number in (1, 2)]
+    assert wrapped_apart([one], 20) == [wrapped(one, 20)]

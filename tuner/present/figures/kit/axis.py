@@ -19,6 +19,10 @@ from matplotlib.ticker import (
 from tuner.text import plain_number
 
 Which = Literal["x", "y"]
+LEAST_FACTOR = 1.25
+"""A log scale spans at least this factor: noise of a percent stays small on it."""
+_LEAST_SPAN = 0.25
+"""Of an axis that does not begin at zero, as a fraction of its largest value."""
 _NICE = ((1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
 """The ticks of a log scale within a power of ten, from dense to sparse."""
 
@@ -52,6 +56,20 @@ def plain_axis(axes: Axes, which: Which, ticks: int) -> None:
     axis.set_major_formatter(formatter)
 
 
+def plane_axis(axes: Axes, which: Which, ticks: int) -> None:
+    """`plain_axis`, which also shows how little values differ that differ by noise alone.
+
+    Call it when everything is drawn. The axis spans at least a quarter of its largest value.
+    """
+    plain_axis(axes, which, ticks)
+    low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
+    missing = _LEAST_SPAN * max(abs(low), abs(high)) - (high - low)
+    if missing > 0:
+        # No number of a plane is below zero.
+        low = max(min(0.0, low), low - missing / 2)
+        (axes.set_xlim if which == "x" else axes.set_ylim)(low, high + missing / 2)
+
+
 def plain_log_axis(axes: Axes, which: Which, low: float, high: float, ticks: int = 6) -> None:
     """A log scale from `low` to `high` with a few plain numbers, never as powers of ten."""
     axis = _log_scale(axes, which, 10)
@@ -61,6 +79,15 @@ def plain_log_axis(axes: Axes, which: Which, low: float, high: float, ticks: int
     axis.set_major_formatter(FuncFormatter(lambda value, _: plain_number(value)))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
+
+
+def margin_of(low: float, high: float) -> float:
+    """By what a log scale of these values goes on at both ends, as a factor.
+
+    It is so large that the scale spans `LEAST_FACTOR`.
+    """
+    spread = high / low
+    return max(1.03, math.pow(spread, 0.06), math.sqrt(LEAST_FACTOR / spread))
 
 
 def _log_scale(axes: Axes, which: Which, base: int) -> Axis:

@@ -10,9 +10,11 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.text import Text
 
 from tuner.files import written_atomically
 from tuner.present.figures.kit.theme import GRID, INK, PAPER, SPINE
+from tuner.text import printable
 
 WIDTH = 4.6
 """Inches of a figure of the report: a column of its page, or all of a phone's."""
@@ -72,6 +74,9 @@ def styled_figure(size: tuple[float, float]) -> Iterator[Figure]:
 
 def rendered(figure: Figure, file_format: str) -> bytes:
     """The figure as the bytes of a file: `svg`, `png`, or another format of matplotlib."""
+    for text in figure.findobj(Text):
+        # No XML has control characters.
+        text.set_text(printable(text.get_text()))
     buffer = io.BytesIO()
     note = "rpc-tuner figure, format 1"
     metadata = {"Description": note, "Date": None} if file_format == "svg" else {"Software": note}

@@ -1,7 +1,7 @@
 """Legends beside the axes, where they hide nothing."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -9,7 +9,7 @@ from matplotlib.container import Container
 from matplotlib.figure import Figure
 from matplotlib.transforms import blended_transform_factory
 
-from tuner.present.figures.kit.rows import wrapped
+from tuner.present.figures.kit.rows import wrapped_apart
 
 _BESIDE_HANDLE = 50
 """Letters that fit beside the handle of an entry, on a figure of the report's width."""
@@ -24,8 +24,17 @@ def entry_name(name: str, width: int = _BESIDE_HANDLE) -> str:
     matplotlib leaves out names that begin with an underscore, as a function's name may: they get a
     space without width before it.
     """
-    text = wrapped(name, width)
-    return f"\u200b{text}" if text.startswith("_") else text
+    return entry_names([name], width)[name]
+
+
+def entry_names(names: Iterable[str], width: int = _BESIDE_HANDLE) -> dict[str, str]:
+    """`entry_name` of each name, by the name; names that differ look different."""
+    known = list(dict.fromkeys(names))
+    texts = wrapped_apart(known, width)
+    return {
+        name: f"\u200b{text}" if text.startswith("_") else text
+        for name, text in zip(known, texts, strict=True)
+    }
 
 
 def legend_above(

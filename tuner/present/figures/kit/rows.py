@@ -1,6 +1,7 @@
 """Figures with a row per configuration: which are shown, and how the rows are named."""
 
 import itertools
+import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ class Rows:
     @property
     def lines(self) -> list[str]:
         """The names, the long ones in two lines."""
-        return [wrapped(name, _LINE) for name in self.names]
+        return wrapped_apart(self.names, _LINE)
 
     @property
     def heights_in(self) -> list[float]:
@@ -127,3 +128,32 @@ def wrapped(name: str, width: int, most: int = 2) -> str:
     if len(lines) > most:
         lines = [*lines[: most - 1], f"{lines[most - 1][: width - 1]}…"]
     return "\n".join(lines)
+
+
+def wrapped_apart(names: Sequence[str], width: int, most: int = 2) -> list[str]:
+    """`wrapped` names, of which no two look alike where the names differ.
+
+    Where their ends tell them apart these are kept, and the middle is cut.
+    """
+    letters = width * most
+    for kept in (1.0, 0.6, 0.3, 0.0):
+        texts = [_cut(name, width, most, math.floor(kept * letters)) for name in names]
+        if len(set(texts)) == len(set(names)):
+            return texts
+    # They differ in their middles alone, which are too long to show.
+    numbers = {name: f" ({number})" for number, name in enumerate(dict.fromkeys(names), start=1)}
+    room = letters - max(map(len, numbers.values())) - most
+    return [_folded(f"{name[: max(1, room)]}…{numbers[name]}", width) for name in names]
+
+
+def _cut(name: str, width: int, most: int, head: int) -> str:
+    """The name in lines, of which at least `head` letters of the beginning are kept."""
+    if head >= width * most or len(textwrap.wrap(name, width, break_on_hyphens=False)) <= most:
+        return wrapped(name, width, most)
+    tail = width * most - head - 1
+    return _folded(f"{name[:head]}…{name[-tail:]}", width)
+
+
+def _folded(text: str, width: int) -> str:
+    """The text in full lines, whatever it breaks."""
+    return "\n".join(text[at : at + width].strip() for at in range(0, len(text), width))

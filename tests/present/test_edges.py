@@ -1,0 +1,49 @@
+"""The sentence about a best configuration at the edge of the search space."""
+
+import pytest
+
+from tests.plan.specs import threads
+from tests.present.results import in_blocks, measured, study_plan, study_result
+from tuner.present.edges import edge_sentences
+from tuner.present.sentences import sentences_of
+from tuner.study.answer import StudyAnswer
+
+
+def searched(steps_ms: dict[int, float], best: int) -> StudyAnswer:
+    """A study of these numbers of threads, the baseline of 16 among them."""
+    plan = study_plan(space={"num_worker_threads": sorted(steps_ms)})
+    order = [16, *(count for count in steps_ms if count != 16)]
+    rows = tuple(
+        measured(trial, threads(count), steps_ms[count], (steps_ms[count], steps_ms[count]))
+        for trial, count in enumerate(order)
+    )
+    answer = study_result(plan, best=threads(best), challenger=threads(best), rows=rows)
+    return in_blocks(answer)
+
+
+def test_the_largest_value_that_beats_its_neighbour_is_told_with_the_flag() -> None:
+    (said,) = edge_sentences(searched({8: 3.0, 16: 2.0, 32: 1.0}, best=32))
+    assert said.startswith("num_worker_threads=32 is the largest value tried, and ")
+    assert " times as fast as 16 (" in said
+    assert said.endswith("search again with --space num_worker_threads=8,16,32,64.")
+    assert said in sentences_of(searched({8: 3.0, 16: 2.0, 32: 1.0}, best=32))
+
+
+def test_the_smallest_value_is_told_likewise() -> None:
+    (said,) = edge_sentences(searched({4: 1.0, 8: 2.0, 16: 3.0}, best=4))
+    assert said.startswith("num_worker_threads=4 is the smallest value tried, and ")
+    assert said.endswith("a smaller one may be better still; search again with "
+                         "--space num_worker_threads=2,4,8,16.")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("steps_ms", "best"),
+    [
+        ({8: 1.0, 16: 2.0, 4: 3.0}, 8),  # within
+        ({1: 1.0, 16: 2.0}, 1),  # there is nothing below 1
+        ({8: 1.0, 16: 1.0, 32: 1.0}, 32),  # not better than its neighbour
+        ({16: 2.0, 4096: 1.0}, 4096),  # the knob's own limit
+    ],
+)
+def test_otherwise_nothing_is_said(steps_ms: dict[int, float], best: int) -> None:
+    assert edge_sentences(searched(steps_ms, best)) == []

@@ -1,0 +1,118 @@
+"""All commands as one: `rpc-tuner <command>`, each of which is imported where it is asked for."""
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from tuner.command_line import RoleOption, program_after_dashes
+from tuner.flags import say
+from tuner.text import did_you_mean
+
+if TYPE_CHECKING:
+    from typer._click import Command, Context, HelpFormatter
+
+SUMMARIES = {
+    "init": "Write a workload, a program or a plan to begin with.",
+    "search": "Find the best configuration.",
+    "record": "Record the calls of a program.",
+    "run": "Run a program with a configuration.",
+    "analyze": "Show what existing traces hold.",
+    "list": "List the studies that are there.",
+    "show": "Print the answer of a study again.",
+    "report": "Write the page of a study, or of several.",
+    "export": "Write a configuration as JSON, TOML, Python.",
+    "dashboard": "Show studies in optuna-dashboard.",
+}
+"""The commands, in the order in which a person meets them."""
+
+
+class _Commands(TyperGroup):
+    """Imports one command, and none to list them all."""
+
+    def list_commands(self, ctx: "Context") -> list[str]:
+        """The names of the commands."""
+        return list(SUMMARIES)
+
+    def get_command(self, ctx: "Context", cmd_name: str) -> "Command | None":
+        """The command of that name; None if there is none."""
+        if cmd_name not in SUMMARIES:
+            return None
+        if cmd_name == "run":
+            return typer.main.get_command(_run_app())
+        return typer.main.get_command(importlib.import_module(f"tuner.{cmd_name}").app)
+
+    def resolve_command(
+        self, ctx: "Context", args: list[str]
+    ) -> "tuple[str | None, Command | None, list[str]]":
+        """The command that the arguments name first; a usage error if there is none."""
+        if args[0] not in SUMMARIES and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], list(SUMMARIES))}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:
+        """The list of commands in the help."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
+
+
+app = typer.Typer(
+    cls=_Commands,
+    rich_markup_mode=None,
+    help="Find the best torch.distributed.rpc configuration for a program, and say why.",
+)
+
+
+def _print_version(is_asked_for: bool) -> None:
+    if is_asked_for:
+        # Late: it takes longer than everything else here.
+        from importlib.metadata import version
+
+        say(f"rpc-tuner {version('rpc-tuner')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    """Take the options before a command; the version is printed as it is read."""
+
+
+class _WithProgram(TyperCommand):
+    """A command whose usage names the program."""
+
+    def collect_usage_pieces(self, context: Any) -> list[str]:
+        """What stands behind the command's name."""
+        return [*super().collect_usage_pieces(context), "-- COMMAND..."]
+
+
+def _run_app() -> typer.Typer:
+    """`tuner.run`, which has no typer of its own, for the shell's completion."""
+    from tuner import run
+
+    own = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+    @own.command("run", cls=_WithProgram, help=run.SUMMARY, epilog=run.EPILOG)
+    def run_program(
+        context: typer.Context,
+        recommended: Annotated[
+            Path | None,
+            typer.Argument(metavar="RECOMMENDED", show_default=False, help=run.RECOMMENDED_HELP),
+        ] = None,
+        config: Annotated[
+            list[str] | None, typer.Option(metavar="[ROLE.]KNOB=VALUE", help=run.CONFIG_HELP)
+        ] = None,
+        role: RoleOption = None,
+    ) -> None:
+        command = program_after_dashes(context)
+        raise typer.Exit(run.run_program(command, recommended, config or [], role or []))
+
+    return own

@@ -1,0 +1,68 @@
+"""`python -m tuner.init`: write a workload, a program or a plan to begin with."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tuner.command_line import run
+from tuner.errors import UsageError
+from tuner.files import written_atomically
+from tuner.flags import say
+from tuner.text import did_you_mean
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+EPILOG = "A file that is there is left as it is. Exit codes: 0 written, 2 bad usage or bad input."
+
+NAMES = {"workload": "my_workload.py", "program": "my_program.py", "plan": "my_plan.toml"}
+"""What there is a skeleton of, and the file's name where none is given."""
+_SKELETONS = Path(__file__).with_name("skeletons")
+
+
+@app.command(epilog=EPILOG)
+def init(
+    what: Annotated[
+        str, typer.Argument(metavar="|".join(NAMES), show_default=False, help="What to write.")
+    ],
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE",
+            show_default=False,
+            help="Where to write it. Default: my_workload.py, my_program.py or my_plan.toml.",
+        ),
+    ] = None,
+) -> None:
+    """Write a commented file that runs as it is, for your own code or values."""
+    if what not in NAMES:
+        raise UsageError(f"there is no skeleton of {what!r}{did_you_mean(what, list(NAMES))}")
+    path = file or Path(NAMES[what])
+    if path.exists():
+        raise UsageError(f"{path} is there already: give another FILE, or move it away")
+    text = (_SKELETONS / f"{what}.txt").read_text(encoding="utf-8").replace("{name}", str(path))
+    try:
+        with written_atomically(path) as partial:
+            partial.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+    say(f"Wrote {path}. It runs as it is: {_search(what, path)}")
+
+
+def _search(what: str, path: Path) -> str:
+    """The command that searches with the file."""
+    if what == "plan":
+        return f"rpc-tuner search --plan {path}"
+    if what == "program":
+        return f"rpc-tuner search -- python {path}"
+    return f"rpc-tuner search --workload {path}:MyWorkload"
+
+
+def main(arguments: list[str] | None = None, program: str = "python -m tuner.init") -> int:
+    """Run the command; returns the exit code and prints errors to stderr."""
+    return run(app, arguments, program)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Whether the best configuration lies at the edge of the search space, and how to widen it."""
+
+from collections.abc import Iterator
+
+from tuner.plan.config import Config, Dimension
+from tuner.plan.knobs import KNOBS, IntegerKnob, SecondsKnob, Value
+from tuner.study.answer import StudyAnswer
+from tuner.text import ratio_text
+
+
+def edge_sentences(answer: StudyAnswer) -> list[str]:
+    """A sentence per knob whose best value is the largest, or the smallest, of those tried.
+
+    Only where it is shown to be better than the value next to it: else there is no reason to go on.
+
+    Returns:
+        Sentences that name the flag which widens the space.
+    """
+    if answer.best is None or answer.verdict not in ("better", "keep-baseline"):
+        return []
+    return list(_sentences(answer, answer.best))
+
+
+def _sentences(answer: StudyAnswer, best: Config) -> Iterator[str]:
+    for dimension, values in answer.plan.space.axes:
+        knob = KNOBS[dimension.knob]
+        numbers = sorted(each for each in values if isinstance(each, int | float))
+        chosen = best.value_of(dimension, answer.plan.subject)
+        if not isinstance(knob, IntegerKnob | SecondsKnob) or len(numbers) < 2:
+            continue
+        if chosen not in (numbers[0], numbers[-1]):
+            continue
+        at_top = chosen == numbers[-1]
+        beyond = _beyond(knob, numbers[-1] if at_top else numbers[0], at_top=at_top)
+        gain = _gain_over(answer, dimension, numbers[-2] if at_top else numbers[1])
+        if beyond is None or gain is None:
+            continue
+        which = "largest" if at_top else "smallest"
+        wider = [*numbers, beyond] if at_top else [beyond, *numbers]
+        flag = f"--space {dimension}={','.join(map(knob.format, wider))}"
+        yield (
+            f"{dimension}={knob.format(chosen)} is the {which} value tried, and {gain}: "
+            f"a {'larger' if at_top else 'smaller'} one may be better still; search again with "
+            f"{flag}."
+        )
+
+
+def _beyond(knob: IntegerKnob | SecondsKnob, edge: float, *, at_top: bool) -> Value:
+    """The next value outside of the space; None where the knob has none."""
+    if isinstance(knob, SecondsKnob):
+        return edge * 2 if at_top else edge / 2
+    further = int(edge) * 2 if at_top else int(edge) // 2
+    return further if 1 <= further <= knob.most else None
+
+
+def _gain_over(answer: StudyAnswer, dimension: Dimension, neighbour: Value) -> str | None:
+    """How much better the best is than the same with the neighbouring value; None if not shown."""
+    assert answer.best is not None
+    assert answer.best_trial is not None
+    subject = answer.plan.subject
+    other = Config.of({**answer.best.values, dimension: neighbour}).resolved(subject)
+    for row in answer.rows:
+        if row.config.resolved(subject) == other:
+            found = answer.paired.compare(answer.best_trial, row.trial)
+            if found is None or found.ratio.low <= 1:
+                return None
+            how = "fast" if answer.objective.is_time else "good"
+            knob = KNOBS[dimension.knob]
+            return (
+                f"{ratio_text(found.ratio.estimate)} times as {how} as {knob.format(neighbour)} "
+                f"({ratio_text(found.ratio.low)} to {ratio_text(found.ratio.high)})"
+            )
+    return None

@@ -1,0 +1,47 @@
+"""What failed, in words: a line for each kind of failure, and why nothing ran."""
+
+from collections.abc import Hashable
+
+from tuner.files import shown
+from tuner.study.answer import StudyAnswer
+from tuner.study.trial_row import TrialRow
+from tuner.text import first_of, plural
+from tuner.world.likeness import likeness, without_evidence
+
+_MOST_NAMED = 3
+
+
+def failure_lines(answer: StudyAnswer) -> list[str]:
+    """One line for all configurations that failed alike, with the reason of the first."""
+    lines = []
+    for rows in _alike(answer):
+        some = first_of([row.label for row in rows], _MOST_NAMED)
+        lines.append(
+            f"{some}: {answer.folder.failure_text(rows[0].outcome, rows[0].failure or '')}"
+        )
+    return lines
+
+
+def why_nothing_ran(answer: StudyAnswer) -> str:
+    """Why no configuration could run, as one sentence without its end."""
+    told = f"no configuration of the search space could run the {answer.plan.subject.kind}"
+    groups = _alike(answer)
+    if not groups:
+        return told
+    first = groups[0][0]
+    tried = sum(map(len, groups))
+    which = f"all {tried} that were tried failed alike" if len(groups) == 1 and tried > 1 else (
+        f"of the {plural(tried, 'configuration')} that were tried, {first.label} failed first"
+    )  # fmt: skip
+    cause = without_evidence(first.failure or "").split("\n")[0]
+    cause = cause if first.outcome in cause else f"{first.outcome}, {cause}"
+    return f"{told}: {which}: {cause}; see {shown(answer.folder.failures)}"
+
+
+def _alike(answer: StudyAnswer) -> list[list[TrialRow]]:
+    """The rows that failed, those together that failed alike, in the order of trials."""
+    groups: dict[Hashable, list[TrialRow]] = {}
+    for row in sorted(answer.rows, key=lambda row: row.trial):
+        if row.failure:
+            groups.setdefault(likeness(row.outcome, row.failure), []).append(row)
+    return list(groups.values())
