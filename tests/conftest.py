@@ -7,6 +7,7 @@ system allows none, the tests that start worlds take turns.
 import fcntl
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -48,7 +49,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def signals_as_before() -> Generator[None]:
     """A command that runs in this process must not leave its handlers behind: processes that a
     later test forks would take no SIGTERM."""
-    kept = {each: signal.getsignal(each) for each in ENDING}
+    kept, hook = {each: signal.getsignal(each) for each in ENDING}, sys.unraisablehook
     yield
+    sys.unraisablehook = hook
     for each, handler in kept.items():
         signal.signal(each, handler)

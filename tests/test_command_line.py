@@ -26,6 +26,13 @@ class SignalsWhenItGoes:
         signal.raise_signal(self.number)
 
 
+class FailsWhenItGoes:
+    """Has a destructor that fails."""
+
+    def __del__(self) -> None:
+        raise ZeroDivisionError
+
+
 @pytest.fixture
 def interruption() -> Iterator[Interruption]:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
@@ -44,11 +51,15 @@ def test_a_signal_interrupts(interruption: Interruption, number: int) -> None:
         interruption.check()
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_signal_that_python_drops_interrupts_at_the_next_check(
-    interruption: Interruption,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    told: list[type[BaseException]] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda dropped: told.append(dropped.exc_type))
+    interruption = Interruption()
     SignalsWhenItGoes(signal.SIGINT)  # nothing is raised here, though a signal came
+    FailsWhenItGoes()
+    assert told == [ZeroDivisionError]
     with pytest.raises(KeyboardInterrupt):
         interruption.check()
 

@@ -71,7 +71,7 @@ def test_the_program_is_searched_and_run(folder: Path, capfd: pytest.CaptureFixt
     done = in_this_process(*searches()[0], cwd=folder)
     assert done.returncode == 0, done.stderr
     (first,) = re.findall(r"^comparing the .*$", PAGE, re.MULTILINE)
-    assert done.stderr.startswith(first + "\n")
+    assert done.stderr.startswith(f"setting up\n{first}\n")
     assert re.search(r"^ +2 .* baseline *$", done.stdout, re.MULTILINE)
     (arguments,) = commands("tuner.run")
     capfd.readouterr()

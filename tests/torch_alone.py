@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 import venv
-from importlib.metadata import distribution
+from importlib.metadata import distribution, distributions
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -46,8 +46,10 @@ def _tops(name: str) -> set[Path]:
     return {Path(str(found.locate_file(part))) for part in parts - {"__pycache__"}}
 
 
-def _our_metadata() -> set[Path]:
-    return {path for path in _tops("rpc-tuner") if path.suffix == ".dist-info"}
+def _our_metadata() -> list[Path]:
+    # From the root, `distribution` finds the egg-info there, which the installation leaves.
+    found = {Path(str(each.locate_file(""))) for each in distributions(name="rpc-tuner")}
+    return [path for site in found for path in site.glob("rpc_tuner-*.dist-info")]
 
 
 def run_in(python: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":

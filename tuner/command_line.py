@@ -211,9 +211,9 @@ class Interruption:
     """Signals that ask a command to end: each raises KeyboardInterrupt, and is also remembered.
 
     They are Ctrl-C, SIGTERM, SIGQUIT, and SIGHUP unless `nohup` has it ignored. Python drops the
-    exception where it happens to be running a destructor or a callback of the garbage collector,
-    and a search would go on. What follows within BURST_S seconds is part of the first one: it must
-    not cut short what is done to keep what was measured.
+    exception where it happens to be running a destructor or a callback of the garbage collector:
+    a search would go on, and a traceback would be printed. What follows within BURST_S seconds is
+    part of the first one: it must not cut short what is done to keep what was measured.
     """
 
     def __init__(self) -> None:
@@ -222,6 +222,8 @@ class Interruption:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP):
             if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._ask)
+        self._tell_of_others = sys.unraisablehook
+        sys.unraisablehook = self._dropped
 
     def check(self) -> None:
         """KeyboardInterrupt if a signal has come."""
@@ -234,6 +236,11 @@ class Interruption:
         if time.monotonic() - self._asked_s > BURST_S:
             self._asked_s = time.monotonic()
             raise KeyboardInterrupt
+
+    def _dropped(self, dropped: "sys.UnraisableHookArgs") -> None:
+        """Say nothing of an interruption that is remembered, and all of anything else."""
+        if not issubclass(dropped.exc_type, KeyboardInterrupt):
+            self._tell_of_others(dropped)
 
 
 class Interruptible:

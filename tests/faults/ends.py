@@ -41,7 +41,7 @@ def _outcome(ended: Ended, folder: Path, told: str, survived: bool, lost: int = 
     is_small = size <= MOST_MB and ended.peak_rss_mb <= MOST_COMMAND_MB
     more = f"; folder {size:.1f} MB, command {ended.peak_rss_mb:.0f} MB"
     if ended.has_traceback:
-        more += "; a traceback was shown"
+        more += f"; a traceback was shown, which ends with {ended.stderr.strip()[-1500:]}"
     if ended.left:
         more += f"; left {[*ended.left_processes, *ended.left_files][:3]}"
     is_good = survived and is_small and not ended.has_traceback

@@ -14,11 +14,11 @@ def test_every_fault_has_a_name_of_its_own() -> None:
 @pytest.mark.parametrize("row", quick_rows(ROWS, starts_worlds=False), ids=lambda row: row.fault)
 def test_a_fault_without_worlds_is_survived(row: Row) -> None:
     outcome = row.outcome()
-    assert outcome.is_good, outcome
+    assert outcome.is_good, f"{outcome}\n{outcome.told}"
 
 
 @pytest.mark.world
 @pytest.mark.parametrize("row", quick_rows(ROWS, starts_worlds=True), ids=lambda row: row.fault)
 def test_a_fault_is_survived(row: Row) -> None:
     outcome = row.outcome()
-    assert outcome.is_good, outcome
+    assert outcome.is_good, f"{outcome}\n{outcome.told}"

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -111,16 +112,19 @@ def living_hosts() -> list[HostInfo]:
     """The hosts that the cluster has now, this one first."""
     here = ray.get_runtime_context().get_node_id()
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    found = [_host(node) for node in nodes if node["Alive"]]
+    alive = [node for node in nodes if node["Alive"]]
+    named = Counter(node["NodeManagerHostname"] for node in alive)
+    found = [_host(node, is_alone=named[node["NodeManagerHostname"]] == 1) for node in alive]
     return sorted(found, key=lambda each: (each.node != here, each.address, each.node))
 
 
-def _host(node: dict[str, Any]) -> HostInfo:
-    has = node["Resources"]
+def _host(node: dict[str, Any], *, is_alone: bool) -> HostInfo:
+    """The host of a node; hosts that call themselves the same are told apart by their address."""
+    has, name, address = node["Resources"], node["NodeManagerHostname"], node["NodeManagerAddress"]
     return HostInfo(
         node=node["NodeID"],
-        name=node["NodeManagerHostname"],
-        address=node["NodeManagerAddress"],
+        name=name if is_alone else f"{name} ({address})",
+        address=address,
         cpus=int(has.get("CPU", 0)),
         gpus=int(has.get("GPU", 0)),
     )
