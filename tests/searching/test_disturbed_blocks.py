@@ -4,7 +4,7 @@ import pytest
 
 import tuner
 from tests.fakes import FakeLauncher
-from tests.searching.tuning import Tune
+from tests.searching.tuning import Tune, scaling
 from tuner.plan.config import Config
 from tuner.searching.measurer import MOST_REPEATED
 from tuner.searching.progress import Snapshot
@@ -46,6 +46,17 @@ def test_another_block_takes_the_place_of_a_disturbed_one(tune: Tune) -> None:
     assert listening.told.count(
         "block 2 was disturbed by other programs; another takes its place"
     ) == 1  # fmt: skip
+
+
+@pytest.mark.parametrize(("busy", "samples"), [((), 0), ((1,), 4)])
+def test_a_first_world_that_was_disturbed_eliminates_nothing(
+    tune: Tune, busy: tuple[int, ...], samples: int
+) -> None:
+    launcher = FakeLauncher(
+        step_ms=scaling, sigma=0.05, others_cpus=lambda number: 1.0 * (number in busy)
+    )
+    rows = {row.label: row for row in tune(launcher, budget="60s").rows}
+    assert rows["num_worker_threads=1"].samples == samples
 
 
 def test_on_a_machine_that_is_always_busy_blocks_count(tune: Tune) -> None:

@@ -127,10 +127,12 @@ def behind_in_first_world(log: StudyLog, trial: int, reference: int) -> float | 
     """How many times as long as that of a reference the first world's steps of a trial took.
 
     None unless it is 2.5 times at least, the interval of the steps included, no block has measured
-    the trial, and one group of CPUs or hosts ran both worlds.
+    the trial, others did not disturb its world, and one group of CPUs or hosts ran both worlds.
     """
     first, other = log.calibration(trial), log.calibration(reference)
     if first is None or other is None or log.samples(trial) or log.plan.objective.traced:
+        return None
+    if first.is_disturbed:
         return None
     if log.first_group(trial) != log.first_group(reference):
         return None
