@@ -35,6 +35,17 @@ def shortened(module: str, output: str) -> str:
     return "\n\n".join(kept)
 
 
+def with_output(page: str, earlier: str, now: str) -> str:
+    """A page that shows the paragraphs of an output, with those of a later one.
+
+    Raises:
+        ValueError: The outputs have different numbers of paragraphs.
+    """
+    for before, after in zip(earlier.split("\n\n"), now.split("\n\n"), strict=True):
+        page = page.replace(before, after)
+    return page
+
+
 class Ratio(tuple[int, float, float, float]):
     """Threads, times as fast as the baseline, and the interval's ends."""
 

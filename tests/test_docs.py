@@ -31,6 +31,8 @@ README = (ROOT / "README.md").read_text()
 COMMANDS = (ROOT / "docs" / "commands.md").read_text()
 COMMAND_LINE = typer.main.get_group(tuner.commands.app)
 RETIRED = re.compile(r"\bcores\b|\bat\s+once\b")
+TWO_SCREENS = 60
+"""Lines of text."""
 TROUBLESHOOTING = (ROOT / "docs" / "troubleshooting.md").read_text()
 
 
@@ -133,6 +135,24 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
             found = [(page.parent / t.partition("#")[0]).resolve() for t in links(page)]
             ahead += [path for path in found if path.suffix == ".md"]
     assert set(PAGES) <= reached
+
+
+def longest_part(page: Path) -> int:
+    """The most lines of text from a heading to the next one; code and tables are no text."""
+    text = re.sub(r"^```.*?^```|^\|[^\n]*", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    parts = re.split(r"^#+ ", text, flags=re.MULTILINE)
+    return max(len([line for line in part.splitlines() if line.strip()]) for part in parts)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_part_of_a_page_is_longer_than_two_screens(page: Path) -> None:
+    assert longest_part(page) <= TWO_SCREENS
+
+
+def test_a_long_part_would_be_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A\n" + "text\n" * 40 + "```\n# no heading\n```\n" + "text\n" * 40)
+    assert longest_part(page) > TWO_SCREENS
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)

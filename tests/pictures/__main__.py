@@ -23,7 +23,15 @@ from tests.benchmarks.measured_world import measured_world
 from tests.browser.chromium import launched
 from tests.browser.serving import dashboard
 from tests.pictures.overview import write_overview
-from tests.readme import PROGRAM, README, SHOWN, WIDTH, program_ratios, shortened
+from tests.readme import (
+    PROGRAM,
+    README,
+    SHOWN,
+    WIDTH,
+    program_ratios,
+    shortened,
+    with_output,
+)
 from tuner.plan.config import Config
 from tuner.present.figures import write_timelines_figure
 from tuner.study.folder import StudyFolder
@@ -57,16 +65,19 @@ def main() -> None:
 
 
 def _write_program_outputs() -> None:
-    """Run what the README says of a program, on that of docs/your-own-program.md."""
+    """Run what the README and docs/your-own-program.md say of the program of that page."""
+    page = PAGE.read_text()
     with tempfile.TemporaryDirectory() as scratch:
-        program = re.search(r"```python\n(# main\.py\n.*?)```", PAGE.read_text(), re.DOTALL)
+        program = re.search(r"```python\n(# main\.py\n.*?)```", page, re.DOTALL)
         assert program, "docs/your-own-program.md has no main.py"
         (Path(scratch) / "main.py").write_text(program[1])
         readme = README.read_text()
         for command, module, earlier in PROGRAM.findall(readme):
             now = shortened(module, _printed(command, Path(scratch)))
             readme = readme.replace(earlier, now)
+            page = with_output(page, earlier, now)
         README.write_text(readme)
+        PAGE.write_text(page)
     write_overview(program_ratios(readme), IMAGES / "overview.png")
 
 

@@ -4,10 +4,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from tests.pictures.overview import SIZE, draw_overview
-from tests.readme import PROGRAM, README, program_ratios, shortened
+from tests.readme import PROGRAM, README, program_ratios, shortened, with_output
 from tuner.present.figures.kit.canvas import styled_figure
 
 SHOWN = README.read_text()
+PAGE = (README.parent / "docs" / "your-own-program.md").read_text()
 
 
 def test_no_text_overlaps_another_or_leaves_the_picture() -> None:
@@ -54,3 +55,12 @@ def test_the_ratios_are_those_of_the_table() -> None:
     assert len(ratios) > 2
     assert all(low <= estimate <= high for _, estimate, low, high in ratios)
     assert ratios[0][1] == max(ratio[1] for ratio in ratios)
+
+
+def test_the_page_of_programs_shows_the_same_outputs() -> None:
+    for _, _, output in PROGRAM.findall(SHOWN):
+        assert all(paragraph in PAGE for paragraph in output.split("\n\n"))
+
+
+def test_an_output_is_replaced_paragraph_by_paragraph() -> None:
+    assert with_output("a 1\n\nkept\n\nb 2\n", "a 1\n\nb 2", "a 3\n\nb 4") == "a 3\n\nkept\n\nb 4\n"
