@@ -1,11 +1,10 @@
 """rpc-tuner finds the best `torch.distributed.rpc` configuration for a program.
 
-`tune` searches for it, `load_study` opens an earlier search, and `load_rpc_options` gives
-`init_rpc` what was recommended. `sweep` measures a workload over its own options, `profile` shows
-what happens on all ranks of a program, and `read_trace` reads a trace. `Workload`, `Rank` and
-`World` are what a workload is written with, and `WorkloadError` is what it raises. The commands are
-`python -m tuner.search`, `record`, `run`, `report`, `dashboard`, `export` and `analyze`, or
-`rpc-tuner search` and so on.
+`tune` searches for it, `check` measures it again, `load_study` opens an earlier search, and
+`load_rpc_options` gives `init_rpc` what was recommended. `sweep` measures a workload over its own
+options, `profile` shows what happens on all ranks of a program, and `read_trace` reads a trace.
+`Workload`, `Rank` and `World` are what a workload is written with, and `WorkloadError` is what it
+raises. `rpc-tuner --help` lists the commands.
 """
 
 import importlib
