@@ -14,7 +14,7 @@ from tests.benchmarks.own_venv import installed_python
 from tests.benchmarks.report import Bar, Comparison
 
 OPERATORS = 1_000_000
-ROUNDS = 5
+ROUNDS = 3
 ROOT = Path(__file__).parents[2]
 
 

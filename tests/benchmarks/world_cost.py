@@ -10,7 +10,7 @@ from tests.benchmarks.report import Bar, Comparison
 from tests.benchmarks.spawn_world import STEPS
 from tuner.world.local.launcher import LocalLauncher
 
-ROUNDS = 7
+ROUNDS = 5
 FAN_OUT = "tests.benchmarks.fan_out:FanOut"
 
 
