@@ -62,9 +62,8 @@ class GroupedLauncher:
 
     def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> Subject:
         """See `Launcher.subject_of`; every group is asked, as each may have hosts of its own."""
-        first, *others = (each.subject_of(draft, failure_folder) for each in self.members)
-        del others
-        return first
+        subjects = [each.subject_of(draft, failure_folder) for each in self.members]
+        return subjects[0]
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         """See `Launcher.run`."""
