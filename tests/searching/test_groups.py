@@ -182,18 +182,22 @@ def test_the_first_group_may_be_lost_before_the_first_block(
     assert answer.verdict is not None
 
 
+@pytest.mark.parametrize(
+    ("groups", "told"),
+    [(1, "^its host gives no answer; every"), (2, "^the last of 2 groups is lost: its .* answer;")],
+)
 def test_the_last_group_ends_the_search_which_can_be_resumed(
-    tune: Callable[..., StudyAnswer], tmp_path: Path
+    tune: Callable[..., StudyAnswer], tmp_path: Path, groups: int, told: str
 ) -> None:
-    launcher = grouped(2, sigma=0.4)
+    launcher = grouped(groups, sigma=0.4)
     for member in launcher.members:
         assert isinstance(member, GroupFake)
         member.lost_after = 10
-    with pytest.raises(LauncherError, match=r"the last of 2 groups is lost: .* --resume"):
+    with pytest.raises(LauncherError, match=rf"{told}.* --resume continues it$"):
         tune(launcher, max_blocks=12)
     kept = stored(tmp_path)
     assert kept
-    answer = tune(grouped(2, sigma=0.4), max_blocks=12, resume=True)
+    answer = tune(grouped(groups, sigma=0.4), max_blocks=12, resume=True)
     blocks = stored(tmp_path)
     assert answer.blocks == len(blocks) == 12
     assert all(len(set(block.values())) == 1 for block in blocks.values())

@@ -194,10 +194,7 @@ class ParallelBlocks:
     def _tell_lost(self, group: int, why: LauncherError) -> None:
         living = len(self._groups.living)
         if not living:
-            raise LauncherError(
-                f"the last of {plural(len(self), 'group')} is lost: {why}; everything measured is "
-                "kept, and the same command with --resume continues it"
-            ) from why
+            raise LauncherError(f"the last of {plural(len(self), 'group')} is lost: {why}") from why
         self._observer.on_event(
             f"group {group + 1} is lost: {why}; its block does not count, and {living} of "
             f"{plural(len(self), 'group')} go on"

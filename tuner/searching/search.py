@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from tuner.errors import InterruptedSearchError, UsageError
+from tuner.errors import InterruptedSearchError, LauncherError, UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec
@@ -74,15 +74,15 @@ class Presenter(Protocol):
         """What the dashboard is to show."""
 
 
+_KEPT = "everything measured is kept, and the same command with --resume continues it"
+
+
 class SearchStopped(InterruptedSearchError):  # noqa: N818 - an ending, not an error
     """The search was stopped from outside; `answer` is the answer so far."""
 
     def __init__(self, answer: StudyAnswer) -> None:
         self.answer = answer
-        super().__init__(
-            f"interrupted after {plural(answer.blocks, 'block')}; everything measured is kept, "
-            "and the same command with --resume continues it"
-        )
+        super().__init__(f"interrupted after {plural(answer.blocks, 'block')}; {_KEPT}")
 
 
 def search(
@@ -106,6 +106,7 @@ def search(
 
     Raises:
         UsageError: the request cannot be carried out; nothing has been changed.
+        LauncherError: no world can be launched any more; everything measured so far is kept.
         StorageLostError: the storage went away for too long; everything measured so far is kept.
         StudyTakenError: another search took the study meanwhile.
         SearchStopped: a KeyboardInterrupt came; everything measured so far is kept.
@@ -160,6 +161,8 @@ def search(
         except KeyboardInterrupt:
             patience.stop_waiting()
             raise SearchStopped(_told(store, session, observer, presenter)) from None
+        except LauncherError as error:
+            raise LauncherError(f"{error}; {_KEPT}") from error
         return _told(store, session, observer, presenter)
 
 
