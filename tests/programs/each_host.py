@@ -25,7 +25,10 @@ def main() -> None:
     rpc.shutdown()
     namespace = os.readlink("/proc/self/ns/net")  # noqa: PTH115
     local = [os.environ[name] for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE")]
-    print(f"rank {rank} of {size}, {' of '.join(local)} here, in {namespace}")
+    interface = os.environ.get("TP_SOCKET_IFNAME")
+    place = f"{' of '.join(local)} here, in {namespace} by {interface}"
+    # Whole, where several processes print into one pipe.
+    os.write(1, f"rank {rank} of {size}, {place}\n".encode())
 
 
 if __name__ == "__main__":

@@ -1,20 +1,20 @@
 """Hosts on one machine: network namespaces with addresses of their own, a raylet in each.
 
 All but the first have process ids of their own, too, as containers have: what goes through another
-process's memory does not work between them. Their traffic stays on the bridge that joins them.
+process's memory does not work between them. Each has two interfaces, and their traffic stays on the
+two bridges that join them.
 """
 
 import os
 import secrets
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -25,6 +25,8 @@ PORT = 6379
 RAY = [sys.executable, "-m", "ray.scripts.scripts", "start"]
 STARTS_S = 120.0
 LIMITS = ["--object-store-memory", "100000000", "--num-cpus", "2", "--block"]
+ROUTED, BESIDE = "eth0", "eth1"
+"""The interface of the route to where Ray listens, and the other one."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class FakeHost:
 
     name: str
     address: str
+    """Of the interface ROUTED."""
     has_own_pids: bool
 
     def inside(self, command: list[str]) -> list[str]:
@@ -45,9 +48,18 @@ class FakeHost:
         return f"net:[{os.stat(f'/run/netns/{self.name}').st_ino}]"  # noqa: PTH116
 
     def received_mb(self) -> float:
-        """What has come over its veth so far."""
-        count = _run(*self.inside(["cat", "/sys/class/net/eth0/statistics/rx_bytes"]))
+        """What has come over ROUTED so far."""
+        count = _run(*self.inside(["cat", f"/sys/class/net/{ROUTED}/statistics/rx_bytes"]))
         return int(count) / 1e6
+
+    def processes(self) -> list[psutil.Process]:
+        """All that run in there, whoever their parents are."""
+        found = []
+        for each in psutil.process_iter():
+            with suppress(OSError):
+                if os.readlink(f"/proc/{each.pid}/ns/net") == self.namespace:  # noqa: PTH115
+                    found.append(each)
+        return found
 
 
 @dataclass(frozen=True)
@@ -56,7 +68,9 @@ class FakeCluster:
 
     hosts: list[FakeHost]
     environment: Mapping[str, str]
-    raylets: list[subprocess.Popen[bytes]]
+    folder: Path
+    rays: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
+    """What runs the raylet of each host, by number."""
 
     @property
     def address(self) -> str:
@@ -76,6 +90,75 @@ class FakeCluster:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    def start(self, number: int) -> None:
+        """Start the raylet of a host, and wait until the cluster has it."""
+        host, log = self.hosts[number], self.folder / f"host{number}.log"
+        command = [*RAY, "--node-ip-address", host.address, *LIMITS]
+        if number == 0:
+            command += ["--head", "--port", str(PORT), "--include-dashboard", "false"]
+            command += ["--temp-dir", str(self.folder)]
+        else:
+            command += ["--address", self.address]
+        if host.has_own_pids:
+            command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
+        # Commands sweep the folders of processes that they do not see, as those of others.
+        environment = {**self.environment, "TMPDIR": str(self.folder)}
+        with log.open("wb") as output:
+            self.rays[number] = subprocess.Popen(
+                host.inside(command),
+                env=environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        self._wait_for(len(self.rays), log)
+
+    def kill_raylet(self, number: int) -> None:
+        """SIGKILL for the raylet of a host."""
+        for each in psutil.Process(self.rays[number].pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if each.name() == "raylet":
+                    each.kill()
+
+    def restart(self, number: int) -> None:
+        """Start a host anew whose raylet was killed, once the cluster knows that it is gone."""
+        self._end(number)
+        self._wait_for(len(self.rays), self.folder / f"host{number}.log")
+        self.start(number)
+
+    def end(self) -> None:
+        """End all raylets, the first host's last."""
+        for number in reversed(list(self.rays)):
+            self._end(number)
+
+    def _end(self, number: int) -> None:
+        """End a raylet and all that it has started."""
+        ray = self.rays.pop(number)
+        with suppress(psutil.NoSuchProcess):
+            family = psutil.Process(ray.pid).children(recursive=True)
+            if not self.hosts[number].has_own_pids:
+                ray.terminate()
+                with suppress(subprocess.TimeoutExpired):
+                    ray.wait(10)
+            # The others end with the first process of their host, which unshare tells nothing else.
+            for each in family:
+                with suppress(psutil.NoSuchProcess):
+                    each.kill()
+        ray.kill()
+        ray.wait()
+
+    def _wait_for(self, count: int, log: Path) -> None:
+        """Wait until the cluster has so many hosts."""
+        until = time.monotonic() + STARTS_S
+        while time.monotonic() < until and all(each.poll() is None for each in self.rays.values()):
+            with suppress(AssertionError, subprocess.TimeoutExpired):
+                code = [sys.executable, "-c", _HOSTS, self.address]
+                if int(self.run(*code, folder=Path("/"), timeout_s=30.0).split()[-1]) == count:
+                    return
+            time.sleep(0.5)  # a cluster that starts tells nobody
+        raise AssertionError(f"the cluster has not {count} hosts: {log.read_text()[-2000:]}")
+
 
 @contextmanager
 def fake_hosts(count: int) -> Iterator[list[FakeHost]]:
@@ -83,7 +166,9 @@ def fake_hosts(count: int) -> Iterator[list[FakeHost]]:
     mark = f"rpct{os.getpid()}"
     switch = f"{mark}s"
     # Ray looks at the addresses of all clusters of a machine, whatever their network.
-    subnet = f"10.{secrets.randbelow(255)}.{secrets.randbelow(255)}"
+    middle = secrets.randbelow(255)
+    subnets = {ROUTED: f"10.{middle}.{secrets.randbelow(127)}",
+               BESIDE: f"10.{middle}.{128 + secrets.randbelow(127)}"}  # fmt: skip
     with ExitStack() as stack:
         if shutil.which("ip") is None:
             pytest.skip("there is no command ip to make network namespaces with")
@@ -91,29 +176,30 @@ def fake_hosts(count: int) -> Iterator[list[FakeHost]]:
         if made.returncode != 0:
             pytest.skip(f"network namespaces are not allowed here: {made.stderr.strip()}")
         stack.callback(_run, "ip", "netns", "del", switch)
-        _run("ip", "-n", switch, "link", "add", "bridge", "type", "bridge")
-        _run("ip", "-n", switch, "link", "set", "bridge", "up")
+        for link in subnets:
+            _run("ip", "-n", switch, "link", "add", f"of-{link}", "type", "bridge")
+            _run("ip", "-n", switch, "link", "set", f"of-{link}", "up")
         hosts = []
         for number in range(count):
-            host = FakeHost(f"{mark}h{number}", f"{subnet}.{number + 1}", number > 0)
+            host = FakeHost(f"{mark}h{number}", f"{subnets[ROUTED]}.{number + 1}", number > 0)
             _run("ip", "netns", "add", host.name)
             stack.callback(_run, "ip", "netns", "del", host.name)
-            outer = f"to{number}"
-            _run("ip", "-n", switch, "link", "add", outer, "type", "veth",
-                 "peer", "name", "eth0", "netns", host.name)  # fmt: skip
-            _run("ip", "-n", switch, "link", "set", outer, "master", "bridge", "up")
-            _run("ip", "-n", host.name, "addr", "add", f"{host.address}/24", "dev", "eth0")
-            for link in ("eth0", "lo"):
+            _run("ip", "-n", host.name, "link", "set", "lo", "up")
+            for link, subnet in subnets.items():
+                outer = f"{link}to{number}"
+                _run("ip", "-n", switch, "link", "add", outer, "type", "veth",
+                     "peer", "name", link, "netns", host.name)  # fmt: skip
+                _run("ip", "-n", switch, "link", "set", outer, "master", f"of-{link}", "up")
+                address = f"{subnet}.{number + 1}/24"
+                _run("ip", "-n", host.name, "addr", "add", address, "dev", link)
                 _run("ip", "-n", host.name, "link", "set", link, "up")
             hosts.append(host)
         yield hosts
 
 
 @contextmanager
-def fake_cluster(
-    count: int, clocks: Mapping[int, Mapping[str, str]] | None = None
-) -> Iterator[FakeCluster]:
-    """Hosts with a Ray cluster; `clocks` are variables for the processes of some of them."""
+def fake_cluster(count: int) -> Iterator[FakeCluster]:
+    """So many hosts with a Ray cluster on them."""
     with fake_hosts(count) as hosts, ExitStack() as stack:
         # Short, because of the sockets in it.
         folder = Path(tempfile.mkdtemp(prefix="r-", dir="/tmp"))
@@ -127,69 +213,18 @@ def fake_cluster(
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
         }
         environment.pop("RAY_ADDRESS", None)
-        cluster = FakeCluster(hosts, environment, [])
-        for number, host in enumerate(hosts):
-            # Commands sweep the folders of processes that they do not see, as those of others.
-            own = {**environment, "TMPDIR": str(folder), **(clocks or {}).get(number, {})}
-            raylet = _start(cluster, host, number, folder, own)
-            stack.callback(_end, raylet)
-            cluster.raylets.append(raylet)
-            _wait_until_listed(cluster, number + 1, folder / f"host{number}.log")
+        cluster = FakeCluster(hosts, environment, folder)
+        stack.callback(cluster.end)
+        for number in range(count):
+            cluster.start(number)
         yield cluster
 
 
-def _start(
-    cluster: FakeCluster, host: FakeHost, number: int, folder: Path, environment: dict[str, str]
-) -> "subprocess.Popen[bytes]":
-    command = [*RAY, "--node-ip-address", host.address, *LIMITS]
-    if number == 0:
-        command += ["--head", "--port", str(PORT), "--include-dashboard", "false"]
-        command += ["--temp-dir", str(folder)]
-    else:
-        command += ["--address", cluster.address]
-    if host.has_own_pids:
-        command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
-    with (folder / f"host{number}.log").open("wb") as log:
-        return subprocess.Popen(
-            host.inside(command),
-            env=environment,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-
-
-_NODES = """
+_HOSTS = """
 import ray, sys
 ray.init(sys.argv[1], logging_level="ERROR")
 print(len([node for node in ray.nodes() if node["Alive"]]))
 """
-
-
-def _wait_until_listed(cluster: FakeCluster, count: int, log: Path) -> None:
-    until = time.monotonic() + STARTS_S
-    while time.monotonic() < until and cluster.raylets[-1].poll() is None:
-        with suppress(AssertionError, subprocess.TimeoutExpired):
-            code = [sys.executable, "-c", _NODES, cluster.address]
-            if int(cluster.run(*code, folder=Path("/"), timeout_s=30.0).split()[-1]) >= count:
-                return
-        time.sleep(0.5)  # a cluster that starts tells nobody
-    raise AssertionError(f"host {count} of the cluster did not start: {log.read_text()[-2000:]}")
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End a raylet and all that it has started."""
-    with suppress(psutil.NoSuchProcess):
-        family = psutil.Process(process.pid).children(recursive=True)
-        process.send_signal(signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(10)
-        for each in family:
-            with suppress(psutil.NoSuchProcess):
-                each.kill()
-    process.kill()
-    process.wait()
 
 
 def _run(*command: str) -> str:

@@ -1,6 +1,6 @@
-"""Run on the first host of a cluster: runs a program on all of its hosts, and traces it."""
+"""Run on the first host of a cluster: runs a program on all of its hosts, once, or traced too."""
 
-import sys
+import argparse
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +11,17 @@ from tuner.world.launchers import launcher_for
 from tuner.world.measurement import Measurement
 
 
-def main(address: str, folder: Path) -> None:
-    program = [sys.executable, str(Path(__file__).parents[2] / "programs" / "each_host.py")]
-    draft = draft_plan(
-        {"programs": [program], "launcher": "ray", "ray_address": address, "deadline": "60s"}
-    )
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--address", required=True)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--interface")
+    parser.add_argument("--traced", action="store_true")
+    parser.add_argument("program", nargs="+")
+    given = parser.parse_args()
+    keys = {"programs": [given.program], "launcher": "ray", "ray_address": given.address,
+            "interface": given.interface, "deadline": "120s"}  # fmt: skip
+    draft = draft_plan({key: value for key, value in keys.items() if value is not None})
     assert not draft.problems
     printed: list[bytes] = []
     with launcher_for(draft, tell=lambda sentence: None, show=printed.append) as launcher:
@@ -26,16 +32,17 @@ def main(address: str, folder: Path) -> None:
             seed=0,
             steps=None,
             min_time_s=0.1,
-            deadline_s=60.0,
+            deadline_s=120.0,
         )
         timed = launcher.run(order)
         assert isinstance(timed, Measurement), timed
-        trace = TraceOrder(path=folder / "trace.json", operators=False)
-        traced = launcher.run(replace(order, trace=trace))
-        assert isinstance(traced, Measurement), traced
-    (folder / "printed").write_bytes(b"".join(printed))
-    (folder / "timed.json").write_text(timed.model_dump_json())
+        if given.traced:
+            trace = TraceOrder(path=given.folder / "trace.json", operators=False)
+            traced = launcher.run(replace(order, trace=trace))
+            assert isinstance(traced, Measurement), traced
+    (given.folder / "printed").write_bytes(b"".join(printed))
+    (given.folder / "timed.json").write_text(timed.model_dump_json())
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main()

@@ -1,17 +1,20 @@
 """Worlds whose ranks are on different hosts: network namespaces, with a raylet in each."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import orjson
 import pytest
 
-from tests.world.ray.namespaces import FakeCluster, fake_cluster
+from tests.programs.running import PROGRAMS
+from tests.world.ray.namespaces import BESIDE, ROUTED, FakeCluster, fake_cluster
 from tuner.trace.files.reader import read_trace
 from tuner.world.measurement import Measurement
 
 pytestmark = [pytest.mark.world, pytest.mark.slow]
+
+EACH_HOST = str(PROGRAMS / "each_host.py")
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +32,7 @@ def test_ranks_of_different_hosts_are_measured_over_the_network(
     cluster.run(sys.executable, "-m", module, cluster.address, str(tmp_path), folder=tmp_path)
     driver, server = orjson.loads((tmp_path / "told.json").read_bytes())
     assert [driver["namespace"], server["namespace"]] == [first.namespace, second.namespace]
-    assert [driver["interface"], server["interface"]] == ["eth0", "eth0"]
+    assert [driver["interface"], server["interface"]] == [ROUTED, ROUTED]
     assert driver["listening"] == [first.address]
     assert server["listening"] == [second.address]
     # Two worlds of 20 steps, beside those that warm up.
@@ -42,13 +45,23 @@ def test_ranks_of_different_hosts_are_measured_over_the_network(
     assert trace.clock_error_ns > 0
 
 
-def test_a_program_runs_once_on_each_host(cluster: FakeCluster, tmp_path: Path) -> None:
+def run_program(
+    cluster: FakeCluster, folder: Path, *flags: str, program: Sequence[str]
+) -> tuple[str, Measurement]:
+    """What all hosts print in all runs, and what was measured."""
+    own = ["--address", cluster.address, "--folder", str(folder), *flags, "--"]
     module = "tests.world.ray.run_program"
-    cluster.run(sys.executable, "-m", module, cluster.address, str(tmp_path), folder=tmp_path)
-    printed = (tmp_path / "printed").read_text()
+    cluster.run(sys.executable, "-m", module, *own, *program, folder=folder)
+    timed = Measurement.model_validate_json((folder / "timed.json").read_bytes())
+    return (folder / "printed").read_text(), timed
+
+
+def test_a_program_runs_once_on_each_host(cluster: FakeCluster, tmp_path: Path) -> None:
+    printed, timed = run_program(
+        cluster, tmp_path, "--traced", "--interface", BESIDE, program=[sys.executable, EACH_HOST]
+    )
     for rank, host in enumerate(cluster.hosts):
-        assert f"rank {rank} of 2, 0 of 1 here, in {host.namespace}" in printed
-    timed = Measurement.model_validate_json((tmp_path / "timed.json").read_bytes())
+        assert f"rank {rank} of 2, 0 of 1 here, in {host.namespace} by {BESIDE}" in printed
     assert timed.program is not None
     assert timed.program.calls == 50
     assert [rank.name for rank in timed.ranks] == ["worker0", "worker1"]
@@ -57,6 +70,17 @@ def test_a_program_runs_once_on_each_host(cluster: FakeCluster, tmp_path: Path) 
     trace = read_trace(tmp_path / "trace.json")
     assert len(trace.calls) == 50
     assert trace.calls["server_start_ns"].notna().all()
+
+
+def test_torchrun_starts_the_ranks_of_each_host(cluster: FakeCluster, tmp_path: Path) -> None:
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    printed, timed = run_program(cluster, tmp_path, program=[*torchrun, EACH_HOST])
+    for rank in range(4):
+        namespace = cluster.hosts[rank // 2].namespace
+        assert f"rank {rank} of 4, {rank % 2} of 2 here, in {namespace} by {ROUTED}" in printed
+    assert timed.program is not None
+    assert timed.program.calls == 150
+    assert [rank.name for rank in timed.ranks] == [f"worker{rank}" for rank in range(4)]
 
 
 def search(cluster: FakeCluster, folder: Path, *more: str) -> list[str]:
