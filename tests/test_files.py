@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner.files import OWNERS, make_folder, written_atomically
+from tuner import files
+from tuner.files import OWNERS, make_folder, read_bounded, written_atomically
 
 
 def test_writes_the_file_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
@@ -12,6 +13,16 @@ def test_writes_the_file_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
         partial.write_text("new")
     assert path.read_text() == "new"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_is_read_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MOST_BYTES", 1 << 20)
+    path = tmp_path / "plan.toml"
+    path.write_bytes(b"x" * (1 << 20))
+    assert len(read_bounded(path)) == 1 << 20
+    path.write_bytes(b"x" * ((1 << 20) + 1))
+    with pytest.raises(OSError, match="it has more than 1 MB"):
+        read_bounded(path)
 
 
 def test_makes_the_folders_on_the_way(tmp_path: Path) -> None:

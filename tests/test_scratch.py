@@ -48,7 +48,34 @@ def test_what_is_of_the_living_or_of_nobody_stays(temporary: Path) -> None:
 
 
 def test_another_process_with_the_same_number_is_not_the_owner(temporary: Path) -> None:
-    left = temporary / f"rpc-tuner-{os.getpid()}.1-abc"
+    _, _, namespace = own_prefix().split(".")
+    left = temporary / f"rpc-tuner-{os.getpid()}.1.{namespace}abc"
     left.mkdir()
     sweep()
     assert not left.exists()
+
+
+def test_what_is_of_another_pid_namespace_stays(temporary: Path) -> None:
+    namespace = Path("/proc/self/ns/pid").stat().st_ino
+    gone = gone_prefix()
+    assert gone.endswith(f".{namespace}-")
+    (temporary / f"{gone.replace(str(namespace), str(namespace + 1))}abc").mkdir()
+    (temporary / f"{gone}abc").mkdir()
+    sweep()
+    assert [path.name for path in temporary.iterdir()] == [
+        f"{gone.replace(str(namespace), str(namespace + 1))}abc"
+    ]
+
+
+def test_a_process_of_another_pid_namespace_is_left_alone(temporary: Path) -> None:
+    code = "from tuner.scratch import own_prefix; print(own_prefix())"
+    command = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*command, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no PID namespaces are allowed here")
+    done = subprocess.run(
+        [*command, sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    theirs = temporary / f"{done.stdout.strip()}abc"
+    theirs.mkdir()
+    sweep()
+    assert theirs.exists()

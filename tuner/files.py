@@ -1,5 +1,6 @@
-"""Writing files so that a reader never sees half of one, and folders that are for their owner."""
+"""Files written whole or not at all, and read up to a limit; folders that are for their owner."""
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +14,26 @@ def shown(path: Path) -> str:
         return str(path.absolute().relative_to(Path.cwd()))
     except (ValueError, OSError):
         return str(path)
+
+
+MOST_BYTES = 32 << 20
+"""Far beyond a plan, a recommendation or an answer, and nothing to the memory."""
+
+
+def read_bounded(path: Path) -> bytes:
+    """What is in a small file.
+
+    Args:
+        path: The file.
+
+    Raises:
+        OSError: It cannot be read, or has more than MOST_BYTES bytes.
+    """
+    with path.open("rb") as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise OSError(errno.EFBIG, f"it has more than {MOST_BYTES >> 20} MB")
+    return content
 
 
 OWNERS = 0o700

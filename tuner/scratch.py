@@ -7,14 +7,14 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-_NAME = re.compile(r"rpc-tuner-(\d+)\.(\d+)-")
+_NAME = re.compile(r"rpc-tuner-(\d+)\.(\d+)\.(\d+)-")
 _BESIDE = "beside"
 """The file in such a folder that names others which go with it, a line for each."""
 
 
 def own_prefix() -> str:
-    """How the names of this process's folders begin: with its id, and when it started."""
-    return f"rpc-tuner-{os.getpid()}.{_started(os.getpid())}-"
+    """How the names of this process's folders begin: its id, its start, its PID namespace."""
+    return f"rpc-tuner-{os.getpid()}.{_started(os.getpid())}.{_namespace()}-"
 
 
 def note_beside(scratch: Path, folder: Path) -> None:
@@ -24,12 +24,15 @@ def note_beside(scratch: Path, folder: Path) -> None:
 
 
 def sweep() -> None:
-    """Remove what commands of this user have left that are gone; others may do so meanwhile."""
+    """Remove what commands of this user have left that are gone; others may do so meanwhile.
+
+    Those of another PID namespace stay, such as a container's: from here they all look gone.
+    """
     with suppress(OSError):
         for folder in Path(tempfile.gettempdir()).iterdir():
             if (owner := _NAME.match(folder.name)) and _is_ours(folder):
-                pid, started = owner.groups()
-                if _started(int(pid)) != started:
+                pid, started, namespace = owner.groups()
+                if namespace == _namespace() and _started(int(pid)) != started:
                     _remove(folder)
 
 
@@ -46,6 +49,14 @@ def _is_ours(folder: Path) -> bool:
     with suppress(OSError):
         return folder.lstat().st_uid == os.getuid() and folder.is_dir() and not folder.is_symlink()
     return False
+
+
+def _namespace() -> str:
+    """The PID namespace of this process, by its inode; empty where that is not known."""
+    try:
+        return str(Path("/proc/self/ns/pid").stat().st_ino)
+    except OSError:
+        return ""
 
 
 def _started(pid: int) -> str:

@@ -1,4 +1,4 @@
-"""How searches end: by kills, signals, closed pipes and budgets; many worlds, and many at once."""
+"""How searches end: by kills, signals and closed pipes; many worlds, and many at once."""
 
 import os
 import random
@@ -8,70 +8,48 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-import optuna
 import psutil
 
-from tests.faults.kit.commands import Ended, Running, folder_mb
+from tests.faults.kit.commands import Running
 from tests.faults.kit.rows import Outcome, Row
+from tests.faults.kit.searches import (
+    LONG,
+    PATIENCE_S,
+    SEARCH,
+    SHORT,
+    measuring,
+    observations,
+    outcome_of,
+)
 
-_HOSTILE = Path(__file__).parent / "kit" / "hostile_workloads.py"
-SEARCH = (
-    "tuner.search", "--workload", "udf", "--set", "size=50", "--space", "num_worker_threads=2,4",
-    "--min-time", "0.05s", "--out", "study",
-)  # fmt: skip
-LONG = (*SEARCH, "--budget", "10m", "--max-blocks", "300")
-SHORT = (*SEARCH, "--budget", "10m", "--max-blocks", "2")
-MOST_MB, MOST_COMMAND_MB = 20.0, 500.0
 KILLS = 30
-# Of a machine that does something else meanwhile.
-PATIENCE_S = 240.0
+_TWENTY = """
+import torch
+import torch.distributed.rpc as rpc
+from workloads import Rank, Workload
 
+class Twenty(Workload):
+    def ranks(self):
+        return [Rank(f"worker{n}", "server" if n else "caller") for n in range(20)]
 
-def _observations(folder: Path) -> list[tuple[int, int]]:
-    """Every observation in the study: its trial and its block."""
-    if not (folder / "study.db").exists():
-        return []
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.load_study(study_name="udf", storage=f"sqlite:///{folder}/study.db")
-    return [(trial.number, block) for trial in study.trials for block in trial.intermediate_values]
-
-
-def _outcome(ended: Ended, folder: Path, told: str, survived: bool, lost: int = 0) -> Outcome:
-    size = folder_mb(folder)
-    is_small = size <= MOST_MB and ended.peak_rss_mb <= MOST_COMMAND_MB
-    more = f"; folder {size:.1f} MB, command {ended.peak_rss_mb:.0f} MB"
-    if ended.has_traceback:
-        more += f"; a traceback was shown, which ends with {ended.stderr.strip()[-1500:]}"
-    if ended.left:
-        more += f"; left {[*ended.left_processes, *ended.left_files][:3]}"
-    is_good = survived and is_small and not ended.has_traceback
-    return Outcome(told=told + more, survived=is_good, lost=lost, left=ended.left)
-
-
-def _measuring(running: Running, folder: Path, least: int = 2) -> bool:
-    """Wait until some worlds are in the study."""
-
-    def some() -> bool:
-        try:
-            return len(_observations(folder)) >= least
-        except Exception:
-            return False  # it is being created just now
-
-    return running.awaits(some, PATIENCE_S)
+    def step(self, world):
+        for name in world.names("server"):
+            rpc.rpc_sync(name, torch.add, args=(torch.ones(1), 1))
+"""
 
 
 def _signalled(numbers: Sequence[int], folder: Path) -> Outcome:
     """A search that is sent signals in its middle keeps all, and says how to go on."""
     running = Running(*LONG, cwd=folder / "here")
     study = folder / "here" / "study"
-    _measuring(running, study)
-    known = len(_observations(study))
+    measuring(running, study)
+    known = len(observations(study))
     for number in numbers:
         running.process.send_signal(number)
     ended = running.ended(PATIENCE_S)
-    lost = max(0, known - len(_observations(study)))
+    lost = max(0, known - len(observations(study)))
     survived = ended.code == 130 and "--resume continues it" in ended.stderr
-    return _outcome(ended, study, f"exit code {ended.code}, the answer so far", survived, lost)
+    return outcome_of(ended, study, f"exit code {ended.code}, the answer so far", survived, lost)
 
 
 def _closed_pipe(folder: Path) -> Outcome:
@@ -80,11 +58,11 @@ def _closed_pipe(folder: Path) -> Outcome:
     reader, writer = os.pipe()
     running = Running(*LONG, cwd=here, stderr=writer)
     os.close(writer)
-    _measuring(running, here / "study")
+    measuring(running, here / "study")
     os.close(reader)
     ended = running.ended(PATIENCE_S)
-    survived = ended.code in (130, 141) and bool(_observations(here / "study"))
-    return _outcome(ended, here / "study", f"exit code {ended.code}, kept", survived)
+    survived = ended.code in (130, 141) and bool(observations(here / "study"))
+    return outcome_of(ended, here / "study", f"exit code {ended.code}, kept", survived)
 
 
 def _killed_again_and_again(victim: Callable[[Running], int | None], folder: Path) -> Outcome:
@@ -94,10 +72,10 @@ def _killed_again_and_again(victim: Callable[[Running], int | None], folder: Pat
     lost = twice = left = killed = 0
     known: set[tuple[int, int]] = set()
     for number in range(KILLS):
-        again = ["--resume"] if _observations(study) else ["--overwrite"] if number else []
+        again = ["--resume"] if observations(study) else ["--overwrite"] if number else []
         running = Running(*LONG, *again, cwd=here)
         if number % 3:
-            _measuring(running, study, len(known) + 1)
+            measuring(running, study, len(known) + 1)
         running.awaits(lambda: False, 3.0 * dice.random())
         pid = victim(running)
         if pid is not None:
@@ -108,13 +86,13 @@ def _killed_again_and_again(victim: Callable[[Running], int | None], folder: Pat
             running.process.kill()
         ended = running.ended(PATIENCE_S)
         left += len(ended.left_processes)
-        found = _observations(study)
+        found = observations(study)
         twice += len(found) - len(set(found))
         lost += len(known - set(found))
         known = set(found)
     ended = Running(*SHORT, "--resume", cwd=here).ended(PATIENCE_S)
     told = f"{killed} kills, {len(known)} observations, the last --resume ended with {ended.code}"
-    outcome = _outcome(ended, study, told, ended.code == 0, lost + twice)
+    outcome = outcome_of(ended, study, told, ended.code == 0, lost + twice)
     return Outcome(**{**vars(outcome), "left": left + outcome.left})
 
 
@@ -129,29 +107,12 @@ def _command(running: Running) -> int | None:
     return running.process.pid if running.process.poll() is None else None
 
 
-def _hangs(folder: Path) -> Outcome:
-    """Nine configurations, all of which hang, and a budget of 20 s."""
-    here = folder / "here"
-    ended = Running(
-        "tuner.search", "--workload", f"{_HOSTILE}:HangsInSetup", "--budget", "20s", "--out",
-        "study", "--space", "num_worker_threads=1,2,3,4,6,8,12,32", cwd=here,
-    ).ended(PATIENCE_S)  # fmt: skip
-    with_elapsed = list((here / "study").glob("study.db"))
-    names = optuna.get_all_study_names(f"sqlite:///{with_elapsed[0]}") if with_elapsed else []
-    study = optuna.load_study(study_name=names[0], storage=f"sqlite:///{with_elapsed[0]}")
-    spent_s = float(study.user_attrs["elapsed_s"])
-    lines = ended.stderr.strip().splitlines()
-    survived = ended.code == 3 and spent_s <= 20 + 10 + 2 and "tried failed alike" in lines[-1]
-    told = f"exit code {ended.code} after {spent_s:.0f} s of the budget, one sentence"
-    return _outcome(ended, here / "study", told, survived)
-
-
 def _ten(folder: Path) -> Outcome:
     """Ten searches at once, each in a folder of its own."""
     every = [Running(*SHORT, cwd=folder / f"here{number}") for number in range(10)]
     ends = [each.ended(600.0) for each in every]
     good = sum(each.code == 0 and not each.has_traceback for each in ends)
-    blocks = [len(_observations(folder / f"here{number}" / "study")) for number in range(10)]
+    blocks = [len(observations(folder / f"here{number}" / "study")) for number in range(10)]
     told = f"{good} of 10 answered, with {sum(blocks)} observations in all"
     lost = sum(max(0, 6 - found) for found in blocks)
     left = sum(each.left for each in ends)
@@ -168,7 +129,7 @@ def _thousand(folder: Path) -> Outcome:
 
     def look() -> bool:
         try:
-            found = len(_observations(here / "study"))
+            found = len(observations(here / "study"))
             if found // 100 > len(seen):
                 files = sum(1 for _ in running.temporary.rglob("*"))
                 rss_mb = process.memory_info().rss / 2**20
@@ -181,27 +142,42 @@ def _thousand(folder: Path) -> Outcome:
     ended = running.ended(PATIENCE_S)
     first, last = seen[1], seen[-1]
     grown = [last[place] - first[place] for place in range(4)]
-    worlds = len(_observations(here / "study"))
+    worlds = len(observations(here / "study"))
     told = (
         f"{worlds} observations; from the 200th on {grown[0]:+.0f} MB, {grown[1]:+d} descriptors, "
         f"{grown[2]:+d} threads, {grown[3]:+d} temporary files"
     )
     is_flat = grown[0] < 60 and grown[1] <= 2 and grown[2] <= 2 and grown[3] <= 10
-    return _outcome(ended, here / "study", told, ended.code == 0 and is_flat)
+    return outcome_of(ended, here / "study", told, ended.code == 0 and is_flat)
+
+
+def _twenty_ranks(folder: Path) -> Outcome:
+    """A world of 20 ranks."""
+    here = folder / "here"
+    here.mkdir()
+    (here / "twenty.py").write_text(_TWENTY)
+    ended = Running(
+        "tuner.search", "--study", "udf", "--budget", "10m", "--max-blocks", "2",
+        "--deadline", "2m", "--space", "num_worker_threads=2", "--workload", "twenty.py:Twenty",
+        "--out", "study", cwd=here,
+    ).ended(600.0)  # fmt: skip
+    found = observations(here / "study")
+    told = f"exit code {ended.code}, {len(found)} observations in {ended.seconds:.0f} s"
+    return outcome_of(ended, here / "study", told, ended.code == 0, max(0, 4 - len(found)))
 
 
 def _leftovers(folder: Path) -> Outcome:
     """What a search that was killed has left in the temporary folder goes with the next one."""
     here = folder / "here"
     killed = Running(*LONG, cwd=here)
-    _measuring(killed, here / "study")
+    measuring(killed, here / "study")
     killed.process.kill()
     first = killed.ended(PATIENCE_S)
     second = Running(*SHORT, "--resume", cwd=here).ended(PATIENCE_S)
     told = (
         f"{len(first.left_files)} folders after the kill, {len(second.left_files)} after the next"
     )
-    return _outcome(second, here / "study", told, second.code == 0 and bool(first.left_files))
+    return outcome_of(second, here / "study", told, second.code == 0 and bool(first.left_files))
 
 
 def _long_tmpdir(folder: Path) -> Outcome:
@@ -211,15 +187,10 @@ def _long_tmpdir(folder: Path) -> Outcome:
     running = Running(*SHORT, cwd=folder / "here", environment={"TMPDIR": str(long)})
     ended = running.ended(PATIENCE_S)
     survived = ended.code == 2 and "set TMPDIR to a shorter one" in ended.stderr
-    return _outcome(ended, folder / "here", f"exit code {ended.code}, and what to do", survived)
+    return outcome_of(ended, folder / "here", f"exit code {ended.code}, and what to do", survived)
 
 
 ROWS = (
-    Row(
-        fault="every one of nine configurations hangs, with a budget of 20 s",
-        expected="exit code 3, one sentence, one world and 2 s beyond the budget at most",
-        inject=_hangs,
-    ),
     *(
         Row(
             fault=f"{name} in the middle of a search",
@@ -259,6 +230,11 @@ ROWS = (
         fault="ten searches at once",
         expected="all answer",
         inject=_ten,
+    ),
+    Row(
+        fault="a world of 20 ranks",
+        expected="it is measured",
+        inject=_twenty_ranks,
     ),
     Row(
         fault="1,000 worlds in one search",

@@ -47,6 +47,7 @@ KINDS: dict[str, tuple[str, str, bool]] = {
     "KillsItsGroup": ("a rank kills its process group", "crashed", False),
     "KillsItsPeer": ("a rank kills its peer", "crashed", False),
     "KillsForkserver": ("a rank kills the forkserver", "crashed", True),
+    "StopsForkserver": ("a rank stops the forkserver", MEASURED, False),
     "Segfaults": ("a step accesses memory that is not there", "crashed", False),
     "Recurses": ("a step recurses without end", "crashed", False),
     "UsesUpDescriptors": ("a step uses up its descriptors", "crashed", False),

@@ -30,6 +30,18 @@ def test_a_row_that_is_run_again_takes_its_own_place() -> None:
     assert second.endswith("<!-- end -->\nafter\n")
 
 
+def test_a_row_that_was_never_run_says_so_until_it_is() -> None:
+    rows = [Row(fault=name, expected="a | b", inject=good) for name in ("one | 1", "two")]
+    page = with_outcomes("<!-- faults -->\n<!-- end -->\n", {"t": rows}, {}, date(2030, 1, 1))
+    assert "| one \\| 1 | a \\| b | not run yet |  |  |  |" in page
+    assert with_outcomes(page, {"t": rows}, {}, date(2030, 1, 2)) == page
+    outcomes = {row.fault: (row, row.outcome()) for row in rows[:1]}
+    run = with_outcomes(page, {"t": rows}, outcomes, date(2030, 1, 3))
+    assert "| one \\| 1 | a \\| b | it went on | 0 | 0 | 2030-01-03 |" in run
+    assert "| two | a \\| b | not run yet |" in run
+    assert with_outcomes(run, {"t": rows}, {}, date(2030, 1, 4)) == run
+
+
 def test_a_row_that_is_no_more_leaves_the_page() -> None:
     rows = [Row(fault=name, expected="", inject=good) for name in ("one", "two")]
     page = "<!-- faults -->\n<!-- end -->\n"

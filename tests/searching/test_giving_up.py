@@ -1,6 +1,7 @@
 """The budget is a promise, whatever fails; and what needs no world gets none."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from tests.fakes import FakeLauncher, threads_of
 from tests.searching.tuning import Tune, failing, scaling
 from tuner.plan.config import Config
+from tuner.plan.workload_spec import WorkloadSpec
 from tuner.present.failures import failure_lines, why_nothing_ran
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, Measurement
@@ -61,6 +63,32 @@ def test_where_all_hang_the_budget_holds_and_the_workload_is_broken(
     )
     assert len(failure_lines(result)) == 1
     assert sum("timed-out" in event for event in heard.events) == 1
+
+
+class SlowToDescribe(Hanging):
+    """Finding out about the workload takes as long as it is told."""
+
+    describing_s = 9.5
+
+    def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
+        self.clock.advance(self.describing_s)
+        return super().describe(reference, options)
+
+
+def test_the_time_before_the_first_world_is_a_part_of_the_budget(tune: Tune) -> None:
+    launcher = SlowToDescribe(fails=lambda config, world: "timed-out")
+    started_s = launcher.clock.now_s
+    result = tune(launcher, space=EIGHT, budget="20s")
+    assert launcher.clock.now_s - started_s <= 20 + 2
+    assert [order.deadline_s for order in launcher.orders] == [10.0, 2.5]
+    # The second one was cut short, and that says nothing of it.
+    assert "only num_worker_threads=16 was tried, and failed" in why_nothing_ran(result)
+
+
+def test_a_budget_that_was_spent_before_the_first_world_leaves_little_to_it(tune: Tune) -> None:
+    launcher = SlowToDescribe(fails=lambda config, world: "timed-out")
+    tune(launcher, space=EIGHT, budget="2s")
+    assert [order.deadline_s for order in launcher.orders] == [2 + 10 + 2 - 9.5]
 
 
 def test_hanging_rivals_do_not_overdraw_the_budget(tune: Tune) -> None:

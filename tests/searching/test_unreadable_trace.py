@@ -29,6 +29,14 @@ class LosesTraces(FakeLauncher):
         return outcome
 
 
+def test_a_trace_is_taken_again_in_what_is_left_of_the_time(tmp_path: Path) -> None:
+    launcher = FakeLauncher(trace_fails=lambda config: "trace-failed", failing_s=lambda config: 4.0)
+    plan = draft_plan({"workload": "udf", "out": str(tmp_path)}).finish(UDF)
+    runner = Runner(plan, launcher, StudyFolder(tmp_path))
+    runner.trace(Config.of({}), step_s=0.1, deadline_s=10.0)
+    assert [order.deadline_s for order in launcher.traced] == [10.0, 6.0]
+
+
 @pytest.mark.parametrize("leaves", [None, b"", b"{}", b"\0"])
 def test_a_trace_that_cannot_be_read_fails_the_world(tmp_path: Path, leaves: bytes | None) -> None:
     launcher = LosesTraces()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tuner.errors import UsageError
+from tuner.files import read_bounded
 from tuner.plan.config import Config
 from tuner.plan.config_text import flat_entries, read_table
 from tuner.plan.knobs import NUM_WORKER_THREADS
@@ -126,8 +127,7 @@ def _check_limits(measuring: Measuring, subject: Subject) -> list[str]:
 def read_plan_file(path: Path) -> dict[str, Any]:
     """The mapping in a TOML plan file; UsageError says the line of a syntax error."""
     try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
+        return tomllib.loads(read_bounded(path).decode())
     except OSError as error:
         raise UsageError(f"cannot read the plan {path}: {error.strerror}") from None
     except RecursionError:

@@ -37,6 +37,9 @@ AUTO = "auto"
 AUTO_LIMIT_S = 600.0
 """The most that `budget = "auto"` takes, unless it names a limit."""
 
+LEAST_START_S = 10.0
+"""A start may take its time, however short a budget is."""
+
 SamplerName = Literal["auto", "grid", "tpe", "gp", "random"]
 
 
@@ -100,6 +103,11 @@ class Measuring(BaseModel):
         if not self.until_clear:
             return duration(self.budget_s)
         return AUTO if self.budget_s == AUTO_LIMIT_S else f"{AUTO}:{duration(self.budget_s)}"
+
+    @property
+    def longest_start_s(self) -> float:
+        """How long it may take to find out what there is to know of what is tuned."""
+        return max(LEAST_START_S, self.budget_s)
 
     @property
     def limit(self) -> str:

@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tuner.files import written_atomically
+from tuner.files import read_bounded, written_atomically
 from tuner.present.summary_parts import Part
 from tuner.study.folder import STUDIES, StudyFolder
 from tuner.study.locking import holder_of
@@ -64,7 +64,7 @@ def kept_answer(folder: StudyFolder) -> KeptAnswer | None:
     if holder_of(folder.lock) is not None:
         return None
     try:
-        content = json.loads(folder.answer.read_bytes())
+        content = json.loads(read_bounded(folder.answer))
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(content, dict) or content.get("format") != FORMAT:

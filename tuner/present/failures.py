@@ -5,7 +5,7 @@ from collections.abc import Hashable
 from tuner.files import shown
 from tuner.study.answer import StudyAnswer
 from tuner.study.trial_row import TrialRow
-from tuner.text import first_of, plural
+from tuner.text import first_of
 from tuner.world.likeness import likeness, without_evidence
 
 _MOST_NAMED = 3
@@ -30,9 +30,12 @@ def why_nothing_ran(answer: StudyAnswer) -> str:
         return told
     first = groups[0][0]
     tried = sum(map(len, groups))
-    which = f"all {tried} that were tried failed alike" if len(groups) == 1 and tried > 1 else (
-        f"of the {plural(tried, 'configuration')} that were tried, {first.label} failed first"
-    )  # fmt: skip
+    if tried == 1:
+        which = f"only {first.label} was tried, and failed"
+    elif len(groups) == 1:
+        which = f"all {tried} that were tried failed alike"
+    else:
+        which = f"of the {tried} that were tried, {first.label} failed first"
     cause = without_evidence(first.failure or "").split("\n")[0]
     cause = cause if first.outcome in cause else f"{first.outcome}, {cause}"
     return f"{told}: {which}: {cause}; see {shown(answer.folder.failures)}"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tuner.errors import UsageError
+from tuner.files import read_bounded
 from tuner.plan.config import ALL_ROLES, Config
 from tuner.plan.knobs import DEFAULT_WORD, INTRA_OP_THREADS, Value
 from tuner.text import did_you_mean
@@ -172,7 +173,7 @@ def read_document(path: Path) -> Mapping[str, Any]:
 
 def _parsed(path: Path) -> Mapping[str, Any]:
     try:
-        content = path.read_bytes()
+        content = read_bounded(path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:  # a name that no file can have

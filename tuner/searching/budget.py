@@ -11,6 +11,12 @@ LONGEST_SHARE = 1 / 3
 LEAST_S = 10.0
 
 
+def first_world_s(budget_s: float, spent_s: float) -> float:
+    """How long a study's first world may take, after so much was spent to set it up."""
+    longest_s = longest_world_s(budget_s)
+    return min(longest_s, max(0.0, budget_s + longest_s + END_S - spent_s))
+
+
 def longest_world_s(budget_s: float) -> float:
     """How long a world may take while none has run: of a budget that no such world fits into."""
     return max(LEAST_S, LONGEST_SHARE * budget_s)

@@ -112,18 +112,18 @@ class Runner:
     def _outcome(self, order: WorldOrder) -> Measurement | Failure:
         """What a world yields, with what its trace tells.
 
-        An incomplete trace is taken again, and a world that somebody else has ended is run again
-        in what is left of its time.
+        An incomplete trace is taken again, and a world that somebody else has ended is run once
+        more, in what is left of its time.
         """
-        outcome = self._launched(order)
-        if isinstance(outcome, Failure) and outcome.is_untimely:
-            left_s = order.deadline_s - outcome.world_s
-            if left_s > outcome.world_s:
-                outcome = self._launched(replace(order, deadline_s=left_s))
+        outcome, left_s, was_untimely = self._launched(order), order.deadline_s, False
         for _ in range(1, TRACE_ATTEMPTS):
-            if isinstance(outcome, Measurement) or outcome.failure != "trace-failed":
+            left_s -= outcome.world_s
+            if isinstance(outcome, Measurement) or left_s <= outcome.world_s:
                 break
-            outcome = self._launched(order)
+            if outcome.failure != "trace-failed" and (was_untimely or not outcome.is_untimely):
+                break
+            was_untimely = was_untimely or outcome.is_untimely
+            outcome = self._launched(replace(order, deadline_s=left_s))
         return outcome
 
     def _launched(self, order: WorldOrder) -> Measurement | Failure:

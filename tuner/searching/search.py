@@ -13,7 +13,7 @@ from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.scratch import own_prefix
-from tuner.searching.budget import Budget, longest_world_s
+from tuner.searching.budget import Budget, first_world_s
 from tuner.searching.exploring import sampling_for
 from tuner.searching.progress import Observer, tell_stage
 from tuner.searching.runner import Runner, check_budget
@@ -226,7 +226,7 @@ def _first_world(
     """
     with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
         elsewhere = StudyFolder(Path(scratch))
-        longest_s = longest_world_s(plan.measuring.budget_s)
+        longest_s = first_world_s(plan.measuring.budget_s, spent_s())
         runner = Runner(plan, launcher, elsewhere)
         outcome = runner.run(plan.baseline, CALIBRATION_BLOCK, None, longest_s)
         if (sampling := sampling_for(plan, outcome, spent_s())) is None:

@@ -56,9 +56,11 @@ class WorldTimes:
         return max(LEAST_DEADLINE_S, DOMINATED_WORLD * usual_s)
 
     def left_s(self) -> float:
-        """How long the budget lets a world take that begins now."""
-        usual_s = self._usual_s()
-        return math.inf if usual_s is None else self._budget.deadline_s(usual_s)
+        """How long the budget lets a world take that begins now.
+
+        While none has ended by itself, nobody knows what one takes, and none goes beyond it.
+        """
+        return self._budget.deadline_s(self._usual_s() or 0.0)
 
     def is_cut_short(
         self, outcome: Measurement | Failure, deadline_s: float, left_s: float

@@ -6,6 +6,7 @@ It is run by its path, too, as what holds the namespace and what joins it: stand
 import ctypes
 import fcntl
 import os
+import select
 import socket
 import struct
 import subprocess
@@ -20,6 +21,8 @@ _GET_FLAGS, _SET_FLAGS = 0x8913, 0x8914
 _UP = 0x1
 _PR_SET_DUMPABLE = 4
 _READY = b"ready\n"
+# It takes milliseconds; without one, worlds run in the machine's network.
+_START_S = 30.0
 
 
 class OwnNetwork:
@@ -63,7 +66,8 @@ class OwnNetwork:
         except OSError:
             return self
         assert holder.stdout is not None
-        if holder.stdout.readline() == _READY:
+        is_told = bool(select.select([holder.stdout], [], [], _START_S)[0])
+        if is_told and holder.stdout.readline() == _READY:
             self._holder = holder
         else:
             _end(holder)

@@ -195,6 +195,11 @@ class KillsForkserver(Hostile):
         time.sleep(LONG_S)
 
 
+class StopsForkserver(Hostile):
+    def attack(self) -> None:
+        os.kill(os.getppid(), signal.SIGSTOP)
+
+
 class Segfaults(Hostile):
     def attack(self) -> None:
         ctypes.string_at(0)

@@ -12,6 +12,7 @@ from tests.faults.kit.rows import Outcome, Row
 
 PAGE = Path(__file__).parents[3] / "docs" / "faults.md"
 _HEAD = ("fault", "expected", "outcome", "lost", "left", "run on")
+_NOT_RUN = "not run yet"
 _TABLE = re.compile(r"(<!-- faults -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -45,6 +46,8 @@ def with_outcomes(
 ) -> str:
     """The page with the rows that were run written again; those of other days stay.
 
+    A row that nobody has run yet says so.
+
     Args:
         page: Its text.
         topics: All rows there are, in order.
@@ -55,13 +58,13 @@ def with_outcomes(
     known = {} if found is None else {cells[0]: cells for cells in _rows(found[0])}
     lines = [_line(_HEAD), _line(["---"] * len(_HEAD))]
     for row in (row for rows in topics.values() for row in rows):
+        cells = known.get(_cell(row.fault), [row.fault, row.expected, _NOT_RUN, "", "", ""])
         if row.fault in outcomes:
             outcome = outcomes[row.fault][1]
             told = outcome.told if outcome.survived else f"**failed**: {outcome.told}"
-            cells = [row.fault, row.expected, told, str(outcome.lost), str(outcome.left)]
-            known[row.fault] = [*map(_cell, cells), today.isoformat()]
-        if row.fault in known:
-            lines.append(_line(known[row.fault]))
+            counts = [str(outcome.lost), str(outcome.left)]
+            cells = [row.fault, row.expected, told, *counts, today.isoformat()]
+        lines.append(_line(map(_cell, cells)))
     table = "".join(f"{line}\n" for line in lines)
     return _TABLE.sub(lambda match: f"{match[1]}{table}{match[2]}", page)
 
@@ -69,12 +72,12 @@ def with_outcomes(
 def _rows(table: str) -> Iterable[list[str]]:
     for line in table.splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if len(cells) == len(_HEAD):
+        if len(cells) == len(_HEAD) and cells[2] != _NOT_RUN:
             yield cells
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    return re.sub(r"(?<!\\)\|", r"\\|", " ".join(text.split()))
 
 
 def _line(cells: Iterable[str]) -> str:

@@ -11,6 +11,8 @@ import pytest
 from tests.fakes import order
 from tests.world.local.launching import launcher
 from tuner.errors import LauncherError, UsageError
+from tuner.plan import measuring
+from tuner.plan.draft import draft_plan
 from tuner.world.local import launcher as local
 from tuner.world.local.launcher import LocalLauncher
 from tuner.world.measurement import Measurement
@@ -96,6 +98,17 @@ def test_an_import_that_takes_too_long_is_ended_and_reported(
         f"workload {module}:Anything: importing and describing it took longer than 0.5 s and was "
         "ended; what it printed stands above"
     )
+
+
+def test_finding_out_about_a_workload_takes_no_longer_than_the_budget(
+    launcher: LocalLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "slow.py"
+    module.write_text("import time\ntime.sleep(600)\n")
+    monkeypatch.setattr(measuring, "LEAST_START_S", 0.1)
+    draft = draft_plan({"workload": f"{module}:Anything", "budget": "0.5s"})
+    with pytest.raises(UsageError, match=r"took longer than 0\.5 s and was ended"):
+        launcher.subject_of(draft)
 
 
 def test_a_catalogue_that_takes_too_long_is_ended_and_reported(

@@ -17,6 +17,7 @@ from tests.fakes import order
 from tests.world.launcher_contract import TROUBLES, FailureContract, LauncherContract, ends
 from tests.world.local.launching import launcher
 from tuner.world.launcher import TraceOrder
+from tuner.world.local import processes
 from tuner.world.local.launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
 
@@ -164,3 +165,19 @@ def test_daemons_end_with_their_world(launcher: LocalLauncher, then: str, kind: 
     while of_the_forkserver() and time.monotonic() < until:
         time.sleep(0.02)
     assert of_the_forkserver() == set()
+
+
+def test_a_forkserver_that_was_stopped_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "RELEASE_S", 0.5)
+    starting = processes.Processes()
+    process = starting.start(time.sleep, (600,))
+    server: Any = forkserver._forkserver
+    stopped = server._forkserver_pid
+    os.kill(stopped, signal.SIGSTOP)
+    processes.end_process(process)
+    monkeypatch.undo()
+    again = starting.start(time.sleep, (0,))
+    assert server._forkserver_pid != stopped
+    again.join()
+    assert again.exitcode == 0
+    processes.end_process(again)

@@ -42,8 +42,8 @@ from tuner.world.measurement import Failure, Measurement
 # A port of an earlier run may be held for a while.
 PORT_ATTEMPTS = 10
 PORT_WAIT_S = 1.0
-# A first run may last as long as the budget, and a start may take its time.
-LEAST_DEADLINE_S = 10.0
+# Beyond the budget, a second run may take as long as the first, and then it is ended.
+SECOND_RUN_S = 2.0
 
 Outcome = Measurement | Failure
 Keep = Callable[..., Failure]
@@ -110,11 +110,14 @@ class CommandLauncher:
         if request is None:
             raise LauncherError("this launcher runs programs, and the plan has a workload")
         check_commands(request)
-        longest_s = max(LEAST_DEADLINE_S, draft.measuring.budget_s)
-        trying = partial(self._try, request, min(draft.measuring.deadline_s, longest_s))
-        first, learnt = self._first_run(request, partial(trying, failure_folder))
+        # A first run may last as long as the budget; a network of its own may cost it time.
+        until_s = time.monotonic() + draft.measuring.longest_start_s
+        trying = partial(self._try, request, draft.measuring.deadline_s, until_s)
+        first, learnt = self._first_run(request, partial(trying, failure_folder), until_s)
         check_backend(first.end)
-        second = self._warm_run(request, learnt, first, trying)
+        second_s = max(until_s, time.monotonic()) + first.end.run_s + SECOND_RUN_S
+        trying = partial(self._try, request, draft.measuring.deadline_s, second_s)
+        second = self._warm_run(request, learnt, first, trying, until_s)
         if second is None and first.failure is None:
             second = trying(failure_folder)
             if second.failure is not None:
@@ -140,13 +143,14 @@ class CommandLauncher:
         return outcome
 
     def _first_run(
-        self, request: ProgramRequest, trying: Callable[..., TriedRun]
+        self, request: ProgramRequest, trying: Callable[..., TriedRun], until_s: float
     ) -> tuple[TriedRun, Learnt]:
         """Run it cold, in a network of its own if it can; an error if nothing can be learnt."""
         learnt: list[Learnt] = []
         self._starters.start_cold(request)
         run = trying(learnt=learnt)
-        if self._starters.in_own_network and run.may_need_a_network:
+        fits = until_s - time.monotonic() > run.end.run_s
+        if self._starters.in_own_network and run.may_need_a_network and fits:
             self._starters.leave_network(request)
             run = trying(learnt=learnt)
             if run.failure is None:
@@ -165,9 +169,10 @@ class CommandLauncher:
         learnt: Learnt,
         first: TriedRun,
         trying: Callable[..., TriedRun],
+        until_s: float,
     ) -> TriedRun | None:
         """Run it warm, and see that it does what it did cold; None if each run starts cold."""
-        if not self._starters.warm_up(request, learnt):
+        if not self._starters.warm_up(request, learnt, until_s):
             return None
         run = trying()
         if (why := run.difference(first)) and self._starters.is_warm:
@@ -179,11 +184,13 @@ class CommandLauncher:
         self,
         request: ProgramRequest,
         deadline_s: float,
+        until_s: float,
         failure_folder: Path | None = None,
         *,
         learnt: list[Learnt] | None = None,
     ) -> TriedRun:
-        """Run it as it is, which is not one of a study's worlds."""
+        """Run it as it is, which is not one of a study's worlds; until then, by the clock."""
+        deadline_s = min(deadline_s, max(0.0, until_s - time.monotonic()))
         keep = None
         if failure_folder is not None:
             shutil.rmtree(failure_folder, ignore_errors=True)
@@ -203,12 +210,13 @@ class CommandLauncher:
         """One run; its trace is written, and what a failure leaves is kept.
 
         A run whose port another process still has is tried again, and one that is lost with the
-        server that it came from.
+        server that it came from; all of them together end at the deadline.
         """
+        until_s = time.monotonic() + deadline_s
         for attempt in range(PORT_ATTEMPTS):
-            is_last = attempt + 1 == PORT_ATTEMPTS
+            is_last = attempt + 1 == PORT_ATTEMPTS or time.monotonic() + PORT_WAIT_S >= until_s
             once = partial(
-                self._run_once, request, config, deadline_s, trace, keep, learnt,
+                self._run_once, request, config, until_s, trace, keep, learnt,
                 keeps_taken_port=is_last,
             )  # fmt: skip
             end, outcome = self._whatever_its_server(once)
@@ -231,7 +239,7 @@ class CommandLauncher:
         self,
         request: ProgramRequest,
         config: Config,
-        deadline_s: float,
+        until_s: float,
         trace: TraceOrder | None,
         keep: Keep | None,
         learnt: list[Learnt] | None,
@@ -254,7 +262,8 @@ class CommandLauncher:
         commands = self._commands(request, order)
         world = ProgramWorld(
             commands, folder, reports,
-            deadline_s=deadline_s, window=_window(request), show=self._show,
+            deadline_s=max(0.0, until_s - time.monotonic()),
+            window=_window(request), show=self._show,
         )  # fmt: skip
         try:
             machine_since = self._watched(commands)

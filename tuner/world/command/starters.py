@@ -1,6 +1,7 @@
 """What starts the commands of a program: cold or warm, in a network of its own or the machine's."""
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -75,15 +76,23 @@ class Starters:
         self._network.leave()
         self.start_cold(request)
 
-    def warm_up(self, request: ProgramRequest, learnt: Learnt) -> bool:
-        """Start a server for each command that can be started warm; whether there is one."""
-        self._again = partial(self._start_servers, request, learnt)
+    def warm_up(self, request: ProgramRequest, learnt: Learnt, until_s: float) -> bool:
+        """Start a server for each command that can be started warm; whether there is one.
+
+        Args:
+            request: The program.
+            learnt: What its first run showed.
+            until_s: When to give up a server that still imports, by `time.monotonic`.
+        """
+        longest_s = max(0.0, until_s - time.monotonic())
+        self._again = partial(self._start_servers, request, learnt, longest_s)
         return self._again()
 
-    def _start_servers(self, request: ProgramRequest, learnt: Learnt) -> bool:
+    def _start_servers(self, request: ProgramRequest, learnt: Learnt, longest_s: float) -> bool:
         if not request.cold:
+            until_s = time.monotonic() + longest_s
             pairs = zip(request.commands, self._cold, strict=True)
-            self.each = [self._warmed(command, learnt) or cold for command, cold in pairs]
+            self.each = [self._warmed(command, learnt, until_s) or cold for command, cold in pairs]
         return self.is_warm
 
     def start_again(self, why: str) -> None:
@@ -110,11 +119,14 @@ class Starters:
         for starter in self._warm:
             starter.check()
 
-    def _warmed(self, command: Sequence[str], learnt: Learnt) -> WarmStarter | None:
+    def _warmed(self, command: Sequence[str], learnt: Learnt, until_s: float) -> WarmStarter | None:
         environment = HookOrder(config=Config.of({}), reports=Path()).environment(os.environ)
+        prefix = self._network.prefix
         try:
             warm = self._servers.enter_context(
-                WarmStarter(command, environment, Path.cwd(), learnt, prefix=self._network.prefix)
+                WarmStarter(
+                    command, environment, Path.cwd(), learnt, prefix=prefix, until_s=until_s
+                )
             )
         except LauncherError as error:
             self._tell(f"each run starts cold: {error}")

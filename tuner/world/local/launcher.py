@@ -41,13 +41,14 @@ ASKED = 2
 class _NoAnswer(Exception):  # noqa: N818 - never leaves this module
     """A process that imports workloads gave no answer."""
 
-    def __init__(self, exit_code: int | None = None) -> None:
+    def __init__(self, longest_s: float, exit_code: int | None) -> None:
+        self.longest_s = longest_s
         self.exit_code = exit_code
         """None if the process was ended at its deadline."""
 
     def told_of(self, workloads: str) -> str:
         what = (
-            f"importing and describing {workloads} took longer than {DESCRIBE_DEADLINE_S:g} s and "
+            f"importing and describing {workloads} took longer than {self.longest_s:g} s and "
             "was ended"
             if self.exit_code is None
             else f"the process that imports {workloads} ended without an answer "
@@ -117,12 +118,18 @@ class LocalLauncher:
         """See `Launcher.subject_of`."""
         if draft.program is not None:
             raise LauncherError("this launcher runs workloads, and the plan has a program")
-        return self.describe(draft.workload, draft.options)
+        longest_s = draft.measuring.longest_start_s
+        return self._described(draft.workload, draft.options, min(DESCRIBE_DEADLINE_S, longest_s))
 
     def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
         """See `WorkloadLauncher.describe`."""
+        return self._described(reference, options, DESCRIBE_DEADLINE_S)
+
+    def _described(
+        self, reference: str, options: Mapping[str, object], longest_s: float
+    ) -> WorkloadSpec:
         try:
-            document = self._ask(start_describing, reference, dict(options))
+            document = self._ask(longest_s, start_describing, reference, dict(options))
         except _NoAnswer as problem:
             raise UsageError(f"workload {reference}: {problem.told_of('it')}") from None
         if "spec" in document:
@@ -134,20 +141,21 @@ class LocalLauncher:
     def catalogue(self) -> list[CatalogueEntry]:
         """The shipped workloads, as a process that imported them says."""
         try:
-            entries = self._ask(start_listing)
+            entries = self._ask(DESCRIBE_DEADLINE_S, start_listing)
         except _NoAnswer as problem:
             raise LauncherError(problem.told_of("the shipped workloads")) from None
         return [CatalogueEntry.model_validate(entry) for entry in entries]
 
-    def _ask(self, target: Callable[..., None], *arguments: object) -> Any:
-        """What a process of its own answers, as JSON. Raises _NoAnswer if it gives none."""
+    def _ask(self, longest_s: float, target: Callable[..., None], *arguments: object) -> Any:
+        """What a process of its own answers, as JSON. _NoAnswer if it gives none in that time."""
+        until = time.monotonic() + longest_s
         for _ in range(ASKED):
             ours, theirs = self._processes.context.Pipe(duplex=False)
             process = self._processes.start(target, (Path.cwd(), *arguments, theirs))
             theirs.close()
             line, is_late = Line(ours), False
             try:
-                return line.awaited(DESCRIBE_DEADLINE_S)
+                return line.awaited(until - time.monotonic())
             except TimeoutError:
                 is_late = True
             except EOFError:
@@ -159,7 +167,7 @@ class LocalLauncher:
             # Somebody may have killed it, or the forkserver with it: it is asked once more.
             if is_late or code is None or not (was_killed(code) or code == STARTER_GONE):
                 break
-        raise _NoAnswer(None if is_late else code)
+        raise _NoAnswer(longest_s, None if is_late else code)
 
     def stop(self) -> None:
         """See `tuner.world.groups.Stoppable`."""

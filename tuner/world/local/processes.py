@@ -22,6 +22,8 @@ from tuner.world.rank.entry import PRELOADED, RESTORED, start_pinned
 
 # A process that was killed may take so long to be gone.
 RELEASE_S = 5.0
+# A forkserver that imports torch takes less, unless somebody has stopped it: another is started.
+START_S = 60.0
 _POLL_S = 0.05
 _GONE = (EOFError, ConnectionError)
 _REAPED_S = 0.002
@@ -66,11 +68,11 @@ class Processes:
         """A new process that runs `target`. LauncherError if there can be none."""
         if self._cpus is not None:
             target, arguments = start_pinned, (self._cpus, target, *arguments)
-        until = time.monotonic() + RELEASE_S
+        until = time.monotonic() + START_S + RELEASE_S
         while True:
             process = self.context.Process(target=target, args=arguments, daemon=True)
             try:
-                with _starting, _without_main_module():
+                with _starting, _without_main_module(), _forkserver_ended_after(START_S):
                     with _own_import_path():
                         forkserver.ensure_running()
                     process.start()
@@ -101,8 +103,31 @@ def end_process(process: ForkServerProcess) -> None:
         process.kill()
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
-    process.join()
+    process.join(RELEASE_S)
+    if process.exitcode is None:
+        # It is the forkserver that tells, and somebody has stopped it.
+        _end_forkserver()
+        process.join(RELEASE_S)
     _known.discard(pid)
+
+
+def _end_forkserver() -> None:
+    """Kill it; the next start starts another."""
+    server: Any = forkserver._forkserver
+    if (pid := server._forkserver_pid) is not None:
+        kill([pid])
+
+
+@contextmanager
+def _forkserver_ended_after(seconds: float) -> Iterator[None]:
+    """End the forkserver if the body takes longer, which waits for it without end."""
+    timer = threading.Timer(seconds, _end_forkserver)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def end_orphans() -> None:

@@ -41,7 +41,7 @@ class _OnHosts(Starters):
     def leave_network(self, request: ProgramRequest) -> None:
         """The network is that of the hosts."""
 
-    def warm_up(self, request: ProgramRequest, learnt: Learnt) -> bool:
+    def warm_up(self, request: ProgramRequest, learnt: Learnt, until_s: float) -> bool:
         """Each run starts cold."""
         return False
 

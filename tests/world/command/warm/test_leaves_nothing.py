@@ -14,6 +14,7 @@ import pytest
 
 from tests.world.command.warm.starting_both import PYTHON, hooked, learnt_with, run_to_end
 from tuner.errors import LauncherError
+from tuner.world.command.warm import serving
 from tuner.world.command.warm.warm_starting import WarmStarter
 
 pytestmark = pytest.mark.slow
@@ -140,6 +141,25 @@ def test_when_the_server_is_killed(folder: Path) -> None:
     os.kill(int(away), signal.SIGKILL)  # in a session of its own, that nobody knows
     assert all(gone(pid) for pid in (process.pid, int(child), int(away)))
     assert os.read(reader, 1) == b""
+    os.close(reader)
+
+
+def test_when_the_server_is_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "_FORK_S", 0.5)
+    (folder / "waits.py").write_text("import time; print('here', flush=True); time.sleep(600)")
+    environment = hooked(folder)
+    reader, writer = os.pipe()
+    command = [PYTHON, "waits.py"]
+    with WarmStarter(command, environment, folder, learnt_with(environment)) as warm:
+        process = warm.start(environment, writer, writer)
+        os.close(writer)
+        assert first_line(reader) == ["here"]
+        server = psutil.Process(process.pid).parent()
+        assert server is not None
+        server.suspend()
+        with pytest.raises(LauncherError, match="the server of warm starts"):
+            run_to_end(warm, environment)
+        assert process.wait(20.0) == -signal.SIGKILL
     os.close(reader)
 
 

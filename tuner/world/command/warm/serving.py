@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,10 @@ from tuner.world.command.warm.rpc_tuner_server import messages
 
 _START_S = 300.0
 """The longest that a server may take to import all: a slow disk is no failure."""
+# None at all would mean that nothing waits.
+_LEAST_START_S = 1.0
+# The longest that a server takes to fork; one that was stopped never does.
+_FORK_S = 20.0
 _END_S = 20.0
 
 
@@ -46,9 +51,7 @@ class WarmProcess:
     def wait(self, timeout: float | None = None) -> int:
         """See `Started.wait`."""
         if self._code is None:
-            poll = select.poll()
-            poll.register(self._told, select.POLLIN)
-            if not poll.poll(None if timeout is None else timeout * 1000):
+            if not _is_told(self._told, timeout):
                 raise subprocess.TimeoutExpired(list(self._command), timeout or 0.0)
             answer = _line(self._told)
             os.close(self._told)
@@ -69,6 +72,7 @@ class Server:
         environment: Mapping[str, str],
         cwd: Path,
         order: Mapping[str, object],
+        until_s: float,
     ) -> None:
         """Start it and have it import.
 
@@ -77,6 +81,7 @@ class Server:
             environment: Its variables.
             cwd: Its folder.
             order: `modules` and `one_by_one`; see `rpc_tuner_server.preloading.preload`.
+            until_s: When to give it up, by `time.monotonic`.
 
         Raises:
             LauncherError: It does not come up.
@@ -105,17 +110,20 @@ class Server:
             raise LauncherError(f"cannot start {interpreter[0]!r}: {error.strerror}") from None
         finally:
             theirs.close()
-        self.found = self._imported(order)
+        self.found = self._imported(order, until_s)
         """What came of the imports."""
 
-    def _imported(self, order: Mapping[str, object]) -> dict[str, Any]:
+    def _imported(self, order: Mapping[str, object], until_s: float) -> dict[str, Any]:
         """Have it import, and wait for what comes of that. LauncherError if it ends."""
-        self._control.settimeout(_START_S)
+        left_s = until_s - time.monotonic()
+        self._control.settimeout(min(_START_S, max(_LEAST_START_S, left_s)))
         try:
             messages.send(self._control, order)
             found: dict[str, Any] = messages.receive(self._control)[0]
         except (OSError, EOFError) as error:
             gone = self.gone(str(error))
+            # What still imports does not see that nobody waits any more.
+            self._process.kill()
             self.close()
             raise gone from None
         except BaseException:
@@ -140,6 +148,8 @@ class Server:
             raise self.gone() from None
         finally:
             os.close(tell)
+        if not _is_told(told, _FORK_S):
+            self._process.kill()
         if not (pid := _line(told)):
             os.close(told)
             raise self.gone()
@@ -170,6 +180,13 @@ class Server:
 def _kill_group(leader: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
+
+
+def _is_told(descriptor: int, timeout_s: float | None) -> bool:
+    """Whether something can be read there, or nothing will ever be, within that time."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(None if timeout_s is None else timeout_s * 1000))
 
 
 def _line(descriptor: int) -> bytes:

@@ -1,5 +1,6 @@
 """The warm way: from a server that has imported what the program imports."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +39,7 @@ class WarmStarter:
         learnt: Learnt,
         *,
         prefix: Sequence[str] = (),
+        until_s: float = math.inf,
     ) -> None:
         """Prepare; the server starts on entering.
 
@@ -47,6 +49,7 @@ class WarmStarter:
             cwd: The folder to start it in.
             learnt: What its first run showed.
             prefix: What goes before the server's command, such as `unshare -n`.
+            until_s: When to give up a server that still imports, by `time.monotonic`.
 
         Raises:
             LauncherError: It is none of the commands that can be; the message says why.
@@ -59,6 +62,7 @@ class WarmStarter:
         self._cwd = cwd.absolute()
         self._learnt = learnt
         self._prefix = prefix
+        self._until_s = until_s
         self._environment = {**environment}
         self._environment.pop(ORDER_VARIABLE, None)
         self._running: list[WarmProcess] = []
@@ -142,6 +146,7 @@ class WarmStarter:
             self._environment,
             self._cwd,
             {"modules": self._learnt.modules, "one_by_one": one_by_one},
+            self._until_s,
         )
 
 
