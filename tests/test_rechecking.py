@@ -18,6 +18,7 @@ from tuner import checking, search
 from tuner.api import tune
 from tuner.errors import UsageError
 from tuner.plan.config import Config
+from tuner.plan.launching import Launching
 from tuner.present.check_result import CheckResult, check_lines
 from tuner.rechecking import check
 
@@ -44,8 +45,7 @@ def searched(step_ms: Callable[[Config], float], baseline: int = 1, **changes: A
 
 def today(study: str | Path = "udf", **world: Any) -> CheckResult:
     launcher = FakeLauncher(**{"sigma": 0.01, "step_ms": scaling, **world})
-    changes = {"budget": world.pop("budget", "30s")} if "budget" in world else {}
-    return check(study, launcher=launcher, clock=launcher.clock, max_blocks=40, **changes)
+    return check(study, launcher=launcher, clock=launcher.clock, max_blocks=40)
 
 
 def equal(config: Config) -> float:
@@ -171,8 +171,12 @@ def test_the_command_prints_a_sentence_or_a_document(
     said = capsysbinary.readouterr().out
     assert said.startswith(b"The recommendation no longer holds: num_worker_threads=4")
     assert (asked[0]["study"], asked[0]["budget"], asked[0]["epsilon"]) == ("udf", "5s", "2%")
-    assert set(asked[0]) == {"study", "observer", "show", *checking.TAKEN}
-    assert search.main(["--check", "udf", "--json"]) == 4
+    assert set(asked[0]) == {"study", "isolation", "observer", "show", *checking.TAKEN}
+    assert asked[0]["isolation"] is None
+    where = ["--no-isolation", "--ray-address", "head:6379", "--interface", "eth1"]
+    assert search.main(["--check", "udf", "--json", *where]) == 4
+    assert asked[1]["isolation"] is False
+    assert (asked[1]["ray_address"], asked[1]["interface"]) == ("head:6379", "eth1")
     document = json.loads(capsysbinary.readouterr().out)
     assert (document["outcome"], document["holds"]) == ("no-longer-holds", False)
     assert document["config"] == {"*": {"num_worker_threads": 4}}
@@ -185,6 +189,7 @@ def test_the_command_prints_a_sentence_or_a_document(
     [
         (["--workload", "udf"], "--workload"),
         (["--space", "num_worker_threads=1", "--resume"], "--space and --resume"),
+        (["--place", "server=1", "--groups", "2"], "--place and --groups"),
         (["--", "python", "main.py"], "a program behind --"),
     ],
 )
@@ -194,6 +199,23 @@ def test_what_the_study_says_is_not_said_again(
     assert search.main(["--check", "udf", *arguments]) == 2
     message = f"rpc-tuner: --check takes what it measures from the study: leave out {named}\n"
     assert capsys.readouterr().err == message
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_worlds_are_isolated_as_in_the_study_or_as_a_person_says(isolated: bool) -> None:
+    folder = searched(scaling, isolation=isolated)
+    assert today(folder).answer.plan.launching == Launching(isolation=isolated)
+    launcher = FakeLauncher(step_ms=scaling)
+    again = check(
+        folder, isolation=not isolated, launcher=launcher, clock=launcher.clock, max_blocks=8
+    )
+    assert again.answer.plan.launching == Launching(isolation=not isolated)
+
+
+def test_where_only_ray_runs_worlds_is_not_said_of_a_study_without_it() -> None:
+    searched(scaling)
+    with pytest.raises(UsageError, match="interface is for the launcher ray"):
+        check("udf", interface="eth1", launcher=FakeLauncher())
 
 
 def by_threads(config: Config) -> float:

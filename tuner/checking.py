@@ -8,8 +8,10 @@ from tuner.command_line import Interruptible, Interruption, print_json, stdout_c
 from tuner.errors import InterruptedSearchError, UsageError
 from tuner.text import listed
 
-TAKEN = ("budget", "max_blocks", "epsilon", "confidence", "seed", "storage", "out")
-"""The parameters of a search that say how to check; `show_output` and `as_json` are for both."""
+TAKEN = ("budget", "max_blocks", "epsilon", "confidence", "seed", "storage", "out", "ray_address",
+         "interface")  # fmt: skip
+"""The parameters of a search that say how and where to check, by their names in `check`."""
+_TAKEN_TOO = ("check", "no_isolation", "show_output", "as_json", "quiet", "log")
 
 
 def check_study(context: typer.Context, study: str, show: Callable[[bytes], None] | None) -> int:
@@ -39,11 +41,12 @@ def check_study(context: typer.Context, study: str, show: Callable[[bytes], None
 
     interruption = Interruption()
     given = {name: context.params[name] for name in TAKEN}
+    isolation = False if context.params["no_isolation"] else None
     try:
         quiet, log = context.params["quiet"], context.params["log"]
         with progress_of_command(quiet=quiet, log=log) as progress:
             observer = Interruptible(progress, interruption)
-            result = check(study, observer=observer, show=show, **given)
+            result = check(study, isolation=isolation, observer=observer, show=show, **given)
     except KeyboardInterrupt:
         raise InterruptedSearchError("the check was interrupted") from None
     if context.params["as_json"]:
@@ -59,7 +62,7 @@ def check_study(context: typer.Context, study: str, show: Callable[[bytes], None
 
 def _refuse_others(context: typer.Context) -> None:
     """UsageError if the command line says what the study says already."""
-    allowed = {*TAKEN, "check", "show_output", "as_json", "quiet", "log"}
+    allowed = {*TAKEN, *_TAKEN_TOO}
     wrong = [
         parameter.opts[0]
         for parameter in context.command.params

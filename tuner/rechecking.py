@@ -41,6 +41,9 @@ def check(
     confidence: str | float | None = None,
     seed: int | None = None,
     out: str | Path | None = None,
+    ray_address: str | None = None,
+    interface: str | None = None,
+    isolation: bool | None = None,
     observer: Observer | None = None,
     show: Callable[[bytes], None] | None = None,
     launcher: Launcher | None = None,
@@ -62,6 +65,10 @@ def check(
         seed: As for `tune`.
         out: A folder for the files of the measurement; an earlier check in it is deleted. Default:
             they are not kept.
+        ray_address: As for `tune`. Default: the study's, as for the next two; what else it says of
+            where its worlds ran cannot change.
+        interface: As for `tune`.
+        isolation: As for `tune`.
         observer: As for `tune`.
         show: As for `tune`.
         launcher: As for `tune`.
@@ -84,6 +91,9 @@ def check(
         "epsilon": epsilon,
         "confidence": confidence,
         "seed": seed,
+        "ray_address": ray_address,
+        "interface": interface,
+        "isolation": isolation,
     }
     given = {key: value for key, value in changes.items() if value is not None}
     with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:

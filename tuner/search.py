@@ -212,7 +212,8 @@ def search(
             metavar="STUDY",
             help="Measure an earlier recommendation against its baseline, here and now: that of a "
             "study, or of a recommended.json. Goes with --budget, --max-blocks, --epsilon, "
-            "--confidence, --seed, --storage, --out, --show-output and --json.",
+            "--confidence, --seed, --storage, --out, --ray-address, --interface, "
+            "--no-isolation, --show-output, --quiet, --log and --json.",
         ),
     ] = None,
     list_workloads: Annotated[
