@@ -225,6 +225,73 @@ def test_what_is_interrupted_is_finished_by_the_same_groups(
     assert all(blocks[block][column] == group for (block, column), group in before.items())
 
 
+def test_a_block_of_a_slow_group_is_finished_however_many_began_since(
+    tune: Callable[..., StudyAnswer], tmp_path: Path
+) -> None:
+    launcher, interrupted = grouped(2, sigma=0.4), threading.Event()
+    seen: list[WorldOrder] = []
+
+    def hangs(order: WorldOrder) -> None:
+        if order.steps is not None and order.trace is None:
+            seen.append(order)
+            if len(seen) > 1:
+                interrupted.wait(timeout=60)
+
+    def stop(each: Snapshot) -> bool:
+        done = sum(state.block is None for state in each.groups) < 2 and each.block >= 5
+        if done and each.phase == "race":
+            interrupted.set()
+            return True
+        return False
+
+    slow = launcher.members[0]
+    assert isinstance(slow, GroupFake)
+    slow.before = hangs
+    with pytest.raises(tuner.api.SearchInterrupted):
+        tune(launcher, max_blocks=10, observer=Listening(stop))
+    assert [len(block) for block in stored(tmp_path).values()].count(1) >= 1
+    answer = tune(grouped(2, sigma=0.4), max_blocks=10, resume=True)
+    blocks = stored(tmp_path)
+    assert answer.blocks == len(blocks) == 10
+    assert all(block.keys() == {AGAIN, 0, 1, 2} for block in blocks.values())
+    assert all(len(set(block.values())) == 1 for block in blocks.values())
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_larger_budget_goes_on_with_all_groups(
+    tune: Callable[..., StudyAnswer], tmp_path: Path, interrupted: bool
+) -> None:
+    """As `--groups 2 --resume --budget 90s` does, of a study that is finished and of one that is
+    not."""
+    clock = FakeClock()
+
+    def groups() -> GroupedLauncher:
+        launcher = grouped(2, sigma=0.4)
+        for member in launcher.members:
+            assert isinstance(member, GroupFake)
+            member.clock = clock
+        return launcher
+
+    if interrupted:
+        stopping = Listening(lambda each: each.phase == "race" and each.worlds >= 25)
+        with pytest.raises(tuner.api.SearchInterrupted):
+            tune(groups(), budget="30s", clock=clock, observer=stopping)
+    else:
+        assert tune(groups(), budget="30s", clock=clock).verdict == "undecided"
+    before = stored(tmp_path)
+    looks = load_study(StudyPlace.named("udf", out=tmp_path / "study")).noted("looks")
+    answer = tune(groups(), budget="90s", clock=clock, resume=True)
+    blocks = stored(tmp_path)
+    assert 60 < answer.elapsed_s < 95
+    assert len(blocks) == answer.blocks > len(before)
+    assert all(block.items() <= blocks[number].items() for number, block in before.items())
+    assert all(len(set(block.values())) == 1 for block in blocks.values())
+    new = [block for number, block in blocks.items() if number not in before]
+    assert {group for block in new for group in block.values()} == {1, 2}
+    now = load_study(StudyPlace.named("udf", out=tmp_path / "study")).noted("looks")
+    assert now[: len(looks or ())] == (looks or now[:0])
+
+
 def test_threads_end_with_the_search(tune: Callable[..., StudyAnswer]) -> None:
     before = threading.active_count()
     tune(grouped(3, sigma=0.4), max_blocks=6)

@@ -85,10 +85,10 @@ def test_only_what_ran_and_never_failed_can_be_measured(plan: StudyPlan) -> None
 
 def test_an_open_block_is_known_with_what_it_has(plan: StudyPlan) -> None:
     log = log_of(plan, *RACED)
-    assert log.rows.last("race") == [(2, {0})]
-    assert log.rows.last("exploration") == []
+    assert list(log.rows.measured("race").items())[-1] == (2, {0})
+    assert log.rows.measured("exploration") == {}
     assert log.next_block == 3
-    assert log_of(plan).rows.last("race") == []
+    assert log_of(plan).rows.measured("race") == {}
     assert log_of(plan, *CALIBRATED).next_block == 0
 
 
@@ -101,7 +101,7 @@ def test_the_baselines_second_world_of_a_block_is_a_column_of_its_own(plan: Stud
         np.array([[1e3, 2e3, nan, 4e3], [3e3, nan, nan, nan]]), nan_ok=True
     )
     assert np.exp(log.matrix("race")[:, 0]) == pytest.approx([2e3, 3e3])
-    assert log.rows.last("race") == [(1, {0})]
+    assert log.rows.measured("race") == {0: {AGAIN, 0, 1}, 1: {0}}
     assert len(log.samples(0)) == 3
     assert log.block_s([0, AGAIN, 1]) == log.block_s([0, 1]) + log.block_s([0])
 

@@ -124,10 +124,12 @@ class ParallelBlocks:
 
         With one group that is known of the last block alone, which may be finished.
         """
+        measured = [*self._log.rows.measured(phase).items()]
         if len(self) == 1:
-            return self._log.rows.last(phase)
+            return measured[-1:]
+        # A slow group's may have begun before many that others have finished.
         noted = self._store.noted(OPEN) or ()
-        return [each for each in self._log.rows.last(phase, len(self)) if each[0] in noted]
+        return [each for each in measured if each[0] in noted]
 
     def group_of(self, block: int) -> int:
         """Which group began a block, from 0; -1 if that is not known."""

@@ -66,9 +66,9 @@ class BlockRows:
         """The number of trials that have been traced, with or without success."""
         return len(self._begun.get("trace", {}).get(TRACE_BLOCK, ()))
 
-    def last(self, phase: Phase, count: int = 1) -> list[tuple[int, set[int]]]:
-        """A phase's last blocks, in order, each with the columns measured in it."""
-        return sorted(self._begun.get(phase, {}).items())[-count:]
+    def measured(self, phase: Phase) -> dict[int, set[int]]:
+        """The columns that each block of a phase has measured, in the order of the blocks."""
+        return dict(sorted(self._begun.get(phase, {}).items()))
 
     @property
     def highest(self) -> int:
