@@ -1,7 +1,6 @@
 """From a search to agents that have the threads it recommends, in programs of their own."""
 
 import json
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.running import Done, environment
+from tests.programs.running import free_port
 from tuner import export
 
 pytestmark = pytest.mark.world
@@ -47,12 +47,6 @@ assert not {name.partition(".")[0] for name in sys.modules} & {"tuner", "workloa
 def searched(real_search: tuple[Done, Path]) -> Path:
     """The folder of a study that was searched."""
     return real_search[1]
-
-
-def free_port() -> str:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return str(one.getsockname()[1])
 
 
 def started(program: str, *paths: Path) -> list[subprocess.Popen[str]]:

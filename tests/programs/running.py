@@ -1,20 +1,37 @@
 """What tests need to run the programs."""
 
+import os
 import random
 import socket
 import sys
-from contextlib import suppress
+from collections import deque
 from pathlib import Path
 
 PROGRAMS = Path(__file__).parent
 PYTHON = [sys.executable, "-W", "ignore"]
 
 
+# Below those that the kernel gives to clients, and above those of the Ray launcher.
+_PORTS = range(32_000, 32_766, 2)
+_MOST_TAKEN = 8
+_taken: deque[int] = deque()
+
+
 def free_port() -> str:
-    """A port that is free, and the next one too; the kernel gives them to no client meanwhile."""
+    """A port that is free, and the next one too; tests in other processes get others meanwhile."""
     while True:
-        port = random.randrange(20_000, 29_000)
-        with suppress(OSError), socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", port))
-            second.bind(("127.0.0.1", port + 1))
-            return str(port)
+        port = random.choice(_PORTS)
+        taken = socket.socket(socket.AF_UNIX)
+        try:
+            # Until a program listens, only this name says that its port is taken.
+            taken.bind(f"\0rpc-tuner-test-port-{port}")
+            with socket.socket() as first, socket.socket() as second:
+                first.bind(("127.0.0.1", port))
+                second.bind(("127.0.0.1", port + 1))
+        except OSError:
+            taken.close()
+            continue
+        _taken.append(taken.detach())
+        if len(_taken) > _MOST_TAKEN:
+            os.close(_taken.popleft())
+        return str(port)

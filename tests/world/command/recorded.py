@@ -22,7 +22,9 @@ class Recorded:
     @property
     def counted(self) -> int:
         """The calls that the program says it made."""
-        return int(re.findall(r"calls: (\d+)", self.printed)[-1])
+        found = re.findall(r"calls: (\d+)", self.printed)
+        assert found, f"exit code {self.end.exit_code}: {self.printed}"
+        return int(found[-1])
 
 
 def recorded(*command: str, order: RecordingOrder | None = None) -> Recorded:

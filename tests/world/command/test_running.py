@@ -26,9 +26,10 @@ def with_config(config: dict[str, dict[str, object]], *command: str) -> RunEnd:
     return run_program([*PYTHON, *command], Config.from_json(config))
 
 
-def told(capfd: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str]]:
-    """How many calls the program says it made, and what each rank says it got."""
+def told(end: RunEnd, capfd: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str]]:
+    """How many calls a program that went well says it made, and what each rank says it got."""
     out, err = capfd.readouterr()
+    assert end.exit_code == 0, err
     # Torch writes its own lines in pieces, and ours, in one, may come between two of them.
     found = re.findall(r"rpc-tuner: (\S+) has (.*)$", err, re.MULTILINE)
     return int(out.partition("calls: ")[2].split()[0]), dict(found)
@@ -44,8 +45,7 @@ def test_each_role_gets_its_own(
     began_s = time.monotonic()
     end = with_config(config, str(PROGRAMS / "spawn_env.py"), "3", "25")
     took_s = time.monotonic() - began_s
-    calls, ranks = told(capfd)
-    assert end.exit_code == 0
+    calls, ranks = told(end, capfd)
     assert ranks == {
         "agent": "num_worker_threads=2 transports=uv",
         "observer1": "num_worker_threads=4 transports=uv",
@@ -68,7 +68,7 @@ def test_options_changed_after_they_were_made_are_set_again(
 ) -> None:
     config: dict[str, dict[str, object]] = {"*": {"num_worker_threads": 3}}
     end = with_config(config, str(PROGRAMS / "own_options.py"), free_port())
-    calls, ranks = told(capfd)
+    calls, ranks = told(end, capfd)
     assert ranks == {"trainer0": "num_worker_threads=3", "trainer1": "num_worker_threads=3"}
     # What the configuration does not name stays as the program has it.
     assert [rank.rpc_timeout_s for rank in end.report.ranks] == [20.0, 20.0]
@@ -81,11 +81,11 @@ def test_forked_children_and_a_program_that_starts_itself_again(
     monkeypatch.setenv("MASTER_PORT", free_port())
     config: dict[str, dict[str, object]] = {"*": {"num_worker_threads": 5}}
     end = with_config(config, str(PROGRAMS / "forked.py"))
-    calls, ranks = told(capfd)
+    calls, ranks = told(end, capfd)
     assert ranks == {"worker0": "num_worker_threads=5", "worker1": "num_worker_threads=5"}
     assert sum(rank.calls for rank in end.report.ranks) == calls
     end = with_config(config, str(PROGRAMS / "with_process_group.py"), free_port())
-    calls, ranks = told(capfd)
+    calls, ranks = told(end, capfd)
     assert ranks == {"collector0": "num_worker_threads=5", "collector1": "num_worker_threads=5"}
     assert sum(rank.calls for rank in end.report.ranks) == calls
 
@@ -94,7 +94,7 @@ def test_torchrun_passes_it_on(capfd: pytest.CaptureFixture[str]) -> None:
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     config: dict[str, dict[str, object]] = {"*": {"num_worker_threads": 2}}
     end = with_config(config, *torchrun, str(PROGRAMS / "with_torchrun.py"))
-    calls, ranks = told(capfd)
+    calls, ranks = told(end, capfd)
     assert ranks == {"worker0": "num_worker_threads=2", "worker1": "num_worker_threads=2"}
     assert sum(rank.calls for rank in end.report.ranks) == calls
 
