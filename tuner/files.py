@@ -59,6 +59,15 @@ def limit_to_folder(path: Path) -> None:
         path.chmod(limited & 0o7777)
 
 
+def head_of(file: Path, most_bytes: int) -> bytes:
+    """How a regular file begins; nothing of what is none, or cannot be read."""
+    with suppress(OSError, ValueError):
+        if file.is_file():
+            with file.open("rb") as content:
+                return content.read(most_bytes)
+    return b""
+
+
 @contextmanager
 def written_atomically(path: Path) -> Iterator[Path]:
     """Yield a scratch path beside `path`; rename it onto `path` only if the block succeeds.

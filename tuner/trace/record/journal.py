@@ -7,16 +7,18 @@ the last WRITE_S seconds. Standard library only: it runs in the program's own in
 import json
 import mmap
 import os
+import re
 import struct
 import threading
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
-from tuner.trace.model.spans import ClientSpan, ServerSpan
+from tuner.files import head_of
+from tuner.trace.model.spans import CALLS_PER_RANK, CallBody, CallKind, ClientSpan, ServerSpan
 from tuner.trace.record.threads import waited_ns
 
 MOST_CALLS = 250_000
@@ -31,6 +33,13 @@ NOTHING = -1
 STATUSES = ("ok", "raised", "timed-out", "unfinished")
 
 _CHUNK_RECORDS = 4096
+_MOST_CHUNKS = -(-4 * MOST_CALLS // _CHUNK_RECORDS)
+"""So much of a file is read: of a call there may be two records, and many may call one server."""
+_MOST_TEXT_BYTES = 1 << 26
+_MOST_RANKS = 1 << 21
+"""More would make no ids of calls that every reader of JSON keeps."""
+_MOST_NS = 1 << 62
+_SCHEDULE = re.compile(rb"(\d+ \d+(\s.*)?)?", re.DOTALL)
 
 
 class Records:
@@ -70,13 +79,15 @@ class Records:
         del self._waiting[:count]
 
     def read(self, path: Path) -> Iterator[tuple[Any, ...]]:
-        """The values of every record, while and after they are written."""
-        content, size = path.read_bytes(), self._layout.size
-        for start in range(0, len(content), self._chunk_bytes):
-            for place in range(start, start + _CHUNK_RECORDS * size, size):
-                values = self._layout.unpack_from(content, place)
-                if values[-1]:
-                    yield values
+        """The values of every record, while and after they are written, up to a bound."""
+        size = self._layout.size
+        with path.open("rb") as file:
+            for _ in range(_MOST_CHUNKS):
+                chunk = file.read(self._chunk_bytes)
+                whole = min(len(chunk) // size, _CHUNK_RECORDS)
+                yield from filter(_is_written, self._layout.iter_unpack(chunk[: whole * size]))
+                if len(chunk) < self._chunk_bytes:
+                    return
 
     def _has_grown(self) -> bool:
         try:
@@ -90,6 +101,10 @@ class Records:
         # A page that the disk has no room for would end the process when it is written.
         os.posix_fallocate(self._file, start, self._chunk_bytes)
         self._chunks.append(mmap.mmap(self._file, self._chunk_bytes, offset=start))
+
+
+def _is_written(values: tuple[Any, ...]) -> bool:
+    return bool(values[-1])
 
 
 def _calls() -> Records:
@@ -153,41 +168,93 @@ class Journal:
 class JournalContent:
     """The calls of one process, from its journal."""
 
-    client_spans: list[ClientSpan]
-    server_spans: list[ServerSpan]
-    done_ns: dict[int, int]
-    arrivals: list[int] | None
+    client_spans: list[ClientSpan] = field(default_factory=list)
+    server_spans: list[ServerSpan] = field(default_factory=list)
+    done_ns: dict[int, int] = field(default_factory=dict)
+    arrivals: list[int] | None = None
     """The ids of the calls that had arrived when the process noted them; None if it never did."""
+    damaged: int = 0
+    """How many records are none that a process writes."""
+
+
+class _Target(NamedTuple):
+    """What a call calls, as the journal has it in JSON."""
+
+    kind: str
+    function: str
+    server: str
+    server_rank: int
+    body: str
 
 
 def read_journal(path: Path) -> JournalContent:
     """What a journal holds, also while its process is still writing it, or was killed.
 
+    The program can write to its files, too: what is no record is left out, and counted.
+
     Raises:
         OSError: The files cannot be read.
     """
+    for name in ("texts", "calls", "served", "done"):
+        if not path.with_suffix(f".{name}").is_file():
+            raise FileNotFoundError(f"{path.name} has no {name}")
     texts = dict(_texts(path.with_suffix(".texts")))
     calls = _last_of_each(_calls().read(path.with_suffix(".calls")))
-    targets = {
-        number: json.loads(texts[number]) for number in {call[1] for call in calls} & texts.keys()
-    }
+    targets = {number: _target(texts.get(number, "")) for number in {call[1] for call in calls}}
+    served = _last_of_each(_served().read(path.with_suffix(".served")))
+    client_spans = [
+        _client_span(call, target, texts)
+        for call in calls
+        if (target := targets[call[1]]) is not None and _is_call(call)
+    ]
+    server_spans = [_server_span(*call) for call in served if _is_served(*call)]
     return JournalContent(
-        client_spans=[
-            _client_span(call, targets[call[1]], texts) for call in calls if call[1] in targets
-        ],
-        server_spans=[
-            _server_span(*call)
-            for call in _last_of_each(_served().read(path.with_suffix(".served")))
-        ],
-        done_ns=dict(_done().read(path.with_suffix(".done"))),
+        client_spans=client_spans,
+        server_spans=server_spans,
+        done_ns={
+            call: done_ns
+            for call, done_ns in _done().read(path.with_suffix(".done"))
+            if _is_id(call) and _is_time(done_ns)
+        },
         arrivals=_arrivals(path.with_suffix(".arrivals")),
+        damaged=len(calls) - len(client_spans) + len(served) - len(server_spans),
     )
 
 
+def _is_id(call: int) -> bool:
+    return 0 <= call < _MOST_RANKS * CALLS_PER_RANK
+
+
+def _is_time(time_ns: int) -> bool:
+    return 0 <= time_ns < _MOST_NS
+
+
+def _is_call(call: tuple[Any, ...]) -> bool:
+    call_id, _, thread, parent, start_ns, issued_ns, status, _, end_ns = call
+    return (
+        _is_id(call_id)
+        and _is_time(thread)
+        and (parent == NOTHING or _is_id(parent))
+        and _is_time(start_ns)
+        and _is_time(issued_ns)
+        and 0 <= status < len(STATUSES)
+        and (end_ns == NOTHING or start_ns <= end_ns < _MOST_NS)
+    )
+
+
+def _is_served(
+    call_id: int, thread: int, start_ns: int, cpu_ns: int, before: bytes, after: bytes, end_ns: int
+) -> bool:
+    times = map(_is_time, (thread, start_ns, cpu_ns))
+    has_ended = end_ns == NOTHING or start_ns <= end_ns < _MOST_NS
+    known = all(_SCHEDULE.fullmatch(each.rstrip(b"\0")) for each in (before, after))
+    return _is_id(call_id) and all(times) and has_ended and known
+
+
 def _arrivals(path: Path) -> list[int] | None:
-    if not path.exists():
+    if not path.is_file():
         return None
-    content = path.read_bytes()
+    content = head_of(path, _MOST_CHUNKS * _CHUNK_RECORDS * 8)
     # The process may have been killed, or the disk full, while it was written.
     return array("q", content[: len(content) // 8 * 8]).tolist()
 
@@ -202,23 +269,40 @@ def _last_of_each(records: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def _texts(path: Path) -> Iterator[tuple[int, str]]:
-    for line in path.read_bytes().splitlines(keepends=True):
-        if line.endswith(b"\n"):  # else the process was killed while it wrote the line
-            number, text = json.loads(line)
-            yield number, text
+    # The last line has no end if the process was killed while it wrote it.
+    for line in head_of(path, _MOST_TEXT_BYTES).split(b"\n")[:-1]:
+        match _json(line):
+            case [int(number), str(text)]:
+                yield number, text
 
 
-def _client_span(call: tuple[Any, ...], target: Any, texts: dict[int, str]) -> ClientSpan:
+def _target(text: str) -> _Target | None:
+    match _json(text):
+        case [str(kind), str(function), str(server), int(rank), str(body)] if (
+            kind in get_args(CallKind) and body in get_args(CallBody) and 0 <= rank < _MOST_RANKS
+        ):
+            return _Target(kind, function, server, rank, body)
+    return None
+
+
+def _json(text: str | bytes) -> Any:
+    """What JSON says; None for what is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _client_span(call: tuple[Any, ...], target: _Target, texts: Mapping[int, str]) -> ClientSpan:
     call_id, _, thread, parent, start_ns, issued_ns, status, error, end = call
-    kind, function, server, server_rank, body = target
     end_ns = None if end == NOTHING else end
     return ClientSpan(
         call_id=call_id,
-        kind=kind,
-        body=body,
-        function=function,
-        server=server,
-        server_rank=server_rank,
+        kind=target.kind,
+        body=target.body,
+        function=target.function,
+        server=target.server,
+        server_rank=target.server_rank,
         thread=thread,
         parent_call=None if parent == NOTHING else parent,
         start_ns=start_ns,

@@ -8,6 +8,7 @@ from tuner.errors import UsageError
 from tuner.plan.knobs import KNOBS
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.workload_spec import RankSpec
+from tuner.world.command.judging import calls_of
 from tuner.world.command.program_world import ProgramEnd
 from tuner.world.command.reports import RankReport
 from tuner.world.command.running import why_no_command
@@ -86,7 +87,7 @@ def program_spec(
         **request.model_dump(),
         ranks=tuple(RankSpec(name=rank.name, role=rank.role) for rank in ranks),
         own=_own_options(ranks),
-        calls=tuple(_calls(end) for end in ends),
+        calls=tuple(calls_of(end) for end in ends),
         shuts_down=all(end.report.rpc_active_s is not None for end in ends),
         own_network=own_network,
         cuda_devices=max(rank.cuda_devices for rank in ranks),
@@ -108,9 +109,3 @@ def _is_known(knob: str, value: Any) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _calls(end: ProgramEnd) -> int:
-    if end.counted is not None:
-        return end.counted.calls
-    return sum(rank.calls for rank in end.report.ranks)

@@ -1,26 +1,32 @@
 """Joins what the ranks of a program recorded, each for itself, into one trace."""
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from tuner.errors import TraceError
+from tuner.files import head_of
 from tuner.text import first_of, listed, plural
+from tuner.trace.files.native_events import Number
 from tuner.trace.files.native_writer import trace_document
+from tuner.trace.files.trace_text import decode_json
 from tuner.trace.model.merged import MergedTrace
 from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan
 from tuner.trace.record.clock import SAME_CLOCK, ClockOffset
 from tuner.trace.record.journal import MOST_CALLS, JournalContent, read_journal
 from tuner.trace.record.merge import merge
 from tuner.trace.record.recording import RankRecording
-from tuner.world.command.reports import agents, by_world, read_events, read_reports
+from tuner.world.command.events import agents, by_world, read_events
+from tuner.world.command.reports import MOST_RANKS, read_reports
 
 _Agent = Mapping[str, Mapping[str, Any]]
 """The events of one agent, by name."""
+_MOST_OPERATOR_BYTES = 1 << 28
+_NO_TIMEOUT_S = 1 << 32
 
 
 @dataclass(frozen=True)
@@ -31,8 +37,8 @@ class _Part:
     prepared_ns: int
     start_ns: int
     end_ns: int
-    loss: str
-    """See `_loss`."""
+    losses: Sequence[str]
+    """What it lacks, each as the end of a sentence that its name begins."""
 
 
 def join_recorded(
@@ -84,8 +90,8 @@ def _joined(folder: Path, ended_ns: int, clocks: Mapping[str, ClockOffset]) -> M
     parts.sort(key=lambda part: part.recording.rank)
     recordings = [part.recording for part in parts]
     losses = [
-        f"{listed(part.recording.name for part in parts if part.loss == loss)} {loss}"
-        for loss in dict.fromkeys(part.loss for part in parts if part.loss)
+        f"{listed(part.recording.name for part in parts if loss in part.losses)} {loss}"
+        for loss in dict.fromkeys(chain.from_iterable(part.losses for part in parts))
     ]
     if len(worlds) > 1:
         losses.append(
@@ -112,9 +118,10 @@ def _recorded_agents(folder: Path) -> Iterator[_Agent]:
 def _part(folder: Path, agent: _Agent, program_ended_ns: int) -> _Part:
     first, recording = agent["init_rpc"], agent["recording"]
     started, ended = agent.get("record-start"), agent.get("record-end")
-    content = read_journal(folder / recording["journal"])
+    content, operators = _content(folder, recording), _operators(folder, ended)
     start_ns = (started or recording)["time_ns"]
     ends = [agent[name]["time_ns"] for name in ("window-end", "shutdown") if name in agent]
+    timeout_s = started["rpc_timeout_s"] if started else first["rpc_timeout"]
     if not ends:
         ends = [ended["time_ns"] if ended else program_ended_ns]
     return _Part(
@@ -132,15 +139,15 @@ def _part(folder: Path, agent: _Agent, program_ended_ns: int) -> _Part:
             client_spans=content.client_spans,
             server_spans=content.server_spans,
             done_ns=content.done_ns,
-            operators=_operators(folder, ended),
+            operators=operators,
             disturbed=bool(ended and ended["disturbed"]),
             **_counts(content, ended),
-            rpc_timeout_s=(started["rpc_timeout_s"] if started else first["rpc_timeout"]),
+            rpc_timeout_s=timeout_s if timeout_s < _NO_TIMEOUT_S else 0,
         ),
         prepared_ns=recording["time_ns"],
         start_ns=start_ns,
         end_ns=min(ends),
-        loss=_loss(agent),
+        losses=[*_losses(agent, content, operators)],
     )
 
 
@@ -149,8 +156,25 @@ def _pid_there(event: Mapping[str, Any]) -> int:
     return int(event.get("pid_there", event["pid"]))
 
 
+def _content(folder: Path, recording: Mapping[str, Any]) -> JournalContent:
+    try:
+        return read_journal(folder / recording["journal"])
+    except OSError:
+        return JournalContent(damaged=1)
+
+
+def _losses(
+    agent: _Agent, content: JournalContent, operators: Sequence[OperatorSpan] | None
+) -> Iterator[str]:
+    yield from filter(None, [_loss(agent)])
+    if content.damaged:
+        yield "recorded calls that cannot be read: the program's files were changed"
+    if operators is None and "operators" in agent.get("record-end", ()):
+        yield "recorded operators that cannot be read, or more than are read"
+
+
 def _loss(agent: _Agent) -> str:
-    """What this agent lacks, as the end of a sentence that its name begins; empty if nothing."""
+    """What the end of this agent cost, as the end of a sentence; empty if nothing."""
     ended = agent.get("record-end")
     if "ready" not in agent:
         return "did not get through init_rpc"
@@ -189,7 +213,7 @@ def _unrecorded(folder: Path, recordings: Sequence[RankRecording]) -> Iterator[s
         calls = plural(sum(missed.values()), "call")
         yield f"{some} recorded nothing: {calls} to it have no server's side"
     size = max((rank.world_size or 0 for rank in read_reports(folder).ranks), default=0)
-    if missing := sorted({*range(size)} - {each.rank for each in recordings}):
+    if missing := sorted({*range(min(size, MOST_RANKS))} - {each.rank for each in recordings}):
         some = first_of([str(rank) for rank in missing], 8)
         yield f"rank {some} recorded nothing"
 
@@ -228,4 +252,9 @@ def _counts(content: JournalContent, ended: Mapping[str, Any] | None) -> dict[st
 def _operators(folder: Path, ended: Mapping[str, Any] | None) -> list[OperatorSpan] | None:
     if ended is None or "operators" not in ended:
         return None
-    return [OperatorSpan(*each) for each in json.loads((folder / ended["operators"]).read_text())]
+    content = head_of(folder / ended["operators"], _MOST_OPERATOR_BYTES)
+    try:
+        found = decode_json(content, list[tuple[str, Number, Number, Number, bool]])
+    except ValueError:
+        return None
+    return [OperatorSpan(*each) for each in found if each[2] <= each[3]]

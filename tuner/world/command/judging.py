@@ -54,43 +54,63 @@ def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> 
         return failed(
             "wrong-answer", f"no number above zero in its output matches {request.metric.pattern!r}"
         )
+    active_s, calls = _active_s(end), calls_of(end)
+    if calls < 0 or (active_s is not None and active_s <= 0):
+        return failed(
+            "wrong-answer",
+            f"its ranks report {calls} calls in {active_s} s: a clock was set, or the program "
+            "changed its reports",
+        )
     return None
 
 
+def _active_s(end: ProgramEnd) -> float | None:
+    """Seconds in which calls were counted; None where a rank never shuts down."""
+    return end.report.rpc_active_s if end.counted is None else end.counted.seconds
+
+
+def calls_of(end: ProgramEnd) -> int:
+    """How many calls a run made, or made in its window."""
+    if end.counted is not None:
+        return end.counted.calls
+    return sum(rank.calls for rank in end.report.ranks)
+
+
 def _measurement(end: ProgramEnd, metric: float | None) -> Measurement:
-    counted = end.counted
+    counted, wall_s = end.counted, _active_s(end)
     usage = _usage(end.report.ranks)
-    calls, wall_s = sum(rank.calls for rank in end.report.ranks), end.report.rpc_active_s
     if counted is not None:
-        calls, wall_s = counted.calls, counted.seconds
-        pairs = zip(usage, counted.cpu_s, strict=True)
-        usage = [rank.model_copy(update={"cpu_s": cpu_s}) for rank, cpu_s in pairs]
+        usage = {
+            rank: used.model_copy(update={"cpu_s": counted.cpu_s[rank]})
+            for rank, used in usage.items()
+            if rank in counted.cpu_s
+        }
     return Measurement(
         wall_s=end.run_s if wall_s is None else wall_s,
         world_s=end.run_s,
-        ranks=tuple(usage),
+        ranks=tuple(usage.values()),
         program=ProgramRun(
-            calls=calls,
+            calls=calls_of(end),
             rpc_active_s=None if counted is not None else end.report.rpc_active_s,
             metric=metric,
         ),
     )
 
 
-def _usage(ranks: Sequence[RankReport]) -> list[RankUsage]:
-    """Of each rank once, in the agents that it has had, by its latest name."""
+def _usage(ranks: Sequence[RankReport]) -> dict[int, RankUsage]:
+    """Of each rank, in the agents that it has had, by its latest name."""
     agents: dict[int, list[RankReport]] = {}
     for rank in ranks:
         agents.setdefault(rank.rank, []).append(rank)
-    return [
-        RankUsage(
+    return {
+        rank: RankUsage(
             name=each[-1].name,
             cpu_s=sum(agent.cpu_s or 0.0 for agent in each),
             peak_rss_mb=max(agent.peak_rss_mb or 0.0 for agent in each),
             threads=max(agent.threads or 0 for agent in each),
         )
-        for each in agents.values()
-    ]
+        for rank, each in agents.items()
+    }
 
 
 def is_port_taken(end: ProgramEnd) -> bool:

@@ -33,9 +33,9 @@ class Probes:
         return self._asked
 
     def answers(self, number: int) -> list[Mapping[str, Any]]:
-        """The states that ranks have told to a question, in order of rank."""
+        """The states that ranks have told to a question, one for each process."""
         states = read_reports(self._reports).states
-        return [state for state in states if state["number"] == number]
+        return [*{state["pid"]: state for state in states if state["number"] == number}.values()]
 
     def awaited(
         self, number: int, pids: Collection[int], seconds: float

@@ -1,7 +1,7 @@
 """One run of a program, from the start of its commands to the end of its last process."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +40,7 @@ class Counted:
 
     calls: int
     seconds: float
-    cpu_s: tuple[float, ...]
+    cpu_s: Mapping[int, float]
     """By rank."""
 
 
@@ -226,12 +226,12 @@ class _WindowWatch:
     def _count(self, first: int) -> Counted | None:
         before = {state["pid"]: state for state in self._probes.answers(first)}
         after = self._probes.awaited(self._probes.ask(), self._pids, ANSWERS_S)
-        if len(after) < len(self._pids):
+        pairs = [(before[state["pid"]], state) for state in after if state["pid"] in before]
+        if len(pairs) < len(self._pids):
             return None  # a rank that is busy answers late; the deadline ends what never does
-        pairs = [(before[state["pid"]], state) for state in after]
         lasted = [now["monotonic_s"] - then["monotonic_s"] for then, now in pairs]
         return Counted(
             calls=sum(now["calls"] - then["calls"] for then, now in pairs),
             seconds=sum(lasted) / len(lasted),
-            cpu_s=tuple(now["cpu_s"] - then["cpu_s"] for then, now in pairs),
+            cpu_s={now["rank"]: now["cpu_s"] - then["cpu_s"] for then, now in pairs},
         )

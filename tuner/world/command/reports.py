@@ -1,21 +1,21 @@
 """What the processes of a program have reported, rank by rank."""
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from tuner.text import plural
+from tuner.text import first_of, plural, shortened
+from tuner.world.command.events import agents, by_world, read_events
 
-_T = TypeVar("_T")
 _REACH = (
     "it reaches every Python but one that is started with -S, -I or -E, or with an environment of "
     "its own"
 )
 _BESIDE = "; if another command starts what is missing, name it with --beside (a plan: in programs)"
-_MOST_RANKS = 10_000
+MOST_RANKS = 10_000
+"""The largest world whose missing ranks are told: a program may say any number."""
+_MOST_NAMED = 8
 _KNOBS = ("num_worker_threads", "rpc_timeout", "transports", "channels", "intra_op_threads")
 
 
@@ -116,8 +116,7 @@ class ProgramReport:
     def missing_ranks(self) -> list[int]:
         """Ranks that the others wait for, and that no process acknowledged."""
         sizes = [rank.world_size for rank in self.ranks if rank.world_size is not None]
-        # A program may say any number.
-        most = min(max(sizes, default=0), _MOST_RANKS)
+        most = min(max(sizes, default=0), MOST_RANKS)
         return sorted({*range(most)} - {rank.rank for rank in self.ranks})
 
     @property
@@ -165,7 +164,7 @@ class ProgramReport:
         """
         if not self.missing_ranks:
             return ""
-        some = ", ".join(map(str, self.missing_ranks))
+        some = first_of([*map(str, self.missing_ranks)], _MOST_NAMED)
         if len(self.unmet) >= len(self.missing_ranks):
             return (
                 f"rank {some} did not get past the rendezvous of all ranks at {self.unmet[0].url}"
@@ -183,7 +182,7 @@ class ProgramReport:
 
 
 def read_reports(folder: Path) -> ProgramReport:
-    """Everything that the processes have written to the folder; a torn last line is left out."""
+    """Everything that the processes have written to the folder."""
     found: list[RankReport] = []
     problems: list[str] = []
     unmet: list[Rendezvous] = []
@@ -195,7 +194,7 @@ def read_reports(folder: Path) -> ProgramReport:
         unmet += _unmet(events)
         states += [event for event in events if event["event"] == "state"]
         problems += [
-            f"the hook failed in process {event['pid']}: {event['error']}"
+            f"the hook failed in process {event['pid']}: {shortened(event['error'])}"
             for event in events
             if event["event"] == "hook-failed"
         ]
@@ -206,36 +205,6 @@ def read_reports(folder: Path) -> ProgramReport:
         unmet=tuple(unmet),
         states=tuple(sorted(states, key=lambda state: (state["number"], state["rank"]))),
     )
-
-
-def read_events(file: Path) -> list[dict[str, Any]]:
-    """What one process has reported so far, in order."""
-    events = []
-    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(event, dict) and "event" in event:
-            events.append(event)
-    return events
-
-
-def agents(events: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Mapping[str, Any]]]:
-    """The events of each agent of a process, by name: a process may start RPC again."""
-    starts = [place for place, event in enumerate(events) if event["event"] == "init_rpc"]
-    for start, end in pairwise([*starts, len(events)]):
-        yield {event["event"]: event for event in events[start:end]}
-
-
-def by_world(agents: Iterable[_T], rank_of: Callable[[_T], int]) -> list[list[_T]]:
-    """Agents in the order of their starts, by world: a rank that is there begins another one."""
-    worlds: list[list[_T]] = []
-    for agent in agents:
-        if not worlds or any(rank_of(agent) == rank_of(other) for other in worlds[-1]):
-            worlds.append([])
-        worlds[-1].append(agent)
-    return worlds
 
 
 def _unmet(events: Sequence[Mapping[str, Any]]) -> list[Rendezvous]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tuner.errors import LauncherError
 from tuner.trace.record.clock import ClockOffset, ClockSample, offset_bounds
+from tuner.world.command.events import object_in
 from tuner.world.command.order import REQUEST, HookOrder
 from tuner.world.machine_state import MachineState
 from tuner.world.ray.hosts import HostProxy
@@ -142,11 +143,7 @@ class RayCommands:
 
     def _as_seen_here(self, place: int, line: bytes) -> bytes:
         """A report with the times of our clock, and with an id that no other process has."""
-        try:
-            event = json.loads(line)
-        except ValueError:
-            return line
-        if not isinstance(event, dict):
+        if (event := object_in(line)) is None:
             return line
         low, high = self._bounds[place] or (0, 0)
         if isinstance(pid := event.get("pid"), int):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tuner.errors import LauncherError
+from tuner.files import head_of
 from tuner.trace.record.journal import EVERYBODY_READS
 from tuner.world.command.commands import REAPED_S
 from tuner.world.command.order import REQUEST, HookOrder
@@ -22,6 +23,7 @@ from tuner.world.machine_state import MachineState
 MOST_PRINTED_BYTES = 1_000_000
 """Of what the command prints on one host so much is passed on."""
 _MOST_AT_ONCE = 8_000_000
+_MOST_OF_A_FILE = 1 << 28
 _NOTES = ".jsonl"
 """How the names of the files end that processes add lines to."""
 
@@ -135,7 +137,7 @@ class Programs:
         """The other files that the processes have left: stacks, and what they recorded."""
         reports = self._running[number].reports
         left = [path for path in reports.iterdir() if path.suffix != _NOTES and path.is_file()]
-        return {path.name: path.read_bytes() for path in left if path.name != REQUEST}
+        return {path.name: head_of(path, _MOST_OF_A_FILE) for path in left if path.name != REQUEST}
 
     def forget(self, number: int) -> MachineState | None:
         """Remove what a run has left; what the machine did meanwhile, if it ran here."""
@@ -168,5 +170,7 @@ def _new_lines(command: _Command, path: Path) -> bytes:
         file.seek(start)
         found = file.read(_MOST_AT_ONCE)
     whole = found[: found.rfind(b"\n") + 1]
+    if len(found) == _MOST_AT_ONCE and not whole:
+        whole = found  # no line that anybody reads
     command.read[path.name] = start + len(whole)
     return whole

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from tuner.world.command.reports import read_events
+from tuner.world.command.events import read_events
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,111 @@
+"""What the processes of a program report and record: judged and joined, or left out."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fuzz.fuzzing import fuzz, survives
+from tests.fuzz.mutations import as_json, mangled, mutated
+from tests.fuzz.test_traces import analysed
+from tests.world.command.reported import NAMES, PIDS, events_of, journal_of, write_reports
+from tuner.plan.config import Config
+from tuner.plan.program_spec import ProgramRequest
+from tuner.trace.files.native_reader import trace_of
+from tuner.world.command.discovering import TriedRun, check_backend, program_spec
+from tuner.world.command.joining import has_window_ended, is_recorded, join_recorded
+from tuner.world.command.judging import outcome_of
+from tuner.world.command.probing import records_of
+from tuner.world.command.program_world import Counted, ProgramEnd
+from tuner.world.command.reports import ProgramReport, read_reports
+from tuner.world.command.running import RunEnd
+from tuner.world.command.warm.learning import learn
+from tuner.world.measurement import Measurement
+from tuner.world.postmortem import gauges, starvation
+
+REQUEST = ProgramRequest(commands=(("python", "main.py"),))
+CONFIG = Config.from_json({"agent": {"num_worker_threads": 2}})
+TOKENS = (b"\n", b"null", b"{}", b"[", b"-1", b"1e300", b'"\\ud800"', b"NaN", b"[" * 10**5)
+
+
+def ends(report: ProgramReport) -> list[ProgramEnd]:
+    """Ways in which a run with these reports can have ended."""
+    states, counted = records_of(report), Counted(calls=3, seconds=2.0, cpu_s={0: 1.0, 1: 0.5})
+    gone: dict[str, Any] = {"run_s": 3.0, "output": "", "report": report, "states": states}
+    done = {**gone, "exit_codes": (0,), "is_late": False, "starved": None, "counted": None}
+    late = {**done, "exit_codes": (None,)}
+    return [
+        ProgramEnd(**done),
+        ProgramEnd(**{**done, "exit_codes": (1,)}),
+        ProgramEnd(**{**late, "is_late": True}),
+        ProgramEnd(**{**late, "starved": starvation(states)}),
+        ProgramEnd(**{**late, "counted": counted}),
+    ]
+
+
+def judged(folder: Path) -> None:
+    """All that a search, a run and a recording make of reports."""
+    report = read_reports(folder)
+    told = [report.why_no_rank, report.why_missing(), report.waiting, gauges(records_of(report))]
+    told += [*report.notes("it"), *RunEnd(0, report).unused(CONFIG)]
+    assert max(map(len, told)) < 20_000
+    for end in ends(report):
+        outcome = outcome_of(end, REQUEST)
+        assert type(outcome).model_validate_json(outcome.model_dump_json()) == outcome
+        if isinstance(outcome, Measurement):
+            assert outcome.wall_s > 0
+            survives(partial(check_backend, end))
+            run = TriedRun(end, outcome)
+            spec = program_spec(REQUEST, [run], own_network=True)
+            assert spec.own_config is not None
+    learnt = learn(folder)
+    assert all(map(str, learnt.modules))
+    is_recorded(folder), has_window_ended(folder)
+
+
+def joined(folder: Path) -> None:
+    """What was recorded, as `record` shows it."""
+    for ended_ns in (None, 2 * 10**18):
+        document = survives(partial(join_recorded, folder, ended_ns=ended_ns))
+        trace = None if document is None else survives(partial(trace_of, document, "the trace"))
+        if trace is not None:
+            analysed(trace)
+
+
+def looked_at(folder: Path) -> None:
+    judged(folder)
+    joined(folder)
+
+
+def test_events(tmp_path: Path) -> None:
+    folder = tmp_path / "reports"
+    write_reports(folder)
+    looked_at(folder)
+    seeds = [events_of(rank) for rank in range(len(NAMES))]
+
+    def check(events: Any) -> None:
+        lines = events if isinstance(events, list) else [events]
+        (folder / f"{PIDS[0]}.jsonl").write_bytes(b"\n".join(map(as_json, lines)) + b"\n")
+        looked_at(folder)
+
+    fuzz(mutated(seeds), check, 40)
+
+
+@pytest.mark.parametrize(
+    "suffix", [".jsonl", ".calls", ".served", ".done", ".arrivals", ".texts", ".operators"]
+)
+def test_bytes_of_each_file(suffix: str, tmp_path: Path) -> None:
+    folder = tmp_path / "reports"
+    write_reports(folder)
+    names = {rank: journal_of(rank) for rank in range(len(NAMES))}
+    files = [folder / f"{PIDS[r] if suffix == '.jsonl' else names[r]}{suffix}" for r in names]
+    seeds = [file.read_bytes() for file in files]
+
+    def check(content: bytes) -> None:
+        for file in files:
+            file.write_bytes(content)
+        looked_at(folder)
+
+    # Most of a journal is empty: the records are at its beginning.
+    fuzz(mangled([*seeds, *(seed[:500] for seed in seeds)], TOKENS), check, 8)

@@ -1,0 +1,89 @@
+"""What two ranks of a program leave that was recorded: as the hook writes it, with no process."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.fuzz.mutations import as_json
+from tuner.trace.model.spans import CALLS_PER_RANK
+from tuner.trace.record.journal import NOTHING, STATUSES, Journal
+
+NAMES = ("agent", "observer1")
+PIDS = (4_000_001, 4_000_002)
+"""Those of no process: a kernel gives smaller ones."""
+BEGAN_NS = 1_700_000_000_000_000_000
+_USAGE: dict[str, Any] = {"cpu_s": 1.5, "threads": 20, "peak_rss_mb": 210.5}
+_CALLS = 3
+
+
+def journal_of(rank: int) -> str:
+    """The name of the files that a rank records into, but for their suffix."""
+    return f"{PIDS[rank]}-{BEGAN_NS}"
+
+
+def events_of(rank: int) -> list[dict[str, Any]]:
+    """What a rank reports, from the start of its process to its end."""
+    name = NAMES[rank]
+    facts = {"name": name, "rank": rank, "world_size": 2, "role": name.rstrip("1")}
+    options = {"num_worker_threads": 16, "rpc_timeout": 60.0, "transports": None,
+               "channels": ["basic"], "intra_op_threads": 2}  # fmt: skip
+    state = {"name": name, "rank": rank, "pool_size": 16, "idle": 15, "serving": 1,
+             "calling": 0, "waiting": 0, "calls": _CALLS, **_USAGE}  # fmt: skip
+    events: list[dict[str, Any]] = [
+        {"event": "started", "parent": 1, "arguments": ["python", "main.py"]},
+        {"event": "hook-failed", "error": "RuntimeError('no')"},
+        {"event": "rendezvous", "url": "env://", "rank": rank, "world_size": 2,
+         "nobody_listens": False},
+        {"event": "imported", "modules": ["numpy", "torch.optim"], "environment": {"LANG": "C"}},
+        {"event": "init_rpc", **facts, "backend": "TENSORPIPE", "applied": {}, **options,
+         "cuda_devices": 0},
+        {"event": "recording", "journal": journal_of(rank), "host": "here", "boot_id": "b",
+         "cpu_count": 2},
+        {"event": "ready", **facts, **_USAGE, "cpu_s": 1.0},
+        {"event": "record-start", "num_worker_threads": 16, "rpc_timeout_s": 60.0},
+        {"event": "state", "number": 1, "monotonic_s": 10.0, **state},
+        {"event": "state", "number": 2, "monotonic_s": 11.0, **state},
+        {"event": "window-end"},
+        {"event": "shutdown", "name": name, "calls": _CALLS * (1 - rank), **_USAGE},
+        {"event": "ended", "name": name, "calls": _CALLS * (1 - rank), **_USAGE},
+        {"event": "record-end", "reason": "shutdown", "cpu_s": 0.5, "main_thread_s": [0.25, 0.0],
+         "threads": [[PIDS[rank], "python"], [77, "worker"]],
+         "issued": [[NAMES[1], "python", _CALLS]] if rank == 0 else [],
+         "counted_ns": BEGAN_NS + 10**9, "is_cut": False, "disturbed": False,
+         "operators": f"{journal_of(rank)}.operators"},
+    ]  # fmt: skip
+    times = {"pid": PIDS[rank]}
+    return [
+        {**event, **times, "time_ns": BEGAN_NS + 10_000_000 * place}
+        for place, event in enumerate(events)
+    ]
+
+
+def write_journal(folder: Path, rank: int) -> None:
+    """What a rank records: the first one calls the second one, which serves."""
+    journal = Journal(folder / journal_of(rank))
+    target = journal.text(json.dumps(["rpc_sync", "work", NAMES[1], 1, "python"]))
+    for number in range(_CALLS):
+        call, start_ns = CALLS_PER_RANK * 0 + number, BEGAN_NS + 80_000_000 + 1_000_000 * number
+        ends_ns = start_ns + 500_000
+        if rank == 0:
+            status = STATUSES.index("ok")
+            journal.calls.put((call, target, PIDS[0], NOTHING, start_ns, start_ns + 9, status,
+                               NOTHING, ends_ns))  # fmt: skip
+        else:
+            journal.served.put((call, 77, start_ns + 100, 200, b"500 10 3\n", b"700 15 4\n",
+                                ends_ns - 100))  # fmt: skip
+            journal.done.put((call, ends_ns - 50))
+    journal.write()
+    journal.note_arrivals([*range(_CALLS)] if rank else [])
+    operators = [["aten::add", 77, BEGAN_NS + 80_000_200, BEGAN_NS + 80_000_300, True]]
+    (folder / f"{journal_of(rank)}.operators").write_bytes(as_json(operators * rank))
+
+
+def write_reports(folder: Path) -> None:
+    """Everything that both ranks leave in a new folder of reports."""
+    folder.mkdir()
+    for rank in range(len(NAMES)):
+        lines = b"".join(as_json(event) + b"\n" for event in events_of(rank))
+        (folder / f"{PIDS[rank]}.jsonl").write_bytes(lines)
+        write_journal(folder, rank)

@@ -1,0 +1,192 @@
+"""What processes of a program report is read as far as it can be, and never without end."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.world.command.reported import (
+    BEGAN_NS,
+    NAMES,
+    PIDS,
+    events_of,
+    journal_of,
+    write_reports,
+)
+from tuner.plan.program_spec import ProgramRequest
+from tuner.trace.files.native_reader import trace_of
+from tuner.trace.model.trace import Trace
+from tuner.trace.record.journal import read_journal
+from tuner.world.command.events import MOST_BYTES, by_world, read_events
+from tuner.world.command.joining import join_recorded
+from tuner.world.command.judging import outcome_of
+from tuner.world.command.probing import records_of
+from tuner.world.command.program_world import Counted, ProgramEnd
+from tuner.world.command.reports import read_reports
+from tuner.world.measurement import Failure, Measurement
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_reports(tmp_path / "reports")
+    return tmp_path / "reports"
+
+
+def trace_in(folder: Path) -> Trace:
+    return trace_of(join_recorded(folder), "the trace")
+
+
+def end_of(folder: Path, counted: Counted | None = None) -> ProgramEnd:
+    report = read_reports(folder)
+    return ProgramEnd(exit_codes=(0,), run_s=3.0, output="", report=report, is_late=False,
+                      starved=None, states=records_of(report), counted=counted)  # fmt: skip
+
+
+def outcome_in(folder: Path, counted: Counted | None = None) -> Measurement | Failure:
+    return outcome_of(end_of(folder, counted), ProgramRequest(commands=(("python", "main.py"),)))
+
+
+def test_a_whole_report_is_a_measurement_and_a_trace(folder: Path) -> None:
+    for rank, name in enumerate(NAMES):
+        told = [event["event"] for event in read_events(folder / f"{PIDS[rank]}.jsonl")]
+        assert told == [event["event"] for event in events_of(rank)], name
+    outcome = outcome_in(folder)
+    assert isinstance(outcome, Measurement)
+    assert outcome.program is not None
+    assert outcome.program.calls == 3
+    trace = trace_in(folder)
+    assert list(trace.calls["server_rank"]) == [1, 1, 1]
+    assert (len(trace.operators), trace.losses) == (1, ())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[" * 10**6,
+        b'{"event": "init_rpc"',
+        b'{"event": ["init_rpc"]}',
+        b'{"event": "hook-failed", "pid": 1, "time_ns": 1, "error": 7}',
+        b'{"event": "state", "pid": 1e999, "time_ns": 1}',
+        b'{"event": "window-end", "pid": 1, "time_ns": ' + b"9" * 5000 + b"}",
+        b"\xff\xfe\0",
+    ],
+)
+def test_what_is_no_event_is_left_out(folder: Path, line: bytes) -> None:
+    file = folder / f"{PIDS[0]}.jsonl"
+    known = read_events(file)
+    file.write_bytes(line + b"\n" + file.read_bytes() + line)
+    assert read_events(file) == known
+
+
+@pytest.mark.parametrize(
+    ("event", "fact", "value"),
+    [
+        ("init_rpc", "rank", "0"),
+        ("init_rpc", "rank", True),
+        ("init_rpc", "name", "\ud800"),
+        ("init_rpc", "world_size", 2**40),
+        ("ready", "cpu_s", -1.0),
+        ("ended", "peak_rss_mb", float("nan")),
+        ("recording", "journal", "../../etc/passwd"),
+        ("record-end", "operators", "/etc/passwd"),
+        ("record-end", "issued", [["agent", "python"]]),
+        ("record-end", "main_thread_s", [0.5]),
+        ("imported", "environment", {"A=B": "C"}),
+        ("imported", "environment", {"A": "\0"}),
+    ],
+)
+def test_a_fact_of_another_kind_leaves_its_event_out(
+    folder: Path, event: str, fact: str, value: Any
+) -> None:
+    changed = [{**e, fact: value} if e["event"] == event else e for e in events_of(0)]
+    file = folder / f"{PIDS[0]}.jsonl"
+    file.write_text("".join(f"{json.dumps(each)}\n" for each in changed))
+    told = [each["event"] for each in read_events(file)]
+    assert told == [each["event"] for each in events_of(0) if each["event"] != event]
+
+
+def test_a_rank_may_not_know_its_number_before_the_rendezvous(tmp_path: Path) -> None:
+    file = tmp_path / "1.jsonl"
+    waiting = {**events_of(0)[2], "rank": -1, "world_size": None}
+    file.write_text(json.dumps(waiting) + "\n")
+    assert [each.rank for each in read_reports(tmp_path).unmet] == [-1]
+
+
+def test_no_file_is_read_without_end(folder: Path) -> None:
+    """Each has a hole of a terabyte at its end."""
+    known, journal = read_reports(folder), read_journal(folder / journal_of(1))
+    for file in folder.iterdir():
+        os.truncate(file, 1 << 40)
+    assert read_reports(folder) == known
+    found = read_journal(folder / journal_of(1))
+    assert found.server_spans == journal.server_spans
+    assert "recorded operators that cannot be read" in " ".join(trace_in(folder).losses)
+
+
+def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "1.jsonl")
+    (tmp_path / "2.jsonl").mkdir()
+    (tmp_path / "3.jsonl").symlink_to(tmp_path / "nothing")
+    assert read_reports(tmp_path).ranks == ()
+
+
+def test_a_line_is_read_up_to_a_bound(tmp_path: Path) -> None:
+    file = tmp_path / "1.jsonl"
+    file.write_bytes(b" " * MOST_BYTES + b'{"event": "window-end", "pid": 1, "time_ns": 1}\n')
+    assert read_events(file) == []
+
+
+def test_a_world_of_any_size_is_told_of_by_its_first_ranks(folder: Path) -> None:
+    file = folder / f"{PIDS[0]}.jsonl"
+    file.write_text(file.read_text().replace('"world_size": 2', '"world_size": 2000000000'))
+    report = read_reports(folder)
+    assert len(report.missing_ranks) == 9998
+    assert "rank 2, 3, 4, 5, 6, 7, 8, 9, 9990 more" in report.why_missing()
+    (told,) = [each for each in trace_in(folder).losses if "recorded nothing" in each]
+    assert told == "rank 2, 3, 4, 5, 6, 7, 8, 9, 9990 more recorded nothing"
+
+
+def test_records_that_no_process_writes_are_left_out_and_told(folder: Path) -> None:
+    file = folder / f"{journal_of(0)}.calls"
+    content = bytearray(file.read_bytes())
+    content[6 * 8 : 7 * 8] = (99).to_bytes(8, "little")  # the status of the first call
+    file.write_bytes(content)
+    trace = trace_in(folder)
+    assert len(trace.calls) == 2
+    assert "agent recorded calls that cannot be read: the program's files were changed" in (
+        trace.losses
+    )
+
+
+@pytest.mark.parametrize("suffix", ["calls", "served", "done", "texts"])
+def test_a_rank_without_its_record_is_told(folder: Path, suffix: str) -> None:
+    (folder / f"{journal_of(0)}.{suffix}").unlink()
+    trace = trace_in(folder)
+    assert len(trace.calls) == 0
+    assert any("agent recorded calls that cannot be read" in each for each in trace.losses)
+
+
+def test_a_clock_that_was_set_makes_no_measurement(folder: Path) -> None:
+    file = folder / f"{PIDS[0]}.jsonl"
+    events = [
+        {**event, "time_ns": BEGAN_NS - 10**9} if event["event"] == "shutdown" else event
+        for event in events_of(0)
+    ]
+    file.write_text("".join(f"{json.dumps(each)}\n" for each in events))
+    (folder / f"{PIDS[1]}.jsonl").unlink()
+    file.write_text(file.read_text().replace('"world_size": 2', '"world_size": 1'))
+    outcome = outcome_in(folder)
+    assert isinstance(outcome, Failure)
+    assert outcome.message.startswith("its ranks report 3 calls in -1.0")
+
+
+def test_a_rank_that_comes_after_the_window_is_not_measured(folder: Path) -> None:
+    outcome = outcome_in(folder, Counted(calls=7, seconds=2.0, cpu_s={0: 0.25}))
+    assert isinstance(outcome, Measurement)
+    assert [(rank.name, rank.cpu_s) for rank in outcome.ranks] == [("agent", 0.25)]
+
+
+def test_worlds_are_told_apart_by_a_rank_that_is_there_again() -> None:
+    assert by_world([0, 1, 1, 0, 0], lambda rank: rank) == [[0, 1], [1, 0], [0]]

@@ -1,0 +1,209 @@
+"""What the processes of a program report, event by event, each checked as it is read.
+
+A program can write there, too, and a killed process leaves half a line: what is no event of the
+hook's is left out. Standard library only, as `tuner.run`.
+"""
+
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tuner.files import head_of
+
+MOST_BYTES = 1 << 24
+"""So much is read of what one process reports."""
+MOST_TEXT = 10_000
+"""Characters of a text that is a part of an event."""
+
+_T = TypeVar("_T")
+_Check = Callable[[Any], bool]
+_MOST_LINE = 1 << 22
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and abs(value) < 1 << 62
+
+
+def _is_count(value: Any) -> bool:
+    return _is_whole(value) and value >= 0
+
+
+def _is_size(value: Any) -> bool:
+    """Whether it is how many ranks, threads or CPUs there are, or a rank."""
+    return _is_whole(value) and 0 <= value < 1 << 31
+
+
+def _is_told_size(value: Any) -> bool:
+    """Whether a program may have said it, before anybody looked: torch takes -1 for unknown."""
+    return value == -1 or _is_size(value)
+
+
+def _is_amount(value: Any) -> bool:
+    """Whether it is seconds, or megabytes."""
+    return type(value) in (int, float) and 0 <= value < 1 << 32
+
+
+def _is_timeout(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= math.inf
+
+
+def _is_flag(value: Any) -> bool:
+    return type(value) is bool
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str and len(value) <= MOST_TEXT and not _HALF.search(value)
+
+
+def _is_any_text(value: Any) -> bool:
+    return type(value) is str
+
+
+def _is_file(value: Any) -> bool:
+    """Whether it is the name of a file that a process records into."""
+    return type(value) is str and re.fullmatch(r"\d+-\d+(\.operators)?", value) is not None
+
+
+def _or_none(check: _Check) -> _Check:
+    return lambda value: value is None or check(value)
+
+
+def _list_of(check: _Check) -> _Check:
+    return lambda value: type(value) is list and all(map(check, value))
+
+
+def _tuple_of(*checks: _Check) -> _Check:
+    def fits(value: Any) -> bool:
+        if type(value) is not list or len(value) != len(checks):
+            return False
+        return all(check(each) for check, each in zip(checks, value, strict=True))
+
+    return fits
+
+
+def _are_variables(value: Any) -> bool:
+    """Whether a process can have this environment."""
+    try:
+        return type(value) is dict and all(
+            type(text) is str and name and b"=" not in os.fsencode(name)
+            and b"\0" not in os.fsencode(name + text)
+            for name, text in value.items()
+        )  # fmt: skip
+    except UnicodeEncodeError:
+        return False
+
+
+_USAGE: dict[str, _Check] = {"cpu_s": _is_amount, "threads": _is_size, "peak_rss_mb": _is_amount}
+_EVENTS: dict[str, dict[str, _Check]] = {
+    "started": {},
+    "imported": {"modules": _list_of(_is_text), "environment": _are_variables},
+    "hook-failed": {"error": _is_any_text},
+    "rendezvous": {
+        "url": _is_text,
+        "rank": _is_told_size,
+        "world_size": _or_none(_is_told_size),
+        "nobody_listens": _is_flag,
+    },
+    "init_rpc": {
+        "name": _is_text,
+        "rank": _is_told_size,
+        "world_size": _or_none(_is_told_size),
+        "role": _is_text,
+        "backend": _is_text,
+        "num_worker_threads": _or_none(_is_size),
+        "rpc_timeout": _is_timeout,
+        "transports": _or_none(_list_of(_is_text)),
+        "channels": _or_none(_list_of(_is_text)),
+        "intra_op_threads": _is_size,
+        "cuda_devices": _is_size,
+    },
+    "ready": _USAGE,
+    "shutdown": {"calls": _is_count, **_USAGE},
+    "ended": {"calls": _is_count, **_USAGE},
+    "state": {
+        "number": _is_count,
+        "name": _is_text,
+        "rank": _is_told_size,
+        "monotonic_s": _is_amount,
+        "calls": _is_count,
+        **dict.fromkeys(("pool_size", "idle", "serving", "calling"), _or_none(_is_count)),
+        "waiting": _is_count,
+        **_USAGE,
+    },
+    "recording": {
+        "journal": _is_file,
+        "host": _is_text,
+        "boot_id": _is_text,
+        "cpu_count": _is_size,
+    },
+    "record-start": {"num_worker_threads": _or_none(_is_size), "rpc_timeout_s": _is_timeout},
+    "window-end": {},
+    "record-end": {
+        "reason": _is_text,
+        "cpu_s": _is_amount,
+        "main_thread_s": _or_none(_tuple_of(_is_amount, _is_amount)),
+        "threads": _list_of(_tuple_of(_is_whole, _is_text)),
+        "issued": _list_of(_tuple_of(_is_text, _is_text, _is_count)),
+        "counted_ns": _is_whole,
+        "is_cut": _is_flag,
+        "disturbed": _is_flag,
+    },
+}
+"""The facts of each event, beside those of all."""
+_OF_ALL: dict[str, _Check] = {"pid": _is_whole, "time_ns": _is_whole}
+_OPTIONAL: dict[str, _Check] = {"pid_there": _is_whole, "operators": _is_file}
+
+
+def read_events(file: Path) -> list[dict[str, Any]]:
+    """What one process has reported so far, in order."""
+    lines = head_of(file, MOST_BYTES).split(b"\n")
+    return [event for event in map(_event, lines) if event is not None]
+
+
+def object_in(line: bytes) -> dict[str, Any] | None:
+    """The object that a line of JSON is; None if it is none."""
+    try:
+        found = json.loads(line) if len(line) <= _MOST_LINE else None
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    """The event in a line, with the facts that are known of it alone; None if it is none."""
+    found = object_in(line)
+    kind = None if found is None else found.get("event")
+    if found is None or not isinstance(kind, str) or kind not in _EVENTS:
+        return None
+    needed = {**_OF_ALL, **_EVENTS[kind]}
+    allowed = {name: check for name, check in _OPTIONAL.items() if name in found}
+    for name, check in (*needed.items(), *allowed.items()):
+        if name not in found or not check(found[name]):
+            return None
+    return {"event": kind, **{name: found[name] for name in (*needed, *allowed)}}
+
+
+def agents(events: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Mapping[str, Any]]]:
+    """The events of each agent of a process, by name: a process may start RPC again."""
+    starts = [place for place, event in enumerate(events) if event["event"] == "init_rpc"]
+    for start, end in pairwise([*starts, len(events)]):
+        yield {event["event"]: event for event in events[start:end]}
+
+
+def by_world(agents: Iterable[_T], rank_of: Callable[[_T], int]) -> list[list[_T]]:
+    """Agents in the order of their starts, by world: a rank that is there begins another one."""
+    worlds: list[list[_T]] = []
+    there: set[int] = set()
+    for agent in agents:
+        if not worlds or rank_of(agent) in there:
+            worlds.append([])
+            there.clear()
+        worlds[-1].append(agent)
+        there.add(rank_of(agent))
+    return worlds
