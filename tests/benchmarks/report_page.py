@@ -8,8 +8,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
+from tests.benchmarks.made_up import made_up_world
 from tests.benchmarks.report import Bar, Comparison
 from tests.fakes import UDF, fake_trace
 from tuner.plan.config import Config
@@ -22,9 +24,10 @@ from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import create_study
 from tuner.study.storage.store import StudyStore
 from tuner.world.environment import Environment
-from tuner.world.measurement import Measurement, RankUsage
+from tuner.world.measurement import Measurement
 
 BLOCKS, STEPS = 40, 150
+_measured = partial(made_up_world, steps=STEPS)
 MOST_S = 10.0
 MOST_MB = 3.0
 SPACE = {
@@ -103,17 +106,6 @@ def _add(
     store: StudyStore, plan: StudyPlan, trial: int, block: int, phase: Phase, world: Measurement
 ) -> None:
     store.add(Record(trial=trial, block=block, phase=phase, outcome=world), plan)
-
-
-def _measured(trial: int, noise: random.Random) -> Measurement:
-    middle_s = (2 + trial % 7) * 1e-3 * noise.lognormvariate(0, 0.1)
-    step_s = tuple(middle_s * noise.lognormvariate(0, 0.2) for _ in range(STEPS))
-    wall_s = sum(step_s)
-    ranks = tuple(
-        RankUsage(name=rank.name, cpu_s=wall_s * 0.9, peak_rss_mb=200.0, threads=20)
-        for rank in UDF.ranks
-    )
-    return Measurement(step_s=step_s, wall_s=wall_s, world_s=wall_s + 0.2, ranks=ranks)
 
 
 def _traced(plan: StudyPlan, config: Config, folder: StudyFolder) -> Measurement:

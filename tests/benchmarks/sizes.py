@@ -10,10 +10,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import sqlalchemy
 
+from tests.benchmarks.made_up import made_up_world
 from tests.benchmarks.report import Bar, Comparison
 from tests.fakes import UDF, FakeLauncher
 from tuner.plan.draft import draft_plan
@@ -28,9 +30,10 @@ from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import create_study, resume_study
 from tuner.study.storage.reading import RECORD_KEY
 from tuner.world.environment import Environment
-from tuner.world.measurement import Measurement, RankUsage
+from tuner.world.measurement import Measurement
 
 CONFIGS, BLOCKS, STEPS = 1000, 100, 60
+_world = partial(made_up_world, steps=STEPS)
 FEW = 1000
 """The observations of the small study: one block."""
 ADDED = 200
@@ -127,17 +130,6 @@ def _records(configs: int, blocks: int) -> Iterator[Record]:
         yield Record(trial=0, block=block, phase="race", outcome=_world(0, noise), again=True)
         for trial in range(configs):
             yield Record(trial=trial, block=block, phase="race", outcome=_world(trial, noise))
-
-
-def _world(trial: int, noise: random.Random) -> Measurement:
-    middle_s = (2 + trial % 7) * 1e-3 * noise.lognormvariate(0, 0.1)
-    step_s = tuple(middle_s * noise.lognormvariate(0, 0.2) for _ in range(STEPS))
-    wall_s = sum(step_s)
-    ranks = tuple(
-        RankUsage(name=rank.name, cpu_s=wall_s * 0.9, peak_rss_mb=200.0, threads=20)
-        for rank in UDF.ranks
-    )
-    return Measurement(step_s=step_s, wall_s=wall_s, world_s=wall_s + 0.2, ranks=ranks)
 
 
 def opened(folder: Path, configs: int = CONFIGS) -> tuple[float, Measurer]:

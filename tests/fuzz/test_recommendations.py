@@ -5,7 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
 from tests.fuzz.fuzzing import fuzz, survives
 from tests.fuzz.mutations import as_json, mangled, mutated
@@ -35,8 +37,17 @@ def exported(found: Recommendation, path: Path) -> None:
         found.values_of(role)
 
 
-def test_json(tmp_path: Path) -> None:
-    path, again = tmp_path / "recommended.json", tmp_path / "again.json"
+JSON_TOKENS = (b"null", b"1e300", b"-1", b'"\\u001b"', b"{}", b"[", b'"\\n"')
+TOML_TOKENS = (b"inf", b"nan", b"1979-05-27", b'"""', b"[a]", b"= 1")
+
+
+JSON = st.builds(as_json, mutated(SEEDS)) | mangled([as_json(each) for each in SEEDS], JSON_TOKENS)
+TOML = mangled([as_toml(recommendation(threads(4))).encode()], TOML_TOKENS)
+
+
+@pytest.mark.parametrize(("suffix", "texts", "number"), [("json", JSON, 250), ("toml", TOML, 100)])
+def test_files(suffix: str, texts: SearchStrategy[bytes], number: int, tmp_path: Path) -> None:
+    path, again = tmp_path / f"recommended.{suffix}", tmp_path / "again.json"
 
     def check(text: bytes) -> None:
         path.write_bytes(text)
@@ -44,22 +55,7 @@ def test_json(tmp_path: Path) -> None:
         if found is not None:
             exported(found, again)
 
-    seeds = [as_json(each) for each in SEEDS]
-    tokens = (b"null", b"1e300", b"-1", b'"\\u001b"', b"{}", b"[", b'"\\n"')
-    fuzz(st.builds(as_json, mutated(SEEDS)) | mangled(seeds, tokens), check, 250)
-
-
-def test_toml(tmp_path: Path) -> None:
-    path, again = tmp_path / "recommended.toml", tmp_path / "again.json"
-
-    def check(text: bytes) -> None:
-        path.write_bytes(text)
-        found = survives(lambda: read_recommendation(path))
-        if found is not None:
-            exported(found, again)
-
-    texts = [as_toml(recommendation(threads(4))).encode()]
-    fuzz(mangled(texts, (b"inf", b"nan", b"1979-05-27", b'"""', b"[a]", b"= 1")), check, 100)
+    fuzz(texts, check, number)
 
 
 def test_text_of_a_recommendation_is_no_code() -> None:
