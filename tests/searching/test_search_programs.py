@@ -55,6 +55,17 @@ def test_the_active_time_is_compared_where_all_runs_make_as_many_calls(tmp_path:
     assert "Use observer.num_worker_threads=8: " in report_html(result.answer, [])
 
 
+@pytest.mark.parametrize("maximize", [False, True])
+def test_the_best_are_traced_first_whichever_way_is_better(tmp_path: Path, maximize: bool) -> None:
+    launcher = FakeProgramLauncher(active_s)
+    searched(
+        launcher, tmp_path, space={"observer": {"num_worker_threads": [2, 4, 8]}},
+        **({"metric": "fps=([0-9.]+)", "maximize": True} if maximize else {}),
+    )  # fmt: skip
+    traced = [observers(order.config) for order in launcher.orders if order.trace is not None]
+    assert list(dict.fromkeys(traced)) == [1, 8, 4, 2]
+
+
 def test_the_time_per_call_is_compared_where_runs_make_more_or_fewer(tmp_path: Path) -> None:
     told: list[str] = []
 

@@ -104,7 +104,7 @@ def traces_s(log: StudyLog, budget_s: float) -> float:
 def trace(measurer: Measurer) -> None:
     """Trace the baseline and its strongest rival with their operators, then the others' calls.
 
-    The fastest come first, as far as the time goes.
+    The best come first, as far as the time goes.
     """
     log = measurer.log
     measurer.reserved_s = 0.0
@@ -115,7 +115,7 @@ def trace(measurer: Measurer) -> None:
     if measurer.measuring.until_clear:
         # Of a limit that was not needed, nothing is a share.
         total_s = measurer.budget.spent_s
-    ranked = sorted(log.runnable, key=lambda trial: log.value(trial) or math.inf)
+    ranked = sorted(log.runnable, key=lambda trial: _cost(log, trial))
     _trace(measurer, ranked, MOST_TRACED * total_s, operators=False)
 
 
@@ -134,10 +134,14 @@ def _trace(measurer: Measurer, trials: Sequence[int], most_s: float, *, operator
         else:
             measurer.trace(trial, operators=operators)
     if untraced:
-        measurer.observer.on_event(
-            f"not traced, for lack of time: {'; '.join(untraced[:_NAMED])}"
-            + (f" and {len(untraced) - _NAMED} more" if len(untraced) > _NAMED else "")
-        )
+        some = first_of(untraced, _NAMED, separator="; ")
+        measurer.observer.on_event(f"not traced, for lack of time: {some}")
+
+
+def _cost(log: StudyLog, trial: int) -> float:
+    """What is less for the better of two; infinite where nothing counts."""
+    value = log.value(trial)
+    return math.inf if value is None else log.plan.objective.cost(value)
 
 
 def _trace_s(log: StudyLog, trial: int) -> float:
