@@ -3,6 +3,7 @@
 same        one configuration under three names: whatever is called better is wrong
 sleep       calls that sleep 10 ms, eight at once: 4 threads are half as fast as 8
 one_lock    calls that sleep under one lock: no number of threads is better
+network     calls of 4 MB between two hosts: 4 threads are fewer than 8, and the traces show as much
 agreement   two searches of one command name the same, or the same set as not told apart
 """
 
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.claims.network import searched
 from tuner.api import tune
 from tuner.plan.config import Config
 from tuner.present.study_result import StudyResult
@@ -46,6 +48,11 @@ def one_lock(number: int) -> str:
     workload = f"{Path(__file__).with_name('one_lock.py')}:OneLock"
     space = {"server": {"num_worker_threads": THREADS}}
     return str(_search(workload=workload, space=space, budget="60s", seed=number).verdict)
+
+
+def network(number: int) -> str:
+    """A server on another host that needs 8 threads has 4; traces show how many are at work."""
+    return searched(number)
 
 
 def agreement(number: int) -> str:
@@ -92,7 +99,7 @@ def _spin() -> None:
 
 
 CLAIMS: dict[str, Callable[[int], str]] = {
-    each.__name__: each for each in (same, sleep, one_lock, agreement)
+    each.__name__: each for each in (same, sleep, one_lock, network, agreement)
 }
 
 
