@@ -113,3 +113,8 @@ def test_what_works_within_a_host_alone_is_refused_between_hosts() -> None:
     first, second = unreachable(space, baseline, 2)
     assert first.startswith("transports=shm works through shared memory, and the ranks are on 2")
     assert second.startswith("channels=cma works through another process's memory")
+
+
+def test_a_host_that_has_its_address_in_its_name_is_told_with_it_once() -> None:
+    host = HostInfo(node="n0", name="pod (10.0.0.7)", address="10.0.0.7", cpus=2, gpus=1)
+    assert str(host) == "pod (10.0.0.7) (2 CPUs, 1 GPU)"

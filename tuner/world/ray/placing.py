@@ -23,7 +23,9 @@ class HostInfo:
 
     def __str__(self) -> str:
         gpus = f", {plural(self.gpus, 'GPU')}" if self.gpus else ""
-        return f"{self.name} at {self.address} ({plural(self.cpus, 'CPU')}{gpus})"
+        # Hosts of one name have their addresses in their names.
+        where = self.name if self.address in self.name else f"{self.name} at {self.address}"
+        return f"{where} ({plural(self.cpus, 'CPU')}{gpus})"
 
 
 @dataclass(frozen=True, kw_only=True)
