@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +53,7 @@ class Running:
         cwd: Its folder; what it prints and its temporary files go beside it.
         environment: Variables to add.
         stderr: Where it prints its progress, where the test reads it itself.
+        inside: What runs the command in another place, such as a network namespace.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Running:
         cwd: Path,
         environment: Mapping[str, str] | None = None,
         stderr: int | None = None,
+        inside: Sequence[str] = (),
     ) -> None:
         cwd.mkdir(parents=True, exist_ok=True)
         mark = uuid.uuid4().hex
@@ -72,7 +74,7 @@ class Running:
         self._started_s = time.monotonic()
         with self._printed[0].open("wb") as out, self._printed[1].open("wb") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", *arguments],
+                [*inside, sys.executable, "-m", *arguments],
                 cwd=cwd,
                 env={
                     **os.environ,

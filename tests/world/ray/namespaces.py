@@ -101,8 +101,11 @@ class FakeCluster:
             command += ["--address", self.address]
         if host.has_own_pids:
             command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
-        # Commands sweep the folders of processes that they do not see, as those of others.
-        environment = {**self.environment, "TMPDIR": str(self.folder)}
+        # A host has temporary files of its own, and none after it has started.
+        temporary = self.folder / f"h{number}"
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        environment = {**self.environment, "TMPDIR": str(temporary)}
         with log.open("wb") as output:
             self.rays[number] = subprocess.Popen(
                 host.inside(command),

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tuner.errors import LauncherError
-from tuner.scratch import own_prefix
+from tuner.scratch import own_prefix, sweep
 from tuner.world.bounded_files import head_and_tail
 from tuner.world.command.order import HookOrder
 from tuner.world.crew import Heard
@@ -70,6 +70,7 @@ class Host:
 
     def __init__(self) -> None:
         _as_without_ray()
+        sweep()
         self._processes = Processes()
         self._machine = MachineReader()
         self._scratch = Path(tempfile.mkdtemp(prefix=own_prefix()))
