@@ -1,13 +1,19 @@
-"""Ends what a process has started, daemons among it. Standard library only: ranks do it, too."""
+"""Ends what a process has started, daemons among it. Standard library only: ranks do it, too.
+
+It is run by its path, too, as the parent of a command, which keeps the daemons of that.
+"""
 
 import ctypes
 import os
+import resource
 import signal
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 # Processes that start others as fast as they are killed get this long; more is a fork bomb.
 _WITHIN_S = 5.0
@@ -31,14 +37,20 @@ def descendants(pid: int) -> Iterator[int]:
         yield from descendants(child)
 
 
-def end_descendants(pid: int) -> None:
+def end_descendants(pid: int, wanted: Callable[[int], bool] = lambda child: True) -> None:
     """Kill them all, and those that they start meanwhile.
 
     Args:
         pid: A process that keeps orphans. It must not start any itself meanwhile.
+        wanted: Which of its children are ended, with all that they have started.
     """
+
+    def found() -> list[int]:
+        children = [child for child in living_children(pid) if wanted(child)]
+        return [each for child in children for each in (child, *descendants(child))]
+
     until = time.monotonic() + _WITHIN_S
-    while (left := [*descendants(pid)]) and time.monotonic() < until:
+    while (left := found()) and time.monotonic() < until:
         kill(left)
         if pid == os.getpid():
             with suppress(ChildProcessError):
@@ -87,3 +99,62 @@ def _status(pid: int) -> list[bytes]:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         return []
+
+
+def keeping(variable: str) -> list[str]:
+    """What goes before a command to run it so that its daemons end with it.
+
+    It leads the command's process group, ends as the command does, and kills it when the caller
+    ends. Daemons that still have an environment variable are left to who looks for that.
+
+    Args:
+        variable: Its name.
+    """
+    return [sys.executable, "-I", "-S", __file__, variable]
+
+
+def _keep(variable: str, command: list[str]) -> None:
+    """Run the command, and end as it does."""
+    keep_orphans()
+    signal.signal(signal.SIGHUP, lambda number, frame: _end_all())
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGHUP)
+    # The group gets these; the command decides.
+    before = {each: signal.signal(each, signal.SIG_IGN) for each in (signal.SIGINT, signal.SIGTERM)}
+    if (pid := os.fork()) == 0:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_IGN if handler == signal.SIG_IGN else signal.SIG_DFL)
+        for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        try:
+            os.execvp(command[0], command)
+        except OSError as error:
+            os.write(2, f"{command[0]}: {error.strerror}\n".encode())
+            os._exit(127)
+    while (ended := os.wait())[0] != pid:
+        pass
+    mark = f"{variable}=".encode()
+    end_descendants(os.getpid(), lambda child: not _has_in_environment(child, mark))
+    code = os.waitstatus_to_exitcode(ended[1])
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if -code not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+def _end_all() -> None:
+    end_descendants(os.getpid())
+    os._exit(1)
+
+
+def _has_in_environment(pid: int, mark: bytes) -> bool:
+    try:
+        lines = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return any(line.startswith(mark) for line in lines)
+
+
+if __name__ == "__main__":
+    _keep(sys.argv[1], sys.argv[2:])

@@ -13,10 +13,11 @@ from tuner.errors import LauncherError
 from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramRequest
 from tuner.text import first_of
-from tuner.world.command.order import HookOrder
+from tuner.world.command.order import ORDER_VARIABLE, HookOrder
 from tuner.world.command.warm.learning import Learnt
 from tuner.world.command.warm.starting import ColdStarter, Starter
 from tuner.world.command.warm.warm_starting import WarmStarter
+from tuner.world.descendants import keeping
 from tuner.world.own_network import OwnNetwork
 
 _MOST_NAMED = 3
@@ -67,7 +68,7 @@ class Starters:
 
     def start_cold(self, request: ProgramRequest) -> None:
         """Start the commands as they are, from the next run on."""
-        prefix = self._network.prefix
+        prefix = [*self._network.prefix, *keeping(ORDER_VARIABLE)]
         self._cold = [ColdStarter([*prefix, *command], Path.cwd()) for command in request.commands]
         self.each = self._cold
 
