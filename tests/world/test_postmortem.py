@@ -62,6 +62,28 @@ def test_a_death_during_init_rpc_is_a_failed_init() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("phases", "codes", "is_untimely"),
+    [
+        (("init_rpc", "init_rpc"), (255, None), True),
+        (("step", "ready"), (255, 255), True),
+        (("step", "ready"), (255, None), False),
+        (("init_rpc", "init_rpc"), (1, None), False),
+    ],
+)
+def test_a_rank_that_lost_what_had_started_it_ended_before_its_time(
+    phases: tuple[str, str], codes: tuple[int, int | None], is_untimely: bool
+) -> None:
+    records = [
+        rank(f"worker{number}", {"kind": "phase", "phase": phase})
+        for number, phase in enumerate(phases)
+    ]
+    for record, code in zip(records, codes, strict=True):
+        if code is not None:
+            record.died(code, 30)
+    assert root_cause(records, deadline_s=None, world_s=1.0).is_untimely is is_untimely
+
+
 def test_a_rank_that_finished_may_leave() -> None:
     record = rank("worker0", {"kind": "finished", "threads": 3, "peak_rss_mb": 1.0})
     record.died(0, 10)

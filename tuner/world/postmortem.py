@@ -144,7 +144,10 @@ def _is_untimely(records: Sequence[RankRecord], first: RankRecord) -> bool:
     """Whether somebody else has ended the rank: by a signal, or with what had started it."""
     if was_killed(first.exit_code or 0):
         return True
-    return all(record.exit_code == STARTER_GONE for record in records)
+    # Where the starter ended between two starts, another one started the ranks that live. In
+    # init_rpc nothing of the workload runs that could end so by itself.
+    gone = [record.exit_code == STARTER_GONE for record in records]
+    return all(gone) or (first.exit_code == STARTER_GONE and first.phase == "init_rpc")
 
 
 def was_killed(code: int) -> bool:
