@@ -4,28 +4,14 @@ import pytest
 
 import tuner
 from tests.fakes import FakeLauncher
-from tests.searching.tuning import Tune, scaling
+from tests.searching.tuning import Listening, Tune, scaling
 from tuner.plan.config import Config
 from tuner.searching.measurer import MOST_REPEATED
-from tuner.searching.progress import Snapshot
 from tuner.world.measurement import FailureKind
 
 TWO = {"space": {"num_worker_threads": [2, 4]}, "baseline": {"num_worker_threads": 2}}
 FIRST = 2
 """Timed worlds before the first block: the calibrations."""
-
-
-class Listening:
-    """Hears what is told."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    def on_snapshot(self, snapshot: Snapshot) -> None:
-        pass
-
-    def on_event(self, message: str) -> None:
-        self.told.append(message)
 
 
 def busy_in(*numbers: int) -> FakeLauncher:

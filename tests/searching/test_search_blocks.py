@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import FakeLauncher, threads_of
-from tests.searching.tuning import Tune, scaling
+from tests.searching.tuning import Listening, Tune, scaling
 from tuner.errors import UsageError
+from tuner.plan.config import Config
 
 
 def test_the_baseline_is_measured_first_and_in_every_block(tune: Tune) -> None:
@@ -93,3 +94,21 @@ def test_a_world_may_not_take_much_longer_than_the_baseline(tune: Tune) -> None:
     candidates = [o.deadline_s for o in launcher.orders if threads_of(o.config) != 16]
     assert max(candidates) == pytest.approx(20 * 1.05, rel=0.1)
     assert sorted(candidates)[len(candidates) // 2] == max(candidates)
+
+
+def test_one_that_comes_back_is_told(tune: Tune) -> None:
+    """One is beaten by a rival that later is no longer the best."""
+    launcher, listening = FakeLauncher(sigma=0.02), Listening()
+
+    def step_ms(config: Config) -> float:
+        times = {1: 1.0 if len(launcher.orders) < 30 else 9.0, 2: 1.5, 4: 1.6, 16: 2.0}
+        return times[threads_of(config)]
+
+    launcher.step_ms = step_ms
+    tune(
+        launcher, space={"num_worker_threads": [1, 2, 4]}, baseline={"num_worker_threads": 16},
+        confidence=0.9999, max_blocks=30, observer=listening,
+    )  # fmt: skip
+    about = [told for told in listening.told if told.startswith("num_worker_threads=4: ")]
+    assert about[0].startswith("num_worker_threads=4: eliminated, ")
+    assert about[1].startswith("num_worker_threads=4: back in the race after ")

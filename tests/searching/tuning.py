@@ -10,6 +10,7 @@ import optuna
 import tuner
 from tests.fakes import FakeLauncher, threads_of
 from tuner.plan.config import Config
+from tuner.searching.progress import Snapshot
 from tuner.study.answer import StudyAnswer
 from tuner.study.trial_row import TrialRow
 from tuner.world.measurement import FailureKind
@@ -17,6 +18,19 @@ from tuner.world.measurement import FailureKind
 Tune = Callable[..., StudyAnswer]
 """A search with a launcher and the keywords of `tuner.tune`; in the folder `study` if none is
 given."""
+
+
+class Listening:
+    """Hears what is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def on_snapshot(self, snapshot: Snapshot) -> None:
+        pass
+
+    def on_event(self, message: str) -> None:
+        self.told.append(message)
 
 
 def tuning_in(folder: Path) -> Tune:

@@ -150,8 +150,10 @@ def _drop(measurer: Measurer, comparison: Comparison, fraction: float) -> None:
     for trial in rivals:
         if trial in reasons and trial not in log.eliminated:
             measurer.eliminate(trial, reasons[trial])
-        elif trial not in reasons:
+        elif trial in log.eliminated and trial not in reasons:
             measurer.readmit(trial)
+            blocks = plural(log.blocks("race"), "block")
+            measurer.observer.on_event(f"{log.configs[trial]}: back in the race after {blocks}")
 
 
 def _reasons(
