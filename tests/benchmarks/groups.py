@@ -40,8 +40,8 @@ def seconds_per_block(groups: int) -> float:
     blocks, timing = BLOCKS_PER_GROUP * groups, _Timing()
     with tempfile.TemporaryDirectory() as scratch:
         answer = tuner.tune(
-            "udf_sleep", options={"sleep_ms": 250, "calls": 2}, launcher=launcher, groups=groups,
-            min_time="1s", max_blocks=blocks, budget="10m",
+            "udf_sleep", options={"sleep_ms": 500, "calls": 2}, launcher=launcher, groups=groups,
+            min_time="2s", max_blocks=blocks, budget="10m",
             # What makes no difference, to be known for sure: no look ends the race. The transport
             # waits; shm would poll on a CPU in each process.
             space={"rpc_timeout": [61], "transports": ["uv"]},
