@@ -7,6 +7,10 @@ import sys
 from collections import deque
 from pathlib import Path
 
+import pytest
+
+from tuner.world.command.order import ORDER_VARIABLE
+
 PROGRAMS = Path(__file__).parent
 PYTHON = [sys.executable, "-W", "ignore"]
 
@@ -35,3 +39,17 @@ def free_port() -> str:
         if len(_taken) > _MOST_TAKEN:
             os.close(_taken.popleft())
         return str(port)
+
+
+def with_sitecustomize(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give all programs a `sitecustomize` of their own, and return a file to look at.
+
+    It has a line of each process that imported it with an order of the hook's.
+    """
+    seen = folder / "imported"
+    (folder / "sitecustomize.py").write_text(
+        f"import os\nif {ORDER_VARIABLE!r} in os.environ:\n"
+        f"    with open({str(seen)!r}, 'a') as file:\n        print(os.getpid(), file=file)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    return seen

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.programs.running import with_sitecustomize
 from tests.world.command.launching import PROGRAMS, PYTHON, Launched, launched, refused
 from tests.world.launcher_contract import survives
 from tuner.errors import LauncherError
@@ -96,7 +97,8 @@ def test_a_program_that_never_ends_is_counted_in_a_window(endless: Launched) -> 
     assert endless.draft.finish(endless.spec).objective.name == "ms_per_call"
     outcome = endless.measured()
     assert outcome.program is not None
-    assert outcome.wall_s == pytest.approx(0.5, abs=0.4)
+    # On a full machine the ranks hear late that the window is over.
+    assert 0.1 < outcome.wall_s < outcome.world_s
     # A call, and a nap of 1 ms after it.
     assert 10 < outcome.program.calls < 1000 * outcome.wall_s
     assert outcome.program.rpc_active_s is None
@@ -119,9 +121,11 @@ def test_however_ranks_are_started_they_are_configured_traced_and_counted(
 ) -> None:
     monkeypatch.chdir(PROGRAMS)
     monkeypatch.setenv("PATH", str(Path(PYTHON).parent), prepend=os.pathsep)
+    theirs = with_sitecustomize(tmp_path, monkeypatch)
     order = TraceOrder(path=tmp_path / "trace.json", operators=False)
     with launched(command, metric="calls made=calls: ([0-9]+)") as running:
         outcome = running.measured(config={"*": {"num_worker_threads": 3}}, trace=order)
+    assert theirs.read_text()
     assert [rank.name for rank in running.spec.ranks] == names
     trace = read_trace(order.path)
     assert [rank.num_worker_threads for rank in trace.ranks] == [3, 3]

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.programs.running import PROGRAMS, PYTHON, free_port
+from tests.programs.running import PROGRAMS, PYTHON, free_port, with_sitecustomize
 from tests.world.command.recorded import python, recorded
 from tuner.world.command.order import RecordingOrder
 
@@ -38,11 +38,16 @@ def torchrun() -> list[str]:
     ids=["spawn_env", "own_options", "with_torchrun", "with_process_group"],
 )  # fmt: skip
 def test_every_call_is_in_the_trace(
-    command: Callable[[], list[str]], names: dict[str, int]
+    command: Callable[[], list[str]],
+    names: dict[str, int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The calls of the program, those of RPC itself left out, each known from end to end."""
+    theirs = with_sitecustomize(tmp_path, monkeypatch)
     run = recorded(*command())
     trace = run.trace
+    assert theirs.read_text()
     assert run.end.exit_code == 0
     assert Counter(trace.calls["name"].astype(str)) == names
     assert sum(names.values()) == run.counted == sum(rank.calls for rank in run.end.report.ranks)

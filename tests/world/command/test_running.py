@@ -133,6 +133,23 @@ def test_a_signal_is_passed_on(tmp_path: Path) -> None:
     assert "no process of the program called init_rpc" in err
 
 
+def test_a_program_that_never_shuts_down_is_configured() -> None:
+    command = [sys.executable, "-m", "tuner.run", "--config", "num_worker_threads=2", "--",
+               *PYTHON, str(PROGRAMS / "never_ends.py")]  # fmt: skip
+    process = subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    while process.stdout.readline() != "calls: 100\n":
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGINT
+    ranks = dict(re.findall(r"rpc-tuner: (\S+) has (.*)$", err, re.MULTILINE))
+    assert ranks == {"node0": "num_worker_threads=2", "node1": "num_worker_threads=2"}
+
+
 def test_a_rank_that_the_hook_did_not_reach_is_told(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
