@@ -9,7 +9,7 @@ from typing import TypedDict
 
 from tuner.cpus import usable_cpus
 
-_COMPARED = {"torch": "torch", "cpu_model": "CPU model", "cpu_count": "logical CPUs"}
+COMPARED = {"torch": "torch", "cpu_model": "CPU model", "cpu_count": "logical CPUs"}
 """What makes measurements incomparable where it differs, and what people call it."""
 
 
@@ -40,11 +40,21 @@ def this_machine() -> Machine:
     )
 
 
-def machine_differences(ours: Mapping[str, object], theirs: Mapping[str, object]) -> list[str]:
-    """The differences that make measurements incomparable, each as `label: ours, theirs`."""
+def machine_differences(
+    ours: Mapping[str, object],
+    theirs: Mapping[str, object],
+    compared: Mapping[str, str] = COMPARED,
+) -> list[str]:
+    """The differences between two machines, each as `label: ours, theirs`.
+
+    Args:
+        ours: The facts of one of them, by name.
+        theirs: Those of the other.
+        compared: What people call each fact that is compared, by its name.
+    """
     return [
         f"{label}: {ours[name]}, {theirs[name]}"
-        for name, label in _COMPARED.items()
+        for name, label in compared.items()
         if ours[name] != theirs[name]
     ]
 

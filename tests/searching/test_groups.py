@@ -10,7 +10,7 @@ import pytest
 
 import tuner
 from tests.fakes import FakeClock, FakeLauncher, threads_of
-from tests.searching.tuning import failing, scaling
+from tests.searching.tuning import Listening, failing, scaling
 from tuner.errors import LauncherError, UsageError
 from tuner.plan.config import Config
 from tuner.searching.progress import Snapshot
@@ -47,23 +47,6 @@ class GroupFake(FakeLauncher):
 def grouped(count: int, **given: Any) -> GroupedLauncher:
     fakes = [GroupFake(clock=FakeClock(), seed=seed, **given) for seed in range(count)]
     return GroupedLauncher(fakes)
-
-
-class Listening:
-    """Hears what is told; may interrupt the search."""
-
-    def __init__(self, interrupt: Callable[[Snapshot], bool] = lambda snapshot: False) -> None:
-        self.told: list[str] = []
-        self.snapshots: list[Snapshot] = []
-        self._interrupt = interrupt
-
-    def on_snapshot(self, snapshot: Snapshot) -> None:
-        self.snapshots.append(snapshot)
-        if self._interrupt(snapshot):
-            raise KeyboardInterrupt
-
-    def on_event(self, message: str) -> None:
-        self.told.append(message)
 
 
 @pytest.fixture

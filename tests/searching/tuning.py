@@ -21,13 +21,17 @@ given."""
 
 
 class Listening:
-    """Hears what is told."""
+    """Hears what is told; may interrupt the search."""
 
-    def __init__(self) -> None:
+    def __init__(self, interrupt: Callable[[Snapshot], bool] = lambda snapshot: False) -> None:
         self.told: list[str] = []
+        self.snapshots: list[Snapshot] = []
+        self._interrupt = interrupt
 
     def on_snapshot(self, snapshot: Snapshot) -> None:
-        pass
+        self.snapshots.append(snapshot)
+        if self._interrupt(snapshot):
+            raise KeyboardInterrupt
 
     def on_event(self, message: str) -> None:
         self.told.append(message)

@@ -4,7 +4,6 @@ import socketserver
 import sys
 import threading
 from collections.abc import Iterable
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
@@ -69,12 +68,7 @@ class LoopbackServer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *ending: object) -> None:
         self._server.shutdown()
         self._server.server_close()
 

@@ -1,7 +1,6 @@
 """How a search shows that it is alive: a live line on a terminal, plain lines elsewhere."""
 
 from dataclasses import replace
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from rich.console import Console
@@ -137,12 +136,7 @@ class LiveProgress:
         self._live.start(refresh=True)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *ending: object) -> None:
         self._live.stop()
 
     def on_snapshot(self, snapshot: Snapshot) -> None:
@@ -172,12 +166,7 @@ class PlainProgress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *ending: object) -> None:
         return None
 
     def on_snapshot(self, snapshot: Snapshot) -> None:

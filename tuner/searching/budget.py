@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tuner.plan.measuring import LEAST_START_S
+
 # A world that is ended takes so long to end.
 END_S = 2.0
 # A world that takes longer than this share of the budget leaves no time to compare it with others.
 LONGEST_SHARE = 1 / 3
-# But a start may take its time.
-LEAST_S = 10.0
 
 
 def first_world_s(budget_s: float, spent_s: float) -> float:
@@ -19,7 +19,7 @@ def first_world_s(budget_s: float, spent_s: float) -> float:
 
 def longest_world_s(budget_s: float) -> float:
     """How long a world may take while none has run: of a budget that no such world fits into."""
-    return max(LEAST_S, LONGEST_SHARE * budget_s)
+    return max(LEAST_START_S, LONGEST_SHARE * budget_s)
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict
 
-from tuner.machine import machine_differences, this_machine
+from tuner.machine import COMPARED, machine_differences, this_machine
 
 
 class GroupFacts(BaseModel):
@@ -25,18 +25,11 @@ class GroupFacts(BaseModel):
 
     def differences(self, other: "GroupFacts") -> list[str]:
         """What makes two groups unlike, each as `label: ours, theirs`."""
-        ours, theirs = self.model_dump(), other.model_dump()
-        return [
-            f"{label}: {ours[name]}, {theirs[name]}"
-            for name, label in _ALIKE.items()
-            if ours[name] != theirs[name]
-        ]
+        return machine_differences(self.model_dump(), other.model_dump(), _ALIKE)
 
 
 _ALIKE = {
-    "torch": "torch",
-    "cpu_model": "CPU model",
-    "cpu_count": "logical CPUs",
+    **COMPARED,
     "memory_gb": "GB of memory",
     "kernel": "kernel",
     "interface_mbps": "Mb/s of the interface",

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
 from tuner.plan.draft import PlanDraft
@@ -47,13 +46,8 @@ class GroupedLauncher:
             self._open = entering.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._open.__exit__(kind, error, trace)
+    def __exit__(self, *ending: object) -> None:
+        self._open.close()
 
     @property
     def own_network(self) -> bool:

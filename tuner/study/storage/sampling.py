@@ -11,7 +11,6 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import optuna
@@ -94,12 +93,7 @@ class SamplingProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *ending: object) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.communicate()

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tuner.errors import LauncherError, ProgramFailedError, TraceError
@@ -79,12 +78,7 @@ class CommandLauncher:
         self._open.enter_context(self._starters)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *ending: object) -> None:
         if self._scratch is not None:
             # A second Ctrl-C may have cut short the end of a run.
             end_tree([], self._scratch)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tuner.errors import LauncherError, UsageError
@@ -83,12 +82,7 @@ class LocalLauncher:
         note_beside(self._scratch, Path(get_temp_dir()))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *ending: object) -> None:
         if self._network is not None:
             self._network.leave()
             self._network = None

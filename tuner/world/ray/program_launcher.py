@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tuner.errors import UsageError
@@ -84,14 +83,9 @@ class RayProgramLauncher(CommandLauncher):
             self._cluster = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *ending: object) -> None:
         try:
-            super().__exit__(kind, error, trace)
+            super().__exit__(*ending)
         finally:
             self._cluster.close()
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tuner.errors import LauncherError
@@ -127,12 +126,7 @@ class WarmStarter:
         server.close()
         raise LauncherError(f"the program cannot be started warm: {why}")
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *ending: object) -> None:
         """End the server, and all that is left of what it has started."""
         if self._server is not None:
             self._server.close()
