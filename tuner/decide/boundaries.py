@@ -20,7 +20,6 @@ _GRID: FloatArray = np.linspace(-8.0, 8.0, 321)
 _STEP = float(_GRID[1] - _GRID[0])
 
 
-@lru_cache(maxsize=4096)
 def levels(counts: Sequence[int], spent: Sequence[float]) -> tuple[float, ...]:
     """The one-sided level of each look, of means of normal values.
 
@@ -31,24 +30,29 @@ def levels(counts: Sequence[int], spent: Sequence[float]) -> tuple[float, ...]:
     Returns:
         As many levels, none below what the look spends.
     """
-    # The density of the score at the last look where none has been wrong.
-    density = _normal(_GRID) * _STEP
-    found: list[float] = []
-    for place, (count, alpha) in enumerate(zip(counts, spent, strict=True)):
-        if place:
-            # From the score at the look before to this one's.
-            kept = math.sqrt(counts[place - 1] / count)
-            fresh = math.sqrt(1 - kept**2)
-            moved = (_GRID[:, None] - kept * _GRID) / fresh
-            wrong = special.ndtr(-moved) @ density
-            score = float(np.interp(-alpha, -wrong, _GRID))
-            density = (_normal(moved) / fresh) @ density * _STEP
-        else:
-            score = -float(special.ndtri(alpha)) if alpha > 0 else math.inf
-        found.append(max(alpha, float(special.ndtr(-score))))
-        # The point nearest to the border belongs to both sides.
-        density = density * np.clip((score - _GRID) / _STEP + 0.5, 0.0, 1.0)
-    return tuple(found)
+    assert len(counts) == len(spent)
+    return tuple(_look(counts[:end], spent[:end])[0] for end in range(1, len(counts) + 1))
+
+
+@lru_cache(maxsize=1024)
+def _look(counts: Sequence[int], spent: Sequence[float]) -> tuple[float, FloatArray]:
+    """The level of the last look, and the density of the score after it where none is wrong."""
+    alpha = spent[-1]
+    if len(counts) == 1:
+        density = _normal(_GRID) * _STEP
+        score = -float(special.ndtri(alpha)) if alpha > 0 else math.inf
+    else:
+        # From the score at the look before to this one's.
+        kept = math.sqrt(counts[-2] / counts[-1])
+        fresh = math.sqrt(1 - kept**2)
+        moved = (_GRID[:, None] - kept * _GRID) / fresh
+        _, before = _look(counts[:-1], spent[:-1])
+        wrong = special.ndtr(-moved) @ before
+        score = float(np.interp(-alpha, -wrong, _GRID))
+        density = (_normal(moved) / fresh) @ before * _STEP
+    # The point nearest to the border belongs to both sides.
+    density = density * np.clip((score - _GRID) / _STEP + 0.5, 0.0, 1.0)
+    return max(alpha, float(special.ndtr(-score))), density
 
 
 def _normal(scores: FloatArray) -> FloatArray:

@@ -49,18 +49,18 @@ def _bounded(worlds: FloatArray, freedom: int) -> FloatArray:
     """`without_spikes` where no block and no trial is without a world."""
     known = ~np.isnan(worlds)
     filled = np.where(known, worlds, 0.0)
-    blocks: FloatArray = np.nanmedian(worlds, axis=1)[:, None]
-    trials: FloatArray = np.nanmedian(worlds - blocks, axis=0)
+    blocks: FloatArray = _medians(worlds.T)[:, None]
+    trials: FloatArray = _medians(worlds - blocks)
     # Fitted levels make residuals smaller than the noise.
     correction = _OF_MEDIAN * math.sqrt(known.sum() / freedom)
     for _ in range(_ROUNDS):
         residuals = filled - blocks - trials
         sizes = np.where(known, np.abs(residuals), np.nan)
-        common = correction * float(np.nanmedian(sizes))
+        common = correction * float(_medians(sizes.reshape(-1, 1))[0])
         if common < _LEAST_SCALE:
             return worlds
         # What is ordinary for a noisy trial is no spike of it, and tells less of its block.
-        scale = np.maximum(common, correction * np.nanmedian(sizes, axis=0))
+        scale = np.maximum(common, correction * _medians(sizes))
         inside = np.square(_inside(residuals, scale))
         weights = known * np.maximum(inside, _LEAST_WEIGHT) / np.square(scale / common)
         blocks = ((weights * (filled - trials)).sum(axis=1) / weights.sum(axis=1))[:, None]
@@ -70,6 +70,15 @@ def _bounded(worlds: FloatArray, freedom: int) -> FloatArray:
     slope = float((inside * (5 * inside - 4))[known].mean())
     moved = blocks + trials + residuals * np.square(inside) / max(slope, _LEAST_SLOPE)
     return np.where(known, moved, np.nan)
+
+
+def _medians(values: FloatArray) -> FloatArray:
+    """The median of each column without its NaN; `np.nanmedian` takes ten times as long."""
+    ordered = np.sort(values, axis=0)  # NaN goes to the end.
+    counts = (~np.isnan(values)).sum(axis=0)
+    column = np.arange(values.shape[1])
+    middle: FloatArray = ordered[(counts - 1) // 2, column] + ordered[counts // 2, column]
+    return middle / 2
 
 
 def _inside(residuals: FloatArray, scale: FloatArray) -> FloatArray:
