@@ -8,12 +8,12 @@ agreement   two searches of one command name the same, or the same set as not to
 """
 
 import argparse
-import multiprocessing
+import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ UDF = {"workload": "udf", "options": {"size": 400, "rounds": 400}}
 
 def same(number: int) -> str:
     """One configuration under three names."""
-    result = _search(**UDF, space={"rpc_timeout": [61, 62]}, budget="30s", seed=number)
+    result = _search(workload="udf", space={"rpc_timeout": [61, 62]}, budget="30s", seed=number)
     return str(result.verdict)
 
 
@@ -82,20 +82,12 @@ def _search(**request: Any) -> StudyResult:
 @contextmanager
 def _busy_core(wanted: bool) -> Iterator[None]:
     """Another program that keeps one core busy."""
-    spinning = multiprocessing.get_context("spawn").Process(target=_spin, daemon=True)
-    if wanted:
-        spinning.start()
-    try:
-        yield
-    finally:
+    with ExitStack() as ending:
         if wanted:
-            spinning.kill()
-            spinning.join()
-
-
-def _spin() -> None:
-    while True:
-        pass
+            spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            ending.callback(spinning.wait)
+            ending.callback(spinning.kill)
+        yield
 
 
 CLAIMS: dict[str, Callable[[int], str]] = {
