@@ -1,5 +1,6 @@
 """Whole studies on the fake launcher: what is measured, in which order, and for how long."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from tests.fakes import FakeLauncher, threads_of
 from tests.searching.tuning import Listening, Tune, scaling
 from tuner.errors import UsageError
 from tuner.plan.config import Config
+from tuner.world.launcher import WorldOrder
+from tuner.world.measurement import Failure, Measurement
 
 
 def test_the_baseline_is_measured_first_and_in_every_block(tune: Tune) -> None:
@@ -94,6 +97,29 @@ def test_a_world_may_not_take_much_longer_than_the_baseline(tune: Tune) -> None:
     candidates = [o.deadline_s for o in launcher.orders if threads_of(o.config) != 16]
     assert max(candidates) == pytest.approx(20 * 1.05, rel=0.1)
     assert sorted(candidates)[len(candidates) // 2] == max(candidates)
+
+
+class Uneven(FakeLauncher):
+    """Its steps differ more than its worlds do, so long worlds tell most."""
+
+    def run(self, order: WorldOrder) -> Measurement | Failure:
+        outcome = super().run(order)
+        if isinstance(outcome, Failure):
+            return outcome
+        times = itertools.cycle([1.0, 0.5, 1.5])
+        return outcome.model_copy(
+            update={"step_s": tuple(step * next(times) for step in outcome.step_s)}
+        )
+
+
+def test_a_world_that_is_to_last_long_has_time_for_it(tune: Tune) -> None:
+    """Longer than 20 first worlds; and never so long that `--deadline` would end it."""
+    launcher = Uneven(step_ms=lambda config: 100.0, sigma=0.005)
+    tune(launcher, min_time="4s", deadline="30s", budget="20m", max_blocks=10, epsilon="0.001%")
+    planned = [(0.1 * o.steps, o.deadline_s) for o in launcher.orders if o.steps is not None]
+    longest_s, _ = max(planned)
+    assert 1.5 * 4 < longest_s < 15
+    assert all(deadline_s > 2 * steps_s for steps_s, deadline_s in planned)
 
 
 def test_one_that_comes_back_is_told(tune: Tune) -> None:

@@ -110,7 +110,8 @@ class Measurer:
 
     def calibrate(self, trial: int) -> None:
         """Run a trial's first world, which fixes how many steps the others have."""
-        if not self._run(trial, CALIBRATION_BLOCK, None):
+        config, deadline_s = self.log.configs[trial], self.times.deadline_s(trial)
+        if not self._run(BlockWorld(trial, False, config, None, deadline_s), CALIBRATION_BLOCK):
             self.eliminate(trial, CUT_SHORT)
 
     def trace(self, trial: int, *, operators: bool) -> None:
@@ -258,7 +259,7 @@ class Measurer:
     def _measure(self, trials: Sequence[int], block: int) -> None:
         for world in self._worlds_of(trials, block):
             if not self.skips(world.trial):
-                self._run(world.trial, block, world.steps, again=world.again)
+                self._run(world, block)
         self.end_block(block, trials)
 
     def _worlds_of(self, trials: Sequence[int], block: int) -> list[BlockWorld]:
@@ -271,7 +272,8 @@ class Measurer:
             trial = BASELINE if column == AGAIN else column
             step_s = self.log.step_s(trial)
             steps = None if step_s is None else steps_in(wanted_s, step_s)
-            config, deadline_s = self.log.configs[trial], self.times.deadline_s(trial)
+            steps_s = (steps or 0) * (step_s or 0.0)
+            config, deadline_s = self.log.configs[trial], self.times.deadline_s(trial, steps_s)
             worlds.append(BlockWorld(trial, column == AGAIN, config, steps, deadline_s))
         return worlds
 
@@ -304,18 +306,24 @@ class Measurer:
                 f"block {block} was disturbed by other programs; another takes its place"
             )
 
-    def _run(self, trial: int, block: int, steps: int | None, *, again: bool = False) -> bool:
+    def _run(self, world: BlockWorld, block: int) -> bool:
         """Run a world; whether it was not cut short, and so says something."""
-        config = self.log.configs[trial]
-        deadline_s, left_s = self.times.deadline_s(trial), self.times.left_s()
+        left_s = self.times.left_s()
+        least_s = min(world.deadline_s, left_s)
         outcome, group = self._parallel.on_one(
-            lambda runner: runner.run(config, block, steps, min(deadline_s, left_s))
+            lambda runner: runner.run(world.config, block, world.steps, least_s)
         )
-        if self.times.is_cut_short(outcome, deadline_s, left_s):
+        if self.times.is_cut_short(outcome, world.deadline_s, left_s):
             return False
-        phase = self._phase
         self.add(
-            Record(trial=trial, block=block, phase=phase, outcome=outcome, again=again, group=group)
+            Record(
+                trial=world.trial,
+                block=block,
+                phase=self._phase,
+                outcome=outcome,
+                again=world.again,
+                group=group,
+            )
         )
         return True
 

@@ -15,6 +15,8 @@ DOMINATED_WORLD = 20
 LEAST_DEADLINE_S = 10.0
 # The steps of a world last so many times the least at most, however quiet worlds are between.
 LONGEST = 10.0
+# Steps that take so many times as long as they are to last are stuck.
+STUCK = 3.0
 # The noise is estimated from so many blocks.
 _LATEST = 20
 
@@ -44,16 +46,23 @@ class WorldTimes:
         fixed_s = statistics.median(world.world_s - world.wall_s for world in worlds)
         used_s = statistics.median(world.wall_s for world in worlds)
         best_s = best_measured_s(fixed_s, within, between, used_s)
-        return min(max(least_s, best_s), LONGEST * least_s)
+        longest_s = min(LONGEST * least_s, self._measuring.deadline_s / STUCK)
+        return max(least_s, min(best_s, longest_s))
 
-    def deadline_s(self, trial: int) -> float:
-        """How long a world of a trial may take, whatever is left of the budget."""
+    def deadline_s(self, trial: int, steps_s: float = 0.0) -> float:
+        """How long a world of a trial may take, whatever is left of the budget.
+
+        Args:
+            trial: Which.
+            steps_s: How long its steps are to last, in seconds: longer ones than the first
+                worlds' are no reason to give it up.
+        """
         usual_s = self._usual_s()
         if usual_s is None:
             return longest_world_s(self._budget.total_s)
         if trial == BASELINE:
             return math.inf
-        return max(LEAST_DEADLINE_S, DOMINATED_WORLD * usual_s)
+        return max(LEAST_DEADLINE_S, DOMINATED_WORLD * usual_s) + STUCK * steps_s
 
     def left_s(self) -> float:
         """How long the budget lets a world take that begins now.
