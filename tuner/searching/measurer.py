@@ -165,13 +165,13 @@ class Measurer:
         A block is finished by the group that began it.
         """
         alive = {*self.log.alive, *([AGAIN] if BASELINE in self.log.alive else [])}
-        for block, measured in self._parallel.left_open(self._phase):
-            left = [t for t in trials if t not in measured and t in alive]
+        columns = [trial for trial in trials if trial in alive]
+        for block, left in self._parallel.left_open(self._phase, columns):
             if len(self._parallel) == 1:
                 self._measure(left, block)
-            elif left and (group := self._parallel.group_of(block)) in self._parallel.free:
+            elif (group := self._parallel.group_of(block)) in self._parallel.free:
                 self._begin(group, block, left)
-            elif left:
+            else:
                 self._parallel.drop(block)
 
     def blocks_left(self, trials: Sequence[int]) -> float:

@@ -54,6 +54,8 @@ class ParallelBlocks:
         """The columns of each block that is being measured."""
         self._done: dict[int, int] = {}
         """How many worlds each of them has had."""
+        self._left: set[int] = set()
+        """The blocks that an earlier session left open, until they are gone on with."""
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -69,6 +71,7 @@ class ParallelBlocks:
         """Have a free group measure these columns of a block, which is new, or goes on."""
         self._phase = phase
         self._columns[block], self._done[block] = columns, 0
+        self._left.discard(block)
         self._note_open()
         self._log.rows.open(phase, block)
         self._groups.start(group, block, worlds, self._keeper)
@@ -116,20 +119,26 @@ class ParallelBlocks:
 
     def drop(self, *blocks: int) -> None:
         """Have blocks that nobody finishes count no more, now and in later sessions."""
+        self._left.difference_update(blocks)
         self._log.drop(*blocks)
         self._store.note("dropped", self._log.dropped)
 
-    def left_open(self, phase: Phase) -> list[tuple[int, set[int]]]:
-        """The blocks that an earlier session began and did not finish, each with what it measured.
+    def left_open(self, phase: Phase, columns: Sequence[int]) -> list[tuple[int, list[int]]]:
+        """The blocks that an earlier session began, each with those of its columns that it left.
 
-        With one group that is known of the last block alone, which may be finished.
+        With one group that is known of the last block alone.
         """
         measured = [*self._log.rows.measured(phase).items()]
         if len(self) == 1:
-            return measured[-1:]
-        # A slow group's may have begun before many that others have finished.
-        noted = self._store.noted(OPEN) or ()
-        return [each for each in measured if each[0] in noted]
+            measured = measured[-1:]
+        else:
+            # A slow group's may have begun before many that others have finished.
+            noted = self._store.noted(OPEN) or ()
+            measured = [each for each in measured if each[0] in noted]
+        left = [(block, [c for c in columns if c not in done]) for block, done in measured]
+        found = [each for each in left if each[1]]
+        self._left = {block for block, _ in found}
+        return found
 
     def group_of(self, block: int) -> int:
         """Which group began a block, from 0; -1 if that is not known."""
@@ -191,7 +200,7 @@ class ParallelBlocks:
 
     def _note_open(self) -> None:
         """Say which blocks a later session has to finish."""
-        self._store.note(OPEN, sorted(self._columns))
+        self._store.note(OPEN, sorted({*self._columns, *self._left}))
 
     def _tell_lost(self, group: int, why: LauncherError) -> None:
         living = len(self._groups.living)
