@@ -8,16 +8,18 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from threading import get_ident
 from types import ModuleType
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 from tuner.roles import role_of
 
 # Not from `calls`, which imports torch: this module is loaded in the middle of `import torch`.
 from tuner.torch_private.option_names import PRIVATE_KEYWORDS
+from tuner.torch_private.rendezvous import Distributed, nobody_listens, number_in
 from tuner.torch_private.senders import SENDERS
 
 
@@ -48,6 +50,9 @@ class Prober(Protocol):
         """Answer under this name from now on."""
 
 
+_MOST_TEXT = 10_000
+"""Characters of a traceback that are told, from its end."""
+
 Standing = Callable[[], Mapping[str, object]]
 """How many calls a process has issued so far, with all of its agents, and what it has used."""
 
@@ -65,7 +70,8 @@ def hook_rpc(
         rpc: The module `torch.distributed.rpc`.
         order: What `tuner.world.command.order` writes: `options` by role, `intra_op_threads` by
             role, `roles` as pairs of a role and a pattern, `say`.
-        reports: Told of `init_rpc`, `ready`, `shutdown`, `ended`, each once for every agent.
+        reports: Told of `init_rpc`, `ready` or `init-failed`, `shutdown`, `ended`, each once for
+            every agent.
         new_recorder: Makes what records an agent; None: nothing is recorded. It is called in
             `init_rpc`, since only by then is torch imported.
         new_prober: Makes what answers, from a function that tells how the process stands; likewise.
@@ -101,7 +107,7 @@ class _Hooks:
         rpc = self._rpc
         self._hook_options(rpc.TensorPipeRpcBackendOptions)
         # `init_rpc` looks it up each time, however the program imported `init_rpc`.
-        rpc.dist = _Distributed(rpc.dist, self._before_rendezvous)
+        rpc.dist = Distributed(rpc.dist, self._before_rendezvous, self._telling_of_failure)
         rpc._init_rpc_backend = self._initialising(rpc._init_rpc_backend)
         rpc.shutdown = rpc.api.shutdown = self._shutting_down(rpc.api.shutdown)
         for name in SENDERS:
@@ -125,20 +131,21 @@ class _Hooks:
 
         options_class.__init__ = init
 
-    def _before_rendezvous(self, url: str, rank: int, world_size: int) -> None:
-        """The process is about to wait for the other ranks, perhaps for ever."""
+    def _before_rendezvous(self, url: str, rank: int, world_size: int) -> int:
+        """The process is about to wait for the others, perhaps for ever; its rank, or -1."""
         if rank < 0:
-            rank = _number_in("RANK", rank)
+            rank = number_in("RANK", rank)
         if world_size < 0:
-            world_size = _number_in("WORLD_SIZE", world_size)
+            world_size = number_in("WORLD_SIZE", world_size)
         self._reports.send(
             "rendezvous",
             url=url,
             rank=rank,
             world_size=None if world_size < 0 else world_size,
-            nobody_listens=_nobody_listens(url),
+            nobody_listens=nobody_listens(url),
         )
         self._answer_as(f"rank{rank}", rank)
+        return rank
 
     def _answer_as(self, name: str, rank: int) -> None:
         if self._new_prober is None:
@@ -173,7 +180,8 @@ class _Hooks:
             self._calls_before += self._calls
             self._name, self._calls, self._busy_in = name, 0, get_ident()
             try:
-                init_backend(backend, store, name, rank, world_size, options)
+                with self._telling_of_failure(name, rank):
+                    init_backend(backend, store, name, rank, world_size, options)
             finally:
                 self._busy_in = None
             self._reports.send("ready", **facts, **_usage())
@@ -182,6 +190,22 @@ class _Hooks:
                 self._say(name, options)
 
         return init
+
+    @contextmanager
+    def _telling_of_failure(self, name: str, rank: int) -> Iterator[None]:
+        """Tell why `init_rpc` fails: the ranks that wait for this one fail for that alone."""
+        try:
+            yield
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}".strip().split("\n")[0]
+            self._reports.send(
+                "init-failed",
+                name=name,
+                rank=rank,
+                error=text[:_MOST_TEXT],
+                traceback=traceback.format_exc()[-_MOST_TEXT:],
+            )
+            raise
 
     def _prepare_recorder(self, name: str, rank: int) -> None:
         self._recorder = None
@@ -254,39 +278,6 @@ class _Hooks:
             return send(*args, **kwargs)
 
         return send_and_count
-
-
-class _Distributed:
-    """`torch.distributed` as RPC sees it: a rendezvous is reported before it may hang."""
-
-    def __init__(
-        self, distributed: ModuleType, before_rendezvous: Callable[[str, int, int], None]
-    ) -> None:
-        self._distributed = distributed
-        self._before_rendezvous = before_rendezvous
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._distributed, name)
-
-    def rendezvous(self, url: str, rank: int = -1, world_size: int = -1, **kwargs: Any) -> Any:
-        """See `torch.distributed.rendezvous`."""
-        self._before_rendezvous(url, rank, world_size)
-        return self._distributed.rendezvous(url, rank=rank, world_size=world_size, **kwargs)
-
-
-def _nobody_listens(url: str) -> bool:
-    """Whether every rank takes torchrun's agent to listen there, and it listens elsewhere."""
-    has_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    return (
-        has_agent
-        and url.startswith("tcp://")
-        and urlsplit(url).port != _number_in("MASTER_PORT", 0)
-    )
-
-
-def _number_in(variable: str, otherwise: int) -> int:
-    text = os.environ.get(variable, "")
-    return int(text) if text.isdecimal() else otherwise
 
 
 def _options(options: Any) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.world.command.reported import (
     journal_of,
     write_reports,
 )
+from tuner.errors import TraceError
 from tuner.plan.program_spec import ProgramRequest
 from tuner.trace.files.native_reader import trace_of
 from tuner.trace.model.trace import Trace
@@ -112,6 +114,57 @@ def test_a_rank_may_not_know_its_number_before_the_rendezvous(tmp_path: Path) ->
     waiting = {**events_of(0)[2], "rank": -1, "world_size": None}
     file.write_text(json.dumps(waiting) + "\n")
     assert [each.rank for each in read_reports(tmp_path).unmet] == [-1]
+
+
+def fail_to_begin(folder: Path, rank: int, error: str, after_ns: int) -> None:
+    """Have a rank fail in `init_rpc`: nothing comes after that."""
+    file = folder / f"{PIDS[rank]}.jsonl"
+    kept = ("rendezvous", "init_rpc", "recording")
+    begun = [event for event in events_of(rank) if event["event"] in kept]
+    failed = {"event": "init-failed", "pid": PIDS[rank], "time_ns": BEGAN_NS + after_ns,
+              "name": NAMES[rank], "rank": rank, "error": error,
+              "traceback": f"Traceback: {error}"}  # fmt: skip
+    file.write_text("".join(f"{json.dumps(each)}\n" for each in [*begun, failed]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "how"),
+    [
+        ({"exit_codes": (1,)}, "exit code 1 after 3.0 s"),
+        ({}, "it ended after 3.0 s with exit code 0"),
+        ({"is_late": True, "exit_codes": (None,)}, "not done after 3 s"),
+    ],
+)
+def test_the_rank_that_failed_first_in_init_rpc_is_the_cause(
+    folder: Path, changes: dict[str, Any], how: str
+) -> None:
+    fail_to_begin(folder, 0, "DistNetworkError: Connection reset by peer", 10**9)
+    fail_to_begin(folder, 1, "DistStoreError: wait timeout after 0ms", 10**9 - 1)
+    end = replace(end_of(folder), output="RuntimeError: what came last", **changes)
+    outcome = outcome_of(end, ProgramRequest(commands=(("python", "main.py"),)))
+    assert isinstance(outcome, Failure)
+    assert outcome.failure == "init-failed"
+    cause = "observer1 failed first, in init_rpc: DistStoreError: wait timeout after 0ms"
+    assert outcome.message == f"{how}: {cause}"
+    assert outcome.detail == "Traceback: DistStoreError: wait timeout after 0ms"
+    for rank in range(len(NAMES)):
+        for kind in ("calls", "served", "done"):
+            (folder / f"{journal_of(rank)}.{kind}").write_bytes(b"")
+    with pytest.raises(TraceError, match="no rank of the program got through init_rpc"):
+        join_recorded(folder)
+
+
+def test_a_rank_that_starts_after_all_has_not_failed(folder: Path) -> None:
+    """In the same process, or in another one."""
+    file = folder / f"{PIDS[1]}.jsonl"
+    known = file.read_text()
+    fail_to_begin(folder, 1, "RuntimeError: no", 0)
+    (folder / "4000003.jsonl").write_text(known)
+    assert read_reports(folder).init_failure is None
+    (folder / "4000003.jsonl").unlink()
+    assert read_reports(folder).init_failure is not None
+    file.write_text(file.read_text() + known)
+    assert read_reports(folder).init_failure is None
 
 
 def test_no_file_is_read_without_end(folder: Path) -> None:

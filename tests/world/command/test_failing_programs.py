@@ -13,6 +13,8 @@ from tests.programs.running import free_port
 from tests.world.command.launching import PROGRAMS, PYTHON, launched, refused
 from tuner.errors import UsageError
 from tuner.plan.config import Config
+from tuner.plan.draft import draft_plan
+from tuner.world.command.launcher import CommandLauncher
 from tuner.world.measurement import Failure
 from tuner.world.own_network import OwnNetwork
 
@@ -166,6 +168,26 @@ def test_what_a_server_cannot_import_is_told(
     assert sentence.startswith("imported anew by each run: leaves_a_thread (it leaves a thread")
 
 
+@pytest.mark.parametrize("more", [(), ("lenient",)])
+def test_the_rank_that_fails_first_in_init_rpc_is_named(more: tuple[str, ...]) -> None:
+    """The program prints something else last, and may end with exit code 0."""
+    told: list[str] = []
+    keys = {"programs": [[PYTHON, str(PROGRAMS / "fails_to_begin.py"), free_port(), *more]]}
+    with CommandLauncher(told.append) as launcher, pytest.raises(UsageError) as error:
+        launcher.subject_of(draft_plan(keys))
+    assert ": node1! failed first, in init_rpc: RuntimeError: " in str(error.value)
+    assert "_init_rpc_backend" in str(error.value)
+    again = "the program failed in a network of its own, and is run again in the machine's: "
+    assert [each.startswith(again) and "node1! failed first" in each for each in told] == (
+        [True] if own_network_is_allowed() else []
+    )
+
+
+def own_network_is_allowed() -> bool:
+    with OwnNetwork() as network:
+        return bool(network.prefix)
+
+
 def test_a_wrong_answer_in_a_network_of_its_own_is_tried_in_the_machines(tmp_path: Path) -> None:
     program = tmp_path / "main.py"
     program.write_text(
@@ -179,7 +201,10 @@ def test_a_wrong_answer_in_a_network_of_its_own_is_tried_in_the_machines(tmp_pat
     command = [PYTHON, str(program), free_port(), here]
     with launched(command, expect="^found", cold=True) as running:
         running.measured()
-    with OwnNetwork() as network:
-        is_allowed = bool(network.prefix)
-    expected = ["the program does not run in a network of its own; it has the machine's"]
-    assert running.told == (expected if is_allowed else [])
+    if own_network_is_allowed():
+        failed, does_not = running.told
+        assert failed.startswith("the program failed in a network of its own, and is run again in ")
+        assert "its output does not match '^found'" in failed
+        assert does_not == "the program does not run in a network of its own; it has the machine's"
+    else:
+        assert running.told == []

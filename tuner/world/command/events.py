@@ -124,6 +124,12 @@ _EVENTS: dict[str, dict[str, _Check]] = {
         "cuda_devices": _is_size,
     },
     "ready": _USAGE,
+    "init-failed": {
+        "name": _is_text,
+        "rank": _is_told_size,
+        "error": _is_text,
+        "traceback": _is_text,
+    },
     "shutdown": {"calls": _is_count, **_USAGE},
     "ended": {"calls": _is_count, **_USAGE},
     "state": {

@@ -37,6 +37,8 @@ class _Part:
     prepared_ns: int
     start_ns: int
     end_ns: int
+    is_begun: bool
+    """Whether it got through `init_rpc`."""
     losses: Sequence[str]
     """What it lacks, each as the end of a sentence that its name begins."""
 
@@ -86,6 +88,8 @@ def _joined(folder: Path, ended_ns: int, clocks: Mapping[str, ClockOffset]) -> M
     worlds = by_world(found, lambda part: part.recording.rank)
     if not worlds:
         raise TraceError("no rank of the program was recorded")
+    if not any(part.is_begun or part.recording.client_spans for part in found):
+        raise TraceError("no rank of the program got through init_rpc")
     parts = max(worlds, key=lambda parts: sum(len(p.recording.client_spans) for p in parts))
     parts.sort(key=lambda part: part.recording.rank)
     recordings = [part.recording for part in parts]
@@ -147,6 +151,7 @@ def _part(folder: Path, agent: _Agent, program_ended_ns: int) -> _Part:
         prepared_ns=recording["time_ns"],
         start_ns=start_ns,
         end_ns=min(ends),
+        is_begun="ready" in agent,
         losses=[*_losses(agent, content, operators)],
     )
 

@@ -32,16 +32,21 @@ def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> 
 
     if end.starved is not None:
         return deadlock(end.starved, end.states, end.run_s)
+    unbegun = end.report.init_failure
+    why = "" if unbegun is None else f": {unbegun.text}"
+    traceback = "" if unbegun is None else unbegun.traceback
     if end.is_late:
-        stuck = end.report.nobody_listens_since_ns is not None
+        stuck = unbegun is not None or end.report.nobody_listens_since_ns is not None
         kind: FailureKind = "init-failed" if stuck else "timed-out"
-        message = f"not done after {end.run_s:.3g} s ({_phases(end)})"
-        return failed(kind, message, gauges(end.states))
+        message = f"not done after {end.run_s:.3g} s{why or f' ({_phases(end)})'}"
+        return failed(kind, message, traceback or gauges(end.states))
     if end.counted is None and any(end.exit_codes):
         kind = "crashed" if end.report.is_ready else "init-failed"
-        failure = failed(kind, _how_it_ended(end, request))
+        failure = failed(kind, _how_it_ended(end, request, why), traceback)
         codes = [code for code in end.exit_codes if code]
         return failure.model_copy(update={"is_untimely": any(map(was_killed, codes))})
+    if unbegun is not None:
+        return failed("init-failed", f"{_end_of(end)}{why}", traceback)
     if not end.report.ranks:
         return failed("init-failed", f"{_end_of(end)}{end.report.why_no_rank}")
     if missing := end.report.why_missing():
@@ -123,14 +128,13 @@ def _end_of(end: ProgramEnd) -> str:
     return f"it ended after {end.run_s:.1f} s with exit code {codes}"
 
 
-def _how_it_ended(end: ProgramEnd, request: ProgramRequest) -> str:
+def _how_it_ended(end: ProgramEnd, request: ProgramRequest, why: str) -> str:
     pairs = zip(request.commands, end.exit_codes, strict=True)
     command, code = next((command, code) for command, code in pairs if code)
     which = "" if len(request.commands) == 1 else f" of {command[0]!r}"
     lines = [line.strip() for line in end.output.splitlines() if line.strip()]
-    return f"{ending(code)}{which} after {end.run_s:.1f} s" + (
-        f": {lines[-1][:300]}" if lines else ""
-    )
+    last = f": {lines[-1][:300]}" if lines else ""
+    return f"{ending(code)}{which} after {end.run_s:.1f} s{why or last}"
 
 
 def _phases(end: ProgramEnd) -> str:

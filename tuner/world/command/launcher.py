@@ -145,6 +145,13 @@ class CommandLauncher:
         run = trying(learnt=learnt)
         fits = until_s - time.monotonic() > run.end.run_s
         if self._starters.in_own_network and run.may_need_a_network and fits:
+            # What it left makes room for what the next run leaves.
+            alone = outcome_of(run.end, request)
+            assert isinstance(alone, Failure)
+            self._tell(
+                "the program failed in a network of its own, and is run again in the machine's: "
+                f"{alone.message}"
+            )
             self._starters.leave_network(request)
             run = trying(learnt=learnt)
             if run.failure is None:

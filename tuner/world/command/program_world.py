@@ -16,6 +16,8 @@ PROBE_EVERY_S = 1.0
 ANSWERS_S = 2.0
 # A rank that waits where nobody will listen is given up after this time.
 UNMET_S = 5.0
+# After a rank has failed in init_rpc, the others may wait for it for ever. It may be tried again.
+UNBEGUN_S = 30.0
 # After a first command has failed, the others get this long to say what happened to them.
 GRACE_S = 1.0
 # What --expect and --metric can see of a run, its head and its tail, in bytes.
@@ -154,8 +156,7 @@ class ProgramWorld:
             if now_s >= next_probe_s:
                 next_probe_s = now_s + PROBE_EVERY_S
                 report = read_reports(self._reports)
-                since_ns = report.nobody_listens_since_ns
-                if since_ns is not None and time.time_ns() - since_ns > UNMET_S * 1e9:
+                if _cannot_begin(report):
                     self._is_late = True
                     self._keep_stacks()
                     return now_s
@@ -186,6 +187,17 @@ class ProgramWorld:
     def _pass_on(self, printed: bytes) -> None:
         if printed and self._show is not None:
             self._show(printed)
+
+
+def _cannot_begin(report: ProgramReport) -> bool:
+    """Whether ranks have waited long enough for one that will not come."""
+    unbegun = report.init_failure
+    pairs = (
+        (report.nobody_listens_since_ns, UNMET_S),
+        (None if unbegun is None else unbegun.time_ns, UNBEGUN_S),
+    )
+    now_ns = time.time_ns()
+    return any(since is not None and now_ns - since > limit * 1e9 for since, limit in pairs)
 
 
 class _WindowWatch:

@@ -103,6 +103,8 @@ def _await_handing_over(folder: Path) -> None:
 
 def _why_not(report: ProgramReport, ran_s: float, code: int) -> str:
     ended = f"the program ended after {ran_s:.1f} s with exit code {code}"
+    if report.init_failure is not None:
+        return f"{ended}: {report.init_failure.text}"
     if not report.ranks:
         return f"{ended}{report.why_no_rank}"
     others = [rank for rank in report.ranks if rank.backend != "TENSORPIPE"]

@@ -68,6 +68,24 @@ class Rendezvous(NamedTuple):
     """How many ranks meet there; None if it does not know."""
 
 
+class InitFailure(NamedTuple):
+    """Why `init_rpc` failed for a rank that never got through it since."""
+
+    time_ns: int
+    """Unix nanoseconds."""
+    rank: int
+    name: str
+    """The RPC name, or `rank 2` of one that did not get past the rendezvous."""
+    error: str
+    """In one line."""
+    traceback: str
+
+    @property
+    def text(self) -> str:
+        """The same as a sentence."""
+        return f"{self.name} failed first, in init_rpc: {shortened(self.error)}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProgramReport:
     """What is known of one run of a program."""
@@ -80,6 +98,8 @@ class ProgramReport:
     """Why the hook did not work in a process, each as a sentence."""
     unmet: tuple[Rendezvous, ...] = ()
     """Of processes that did not come to start an agent, where they wait for the others."""
+    init_failure: InitFailure | None = None
+    """The one that came first: the others may have failed for it."""
     states: tuple[Mapping[str, Any], ...] = ()
     """All answers to probes, in the order of the questions."""
 
@@ -164,6 +184,8 @@ class ProgramReport:
         """
         if not self.missing_ranks:
             return ""
+        if self.init_failure is not None:
+            return self.init_failure.text
         some = first_of([*map(str, self.missing_ranks)], _MOST_NAMED)
         if len(self.unmet) >= len(self.missing_ranks):
             return (
@@ -186,12 +208,17 @@ def read_reports(folder: Path) -> ProgramReport:
     found: list[RankReport] = []
     problems: list[str] = []
     unmet: list[Rendezvous] = []
+    failures: list[InitFailure] = []
     states: list[dict[str, Any]] = []
     files = sorted(folder.glob("*.jsonl"))
     for file in files:
         events = read_events(file)
         found += map(_rank, agents(events))
-        unmet += _unmet(events)
+        step = _last_step(events)
+        if step is not None and step["event"] == "rendezvous":
+            unmet.append(Rendezvous(**{fact: step[fact] for fact in Rendezvous._fields}))
+        elif step is not None and step["event"] == "init-failed":
+            failures.append(InitFailure(**{fact: step[fact] for fact in InitFailure._fields}))
         states += [event for event in events if event["event"] == "state"]
         problems += [
             f"the hook failed in process {event['pid']}: {shortened(event['error'])}"
@@ -203,16 +230,22 @@ def read_reports(folder: Path) -> ProgramReport:
         processes=len(files),
         problems=tuple(problems),
         unmet=tuple(unmet),
+        init_failure=min((each for each in failures if not _is_over(each, found)), default=None),
         states=tuple(sorted(states, key=lambda state: (state["number"], state["rank"]))),
     )
 
 
-def _unmet(events: Sequence[Mapping[str, Any]]) -> list[Rendezvous]:
-    """Where a process waits for the others, if no agent was started since."""
-    steps = [event for event in events if event["event"] in ("rendezvous", "init_rpc")]
-    if not steps or steps[-1]["event"] == "init_rpc":
-        return []
-    return [Rendezvous(**{fact: steps[-1][fact] for fact in Rendezvous._fields})]
+def _is_over(failure: InitFailure, ranks: Sequence[RankReport]) -> bool:
+    """Whether the rank has started after it, in this process or in another."""
+    return any(
+        rank.rank == failure.rank and (rank.ready_ns or 0) > failure.time_ns for rank in ranks
+    )
+
+
+def _last_step(events: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The last of a process on its way through `init_rpc`; None if it took none."""
+    steps = ("rendezvous", "init_rpc", "init-failed", "ready")
+    return next((event for event in reversed(events) if event["event"] in steps), None)
 
 
 def _rank(agent: Mapping[str, Mapping[str, Any]]) -> RankReport:
