@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,8 @@ from tuner.trace.model.trace import RECORDERS, Trace
 FORMAT = 2
 SOURCES: dict[Source, str] = {"calls": "serving calls", "operators": "inside operators"}
 LEAST_SHARE = 0.005
-"""Parts of the critical path that take less of the time are not listed; JSON has all."""
+"""Parts of the critical path that take less of the time, and whose interval ends below that too,
+are not listed where rows are limited."""
 MOST_LISTED = 12
 """Levels, and threads, that are listed one by one."""
 
@@ -107,7 +109,8 @@ def print_analysis(
         _print_prose(Text(fact), console)
     for loss in analysis.trace.losses:
         _print_prose(Text(f"note: {loss}", style="yellow"), console)
-    for section in _sections(analysis, console.width, row_limit):
+    is_empty = analysis.trace.calls.empty and analysis.trace.operators.empty
+    for section in () if is_empty else _sections(analysis, console.width, row_limit):
         console.print()
         if section.lines:
             console.print(Text(section.title, style="bold"))
@@ -159,6 +162,10 @@ def _facts(trace: Trace) -> Iterator[str]:
 
 def _sections(analysis: Analysis, width: int, row_limit: int | None) -> Iterator[_Section]:
     no_calls = "the trace holds no calls" if analysis.trace.calls.empty else ""
+    path, small = analysis.critical_path, 0
+    if row_limit:
+        path = _large_parts(path)
+        small = len(analysis.critical_path) - len(path)
     for title, table, lines_of, missing in (
         (
             "Time by call and by operator",
@@ -175,8 +182,8 @@ def _sections(analysis: Analysis, width: int, row_limit: int | None) -> Iterator
         ),
         (
             "The critical path: what the driver waited for, and what that waited for in turn",
-            analysis.critical_path,
-            _path_lines,
+            path,
+            partial(_path_lines, small=small),
             no_calls or "no call ended",
         ),
     ):
@@ -265,10 +272,14 @@ def _parallelism_lines(analysis: Analysis, width: int) -> list[str]:
     return lines
 
 
-def _path_lines(table: pd.DataFrame, width: int) -> list[str]:
-    whole = len(table)
+def _large_parts(table: pd.DataFrame) -> pd.DataFrame:
+    """The parts of the critical path that are listed; all of them if none is large."""
     large = (table["share"] >= LEAST_SHARE) | (table["ci_high"] >= LEAST_SHARE)
-    table = table[large] if large.any() else table
+    return table[large] if large.any() else table
+
+
+def _path_lines(table: pd.DataFrame, width: int, *, small: int) -> list[str]:
+    """The lines of a table of parts, beside which so many small ones are not listed."""
     names = [
         f"{part}: {function} on {process}" if function else f"{part}: {process}"
         for part, process, function in zip(
@@ -282,8 +293,12 @@ def _path_lines(table: pd.DataFrame, width: int) -> list[str]:
     ]
     meant = [f"{part}: {meaning}" for part, meaning in PARTS.items() if part in set(table["part"])]
     lines = [*named_rows("part", names, columns, width), *meant]
-    if small := whole - len(table):
-        lines.append(f"{plural(small, 'part')} of less than {percent(LEAST_SHARE)} left out")
+    if small:
+        least = percent(LEAST_SHARE)
+        lines.append(
+            f"{plural(small, 'part')} left out: less than {least}, even at the upper end of the "
+            "interval; --row-limit 0 shows all"
+        )
     return lines
 
 

@@ -3,7 +3,8 @@
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tuner.present.figures.kit.legends import entry_name, legend_below
+from tuner.present.figures.kit.canvas import rendered, styled_figure
+from tuner.present.figures.kit.legends import entry_name, legend_above, legend_below
 
 
 def test_a_legend_reads_row_by_row() -> None:
@@ -19,5 +20,8 @@ def test_a_legend_reads_row_by_row() -> None:
 
 
 def test_a_name_with_an_underscore_first_is_an_entry_too() -> None:
-    assert entry_name("_handler").endswith("_handler")
-    assert not entry_name("_handler").startswith("_")
+    with styled_figure((4, 3)) as figure:
+        handle = Line2D([], [], label=entry_name("_handler"))
+        legend_above(figure.add_subplot(), [handle])
+        legend_below(figure, [handle], 1)
+        assert rendered(figure, "svg").decode().count(">_handler</text>") == 2

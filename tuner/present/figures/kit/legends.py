@@ -19,22 +19,14 @@ Entry = Artist | Container
 
 
 def entry_name(name: str, width: int = _BESIDE_HANDLE) -> str:
-    """The name of an entry in lines of so many letters.
-
-    matplotlib leaves out names that begin with an underscore, as a function's name may: they get a
-    space without width before it.
-    """
+    """The name of an entry in lines of so many letters."""
     return entry_names([name], width)[name]
 
 
 def entry_names(names: Iterable[str], width: int = _BESIDE_HANDLE) -> dict[str, str]:
     """`entry_name` of each name, by the name; names that differ look different."""
     known = list(dict.fromkeys(names))
-    texts = wrapped_apart(known, width)
-    return {
-        name: f"\u200b{text}" if text.startswith("_") else text
-        for name, text in zip(known, texts, strict=True)
-    }
+    return dict(zip(known, wrapped_apart(known, width), strict=True))
 
 
 def legend_above(
