@@ -13,7 +13,7 @@ import pytest
 
 import tuner.__main__
 from tuner import command_line, show
-from tuner.command_line import Interruptible, Interruption
+from tuner.command_line import Interruptible, Interruption, stdout_console
 
 
 class SignalsWhenItGoes:
@@ -62,6 +62,23 @@ def test_a_signal_that_python_drops_interrupts_at_the_next_check(
     assert told == [ZeroDivisionError]
     with pytest.raises(KeyboardInterrupt):
         interruption.check()
+
+
+def test_tables_are_as_wide_as_columns_says_else_as_the_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where stdout, as here, is no terminal."""
+    monkeypatch.setenv("COLUMNS", "123")
+    assert stdout_console().width == 123
+    monkeypatch.delenv("COLUMNS")
+    monkeypatch.setattr(os, "get_terminal_size", lambda descriptor: os.terminal_size((97, 20)))
+    assert stdout_console().width == 97
+
+    def nowhere(descriptor: int) -> os.terminal_size:
+        raise OSError(errno.ENOTTY, "no terminal")
+
+    monkeypatch.setattr(os, "get_terminal_size", nowhere)
+    assert stdout_console().width == 80
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.command_line import print_json, run, stdout_console
+from tuner.command_line import Command, print_json, run, stdout_console
 from tuner.errors import UsageError
 from tuner.flags import say
 
@@ -32,7 +32,7 @@ EPILOG = (
 )
 
 
-@app.command(epilog=EPILOG)
+@app.command(cls=Command, epilog=EPILOG)
 def analyze(
     traces: Annotated[
         list[Path],
@@ -120,7 +120,7 @@ def show(
         path = None if picture is None else str(picture)
         print_json({**analysis.to_json(), **(more or {}), "timeline": path})
     else:
-        print_analysis(analysis, stdout_console(piped_width=200), row_limit or None, picture)
+        print_analysis(analysis, stdout_console(), row_limit or None, picture)
     if problem is not None:
         # The tables were printed; a picture that nobody asked for is no reason to fail.
         if must_draw:

@@ -52,7 +52,7 @@ def check_study(context: typer.Context, study: str, show: Callable[[bytes], None
     if context.params["as_json"]:
         print_json(result.to_json())
         return result.exit_code
-    console = stdout_console(piped_width=140)
+    console = stdout_console()
     sentence, *more = check_lines(result)
     console.print(Text(sentence, style="bold"), soft_wrap=True)
     for line in more:

@@ -14,13 +14,23 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from tuner.errors import TunerError, UsageError
-from tuner.flags import ROLE_HELP, forgotten_dashes, program_of, say, split_at_dashes
+from tuner.flags import (
+    ROLE_HELP,
+    forgotten_dashes,
+    misplaced_flags,
+    program_of,
+    say,
+    split_at_dashes,
+)
 from tuner.missing import telling_what_is_missing
 from tuner.text import shortened
 
 if TYPE_CHECKING:
+    from typer._click import Context
+
     from tuner.present.terminal import Terminal
     from tuner.searching.progress import Observer, Snapshot, Stage
 
@@ -125,6 +135,20 @@ BesideOption = Annotated[
 """Further commands, for those that run a program; see `tuner.flags.commands_of`."""
 
 
+class Command(TyperCommand):
+    """A command that names the nearest flag for one that is mistyped, and that one alone."""
+
+    def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
+        """See `typer.core.TyperCommand`."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if nearest := getattr(error, "possibilities", None):
+                error.message += f"; did you mean {nearest[0]}?"  # type: ignore[attr-defined]
+                error.possibilities = None  # type: ignore[attr-defined]
+            raise
+
+
 def run(
     app: typer.Typer, arguments: list[str] | None, program: str, *, takes_program: bool = False
 ) -> int:
@@ -182,18 +206,24 @@ def _take_any_text() -> None:
 
 def program_after_dashes(context: typer.Context) -> list[str]:
     """The program that a person names behind `--`. UsageError if there is none."""
-    return program_of(context.obj)
+    return program_of(told_program(context))
 
 
-def stdout_console(*, piped_width: int) -> "Terminal":
-    """As wide as the terminal; what is piped goes to a file or a pager, with no screen to fit into.
+def told_program(context: typer.Context) -> list[str]:
+    """What stands behind `--`; a person is told of flags there that may be meant for us."""
+    program: list[str] = context.obj or []
+    ours = [flag for each in context.command.params for flag in each.opts]
+    if hint := misplaced_flags(program, ours):
+        say(f"rpc-tuner: {hint}", file=sys.stderr)
+    return program
 
-    `piped_width` is in characters.
-    """
+
+def stdout_console() -> "Terminal":
+    """As wide as COLUMNS says, else as the terminal of stdin, stdout or stderr, else 80 columns."""
     # Late: --help and a mistyped flag do not need it.
     from tuner.present.terminal import Terminal
 
-    return Terminal() if sys.stdout.isatty() else Terminal(width=piped_width)
+    return Terminal()
 
 
 def print_json(document: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.command_line import FolderOption, Interruption, StorageOption, run
+from tuner.command_line import Command, FolderOption, Interruption, StorageOption, run
 from tuner.errors import UsageError
 from tuner.flags import say
 
@@ -23,7 +23,7 @@ EPILOG = (
 )
 
 
-@app.command(epilog=EPILOG)
+@app.command(cls=Command, epilog=EPILOG)
 def dashboard(
     study: Annotated[
         str | None,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.command_line import FolderOption, StorageOption, run
+from tuner.command_line import Command, FolderOption, StorageOption, run
 from tuner.errors import UsageError
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -17,7 +17,7 @@ EPILOG = (
 )
 
 
-@app.command(epilog=EPILOG)
+@app.command(cls=Command, epilog=EPILOG)
 def export(
     study: Annotated[
         str,

@@ -1,18 +1,27 @@
 """What commands share that needs no package, for `tuner.run`: flags as plain values, and `say`."""
 
+import itertools
+import os
+import re
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
 from tuner.errors import UsageError
+from tuner.files import head_of
 from tuner.patterns import pattern_problem
-from tuner.text import printable
+from tuner.text import listed, printable
 
 ROLE_HELP = (
     "The RPC names of a role, as a regular expression. Default: the name without its digits."
 )
+_MOST_FILES = 100
+"""So many files of a program's folder are looked at, and of its packages."""
+_MOST_BYTES = 1 << 20
+"""So much of each of them."""
 
 
 def say(message: object, *, file: TextIO | None = None) -> None:
@@ -45,8 +54,51 @@ def forgotten_dashes(given: Sequence[str]) -> str:
     return ""
 
 
+def misplaced_flags(program: Sequence[str], ours: Collection[str]) -> str:
+    """What to say of flags of this command that a program gets; empty if it gets none.
+
+    A program may have flags of the same names: those that its folder's Python code names, in any
+    spelling, are its own. Of what is no Python script nothing is known, and nothing is said.
+
+    Args:
+        program: The command behind `--`.
+        ours: The flags of this command, with their dashes.
+    """
+    script = next((place for place, word in enumerate(program) if _is_file(word)), len(program))
+    own, _ = split_at_dashes(program[script + 1 :])
+    behind = [word.partition("=")[0] for word in own]
+    found = [flag for flag in dict.fromkeys(behind) if flag in ours and flag.startswith("--")]
+    if not found:
+        return ""
+    code = _code_beside(Path(program[script]))
+    if not (surely := [flag for flag in found if not _is_named(flag, code)]):
+        return ""
+    goes, it_is, it = ("goes", "it is", "it") if len(surely) == 1 else ("go", "they are", "them")
+    return (
+        f"{listed(surely)} {goes} to {Path(program[script]).name}, as all behind -- does; if "
+        f"{it_is} for rpc-tuner, put {it} before --"
+    )
+
+
+def _is_named(flag: str, code: str) -> bool:
+    """Whether Python code names a flag: as it is typed, as a string, or as a parameter."""
+    name = re.escape(flag[2:]).replace(r"\-", "[-_]")
+    return bool(re.search(rf"--{name}\b|(['\"]){name}\1|\b{name}\s*[:=,)]", code))
+
+
+def _code_beside(script: Path) -> str:
+    """The script and the Python files of its folder and of packages there, as far as readable."""
+    files = [script, *itertools.islice(script.parent.glob("*.py"), _MOST_FILES)]
+    files += itertools.islice(script.parent.glob("*/*.py"), _MOST_FILES)
+    texts = []
+    for file in files:
+        with suppress(OSError):
+            texts.append(head_of(file, _MOST_BYTES).decode(errors="replace"))
+    return "\n".join(texts)
+
+
 def _is_file(word: str) -> bool:
-    return Path(word).suffix == ".py" and Path(word).is_file()
+    return word.endswith(".py") and os.path.isfile(word)  # noqa: PTH113 - any text may stand there
 
 
 def pairs_of(flag: str, entries: list[str]) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.command_line import run
+from tuner.command_line import Command, run
 from tuner.errors import UsageError
 from tuner.files import written_atomically
 from tuner.flags import say
@@ -21,7 +21,7 @@ NAMES = {"workload": "my_workload.py", "program": "my_program.py", "plan": "my_p
 _SKELETONS = Path(__file__).with_name("skeletons")
 
 
-@app.command(epilog=EPILOG)
+@app.command(cls=Command, epilog=EPILOG)
 def init(
     what: Annotated[
         str, typer.Argument(metavar="|".join(NAMES), show_default=False, help="What to write.")

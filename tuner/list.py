@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.command_line import StorageOption, print_json, run, stdout_console
+from tuner.command_line import Command, StorageOption, print_json, run, stdout_console
 from tuner.errors import UsageError
 from tuner.flags import say
 
@@ -18,7 +18,7 @@ EPILOG = (
 )
 
 
-@app.command(epilog=EPILOG)
+@app.command(cls=Command, epilog=EPILOG)
 def list_studies(
     folder: Annotated[
         Path | None,
@@ -43,7 +43,7 @@ def list_studies(
     for problem in found.problems:
         say(f"note: left out: {problem}", file=sys.stderr)
     if found.studies:
-        stdout_console(piped_width=160).print(studies_table(found.studies))
+        stdout_console().print(studies_table(found.studies))
     else:
         say("no studies")
 

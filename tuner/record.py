@@ -17,6 +17,7 @@ from tuner.analyze import (
 )
 from tuner.command_line import (
     BesideOption,
+    Command,
     RoleOption,
     program_after_dashes,
     run,
@@ -35,7 +36,7 @@ EPILOG = (
 )
 
 
-@app.command(epilog=EPILOG, options_metavar="[OPTIONS] -- COMMAND...")
+@app.command(cls=Command, epilog=EPILOG, options_metavar="[OPTIONS] -- COMMAND...")
 def record(
     context: typer.Context,
     out: Annotated[

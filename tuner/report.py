@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.command_line import FolderOption, StorageOption, run
+from tuner.command_line import Command, FolderOption, StorageOption, run
 from tuner.errors import UsageError
 from tuner.flags import say
 
@@ -22,7 +22,7 @@ EPILOG = (
 )
 
 
-@app.command(epilog=EPILOG)
+@app.command(cls=Command, epilog=EPILOG)
 def report(
     studies: Annotated[
         list[str],

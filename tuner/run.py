@@ -13,6 +13,7 @@ from tuner.errors import TunerError, UsageError
 from tuner.flags import (
     ROLE_HELP,
     forgotten_dashes,
+    misplaced_flags,
     pairs_of,
     program_of,
     roles_of,
@@ -84,13 +85,18 @@ class _Parser(ArgumentParser):
         )
         raise SystemExit(2)
 
+    @property
+    def flags(self) -> list[str]:
+        """All of its flags."""
+        return list(self._option_string_actions)
+
     def refuse(self, words: list[str]) -> NoReturn:
         """Say what was given beyond what there is."""
         wrong = next((word for word in words if word.startswith("-")), None)
         if wrong is None:
             self.error(f"Got unexpected extra argument ({' '.join(words)})")
         name = wrong.partition("=")[0]
-        self.error(f"No such option: {name}{did_you_mean(name, list(self._option_string_actions))}")
+        self.error(f"No such option: {name}{did_you_mean(name, self.flags)}")
 
 
 def _parser(program: str) -> _Parser:
@@ -130,6 +136,8 @@ def main(arguments: list[str] | None = None, program: str = "python -m tuner.run
         if hint := forgotten_dashes(given):
             say(f"rpc-tuner: {hint}", file=sys.stderr)
         return end.code if isinstance(end.code, int) else 1
+    if hint := misplaced_flags(command, parser.flags):
+        say(f"rpc-tuner: {hint}", file=sys.stderr)
     recommended = None if values.recommended is None else Path(values.recommended)
     try:
         return run_program(command, recommended, values.config, values.role)

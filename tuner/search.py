@@ -11,6 +11,7 @@ import typer
 from tuner.checking import check_study
 from tuner.command_line import (
     BesideOption,
+    Command,
     CpusPerWorldOption,
     GroupsOption,
     InterfaceOption,
@@ -24,6 +25,7 @@ from tuner.command_line import (
     print_json,
     run,
     stdout_console,
+    told_program,
 )
 from tuner.errors import InterruptedSearchError, NothingRanError, UsageError
 from tuner.flags import commands_of, pairs_of, roles_of
@@ -47,7 +49,7 @@ def _objectives_of(kind: str) -> str:
     return ", ".join(name for name, each in OBJECTIVES.items() if kind in each.of)
 
 
-@app.command(epilog=EPILOG, options_metavar="[OPTIONS] [-- COMMAND...]")
+@app.command(cls=Command, epilog=EPILOG, options_metavar="[OPTIONS] [-- COMMAND...]")
 def search(
     context: typer.Context,
     workload: Annotated[
@@ -248,7 +250,7 @@ def search(
     task(
         as_json,
         workload=workload,
-        program=context.obj or None,
+        program=told_program(context) or None,
         beside=commands_of(beside),
         roles=dict(roles_of(role)) or None,
         expect=expect,
@@ -315,7 +317,7 @@ def _forecast(as_json: bool, **asked: Any) -> None:
     if as_json:
         print_json(found.to_json())
         return
-    console = stdout_console(piped_width=140)
+    console = stdout_console()
     for line in forecast_lines(found, plan.measuring.epsilon):
         console.print(line, soft_wrap=True, highlight=False)
 
@@ -342,9 +344,9 @@ def _answer(as_json: bool, *, quiet: bool, log: Path | None, **asked: Any) -> No
     if as_json:
         print_json(result.to_json())
     elif quiet:
-        print_verdict(result.answer, stdout_console(piped_width=140))
+        print_verdict(result.answer, stdout_console())
     else:
-        print_summary(result.answer, stdout_console(piped_width=140))
+        print_summary(result.answer, stdout_console())
     if result.best is None and result.verdict is None:
         raise NothingRanError(why_nothing_ran(result.answer))
     if result.none_feasible:
@@ -359,7 +361,7 @@ def _list_workloads(as_json: bool) -> None:
     if as_json:
         print_json({"workloads": [entry.model_dump() for entry in entries]})
     else:
-        print_catalogue(entries, stdout_console(piped_width=100))
+        print_catalogue(entries, stdout_console())
 
 
 def _show(printed: bytes) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.command_line import FolderOption, StorageOption, print_json, run, stdout_console
+from tuner.command_line import Command, FolderOption, StorageOption, print_json, run, stdout_console
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -15,7 +15,7 @@ EPILOG = (
 )
 
 
-@app.command(epilog=EPILOG)
+@app.command(cls=Command, epilog=EPILOG)
 def show(
     study: Annotated[
         str,
@@ -39,7 +39,7 @@ def show(
         return
     if kept is not None and kept.is_seen_from_here:
         parts = [*kept.parts, line(files_line(kept.folder))]
-        print_parts(parts, stdout_console(piped_width=140))
+        print_parts(parts, stdout_console())
         return
     from tuner.present.summary import print_summary
     from tuner.study.finding import find_study
@@ -48,7 +48,7 @@ def show(
     if as_json:
         print_json(answer.to_json())
     else:
-        print_summary(answer, stdout_console(piped_width=140))
+        print_summary(answer, stdout_console())
 
 
 def main(arguments: list[str] | None = None, program: str = "python -m tuner.show") -> int:

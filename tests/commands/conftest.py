@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,14 @@ SEARCH = (
     "--workload", "udf", "--space", "num_worker_threads=1,2", "--baseline", "num_worker_threads=5",
     "--min-time", "0.05s", "--max-blocks", "3", "--budget", "20m", "--out", "here",
 )  # fmt: skip
+
+
+@pytest.fixture(scope="session", autouse=True)
+def wide() -> Iterator[None]:
+    """Tables are as wide on any terminal, and on none."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("COLUMNS", "140")
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -103,6 +103,8 @@ def test_bad_toml_says_the_line_and_the_reason(
 def test_an_unknown_flag_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert search.main(["--frobnicate"]) == 2
     assert "No such option: --frobnicate" in capsys.readouterr().err
+    assert search.main(["--buget=60s"]) == 2
+    assert "No such option: --buget; did you mean --budget?\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -149,6 +151,10 @@ def test_the_help_names_knobs_and_objectives(capsys: pytest.CaptureFixture[str])
     [
         (["--workload", "udff"], "workload udff: unknown workload 'udff'; did you mean udf?"),
         (["--workload", "udf", "--set", "sizze=2"], "unknown option 'sizze'; did you mean size?"),
+        (
+            ["--set", "n=2", "--", "python", "x.py"],
+            "options (n) are a workload's; a program has",
+        ),
         (["--workload", "udf", "--space", "threads=1,2"], "space: unknown knob 'threads'"),
         (["--workload", "udf", "--objective", "stp_ms"], "did you mean step_ms?"),
         (["--workload", "udff", "--budget", "soon"], "the request: 2 problems"),

@@ -194,7 +194,7 @@ def test_a_role_of_the_workload_is_fine() -> None:
 
 def test_an_unknown_role_comes_with_the_nearest_or_all() -> None:
     assert workload_mistakes(("servers.num_worker_threads", "1")) == [
-        "unknown role 'servers'; known: caller, server"
+        "unknown role 'servers'; did you mean server?"
     ]
     assert workload_mistakes(("agent.num_worker_threads", "1")) == [
         "unknown role 'agent'; known: caller, server"

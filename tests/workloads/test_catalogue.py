@@ -45,6 +45,10 @@ def test_a_workload_whose_package_is_missing_says_so(monkeypatch: pytest.MonkeyP
          ["space: unknown knob 'threads'", "unknown role 'boss'; known: caller, server"]),
         ("udf", {"options": {"sizze": 2}, "objective": "stp_ms"},
          ["unknown option 'sizze'", "unknown objective 'stp_ms'; did you mean step_ms?"]),
+        ("udf", {"options": {"nmu_worker_threads": 4, "sever.num_worker_thread": 4, "zz": 1}},
+         ["device (str, 'cpu'). num_worker_threads is a knob: --space tunes it, --baseline sets it",
+          "device (str, 'cpu'). server.num_worker_threads is a knob: --space tunes it",
+          "device (str, 'cpu')"]),
         ("file.py:Echo", {"space": {"threads": [1]}}, ["space: unknown knob 'threads'"]),
     ],
 )  # fmt: skip

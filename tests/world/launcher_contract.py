@@ -58,8 +58,9 @@ class LauncherContract:
             launcher.describe("udff", {})
 
     def test_unknown_option_is_refused(self, launcher: WorkloadLauncher) -> None:
-        with pytest.raises(UsageError, match="unknown option 'colour'"):
-            launcher.describe("udf", {"colour": "red"})
+        with pytest.raises(UsageError, match="unknown option 'colour'") as told:
+            launcher.describe("udf", {"colour": "red", "num_worker_thread": 4})
+        assert "num_worker_threads is a knob: --space tunes it" in str(told.value)
 
     def test_a_world_gives_the_steps_ordered(
         self, launcher: WorkloadLauncher, spec: WorkloadSpec

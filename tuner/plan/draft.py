@@ -20,7 +20,7 @@ from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.space import Space, baseline_config, check_against
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.subject import Subject
-from tuner.text import did_you_mean
+from tuner.text import did_you_mean, first_of
 
 FORMAT = 1
 DEFAULT_SPACE = {NUM_WORKER_THREADS.name: "1..32"}
@@ -173,6 +173,11 @@ def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
     if not isinstance(options, Mapping):
         problems.append(f"options must be a table, got {options!r}")
         options = {}
+    if options and program is not None:
+        problems.append(
+            f"options ({first_of([*map(str, options)], 3)}) are a workload's; a program has flags "
+            "of its own, and knobs are given with space and baseline"
+        )
     name, mistakes = _read_name(mapping)
     problems += mistakes
     storage, out = mapping.get("storage"), mapping.get("out")

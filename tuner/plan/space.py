@@ -16,6 +16,7 @@ from tuner.plan.knobs import (
     Value,
 )
 from tuner.plan.subject import Subject
+from tuner.text import did_you_mean
 
 # Beyond this no budget measures a grid; it is a slip of the keyboard.
 MAX_CONFIGS = 2000
@@ -81,7 +82,8 @@ def check_against(axes: Iterable[tuple[Dimension, Sequence[Value]]], subject: Su
     by_dimension = dict(axes)
     for dimension, values in by_dimension.items():
         if dimension.role not in (ALL_ROLES, *subject.roles):
-            problems[f"unknown role {dimension.role!r}; known: {', '.join(subject.roles)}"] = None
+            tail = did_you_mean(dimension.role, subject.roles)
+            problems[f"unknown role {dimension.role!r}{tail}"] = None
         if not subject.cuda_devices and (mistake := _needs_cuda(dimension.knob, values)):
             problems[f"{dimension}: {mistake} needs CUDA, which torch does not see here"] = None
     for knob in (knob.name for knob in KNOBS.values() if knob.same_for_all_roles):

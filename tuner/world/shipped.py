@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tuner.errors import UsageError
+from tuner.plan.dimensions import knobs_meant
 from tuner.plan.draft import PlanDraft
 from tuner.plan.workload_spec import CatalogueEntry, RankSpec, WorkloadSpec
 from tuner.workloads_package import own_workloads
@@ -69,7 +70,8 @@ def _option_mistakes(entry: CatalogueEntry, given: Mapping[str, object]) -> list
         kind_mistake(name, known[name][0], raw) if name in known else unknown_option(name, known)
         for name, raw in given.items()
     ]
-    return [mistake for mistake in found if mistake is not None]
+    mistakes = [mistake for mistake in found if mistake is not None]
+    return knobs_meant(mistakes, given, list(entry.roles))
 
 
 def _spec_of(entry: CatalogueEntry) -> WorkloadSpec:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tuner.errors import LauncherError, UsageError
+from tuner.plan.dimensions import knobs_meant
 from tuner.plan.draft import PlanDraft
 from tuner.plan.workload_spec import CatalogueEntry, WorkloadSpec
 from tuner.scratch import note_beside, own_prefix, sweep
@@ -129,7 +130,8 @@ class LocalLauncher:
         if "spec" in document:
             return WorkloadSpec.model_validate(document["spec"])
         if "problems" in document:
-            raise UsageError.about(f"workload {reference}", document["problems"])
+            problems = knobs_meant(document["problems"], options)
+            raise UsageError.about(f"workload {reference}", problems)
         raise LauncherError("; ".join(document["unsupported"]))
 
     def catalogue(self) -> list[CatalogueEntry]:
