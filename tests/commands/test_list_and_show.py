@@ -17,6 +17,7 @@ from tuner import show
 from tuner.api import SearchInterrupted, tune
 from tuner.cpus import usable_cpus
 from tuner.present.answer_file import KeptAnswer, kept_answer
+from tuner.present.study_list import ListedStudy, studies_of_folder, studies_table
 from tuner.present.study_result import StudyResult
 from tuner.present.summary import print_summary
 from tuner.study.folder import StudyFolder
@@ -51,12 +52,24 @@ def test_every_study_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     words = {line.split()[0]: " ".join(line.split()) for line in lines if line.strip()}
     assert "udf better: num_worker_threads=4 4 20" in words["faster"]
-    assert f"{plural(usable_cpus(), 'logical CPU')}, " in words["faster"]
+    assert f"On {plural(usable_cpus(), 'logical CPU')}, " in words["On"]
     assert "finished, " in words["faster"]
     assert " of 30s" in words["faster"]
     assert "udf nothing could run" in words["broken"]
     assert "udf none yet" in words["stopped"]
     assert "interrupted, " in words["stopped"]
+
+
+def test_machines_that_differ_have_a_column() -> None:
+    searched("here", FakeLauncher(step_ms=scaling))
+    (here,) = studies_of_folder(Path("studies")).studies
+    environment = {**here.entry["environment"], "cpu_count": 64}
+    there = ListedStudy({**here.entry, "study": "there", "environment": environment})
+    screen = Screen(width=200)
+    screen.console.print(studies_table([here, there]))
+    assert " machine " in screen.text
+    (line,) = [line for line in screen.lines if " there " in f" {line}"]
+    assert " 64 logical CPUs, " in line
 
 
 def test_a_document_for_programs(capsysbinary: pytest.CaptureFixture[bytes], here: Path) -> None:

@@ -154,18 +154,26 @@ def state_of(answer: "StudyAnswer") -> State:
 
 
 def studies_table(studies: Sequence[ListedStudy]) -> Table:
-    """A line per study."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    """A line per study; a machine that all of them were measured on is named once, below."""
+    table = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True,
+        caption_justify="left", caption_style="",
+    )  # fmt: skip
+    machines = dict.fromkeys(each.machine for each in studies)
+    is_one = len(machines) == 1
+    if is_one:
+        table.caption = f"On {next(iter(machines))}."
     table.add_column("study", no_wrap=True)
     for heading in ("of", "verdict", "speed-up"):
         table.add_column(heading, overflow="fold")
     table.add_column("date (UTC)", no_wrap=True)
-    for heading in ("machine", "how far"):
+    for heading in ("how far",) if is_one else ("machine", "how far"):
         table.add_column(heading, overflow="fold")
     for each in studies:
         entry = each.entry
         date = f"{datetime.fromisoformat(entry['measured_at']):%Y-%m-%d %H:%M}"
         what = entry.get("workload") or entry.get("program") or ""
-        cells = (each.verdict, each.speedup, date, each.machine, each.how_far)
+        machine = () if is_one else (each.machine,)
+        cells = (each.verdict, each.speedup, date, *machine, each.how_far)
         table.add_row(entry["study"], what, *cells)
     return table
