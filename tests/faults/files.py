@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import tuner
+from tests.benchmarks.kineto_trace import write_trace
 from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher
 from tests.faults.kit.commands import Ended, run
@@ -17,8 +18,7 @@ from tests.trace.golden_files import NATIVE
 
 # Of a machine that does something else meanwhile.
 MOST_S = 60.0
-# What is read of a trace at most is 1 GB.
-MOST_OF_TRACE_MB = 1024 + MOST_COMMAND_MB
+_OPERATORS = 1_000_000
 _HUGE_BYTES = 1 << 32
 _INFLATED_BYTES = 1 << 30
 _PLAN = b'workload = "udf"\n[space]\nnum_worker_threads = [2, 4]\n'
@@ -76,9 +76,21 @@ def _given(
 
 def _trace(name: str, content: bytes, folder: Path) -> Outcome:
     """The same for a trace, which may be large; one that a killed process has cut off is read."""
-    return _all(
-        folder, name, ("tuner.analyze", name), content, _is_refused_or_told, MOST_OF_TRACE_MB
+    return _all(folder, name, ("tuner.analyze", name), content, _is_refused_or_told)
+
+
+def _large_trace(folder: Path) -> Outcome:
+    here = folder / "here"
+    here.mkdir()
+    write_trace(here / "trace.json", _OPERATORS)
+    ended = run("tuner.analyze", "trace.json", cwd=here, within_s=5 * MOST_S)
+    told = f"exit code {ended.code} after {ended.seconds:.1f} s, {ended.peak_rss_mb:.0f} MB at most"
+    survived = (
+        ended.code == 0
+        and f"{_OPERATORS:,} operators" in ended.stdout
+        and ended.peak_rss_mb <= MOST_COMMAND_MB
     )
+    return Outcome(told=told, survived=survived, left=ended.left)
 
 
 def _all(
@@ -87,7 +99,6 @@ def _all(
     arguments: tuple[str, ...],
     good: bytes,
     is_expected: Callable[[Ended], bool],
-    most_mb: float = MOST_COMMAND_MB,
 ) -> Outcome:
     here = folder / "here"
     path = here / name
@@ -103,7 +114,7 @@ def _all(
         if ended.has_traceback or not is_expected(ended):
             bad.append(f"{what}: exit code {ended.code}, {ended.stderr.strip()[-300:]}")
     told = f"{len(damages)} files, the longest in {longest_s:.1f} s, {peak_mb:.0f} MB at most"
-    survived = not bad and peak_mb <= most_mb and longest_s <= MOST_S
+    survived = not bad and peak_mb <= MOST_COMMAND_MB and longest_s <= MOST_S
     return Outcome(told="; ".join([told, *bad]), survived=survived, left=left)
 
 
@@ -160,6 +171,12 @@ ROWS = (
             ("trace.json", NATIVE.read_bytes()),
             ("trace.json.gz", gzip.compress(NATIVE.read_bytes())),
         )
+    ),
+    Row(
+        fault="a trace.json of 265 MB, given to analyze",
+        expected="it is analysed, in less than 500 MB",
+        inject=_large_trace,
+        starts_worlds=False,
     ),
     Row(
         fault="a damaged study.db, given to report",

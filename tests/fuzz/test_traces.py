@@ -4,6 +4,7 @@ import gzip
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import strategies as st
@@ -16,10 +17,13 @@ from tuner.json_text import visible_json
 from tuner.present.analysis import Analysis, print_analysis
 from tuner.present.figures import write_timeline_figure
 from tuner.text import printable
+from tuner.trace.files import trace_parts
 from tuner.trace.files.reader import read_traces
 from tuner.trace.model.trace import Trace
 
 FORMATS = {"native": (NATIVE, NATIVE_FORMAT_1), "kineto": KINETO, "legacy": (LEGACY,)}
+SMALL = 150
+"""Bytes of a part: those files have several events."""
 TOKENS = (b"null", b"{}", b"[", b"]", b"-1", b"1e300", b"1e-9", b'""', b'"\\ud800"', b"}", b"NaN")
 
 
@@ -42,13 +46,27 @@ def check_file(path: Path, content: bytes) -> Trace | None:
     trace = survives(lambda: read_traces([path]))
     if trace is not None:
         survives(lambda: analysed(trace))
+    with patch.object(trace_parts, "PART_BYTES", SMALL):
+        survives(lambda: read_traces([path]))
     return trace
+
+
+def check_document(path: Path, content: bytes) -> None:
+    """The same, and in parts it is the same trace."""
+    trace = check_file(path, content)
+    with patch.object(trace_parts, "PART_BYTES", SMALL):
+        in_parts = survives(lambda: read_traces([path]))
+    assert (in_parts is None) == (trace is None)
+    if trace is not None and in_parts is not None:
+        assert trace.losses == in_parts.losses
+        assert trace.calls.equals(in_parts.calls)
+        assert trace.operators.equals(in_parts.operators)
 
 
 @pytest.mark.parametrize("paths", FORMATS.values(), ids=FORMATS)
 def test_documents_of_each_format(paths: tuple[Path, ...], tmp_path: Path) -> None:
     file = tmp_path / "trace.json"
-    fuzz(st.builds(as_json, mutated(seeds(paths))), lambda text: check_file(file, text), 40)
+    fuzz(st.builds(as_json, mutated(seeds(paths))), lambda text: check_document(file, text), 40)
 
 
 @pytest.mark.parametrize("paths", FORMATS.values(), ids=FORMATS)

@@ -1,6 +1,6 @@
 """Chrome trace events that other programs wrote: any of them may be malformed, or lack a time."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress, count
@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import union_categoricals
 
 from tuner.text import shortened
 from tuner.trace.files.trace_text import TraceText, decode_json
@@ -41,40 +42,59 @@ class Event(msgspec.Struct, gc=False):
     args: msgspec.Raw = msgspec.Raw()
 
 
-def events_in(raw: msgspec.Raw, text: TraceText) -> tuple[list[Event], list[str]]:
-    """The events of a JSON array, and the losses. UsageError if it is no array."""
-    try:
-        return decode_json(raw, list[Event]), []
-    except msgspec.ValidationError:
-        pass
-    except ValueError as error:
-        raise text.malformed(error) from None
-    if bytes(raw).count(b",") > _MOST_COMMAS + 100 * bytes(raw).count(b"{"):
-        raise text.refused("JSON, but no trace: its events are no objects")
-    try:
-        each_raw = decode_json(raw, list[msgspec.Raw])
-    except msgspec.ValidationError as error:
-        raise text.refused(f"JSON, but no trace: its events: {error}") from None
-    except ValueError as error:
-        raise text.malformed(error) from None
-    return _events_one_by_one(each_raw, text)
+class EventCount:
+    """How many events of a trace were read, part by part, and how many have another form."""
 
+    def __init__(self) -> None:
+        self.read = 0
+        self._wrong = 0
+        self._first_wrong = ""
 
-def _events_one_by_one(
-    each_raw: Sequence[msgspec.Raw], text: TraceText
-) -> tuple[list[Event], list[str]]:
-    """The events that have the right form, and one loss for all others."""
-    events = []
-    wrong: list[str] = []
-    for place, raw in enumerate(each_raw):
+    def events_in(self, raw: msgspec.Raw, text: TraceText) -> list[Event]:
+        """The events of a JSON array that have the right form. UsageError if it is no array."""
         try:
-            events.append(decode_json(raw, Event))
-        except msgspec.ValidationError as error:
-            wrong.append(f"event {place}: {error}")
+            events = decode_json(raw, list[Event])
+        except msgspec.ValidationError:
+            events = self._one_by_one(raw, text)
         except ValueError as error:
             raise text.malformed(error) from None
-    why = f"not in the Chrome trace format, first {wrong[0]}"
-    return events, [text.left_out(len(wrong), "event", why)]
+        self.read += len(events)
+        return events
+
+    def losses(self, last: TraceText, whole: bool) -> list[str]:
+        """What the trace lacks, once its last part is read.
+
+        Args:
+            last: That part.
+            whole: Whether it does not break off.
+        """
+        losses = []
+        if self._wrong:
+            why = f"not in the Chrome trace format, first {self._first_wrong}"
+            losses.append(last.left_out(self._wrong, "event", why))
+        if not whole:
+            losses.append(last.broken_off(self.read))
+        return losses
+
+    def _one_by_one(self, raw: msgspec.Raw, text: TraceText) -> list[Event]:
+        if bytes(raw).count(b",") > _MOST_COMMAS + 100 * bytes(raw).count(b"{"):
+            raise text.refused("JSON, but no trace: its events are no objects")
+        try:
+            each_raw = decode_json(raw, list[msgspec.Raw])
+        except msgspec.ValidationError as error:
+            raise text.refused(f"JSON, but no trace: its events: {error}") from None
+        except ValueError as error:
+            raise text.malformed(error) from None
+        events = []
+        for place, each in enumerate(each_raw, self.read + self._wrong):
+            try:
+                events.append(decode_json(each, Event))
+            except msgspec.ValidationError as error:
+                self._first_wrong = self._first_wrong or f"event {place}: {error}"
+                self._wrong += 1
+            except ValueError as error:
+                raise text.malformed(error) from None
+        return events
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,13 +113,47 @@ class Spans:
         return [int(self.start_ns.min()), int(self.end_ns.max())]
 
 
-def spans_of(
-    events: Sequence[Event], threads: Mapping[EventId, int], zero_ns: int = 0
-) -> tuple[Spans, dict[str, int]]:
-    """The spans of these events, and how many events were left out, by reason.
+class SpanColumns:
+    """The spans of events that come part by part; those without proper times are counted only."""
 
-    `zero_ns` is added to all times; `threads` has the number of each thread.
-    """
+    def __init__(self) -> None:
+        self._places: dict[EventId, int] = {}
+        self._parts: list[Spans] = []
+        self.lost: Counter[str] = Counter()
+        """How many events were left out, by reason."""
+
+    @property
+    def threads(self) -> Sequence[EventId]:
+        """The threads of all events, in the order in which they came."""
+        return list(self._places)
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Add the spans of more events."""
+        for event in events:
+            self._places.setdefault(event.tid, len(self._places))
+        spans, lost = _spans_of(events, self._places)
+        self._parts.append(spans)
+        self.lost.update(lost)
+
+    def spans(self, numbers: Mapping[EventId, int], zero_ns: int = 0) -> Spans:
+        """All spans. `numbers` has the number of each thread; `zero_ns` is added to all times."""
+        if not self._parts:
+            self.add([])
+        of_place = np.array([numbers[each] for each in self._places], dtype=np.int64)
+        joined = Spans(
+            names=union_categoricals([part.names for part in self._parts]),
+            threads=of_place[np.concatenate([part.threads for part in self._parts])],
+            start_ns=np.concatenate([part.start_ns for part in self._parts]) + zero_ns,
+            end_ns=np.concatenate([part.end_ns for part in self._parts]) + zero_ns,
+        )
+        self._parts = []
+        return joined
+
+
+def _spans_of(
+    events: Sequence[Event], threads: Mapping[EventId, int]
+) -> tuple[Spans, dict[str, int]]:
+    """The spans of these events, and how many events were left out, by reason."""
     # None becomes NaN, for which no comparison holds.
     ts_us = np.array([event.ts for event in events], dtype=np.float64)
     dur_us = np.array([event.dur for event in events], dtype=np.float64)
@@ -109,10 +163,10 @@ def spans_of(
     kept = stamped & lasting & forward
     if not kept.all():
         events, ts_us, dur_us = list(compress(events, kept)), ts_us[kept], dur_us[kept]
-    start_ns = _nanoseconds(ts_us) + zero_ns
+    start_ns = _nanoseconds(ts_us)
     spans = Spans(
         names=categorical(event.name for event in events),
-        threads=np.array([threads[event.tid] for event in events], dtype=np.int64),
+        threads=np.array([threads[event.tid] for event in events], dtype=np.int32),
         start_ns=start_ns,
         end_ns=start_ns + _nanoseconds(dur_us),
     )

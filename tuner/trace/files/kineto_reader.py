@@ -15,10 +15,10 @@ import msgspec
 from tuner.text import shortened
 from tuner.trace.files.chrome_events import (
     Event,
+    EventCount,
     EventId,
+    SpanColumns,
     Spans,
-    events_in,
-    spans_of,
     thread_numbers,
 )
 from tuner.trace.files.trace_text import TraceText, decode_json
@@ -29,6 +29,8 @@ ANNOTATION = "user_annotation"
 PROFILED = "Trace"
 """The category of the profiler's own span, which lasts as long as it recorded."""
 METADATA = ""
+MOST_PROCESSES = 1000
+"""Whose events are read: a file is of one process, or of a few that others have joined."""
 
 _PHASES = frozenset("XBM")
 """Complete events, begins, and metadata."""
@@ -88,23 +90,48 @@ class KinetoFile:
     losses: tuple[str, ...]
 
 
-def read_kineto(text: TraceText) -> KinetoFile:
+class _Columns:
+    """What a file holds of one process, part by part."""
+
+    def __init__(self) -> None:
+        self.operators = SpanColumns()
+        self.calls = SpanColumns()
+        self.labels: dict[EventId, str] = {}
+        self.is_profiled = False
+
+    def add(self, group: Mapping[str, list[Event]], pid: EventId) -> None:
+        """Add its events, by category."""
+        self.is_profiled |= bool(group[OPERATOR] or group[ANNOTATION])
+        self.operators.add(group[OPERATOR])
+        self.calls.add([event for event in group[ANNOTATION] if read_call_name(event.name)])
+        self.labels |= _thread_labels(group[METADATA], pid)
+
+
+def read_kineto(parts: Iterable[TraceText]) -> KinetoFile:
     """The processes of a file, in its order. UsageError if it is no trace."""
-    try:
-        document, whole = text.decode(_File)
-    except msgspec.ValidationError as error:
-        raise text.no_trace(error) from None
-    events, losses = events_in(document.traceEvents, text)
-    if not events:
+    columns = defaultdict[EventId, _Columns](_Columns)
+    profiler, count = SpanColumns(), EventCount()
+    for text in parts:
+        try:
+            document, whole = text.decode(_File)
+        except msgspec.ValidationError as error:
+            raise text.no_trace(error) from None
+        groups = _grouped(count.events_in(document.traceEvents, text))
+        for pid, group in groups.items():
+            columns[pid].add(group, pid)
+            profiler.add(group[PROFILED])
+        if len(columns) > MOST_PROCESSES:
+            raise text.refused(f"no trace: events of more than {MOST_PROCESSES:,} processes")
+    if not count.read:
         raise text.refused("a trace without events")
-    if not whole:
-        losses.append(text.broken_off(len(events)))
-    groups = _grouped(events)
-    pids = [pid for pid, group in groups.items() if group[OPERATOR] or group[ANNOTATION]]
-    profiled = [event for group in groups.values() for event in group[PROFILED]]
+    losses = count.losses(text, whole)
+    pids = [pid for pid, each in columns.items() if each.is_profiled]
+    recorded_ns = profiler.spans(
+        thread_numbers(profiler.threads), document.baseTimeNanoseconds
+    ).window_ns()
     processes = []
     for pid in pids or [None]:
-        process, lost = _process(text, document, pid, groups[pid], profiled)
+        process, lost = _process(text, document, pid, columns[pid], recorded_ns)
         processes.append(process)
         losses += lost
     if len(processes) > 1:
@@ -127,19 +154,15 @@ def _process(
     text: TraceText,
     document: _File,
     pid: EventId,
-    group: Mapping[str, list[Event]],
-    profiled: Sequence[Event],
+    columns: _Columns,
+    recorded_ns: Sequence[int],
 ) -> tuple[Process, list[str]]:
-    """One process, from its events by category and the profiler's own; and the losses."""
+    """One process, from its columns and when the profiler recorded; and the losses."""
     base_ns = document.baseTimeNanoseconds
-    annotated = [event for event in group[ANNOTATION] if read_call_name(event.name)]
-    labels = _thread_labels(group[METADATA], pid)
-    used = (event.tid for events in (group[OPERATOR], annotated) for event in events)
-    numbers = thread_numbers([*labels, *used])
-    operators, lost_operators = spans_of(group[OPERATOR], numbers, base_ns)
-    calls, lost_calls = spans_of(annotated, numbers, base_ns)
-    recording, _ = spans_of(profiled, thread_numbers(event.tid for event in profiled), base_ns)
-    times_ns = [*operators.window_ns(), *calls.window_ns(), *recording.window_ns()]
+    numbers = thread_numbers([*columns.labels, *columns.operators.threads, *columns.calls.threads])
+    operators = columns.operators.spans(numbers, base_ns)
+    calls = columns.calls.spans(numbers, base_ns)
+    times_ns = [*operators.window_ns(), *calls.window_ns(), *recorded_ns]
     distributed = document.distributedInfo or _Distributed()
     process = Process(
         subject=text.subject,
@@ -147,15 +170,15 @@ def _process(
         world_size=distributed.world_size,
         host=document.host_name,
         pid=pid if isinstance(pid, int) and abs(pid) < 2**63 else None,
-        threads=_threads(numbers, labels),
+        threads=_threads(numbers, columns.labels),
         operators=operators,
         calls=calls,
         window_ns=(min(times_ns), max(times_ns)) if times_ns else None,
     )
     return process, [
         text.left_out(number, noun, why)
-        for noun, lost in (("operator", lost_operators), ("call", lost_calls))
-        for why, number in lost.items()
+        for noun, spans in (("operator", columns.operators), ("call", columns.calls))
+        for why, number in spans.lost.items()
     ]
 
 

@@ -6,7 +6,7 @@ each process.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
 
@@ -17,10 +17,9 @@ import pandas as pd
 from tuner.text import plural
 from tuner.trace.files.chrome_events import (
     UNKNOWN_CLOCKS,
-    Event,
+    EventCount,
     EventId,
-    events_in,
-    spans_of,
+    SpanColumns,
     thread_numbers,
 )
 from tuner.trace.files.named_calls import calls_by_name
@@ -58,19 +57,21 @@ class _Name:
         return cls(own, calls[-1] if calls else "")
 
 
-def read_legacy(text: TraceText) -> Trace:
+def read_legacy(parts: Iterable[TraceText]) -> Trace:
     """The trace in a file of the legacy profiler, whose base time is unknown.
 
     UsageError if it is no such file.
     """
-    raw, whole = text.decode(msgspec.Raw)
-    events, losses = events_in(raw, text)
-    if not whole:
-        losses.append(text.broken_off(len(events)))
-    rows, lost = _rows([event for event in events if event.ph == "X" and event.pid == PROCESS])
-    losses += [text.left_out(number, "span", why) for why, number in lost.items()]
+    columns, count = SpanColumns(), EventCount()
+    for text in parts:
+        raw, whole = text.decode(msgspec.Raw)
+        events = count.events_in(raw, text)
+        columns.add([event for event in events if event.ph == "X" and event.pid == PROCESS])
+    losses = count.losses(text, whole)
+    rows = _rows(columns)
+    losses += [text.left_out(number, "span", why) for why, number in columns.lost.items()]
     if rows.empty:
-        number = plural(len(events), "event")
+        number = plural(count.read, "event")
         raise text.refused(f"JSON, but no trace: no span of the legacy profiler in {number}")
     if repeated := int(rows.duplicated().sum()):
         rows = rows.drop_duplicates(ignore_index=True)
@@ -88,13 +89,13 @@ def read_legacy(text: TraceText) -> Trace:
     )
 
 
-def _rows(events: Sequence[Event]) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Columns rank, thread, own, call, is_call, start_ns, end_ns; and the losses, by reason.
+def _rows(columns: SpanColumns) -> pd.DataFrame:
+    """Columns rank, thread, own, call, is_call, start_ns, end_ns.
 
     The process that profiled has UNKNOWN_RANK.
     """
-    threads = list(dict.fromkeys(event.tid for event in events))
-    spans, lost = spans_of(events, {thread: place for place, thread in enumerate(threads)})
+    threads = columns.threads
+    spans = columns.spans({thread: place for place, thread in enumerate(threads)})
     local = thread_numbers(threads)
     located = np.array(
         [_remote(thread) or (UNKNOWN_RANK, local[thread]) for thread in threads], dtype=np.int64
@@ -102,7 +103,7 @@ def _rows(events: Sequence[Event]) -> tuple[pd.DataFrame, dict[str, int]]:
     names = [_Name.read(name) for name in spans.names.categories]
     is_call = np.array([bool(read_call_name(name.own)) for name in names], dtype=bool)
     codes = spans.names.codes
-    rows = pd.DataFrame(
+    return pd.DataFrame(
         {
             "rank": located[:, 0],
             "thread": located[:, 1],
@@ -113,7 +114,6 @@ def _rows(events: Sequence[Event]) -> tuple[pd.DataFrame, dict[str, int]]:
             "end_ns": spans.end_ns,
         }
     )
-    return rows, lost
 
 
 def _remote(thread: EventId) -> tuple[int, int] | None:

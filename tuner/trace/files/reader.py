@@ -1,7 +1,8 @@
 """Reads trace files of every format: ours, that of `torch.profiler`, the legacy profiler's."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +13,8 @@ from tuner.trace.files.kineto_reader import KinetoFile, read_kineto
 from tuner.trace.files.legacy_reader import read_legacy
 from tuner.trace.files.native_format import MARK
 from tuner.trace.files.native_reader import read_native
-from tuner.trace.files.trace_text import TraceText, open_trace
+from tuner.trace.files.trace_parts import open_trace
+from tuner.trace.files.trace_text import TraceText
 from tuner.trace.model.trace import RECORDERS, Trace
 
 
@@ -20,7 +22,8 @@ class Reader(NamedTuple):
     """How to read one format."""
 
     recognizes: Callable[[TraceText], bool]
-    read: Callable[[TraceText], Trace | KinetoFile]
+    """By the first part of a file."""
+    read: Callable[[Iterable[TraceText]], Trace | KinetoFile]
 
 
 READERS = (
@@ -94,10 +97,12 @@ def read_traces(paths: Sequence[Path]) -> Trace:
 
 
 def _read(path: Path) -> Trace | KinetoFile:
-    text = open_trace(path)
-    if not text.first:
-        raise text.refused("empty")
-    return next(reader.read(text) for reader in READERS if reader.recognizes(text))
+    parts = open_trace(path)
+    first = next(parts)
+    if not first.first:
+        raise first.refused("empty")
+    read = next(reader.read for reader in READERS if reader.recognizes(first))
+    return read(chain([first], parts))
 
 
 def _not_together(complete: dict[Path, Trace]) -> UsageError:

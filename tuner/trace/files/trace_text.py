@@ -1,11 +1,7 @@
-"""The text of a trace file: opened, unpacked, and cut after its last complete event."""
+"""The text of a trace, or of a part of it: parsed, and cut after its last complete event."""
 
-import codecs
-import io
 import re
-import zlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,16 +11,9 @@ from tuner.text import plural
 
 T = TypeVar("T")
 
-_GZIP = b"\x1f\x8b"
 _ENDS_TRIED = 100
 _MOST_TRIED_BYTES = 2**32
 """Closing braces that are tried from the end: those of the incomplete last event, and one more."""
-
-MOST_BYTES = 2**30
-"""The most bytes of a trace that are read, unpacked."""
-MOST_OBJECTS = 10_000_000
-"""The most JSON objects of a trace that are read; an event is one or two."""
-_CHUNK_BYTES = 2**24
 
 
 def decode_json(raw: bytes | msgspec.Raw, form: type[T]) -> T:
@@ -50,6 +39,12 @@ class TraceText:
     content: bytes
     unpacked: bool = False
     """Whether it was compressed, so that positions differ from those in the file."""
+    head: bytes = b""
+    """What the content of a part repeats of the whole text: all before the first event."""
+    skipped: int = 0
+    """Bytes of the whole text between the head and the events of this part."""
+    follows: bool = False
+    """Whether events of the whole text are in parts before this one."""
 
     @property
     def first(self) -> bytes:
@@ -87,13 +82,18 @@ class TraceText:
             self.content.decode()
         except UnicodeDecodeError as error:
             byte = self.content[error.start]
-            return self.refused(f"not UTF-8 text: byte {error.start} is 0x{byte:02x}")
-        return self.refused(f"not JSON, so no trace: {problem}")
+            place = self._in_whole_text(error.start)
+            return self.refused(f"not UTF-8 text: byte {place} is 0x{byte:02x}")
+        told = re.sub(
+            r"(?<=\(byte )\d+(?=\)$)", lambda at: str(self._in_whole_text(int(at[0]))), str(problem)
+        )
+        return self.refused(f"not JSON, so no trace: {told}")
 
     def no_trace(self, problem: msgspec.ValidationError) -> UsageError:
         """The error for text that begins as JSON of another type, and may go on as anything."""
         try:
-            decode_json(self.content, object)
+            decode_json(self.content, msgspec.Raw)
+            self.content.decode()
         except ValueError as error:
             return self.malformed(error)
         return self.refused(f"JSON, but no trace: {problem}")
@@ -108,9 +108,13 @@ class TraceText:
         """The loss of spans or events that cannot be used."""
         return f"Left out of {self.subject}: {plural(number, noun)} {why}."
 
+    def _in_whole_text(self, place: int) -> int:
+        return place if place < len(self.head) else place + self.skipped
+
     @property
     def _end(self) -> str:
-        return f"byte {len(self.content)}" + (" of its unpacked text" if self.unpacked else "")
+        end = self._in_whole_text(len(self.content))
+        return f"byte {end}" + (" of its unpacked text" if self.unpacked else "")
 
     def _breaks_off(self, error: ValueError) -> bool:
         if "truncated" in str(error):
@@ -134,58 +138,6 @@ class TraceText:
             except ValueError:
                 continue  # a brace inside an event
             return closed
+        if self.follows:
+            return self.head + closing
         raise self.refused(f"breaks off at {self._end}, before any event in it is complete")
-
-
-def open_trace(path: Path) -> TraceText:
-    """The text of a trace file, compressed with gzip or not. UsageError if it cannot be read."""
-    try:
-        content = _read(path)
-    except FileNotFoundError:
-        raise UsageError(f"{path}: there is no such file") from None
-    except IsADirectoryError:
-        raise UsageError(f"{path}: a folder, not a trace; name the files in it") from None
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
-    unpacked = content.startswith(_GZIP)
-    if unpacked:
-        try:
-            content = _unpack(path, content)
-        except zlib.error as error:
-            raise UsageError(f"{path}: a damaged gzip file: {error}") from None
-    content = content.removeprefix(codecs.BOM_UTF8)
-    if content.count(b"{") > MOST_OBJECTS:
-        raise _too_large(path, f"{MOST_OBJECTS:,} JSON objects")
-    return TraceText(subject=str(path), content=content, unpacked=unpacked)
-
-
-def _read(path: Path) -> bytes:
-    """The bytes of a regular file, or of a pipe. UsageError if there are too many."""
-    with path.open("rb") as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise _too_large(path, f"{MOST_BYTES >> 20:,} MB")
-    return content
-
-
-def _too_large(path: Path, what: str) -> UsageError:
-    return UsageError(
-        f"{path}: more than {what}, the most that is read of a trace; record fewer steps"
-    )
-
-
-def _unpack(path: Path, packed: bytes) -> bytes:
-    """The content of a gzip file; if the file breaks off, as much as there is.
-
-    A few bytes may stand for any number of others: UsageError once there are too many.
-    """
-    content = io.BytesIO()
-    while packed.startswith(_GZIP):
-        member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-        while packed and not member.eof:
-            content.write(member.decompress(packed, _CHUNK_BYTES))
-            packed = member.unconsumed_tail
-            if content.tell() > MOST_BYTES:
-                raise _too_large(path, f"{MOST_BYTES >> 20:,} MB, once it is unpacked")
-        packed = member.unused_data
-    return content.getvalue()
