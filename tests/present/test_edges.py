@@ -1,22 +1,31 @@
 """The sentence about a best configuration at the edge of the search space."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.plan.specs import threads
 from tests.present.results import in_blocks, measured, study_plan, study_result
+from tuner.plan.config import Config, Dimension
 from tuner.present.edges import edge_sentences
 from tuner.present.sentences import sentences_of
 from tuner.study.answer import StudyAnswer
 
+CALLER = Dimension("caller", "num_worker_threads")
 
-def searched(steps_ms: dict[int, float], best: int) -> StudyAnswer:
-    """A study of these numbers of threads, the baseline of 16 among them."""
+
+def searched(steps_ms: dict[int, float], best: int, enough: tuple[str, ...] = ()) -> StudyAnswer:
+    """A study of these numbers of threads, the baseline of 16 among them.
+
+    More threads do not help the ranks in `enough`, by every diagnosis.
+    """
     plan = study_plan(space={"num_worker_threads": sorted(steps_ms)})
     order = [16, *(count for count in steps_ms if count != 16)]
     rows = tuple(
         measured(trial, threads(count), steps_ms[count], (steps_ms[count], steps_ms[count]))
         for trial, count in enumerate(order)
     )
+    rows = tuple(replace(row, enough_threads=enough) for row in rows)
     answer = study_result(plan, best=threads(best), challenger=threads(best), rows=rows)
     return in_blocks(answer)
 
@@ -47,3 +56,24 @@ def test_the_smallest_value_is_told_likewise() -> None:
 )
 def test_otherwise_nothing_is_said(steps_ms: dict[int, float], best: int) -> None:
     assert edge_sentences(searched(steps_ms, best)) == []
+
+
+def test_the_diagnosis_that_more_threads_do_not_help_keeps_more_from_being_suggested() -> None:
+    steps_ms = {8: 3.0, 16: 2.0, 32: 1.0}
+    assert edge_sentences(searched(steps_ms, best=32, enough=("worker1",))) == []
+    # Fewer may still be better.
+    assert edge_sentences(searched({4: 1.0, 8: 2.0, 16: 3.0}, best=4, enough=("worker1",)))
+
+
+def test_that_one_role_has_enough_threads_says_nothing_of_another() -> None:
+    plan = study_plan(space={"caller.num_worker_threads": [16, 32]})
+    configs = (Config.of({CALLER: 16}), Config.of({CALLER: 32}))
+    rows = tuple(
+        replace(measured(trial, config, value, (value, value)), enough_threads=("worker1",))
+        for trial, (config, value) in enumerate(zip(configs, (2.0, 1.0), strict=True))
+    )
+    best = configs[1]
+    answer = in_blocks(study_result(plan, best=best, challenger=best, rows=rows))
+    assert len(edge_sentences(answer)) == 1
+    own = tuple(replace(row, enough_threads=("worker0",)) for row in answer.rows)
+    assert edge_sentences(replace(answer, rows=own)) == []

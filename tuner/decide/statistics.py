@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from tuner.text import is_told
+
 FloatArray = npt.NDArray[np.float64]
 
 TRIM = 0.2
@@ -32,6 +34,11 @@ class Interval:
     def __neg__(self) -> "Interval":
         """The interval of the negative: of a gain turned round, where these are logarithms."""
         return Interval(-self.estimate, -self.high, -self.low)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the interval of a ratio is narrow enough for the ratio to be a number."""
+        return is_told(self.low, self.high)
 
     def exp(self) -> "Interval":
         """The interval of a ratio, from that of its logarithm."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from tuner.plan.config import Config, Dimension
-from tuner.plan.knobs import KNOBS, IntegerKnob, SecondsKnob, Value
+from tuner.plan.config import ALL_ROLES, Config, Dimension
+from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, IntegerKnob, SecondsKnob, Value
 from tuner.study.answer import StudyAnswer
 from tuner.text import ratio_text
 
@@ -12,6 +12,7 @@ def edge_sentences(answer: StudyAnswer) -> list[str]:
     """A sentence per knob whose best value is the largest, or the smallest, of those tried.
 
     Only where it is shown to be better than the value next to it: else there is no reason to go on.
+    Nor is there where the diagnosis says that more threads do not help.
 
     Returns:
         Sentences that name the flag which widens the space.
@@ -31,6 +32,8 @@ def _sentences(answer: StudyAnswer, best: Config) -> Iterator[str]:
         if chosen not in (numbers[0], numbers[-1]):
             continue
         at_top = chosen == numbers[-1]
+        if at_top and _has_enough_threads(answer, dimension):
+            continue
         beyond = _beyond(knob, numbers[-1] if at_top else numbers[0], at_top=at_top)
         gain = _gain_over(answer, dimension, numbers[-2] if at_top else numbers[1])
         if beyond is None or gain is None:
@@ -51,6 +54,14 @@ def _beyond(knob: IntegerKnob | SecondsKnob, edge: float, *, at_top: bool) -> Va
         return edge * 2 if at_top else edge / 2
     further = int(edge) * 2 if at_top else int(edge) // 2
     return further if 1 <= further <= knob.most else None
+
+
+def _has_enough_threads(answer: StudyAnswer, dimension: Dimension) -> bool:
+    """Whether the best's trace shows that more of the threads of this dimension do not help."""
+    assert answer.best_trial is not None
+    enough = answer.by_trial[answer.best_trial].enough_threads
+    roles = {ALL_ROLES, *(rank.role for rank in answer.plan.subject.ranks if rank.name in enough)}
+    return dimension.knob == NUM_WORKER_THREADS.name and bool(enough) and dimension.role in roles
 
 
 def _gain_over(answer: StudyAnswer, dimension: Dimension, neighbour: Value) -> str | None:

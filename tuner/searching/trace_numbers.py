@@ -28,12 +28,14 @@ def numbers_of(path: Path, ranks: Sequence[RankSpec]) -> TraceNumbers:
     trace = read_trace(path)
     roles = [(rank.role, re.escape(rank.name)) for rank in ranks]
     mean, most = remote_parallelism(trace)
+    diagnosis = diagnose(trace, roles)
     return TraceNumbers(
         rpc_cpu_total_ms=_known(rpc_cpu_total_ms(trace)),
         rpc_p99_ms=_known(rpc_p99_ms(trace)),
         parallelism_mean=_known(mean),
         parallelism_max=_known(most),
-        diagnosis=diagnose(trace, roles).text,
+        diagnosis=diagnosis.text,
+        enough_threads=diagnosis.enough_threads,
         losses=trace.losses,
         call_ms=Quantiles.of(outermost_ms(trace).tolist()),
         call_parts_ms=_call_parts_ms(trace),

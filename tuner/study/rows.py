@@ -10,6 +10,7 @@ from tuner.study.evidence import gain_of
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.paired import PairedTrials
 from tuner.study.trial_row import Paired, TrialRow
+from tuner.text import MOST_TELLING
 from tuner.world.measurement import Failure, Measurement
 
 
@@ -61,6 +62,8 @@ def _row(log: StudyLog, trial: int, paired: Paired | None, tied: bool) -> TrialR
     values = log.values(trial)
     log_spread = interval(np.log(values), log.rules.confidence) if values else None
     spread = log_spread.exp() if log_spread else None
+    if spread is not None and spread.high > MOST_TELLING * spread.low:
+        spread = None  # two worlds that differ: it tells nothing
     return TrialRow(
         trial=trial,
         config=log.configs[trial],
@@ -73,6 +76,7 @@ def _row(log: StudyLog, trial: int, paired: Paired | None, tied: bool) -> TrialR
         against_baseline=paired,
         metrics=log.metrics(trial),
         diagnosis=_diagnosis(log.traced(trial)),
+        enough_threads=_enough_threads(log.traced(trial)),
         tied_with_best=tied and failure is None and not broken,
         broken=broken,
     )
@@ -85,3 +89,9 @@ def _diagnosis(traced: Measurement | Failure | None) -> str | None:
     if traced is None or traced.trace is None:
         return None
     return " ".join([traced.trace.diagnosis, *(f"Note: {loss}." for loss in traced.trace.losses)])
+
+
+def _enough_threads(traced: Measurement | Failure | None) -> tuple[str, ...]:
+    if isinstance(traced, Measurement) and traced.trace is not None:
+        return traced.trace.enough_threads
+    return ()

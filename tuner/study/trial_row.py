@@ -22,14 +22,22 @@ class Paired(NamedTuple):
     blocks: int
 
     def columns(self) -> dict[str, float]:
-        """The numbers by column; NaN where an end of the interval is not known."""
-        low, high = self.ratio.low, self.ratio.high
+        """The numbers by column; those of a ratio that is too uncertain to say are NaN."""
+        if not self.ratio.is_told:
+            return {**_UNPAIRED, "paired_blocks": self.blocks}
         return {
             "speedup": self.ratio.estimate,
-            "speedup_ci_low": low if low > 0 else math.nan,
-            "speedup_ci_high": high if math.isfinite(high) else math.nan,
+            "speedup_ci_low": self.ratio.low,
+            "speedup_ci_high": self.ratio.high,
             "paired_blocks": self.blocks,
         }
+
+
+def ratio_json(found: Interval | None) -> dict[str, float | None]:
+    """A ratio as `estimate`, `ci_low`, `ci_high`; all null where it is too uncertain to say."""
+    if found is None or not found.is_told:
+        return {"estimate": None, "ci_low": None, "ci_high": None}
+    return {"estimate": found.estimate, "ci_low": found.low, "ci_high": found.high}
 
 
 _UNPAIRED = {
@@ -50,7 +58,7 @@ class TrialRow:
     trial: int
     config: Config
     outcome: str
-    """`completed`, `eliminated`, `infeasible`, or the kind of failure."""
+    """`completed`, `eliminated`, `not-measured`, `infeasible`, or the kind of failure."""
     failure: str | None
     samples: int
     """Worlds measured."""
@@ -63,6 +71,8 @@ class TrialRow:
     """The metrics that are known, by name; `tuner.study.metrics` declares them."""
     diagnosis: str | None = None
     """What limits the configuration, from its traced world; or why there is no trace."""
+    enough_threads: tuple[str, ...] = ()
+    """The ranks that more threads do not help, by the diagnosis."""
     tied_with_best: bool = False
     broken: tuple[BrokenLimit, ...] = ()
     """The limits that it does not keep."""

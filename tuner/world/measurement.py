@@ -82,6 +82,8 @@ class TraceNumbers(BaseModel):
     """The most calls being served at one time."""
     diagnosis: PrintableText
     """What limits the busiest server."""
+    enough_threads: tuple[PrintableText, ...] = ()
+    """The servers that more threads do not help, by the diagnosis."""
     losses: tuple[PrintableText, ...] = ()
     call_ms: Quantiles | None = None
     """Latency of those of the calls that ended."""

@@ -21,6 +21,10 @@ def said(taken: Trace, rule: Rule, *phrases: str) -> str:
     for phrase in phrases:
         assert phrase in rest, f"no {phrase!r} in {rest!r}"
         rest = rest.split(phrase, 1)[1]
+    # Sentences and fact are one: "if they wait for a lock, more threads do not help" is neither.
+    if " not help" in found.text.replace("if they wait for a lock, more threads do not help", ""):
+        assert found.enough_threads, found.text
+    assert not (found.enough_threads and "more threads help" in found.text)
     assert len(found.sentences) <= 1 + 2 * max(len(found.limits), 1)
     return found.text
 

@@ -10,7 +10,7 @@ of threads only where no cause before it explains it.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tuner.text import duration, plural, whole_percent
 from tuner.trace.analyze.caller import caller_meanwhile
@@ -19,9 +19,10 @@ from tuner.trace.analyze.evidence import Evidence, gather
 from tuner.trace.analyze.limits import Limit, limits_of, said, shares_of_path
 from tuner.trace.analyze.parallelism import server_name, window
 from tuner.trace.analyze.rules.blocked_threads import blocked_threads
-from tuner.trace.analyze.rules.cpus_full import cpus_full
+from tuner.trace.analyze.rules.cpus_full import cpus_full, taken_by_others
 from tuner.trace.analyze.rules.gil_or_lock import gil_or_lock
 from tuner.trace.analyze.rules.queueing import queueing
+from tuner.trace.analyze.rules.thresholds import short_of_threads
 from tuner.trace.model.trace import Trace
 
 Rule = Literal[
@@ -53,11 +54,22 @@ class Diagnosis:
     sentences: tuple[str, ...]
     limits: tuple[Limit, ...] = ()
     """The shares of the critical path that are limits, the largest first."""
+    enough_threads: tuple[str, ...] = ()
+    """The servers that more threads do not help, as the sentences say."""
 
     @property
     def text(self) -> str:
         """The sentences as one paragraph."""
         return " ".join(self.sentences)
+
+
+class _Why(NamedTuple):
+    """Why something is a limit."""
+
+    rule: Rule
+    sentences: tuple[str, ...]
+    enough_threads: tuple[str, ...] = ()
+    """The server, where more threads do not help."""
 
 
 def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
@@ -80,11 +92,12 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
     whys = [_why(trace, path, limit) for limit in limits]
     first = said(server_name(trace, path.driver.rank), shares, limits)
     # Two limits of one server have one explanation.
-    more = dict.fromkeys(sentence for _, sentences in whys for sentence in sentences)
+    more = dict.fromkeys(sentence for why in whys for sentence in why.sentences)
     return Diagnosis(
-        rule=whys[0][0] if whys else "no-clear-limit",
+        rule=whys[0].rule if whys else "no-clear-limit",
         sentences=(first, *more, *_disturbed(path, roles), *_beside_calls(trace, path)),
         limits=tuple(limits),
+        enough_threads=tuple(dict.fromkeys(name for why in whys for name in why.enough_threads)),
     )
 
 
@@ -136,21 +149,29 @@ def _beside_calls(trace: Trace, path: CriticalPath) -> tuple[str, ...]:
     )
 
 
-def _why(trace: Trace, path: CriticalPath, limit: Limit) -> tuple[Rule, tuple[str, ...]]:
+def _why(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
     """The rule of a limit, and the sentences that explain it."""
     if limit.kind == "caller":
-        return "caller", (caller_meanwhile(trace, path.driver, limit.share.share),)
+        return _Why("caller", (caller_meanwhile(trace, path.driver, limit.share.share),))
     if limit.kind == "wire":
-        return "wire", ()
+        return _Why("wire", ())
     if limit.kind in ("pending", "unseen"):
-        return "calls", ()
+        return _Why("calls", ())
     calls = trace.calls
     server = calls.loc[calls["server"] == limit.processes[0], "server_rank"]
     found = gather(trace, int(server.iloc[0]))
     rule, sentences = explain(found)
-    if rule != "calls":
-        return rule, sentences
-    return ("cpus-full" if limit.kind == "run_queue" else "calls"), _spare_threads(found)
+    if rule == "calls":
+        spare = _spare_threads(found)
+        if limit.kind == "run_queue":
+            rule, sentences = "cpus-full", (*taken_by_others(found), *spare)
+        else:
+            sentences = spare
+        is_enough = bool(spare)
+    else:
+        hardly_waited = rule == "blocked-threads" and not short_of_threads(found)
+        is_enough = hardly_waited or rule in ("cpus-full", "gil-or-lock")
+    return _Why(rule, sentences, (found.server,) if is_enough else ())
 
 
 def _spare_threads(found: Evidence) -> tuple[str, ...]:

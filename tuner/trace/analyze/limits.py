@@ -45,8 +45,8 @@ _PHRASES = {
 }
 _NAMES = {
     "caller": "The caller is the limit",
-    "wire": "The wire is the limit",
-    "run_queue": "The logical CPUs are the limit",
+    "wire": "Communication is the limit",
+    "run_queue": "Too few free logical CPUs are the limit",
 }
 
 

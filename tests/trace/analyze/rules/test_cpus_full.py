@@ -1,5 +1,9 @@
+from dataclasses import replace
+
 from tests.trace.analyze.diagnosed import COMPUTE, said, waits_for_a_cpu
 from tests.trace.synthetic import Part, simulate
+from tuner.trace.analyze.evidence import Evidence, gather
+from tuner.trace.analyze.rules.cpus_full import taken_by_others
 
 
 def test_threads_wait_for_a_cpu() -> None:
@@ -32,6 +36,18 @@ def test_other_programs_fill_them() -> None:
         "used 0.6 of 2 logical CPUs and waited for a free one for 40 % of their time",
         "All processes of the trace used 0.8 of 2 logical CPUs: other programs, or a limit",
     )
+
+
+def test_what_the_trace_s_own_processes_may_have_used_is_not_put_down_to_others() -> None:
+    """The server is busy for half of the window: its processes may have used all CPUs then."""
+
+    def half_busy(cpu_s: float) -> Evidence:
+        found = gather(waits_for_a_cpu(0.4, cpu_s=cpu_s), 1)
+        return replace(found, use=replace(found.use, busy_fraction=0.5))
+
+    assert taken_by_others(half_busy(0.5)) == ()
+    (text,) = taken_by_others(half_busy(0.4))
+    assert "used 0.8 of 2 logical CPUs: other programs, or a limit on CPU time" in text
 
 
 def test_a_wait_for_a_cpu_that_is_not_the_longer_wait_is_not_the_limit() -> None:

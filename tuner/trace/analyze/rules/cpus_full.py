@@ -30,9 +30,25 @@ def cpus_full(found: Evidence) -> tuple[str, ...]:
     )
     if used is None or served_full:
         return (said,)
-    together = f"All processes of the trace used {logical_cpus(used, cpus)}"
     if not host_full:
-        return (said, f"{together}: other programs, or a limit on CPU time, took the rest.")
+        return (said, *taken_by_others(found))
     served = cpu.cpus_used * found.use.busy_fraction
     polling = ": the shm transport polls on one in each process" if used - served >= 1 else ""
-    return (said, f"{together}{polling}.")
+    return (said, f"{_together(found)}{polling}.")
+
+
+def taken_by_others(found: Evidence) -> tuple[str, ...]:
+    """That other programs took the CPUs that calls waited for; empty if that is not shown.
+
+    The trace's processes may have used what they used while the server was busy.
+    """
+    used, cpus = found.host_cpus_used, found.cpu_count
+    if used is None or cpus is None or used >= FULL_HOST * cpus * found.use.busy_fraction:
+        return ()
+    return (f"{_together(found)}: other programs, or a limit on CPU time, took the rest.",)
+
+
+def _together(found: Evidence) -> str:
+    assert found.host_cpus_used is not None
+    used = logical_cpus(found.host_cpus_used, found.cpu_count)
+    return f"All processes of the trace used {used}"
