@@ -265,7 +265,13 @@ def test_the_fingerprint_holds_the_workload() -> None:
 
 @pytest.mark.parametrize(
     ("reference", "name"),
-    [("udf", "udf"), ("my/file.py:Echo", "echo"), ("package.module:MyLoad", "myload")],
+    [
+        ("udf", "udf"),
+        ("my/file.py:Echo", "file.Echo"),
+        ("nested.py:Nested", "nested.Nested"),
+        ("package.module:MyLoad", "package.module.MyLoad"),
+        ("my files/a b.py:Echo", "a-b.Echo"),
+    ],
 )
 def test_the_default_study_name(reference: str, name: str) -> None:
     assert workload_spec().model_copy(update={"reference": reference}).study_name == name

@@ -1,6 +1,8 @@
 """What the tuner has to know of a workload, without importing it."""
 
+import re
 from collections.abc import Iterable
+from pathlib import PurePath
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -71,8 +73,14 @@ class WorkloadSpec(BaseModel):
 
     @property
     def study_name(self) -> str:
-        """The name of a study of it when nobody gives one: `echo` for `my/file.py:Echo`."""
-        return self.reference.rpartition(":")[2].lower()
+        """The name of a study of it when nobody gives one: `file.Echo` for `my/file.py:Echo`.
+
+        It is never that of a shipped workload, which has no dot.
+        """
+        where, _, name = self.reference.rpartition(":")
+        module = PurePath(where).stem if where.endswith(".py") else where
+        dotted = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{module}.{name}".lstrip("."))
+        return dotted.strip("._-") or "workload"
 
     @property
     def roles(self) -> tuple[str, ...]:
