@@ -12,6 +12,7 @@ RACING = Snapshot(
     phase="race",
     block=7,
     worlds=48,
+    calibrated=6,
     traced=6,
     configs=6,
     survivors=5,
@@ -33,7 +34,9 @@ def test_calibrating_counts_the_configs_that_were_tried() -> None:
         RACING,
         phase="calibration",
         block=0,
-        worlds=2,
+        # A resumed search has had more worlds than there are configurations.
+        worlds=12,
+        calibrated=2,
         leader=None,
         leader_value=None,
         remaining_s=58,
@@ -141,10 +144,14 @@ def test_nothing_runs_beside_a_measurement() -> None:
         assert threading.active_count() == before
 
 
-def compared(more_s: float | None, low: float = 0.981) -> Snapshot:
+def compared(more_s: float | None, low: float = 0.981, *, is_decided: bool = False) -> Snapshot:
     """The race after its third look."""
     found = Compared(
-        rival="transports=shm", speedup=Interval(1.12, low, 1.27), more_s=more_s, left_s=60.0
+        rival="transports=shm",
+        speedup=Interval(1.12, low, 1.27),
+        more_s=more_s,
+        is_decided=is_decided,
+        left_s=60.0,
     )
     return replace(RACING, looks=3, compared=found)
 
@@ -153,11 +160,19 @@ def test_the_leading_comparison_has_its_interval_and_an_honest_forecast() -> Non
     line = snapshot_line(compared(37.0))
     assert "· transports=shm: 1.12x (0.98 to 1.27) · clear in about 40s · 9.1s left" in line
     assert "leader" not in line
-    assert "· not enough time: clear in about 8m20s ·" in snapshot_line(compared(500.0))
+    assert "· may take longer: about 8m20s more ·" in snapshot_line(compared(500.0))
     assert "clear" not in snapshot_line(compared(None))
-    assert "transports=shm: gain not known to a factor of 4" in snapshot_line(compared(9.0, 0.2))
+    assert "transports=shm: gain too uncertain to say" in snapshot_line(compared(9.0, 0.2))
     line = snapshot_line(replace(compared(None), until_clear=True))
     assert line.endswith("· at most 9.1s left")
+
+
+def test_once_there_is_a_verdict_no_forecast_denies_it() -> None:
+    line = snapshot_line(compared(37.0, is_decided=True))
+    assert "· decided, exact in about 40s ·" in line
+    line = snapshot_line(compared(500.0, is_decided=True))
+    assert "· decided, not yet exact ·" in line
+    assert "8m20s" not in line
 
 
 def test_plain_lines_show_a_comparison_once_at_its_look() -> None:

@@ -58,9 +58,9 @@ def test_where_all_hang_the_budget_holds_and_the_workload_is_broken(
     assert len(launcher.orders) in (2, 3)
     assert (result.best, result.verdict) == (None, None)
     tried = len(launcher.orders)
-    assert f"all {tried} that were tried failed alike: timed-out, not done" in why_nothing_ran(
-        result
-    )
+    told = why_nothing_ran(result)
+    assert f"all {tried} that were tried failed alike" in told
+    assert ": timed-out, not done" in told
     assert len(failure_lines(result)) == 1
     assert sum("timed-out" in event for event in heard.events) == 1
 
@@ -114,7 +114,7 @@ def test_a_world_that_the_budget_cut_short_is_no_failure(tune: Tune) -> None:
     )
     result = tune(launcher, space={"num_worker_threads": [2]}, budget="16s")
     (row,) = (row for row in result.rows if row.label == "num_worker_threads=2")
-    assert (row.outcome, row.failure) == ("eliminated", None)
+    assert (row.outcome, row.failure) == ("not-measured", None)
 
 
 def test_different_failures_are_no_broken_workload(tune: Tune) -> None:

@@ -9,10 +9,11 @@ import pytest
 
 from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
-from tests.searching.tuning import Tune, keys, scaling, study, tuning_in
+from tests.searching.tuning import Listening, Tune, keys, scaling, study, tuning_in
 from tuner.api import SearchInterrupted
 from tuner.errors import UsageError
 from tuner.plan.config import Config
+from tuner.present.wording import verdict_sentence
 from tuner.study.answer import StudyAnswer
 
 pytestmark = pytest.mark.slow
@@ -234,3 +235,38 @@ def test_what_time_would_decide_is_about_enough(tmp_path: Path) -> None:
         decided.append(tune(launcher, budget=budget, resume=True, **asked).verdict != "undecided")
     assert len(decided) >= 8
     assert sum(decided) > len(decided) / 2
+
+
+def test_a_resumed_search_counts_first_worlds_by_configuration(tune: Tune) -> None:
+    space = {"num_worker_threads": [1, 2, 3, 4, 6, 8, 12, 32]}
+    some = tune(FakeLauncher(overhead_s=1.0), space=space, budget="25s")
+    assert "not-measured" in {row.outcome for row in some.rows}
+    heard = Listening()
+    tune(FakeLauncher(overhead_s=1.0), space=space, budget="3m", resume=True, observer=heard)
+    counted = [each for each in heard.snapshots if each.phase == "calibration"]
+    assert counted
+    assert counted[-1].worlds > counted[-1].configs
+    assert all(each.calibrated <= each.configs for each in counted)
+    traced = [each for each in heard.snapshots if each.phase == "trace"]
+    assert all(each.traced <= each.survivors for each in traced)
+
+
+def test_the_budget_that_is_named_measures_something_more(tune: Tune) -> None:
+    slow = {"overhead_s": 3.0, "sigma": 0.3}
+    first = tune(FakeLauncher(**slow), budget="45s")
+    assert first.verdict == "undecided"
+    assert f"--resume --budget {first.resume_budget_s}s" in verdict_sentence(first)
+    named = f"{first.resume_budget_s}s"
+    more = tune(FakeLauncher(**slow, seed=1), budget=named, resume=True)
+    assert more.blocks > first.blocks
+
+
+def test_a_race_that_leaves_much_of_its_budget_says_why(tune: Tune) -> None:
+    heard = Listening()
+    slow = FakeLauncher(overhead_s=3.0, sigma=0.3)
+    result = tune(slow, budget="70s", observer=heard, space={"num_worker_threads": [2, 8]})
+    said = [each for each in heard.told if each.startswith("no further block: it takes ")]
+    left = [each.remaining_s for each in heard.snapshots if each.phase == "race"][-1]
+    assert result.verdict == "undecided"
+    assert bool(said) == (left >= 7)
+    assert said

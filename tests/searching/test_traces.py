@@ -131,6 +131,14 @@ def test_configs_that_cannot_be_traced_are_measured_all_the_same(tmp_path: Path)
     assert list(result.why) == ["baseline", "best"]
 
 
+def test_who_is_not_traced_for_lack_of_time_is_told_once(tmp_path: Path) -> None:
+    events = Events()
+    search(FakeLauncher(overhead_s=2.0), tmp_path, observer=events, budget="40s")
+    (told,) = [each for each in events.messages if each.startswith("not traced")]
+    labels = told.removeprefix("not traced, for lack of time: ").split("; ")
+    assert len(labels) == len(set(labels))
+
+
 def test_a_trace_that_is_incomplete_is_taken_again(tmp_path: Path) -> None:
     failures: list[FailureKind] = ["trace-failed", "trace-failed"]
     launcher = FakeLauncher(trace_fails=lambda config: failures.pop() if failures else None)

@@ -114,7 +114,17 @@ def test_the_outcome_of_a_trial(plan: StudyPlan) -> None:
 def test_who_was_eliminated_or_never_measured_did_not_complete(plan: StudyPlan) -> None:
     measured = [*CALIBRATED, world("race", 0, 0, took(1.0)), world("race", 1, 0, took(1.0))]
     log = StudyLog(plan, plan.candidates(), measured, {0: "slow", 1: "slow"})
-    assert [log.outcome(trial) for trial in range(3)] == ["completed", "eliminated", "eliminated"]
+    assert [log.outcome(trial) for trial in range(3)] == ["completed", "eliminated", "not-measured"]
+
+
+def test_who_has_no_world_was_not_eliminated_but_not_measured(plan: StudyPlan) -> None:
+    out = dict.fromkeys((1, 2), "out")
+    first_alone = StudyLog(plan, plan.candidates(), CALIBRATED[:2], out)
+    assert [first_alone.outcome(trial) for trial in range(3)] == [
+        "not-measured",
+        "eliminated",
+        "not-measured",
+    ]
 
 
 def test_a_block_put_aside_counts_no_more_whatever_came_before(plan: StudyPlan) -> None:

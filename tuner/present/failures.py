@@ -12,13 +12,19 @@ _MOST_NAMED = 3
 
 
 def failure_lines(answer: StudyAnswer) -> list[str]:
-    """One line for all configurations that failed alike, with the reason of the first."""
+    """One line for all configurations that failed alike.
+
+    Where their reasons differ in numbers, it has those of the first alone.
+    """
     lines = []
     for rows in _alike(answer):
-        some = first_of([row.label for row in rows], _MOST_NAMED)
-        lines.append(
-            f"{some}: {answer.folder.failure_text(rows[0].outcome, rows[0].failure or '')}"
-        )
+        first, *others = (row.label for row in rows)
+        told = answer.folder.failure_text(rows[0].outcome, rows[0].failure or "")
+        if _is_one_reason(rows):
+            lines.append(f"{first_of([first, *others], _MOST_NAMED)}: {told}")
+        else:
+            some = first_of(others, _MOST_NAMED)
+            lines.append(f"{first}: {told}; alike but for numbers: {some}")
     return lines
 
 
@@ -33,12 +39,18 @@ def why_nothing_ran(answer: StudyAnswer) -> str:
     if tried == 1:
         which = f"only {first.label} was tried, and failed"
     elif len(groups) == 1:
-        which = f"all {tried} that were tried failed alike"
+        such_as = "" if _is_one_reason(groups[0]) else f", such as {first.label}"
+        which = f"all {tried} that were tried failed alike{such_as}"
     else:
         which = f"of the {tried} that were tried, {first.label} failed first"
     cause = without_evidence(first.failure or "").split("\n")[0]
     cause = cause if first.outcome in cause else f"{first.outcome}, {cause}"
     return f"{told}: {which}: {cause}; see {shown(answer.folder.failures)}"
+
+
+def _is_one_reason(rows: list[TrialRow]) -> bool:
+    """Whether rows that failed alike have one reason to the last number."""
+    return len({without_evidence(row.failure or "") for row in rows}) == 1
 
 
 def _alike(answer: StudyAnswer) -> list[list[TrialRow]]:

@@ -1,7 +1,7 @@
 """What `--dry-run` prints."""
 
 from tuner.searching.forecasting import Forecast
-from tuner.text import duration, percent, plural, share, three_digits
+from tuner.text import duration, percent, plural, rough_duration, share, three_digits
 
 
 def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
@@ -24,9 +24,12 @@ def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
         lines.append(
             f"That is too little to measure the grid: {found.sampler} would propose what to try."
         )
-    spread = f"Worlds of the baseline differ by {share(found.sigma)} (of {found.worlds})"
+    spread = (
+        f"Worlds of the baseline differ by {share(found.sigma)} ({found.worlds} of them, after the "
+        "first)"
+    )
     if found.blocks < 3:
-        return [*lines, f"{spread}, and there is no time for a comparison: give it more."]
+        return [*lines, f"{spread}, and there is no time for a comparison: {_enough(found)}."]
     gain = f"a gain of about {share(found.least_gain)}"
     if found.least_gain <= epsilon:
         enough = f"which is less than epsilon, {percent(epsilon)}: enough to decide"
@@ -38,3 +41,12 @@ def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
         )
     told = f"{spread}, and there is time for about {plural(found.blocks, 'block')}: these can show"
     return [*lines, f"{told} {gain}, {enough}."]
+
+
+def _enough(found: Forecast) -> str:
+    """What to do about a budget that is too short for a comparison."""
+    if found.sampler != "grid":
+        return "give it more"
+    # The first worlds, three blocks with the baseline twice, and two traces; and some to spare.
+    worlds = found.configs + 3 * (found.configs + 1) + 2
+    return f"give it {rough_duration(1.2 * worlds * found.world_s)} or more, or try fewer values"

@@ -72,7 +72,7 @@ def _phase(snapshot: Snapshot) -> str:
 def _counted(snapshot: Snapshot) -> list[_Part]:
     """How much of the phase is done, the most important part first."""
     if snapshot.phase == "calibration":
-        counted = [f"{snapshot.worlds} of {snapshot.configs} configurations"]
+        counted = [f"{snapshot.calibrated} of {snapshot.configs} configurations"]
     elif snapshot.phase == "exploration":
         counted = [f"{snapshot.configs} configurations tried"]
     elif snapshot.phase == "trace":
@@ -115,12 +115,18 @@ def _compared(compared: Compared) -> list[_Part]:
     ratio, _, ends = ratio_cell(found.estimate, found.low, found.high).partition(" ")
     told = f"{ratio}x {ends}" if is_told(found.low, found.high) else f"gain {UNTOLD}"
     parts = [_Part(compared.rival, f": {told}")]
-    if compared.more_s is not None and compared.more_s <= compared.left_s:
-        parts.append(_Part("", f"clear in about {rough_duration(compared.more_s)}"))
-    elif compared.more_s is not None:
-        more = rough_duration(compared.more_s)
-        parts.append(_Part("", f"not enough time: clear in about {more}"))
+    if compared.more_s is not None:
+        parts.append(_Part("", _forecast(compared, rough_duration(compared.more_s))))
     return parts
+
+
+def _forecast(compared: Compared, more: str) -> str:
+    """What to expect of the time that is left; a forecast, which luck may prove wrong."""
+    assert compared.more_s is not None
+    has_time = compared.more_s <= compared.left_s
+    if compared.is_decided:
+        return f"decided, exact in about {more}" if has_time else "decided, not yet exact"
+    return f"clear in about {more}" if has_time else f"may take longer: about {more} more"
 
 
 class LiveProgress:

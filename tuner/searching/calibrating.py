@@ -116,11 +116,17 @@ def trace(measurer: Measurer) -> None:
         # Of a limit that was not needed, nothing is a share.
         total_s = measurer.budget.spent_s
     ranked = sorted(log.runnable, key=lambda trial: _cost(log, trial))
-    _trace(measurer, ranked, MOST_TRACED * total_s, operators=False)
+    # Who had no time as a contender has none now.
+    untraced = _trace(measurer, ranked, MOST_TRACED * total_s, operators=False)
+    if untraced:
+        some = first_of([str(log.configs[trial]) for trial in untraced], _NAMED, separator="; ")
+        measurer.observer.on_event(f"not traced, for lack of time: {some}")
 
 
-def _trace(measurer: Measurer, trials: Sequence[int], most_s: float, *, operators: bool) -> None:
-    """Trace these, while all traces take no more than `most_s`."""
+def _trace(
+    measurer: Measurer, trials: Sequence[int], most_s: float, *, operators: bool
+) -> list[int]:
+    """Trace these, while all traces take no more than `most_s`; returns those without the time."""
     log, budget = measurer.log, measurer.budget
     measurer.begin("trace")
     untraced = []
@@ -130,12 +136,10 @@ def _trace(measurer: Measurer, trials: Sequence[int], most_s: float, *, operator
         trace_s = _trace_s(log, trial)
         left_s = min(most_s - log.traced_s, budget.remaining_s)
         if left_s < trace_s:
-            untraced.append(str(log.configs[trial]))
+            untraced.append(trial)
         else:
             measurer.trace(trial, operators=operators)
-    if untraced:
-        some = first_of(untraced, _NAMED, separator="; ")
-        measurer.observer.on_event(f"not traced, for lack of time: {some}")
+    return untraced
 
 
 def _cost(log: StudyLog, trial: int) -> float:

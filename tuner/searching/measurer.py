@@ -112,7 +112,8 @@ class Measurer:
         """Run a trial's first world, which fixes how many steps the others have."""
         config, deadline_s = self.log.configs[trial], self.times.deadline_s(trial)
         if not self._run(BlockWorld(trial, False, config, None, deadline_s), CALIBRATION_BLOCK):
-            self.eliminate(trial, CUT_SHORT)
+            self.eliminate_silently({trial: CUT_SHORT})
+            self.observer.on_event(f"{config}: {CUT_SHORT}")
 
     def trace(self, trial: int, *, operators: bool) -> None:
         """Run a world of a calibrated trial that is traced and not timed."""
@@ -234,12 +235,14 @@ class Measurer:
 
     def tell_comparison(self, more_s: float | None) -> None:
         """Tell the observer what a look has shown, and after how many more seconds it is clear."""
-        rival, speedup = strongest_rival(self.log), comparison_of(self.log).speedup
+        rival, comparison = strongest_rival(self.log), comparison_of(self.log)
+        speedup = comparison.speedup
         if rival is not None and speedup is not None and BASELINE not in self.log.failures:
             self._compared = Compared(
                 rival=str(self.log.configs[rival]),
                 speedup=speedup,
                 more_s=more_s,
+                is_decided=comparison.kind != "undecided",
                 left_s=self.budget.remaining_s - self.reserved_s,
             )
             self.observer.on_snapshot(self._snapshot())
@@ -335,9 +338,10 @@ class Measurer:
             phase="exploration" if exploring else self._phase,
             block=sum(map(self.log.blocks, BLOCK_PHASES)),
             worlds=len(self.log.records),
+            calibrated=self.log.calibrated,
             traced=self.log.rows.traced,
             configs=len(self.log.configs),
-            survivors=len(self.log.racing),
+            survivors=len(self.log.runnable if self._phase == "trace" else self.log.racing),
             leader=None if ahead is None else str(self.log.configs[ahead]),
             leader_value=None if ahead is None else self.log.value(ahead),
             unit=self._runner.plan.objective.unit,

@@ -17,6 +17,8 @@ class Compared:
     more_s: float | None
     """About how many more seconds would make the answer clear; None if nobody can tell, or if the
     race is over."""
+    is_decided: bool
+    """Whether there is a verdict, and more blocks only make it more exact."""
     left_s: float
     """The seconds that were left for it."""
 
@@ -44,12 +46,14 @@ class Snapshot:
     """Blocks begun."""
     worlds: int
     """Worlds run in all sessions, calibrations included."""
+    calibrated: int
+    """Configurations that have had their first world."""
     traced: int
     """Configurations that have been traced."""
     configs: int
     """Configurations of the plan, the baseline included."""
     survivors: int
-    """Configurations that the next block measures."""
+    """Configurations that the next block measures, or that can be traced."""
     leader: str | None
     leader_value: float | None
     """In the objective's unit."""

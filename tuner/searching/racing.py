@@ -1,6 +1,6 @@
 """The race: blocks of the rivals and the baseline, until the answer is clear or all is spent."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tuner.decide.dropping import DOMINATED_BLOCKS, beaten, halved
 from tuner.decide.looks import Look, due_alpha, is_due
@@ -48,6 +48,8 @@ def race(measurer: Measurer) -> None:
             ends = over or _is_clear(log, comparison) or _is_out_of_reach(measurer)
             measurer.tell_comparison(None if ends else seconds_to_clear(log))
             if ends:
+                if over and not _is_clear(log, comparison):
+                    _tell_rest(measurer, _block(log, twice=twice))
                 break
         failures = len(log.failures)
         measurer.measure_blocks(_block(log, twice=twice))
@@ -55,6 +57,18 @@ def race(measurer: Measurer) -> None:
             # Who was dropped for the sake of one that fails is needed again.
             _drop(measurer, comparison_of(log), fraction)
     measurer.drop_blocks()
+
+
+def _tell_rest(measurer: Measurer, block: Sequence[int]) -> None:
+    """Tell why a race ends while much of its budget is left: another block would be too long."""
+    left_s, block_s = measurer.budget.remaining_s, measurer.log.block_s(block)
+    free_s = left_s - measurer.reserved_s
+    if free_s < block_s and left_s >= LEAST_SAVED * measurer.budget.total_s:
+        traces = f" ({duration(left_s - free_s)} of it for traces)" if left_s > free_s else ""
+        measurer.observer.on_event(
+            f"no further block: it takes {duration(block_s)}, and the budget has {duration(left_s)}"
+            f"{traces}"
+        )
 
 
 def _has_rivals(measurer: Measurer) -> bool:
@@ -102,8 +116,10 @@ def _is_out_of_reach(measurer: Measurer) -> bool:
     lucky_s = seconds_to_clear(measurer.log, LUCK)
     if lucky_s is None or lucky_s <= left_s:
         return False
+    is_decided = comparison_of(measurer.log).kind != "undecided"
+    what = "the answer exact" if is_decided else "the answer clear"
     measurer.observer.on_event(
-        f"{duration(left_s)} more would not make the answer clear, even with luck; as it looks, "
+        f"{duration(left_s)} more would not make {what}, even with luck; as it looks, "
         f"that takes about {rough_duration(seconds_to_clear(measurer.log) or lucky_s)}"
     )
     return True

@@ -176,5 +176,15 @@ def check_budget(plan: StudyPlan, first: Measurement | Failure, spent_s: float) 
             f"a budget of {duration(plan.measuring.budget_s)} is too short for one block of "
             f"{plural(count, 'configuration')}, with {plural(worlds + 1, 'world')} of "
             f"{duration(first.world_s)} or more each; it needs about "
-            f"{duration(math.ceil(needed_s * 1.1))}"
+            f"{duration(math.ceil(needed_s * 1.1))}{_what_fits(plan, first, spent_s)}; --dry-run "
+            "says what a budget can show"
         )
+
+
+def _what_fits(plan: StudyPlan, first: Measurement, spent_s: float) -> str:
+    """How many configurations the budget is enough for, as a clause; empty if not for two."""
+    worlds = (plan.measuring.budget_s / 1.1 - spent_s) / first.world_s
+    fitting = math.floor((worlds - (LEAST_BLOCKS - 1)) / (LEAST_BLOCKS + 1))
+    if fitting < 2:
+        return ""
+    return f", or fewer values: {fitting} configurations fit, the baseline among them"

@@ -9,7 +9,7 @@ from tuner.searching.progress import Observer
 from tuner.searching.racing import race
 from tuner.searching.runner import Runner
 from tuner.study.comparable import comparable_values
-from tuner.study.conclusion import conclude
+from tuner.study.conclusion import conclude, resume_budget_s
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.paired import paired_trials_of
 from tuner.study.records import Record
@@ -45,8 +45,10 @@ class Session:
         """Measure what is still to be measured, and close the study."""
         measurer = self._measurer
         if not measurer.store.running():
+            least_s = resume_budget_s(self.log, measurer.budget.spent_s)
             measurer.observer.on_event(
-                "the study is finished: nothing is left to measure; a larger --budget continues it"
+                "the study is finished: nothing is left to measure; "
+                f"--budget {least_s}s or more continues it"
             )
             return
         try:
@@ -83,4 +85,4 @@ class Session:
             if outcome in ("completed", "infeasible") and value is not None:
                 store.complete(trial, value, numbers, outcome)
             else:
-                store.prune(trial, value, numbers)
+                store.prune(trial, value, numbers, outcome)

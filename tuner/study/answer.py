@@ -15,7 +15,7 @@ from tuner.plan.config import Config
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.choice import PassedOver, passed_over
-from tuner.study.conclusion import Conclusion
+from tuner.study.conclusion import Conclusion, resume_budget_s
 from tuner.study.folder import StudyFolder
 from tuner.study.front import Front, front_of
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
@@ -24,7 +24,8 @@ from tuner.study.metrics import metric_columns
 from tuner.study.paired import PairedTrials, observations_of
 from tuner.study.rows import rows_of
 from tuner.study.sampled import Sampling
-from tuner.study.trial_row import Observation, TrialDetail, TrialRow
+from tuner.study.trial_row import Observation, TrialDetail, TrialRow, ratio_json
+from tuner.text import MOST_TELLING
 from tuner.world.environment import Environment
 from tuner.world.measurement import Measurement, Quantiles
 
@@ -62,6 +63,8 @@ class StudyAnswer:
     """The trial that is most likely the best: what to bet on where nothing is shown."""
     more_s: float | None = None
     """About how many more seconds of measuring would decide, where the verdict is undecided."""
+    resume_budget_s: int
+    """The least budget with which it is worth it to resume the study."""
     noise_floor: Interval | None = None
     """Baseline / baseline, from its two worlds in each block; None where too few tell."""
     least_gain: float | None = None
@@ -192,17 +195,17 @@ class StudyAnswer:
             "baseline": self.baseline.to_json(),
             "best": None if self.best is None else self.best.to_json(),
             "verdict": self.verdict,
-            "speedup": _interval_json(self.speedup),
+            "speedup": ratio_json(self.speedup),
             "challenger": {
                 "config": None if self.challenger is None else self.challenger.to_json(),
-                "speedup": _interval_json(self.challenger_speedup),
+                "speedup": ratio_json(self.challenger_speedup),
             },
             "why": {name: row.diagnosis for name, row in self.why.items()},
-            "epsilon_achieved": self.epsilon_achieved,
+            "epsilon_achieved": _known_share(self.epsilon_achieved),
             "not_excluded": [self.by_trial[trial].config.to_json() for trial in self.not_excluded],
             "leader": None if self.leader is None else self.leader.to_json(),
-            "noise_floor": _interval_json(self.noise_floor),
-            "least_gain": self.least_gain,
+            "noise_floor": ratio_json(self.noise_floor),
+            "least_gain": _known_share(self.least_gain),
             "more_s": None if self.more_s is None else round(self.more_s, 1),
             "passed_over": [each.to_json(self.by_trial[each.trial]) for each in self.passed_over],
             "blocks": self.blocks,
@@ -215,11 +218,9 @@ class StudyAnswer:
         }
 
 
-def _interval_json(found: Interval | None) -> dict[str, float | None]:
-    """An interval as `estimate`, `ci_low`, `ci_high`; all null where there is none."""
-    if found is None:
-        return {"estimate": None, "ci_low": None, "ci_high": None}
-    return {"estimate": found.estimate, "ci_low": found.low, "ci_high": found.high}
+def _known_share(share: float | None) -> float | None:
+    """A share that tells something: what is larger says that nothing is known."""
+    return None if share is None or share > MOST_TELLING else share
 
 
 def study_answer(
@@ -272,6 +273,9 @@ def study_answer(
         not_excluded=() if conclusion is None else conclusion.not_excluded,
         leader_trial=None if conclusion is None else conclusion.leader,
         more_s=None if conclusion is None else conclusion.more_s,
+        resume_budget_s=resume_budget_s(
+            log, elapsed_s, None if conclusion is None else conclusion.more_s
+        ),
         noise_floor=None if floor is None else floor.exp(),
         least_gain=None if conclusion is None else conclusion.least_gain,
         blocks=sum(map(log.blocks, BLOCK_PHASES)),

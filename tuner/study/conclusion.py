@@ -6,7 +6,7 @@ from typing import Literal
 
 from tuner.decide.precision import blocks_needed, variance_between
 from tuner.decide.ranking import best_measured, cheapest
-from tuner.decide.simultaneous import one_sided
+from tuner.decide.simultaneous import LEAST_BLOCKS, one_sided
 from tuner.decide.statistics import Interval, differences
 from tuner.decide.verdict import WIDE, Comparison, compare
 from tuner.decide.verdict_kind import VerdictKind
@@ -171,6 +171,31 @@ def seconds_to_clear(
         seconds += more * log.world_s(trial)
         longest = max(longest, more)
     return seconds + longest * log.block_s([BASELINE, AGAIN])
+
+
+def resume_budget_s(log: StudyLog, elapsed_s: float, more_s: float | None = None) -> int:
+    """The budget that it takes at least to resume a study, in seconds, a multiple of ten.
+
+    Args:
+        log: What was measured.
+        elapsed_s: What was spent for it.
+        more_s: What would decide from here on, if that is known.
+    """
+    measuring = log.plan.measuring
+    # A finished study is only gone on with by more than it had; what is a limit can be spent.
+    had_s = 0.0 if measuring.until_clear else measuring.budget_s
+    least_s = elapsed_s + max(math.ceil(more_s or 0.0), _least_more_s(log))
+    return 10 * max(math.ceil(least_s / 10), math.floor(had_s / 10) + 1)
+
+
+def _least_more_s(log: StudyLog) -> float:
+    """About how many more seconds are the fewest that a resumed search makes something of.
+
+    That is the first worlds of those that had none, and the fewest blocks that give an interval.
+    """
+    new = [trial for trial in log.compared if trial not in log.runnable]
+    new_s = len(new) * max((log.world_s(trial) for trial in log.runnable), default=0.0)
+    return new_s + LEAST_BLOCKS * (log.block_s([AGAIN, *log.runnable]) + new_s)
 
 
 def _to_tell(log: StudyLog) -> list[tuple[int, int, _Sides]]:

@@ -28,6 +28,13 @@ def studies_in(folder: Path) -> list[Path]:
     return sorted(path.parent for path in folder.glob(f"*/{StudyFolder(Path()).database}"))
 
 
+def begun_in(folder: Path) -> "list[StudyFolder]":
+    """The folders in `folder` of searches that failed before their first world, by name."""
+    found = [StudyFolder(path.parent.parent) for path in folder.glob("*/failures/first-run")]
+    ended = [each for each in found if not (each.database.exists() or each.answer.exists())]
+    return sorted((each for each in ended if each.manifest.study()), key=lambda each: each.root)
+
+
 @dataclass(frozen=True)
 class StudyFolder:
     """The paths of one study's files; nothing is created by naming them."""

@@ -12,6 +12,7 @@ from tuner.plan.config import Config
 from tuner.plan.objectives import Objective
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog, merged
 from tuner.study.records import Phase
+from tuner.text import MOST_RATIO, MOST_TELLING
 from tuner.world.measurement import Measurement
 
 
@@ -28,7 +29,11 @@ class Goal:
 
     def to_json(self) -> dict[str, Any]:
         """The entry in `--json`."""
-        return {"value": self.value, "ci": _ends(self.spread), "to_baseline": _ends(self.ratio)}
+        return {
+            "value": self.value,
+            "ci": _ends(self.spread, MOST_TELLING),
+            "to_baseline": _ends(self.ratio, MOST_RATIO),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +141,8 @@ def _turned(cost: Interval, objective: Objective) -> Interval:
     return (-cost if objective.maximize else cost).exp()
 
 
-def _ends(found: Interval | None) -> dict[str, float] | None:
-    if found is None:
+def _ends(found: Interval | None, most: float) -> dict[str, float] | None:
+    """None, too, where the interval spans more than this factor, and tells nothing."""
+    if found is None or found.high > most * found.low:
         return None
     return {"estimate": found.estimate, "low": found.low, "high": found.high}

@@ -177,21 +177,29 @@ class StudyLog:
         return sorted({*self.candidates, *baseline})
 
     def outcome(self, trial: int) -> str:
-        """What became of a trial: `completed`, `eliminated`, `infeasible` or its kind of failure.
+        """What became of a trial: `completed`, `eliminated`, `not-measured`, `infeasible` or its
+        kind of failure.
 
-        Who was never measured in a block is `eliminated` too: the budget went to others.
+        Who was in no block is `not-measured`, unless its first world showed that it need not be.
         """
         if failure := self.failures.get(trial):
             return failure.failure
         if self.broken(trial):
             return "infeasible"
-        eliminated = trial in self.eliminated and trial != BASELINE
-        return "eliminated" if eliminated or not self.samples(trial) else "completed"
+        seen = bool(self.samples(trial)) or self.calibration(trial) is not None
+        if seen and trial in self.eliminated and trial != BASELINE:
+            return "eliminated"
+        return "completed" if self.samples(trial) else "not-measured"
 
     def calibration(self, trial: int) -> Measurement | None:
         """The calibration of a trial, if it has one that worked."""
         found = self._worlds[trial].calibration
         return found if isinstance(found, Measurement) else None
+
+    @property
+    def calibrated(self) -> int:
+        """The number of trials that have had their first world, with or without success."""
+        return sum(each.calibration is not None for each in self._worlds)
 
     def first_group(self, trial: int) -> int | None:
         """The group that ran the calibration of a trial; None where there are none."""

@@ -222,9 +222,11 @@ class StudyStore:
         """
         self._trial(number).set_user_attr("eliminated", reason)
 
-    def prune(self, number: int, value: float | None, numbers: Mapping[str, float]) -> None:
-        """End a trial that was eliminated, with its value, if it has one, and its other numbers."""
-        self._annotate(number, {"outcome": "eliminated", **numbers})
+    def prune(
+        self, number: int, value: float | None, numbers: Mapping[str, float], outcome: str
+    ) -> None:
+        """End a trial that did not come through, with its value, if any, and its other numbers."""
+        self._annotate(number, {"outcome": outcome, **numbers})
         # `tell` would take the objective of the trial's last block, which no other trial's last
         # block compares with.
         values = None if value is None else [value]
