@@ -210,7 +210,9 @@ def test_the_readme_shows_what_a_search_prints() -> None:
     assert shown_headings(lines) == headings_now()
     assert not re.search(RETIRED, " ".join(lines))
     assert re.search(
-        r"^\d+ worlds, \d+ blocks in \S+, on \d+ logical CPUs? ", "\n".join(lines), re.M
+        r"^\d+ worlds, \d+ of them in \d+ blocks, in \S+, on \d+ logical CPUs? ",
+        "\n".join(lines),
+        re.M,
     )
 
 

@@ -11,7 +11,7 @@ MOST_TELLING = 100
 
 MOST_RATIO = 4
 """A ratio whose interval spans more than this factor is not said as a number."""
-UNTOLD = f"not known to a factor of {MOST_RATIO}"
+UNTOLD = "too uncertain to say"
 
 _ACTING = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Control, format, surrogate, and the separators of lines and paragraphs."""

@@ -11,7 +11,7 @@ TUNED = Comparison(
     name="tuned", ours="uv", theirs="shm", ours_value=2.0, theirs_value=2.26,
     bars=(Bar(not_worse=True),), interval=Interval(1.13, 1.06, 1.2),
 )  # fmt: skip
-NOTE = "?: not known to a factor of 4."
+NOTE = "?: too uncertain to say."
 
 
 def printed(each: Comparison, capsys: pytest.CaptureFixture[str]) -> str:

@@ -101,6 +101,21 @@ def test_a_studys_own_folder_and_a_storage(
         assert [study["study"] for study in document["studies"]] == [name]
 
 
+def test_a_search_that_failed_before_its_first_world_is_told(
+    capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    folder = StudyFolder(here / "studies" / "main")
+    folder.first_run.mkdir(parents=True)
+    folder.manifest.begin("main")
+    assert listing.main([]) == 0
+    said = "studies/main: its search failed before its first world; see studies/main/failures/"
+    assert said in capsys.readouterr().err
+    # Of one that began later it tells nothing.
+    folder.answer.touch()
+    assert listing.main([]) == 0
+    assert "first world" not in capsys.readouterr().err
+
+
 def test_where_there_is_nothing(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     assert listing.main([]) == 2
     assert "there is no folder studies" in capsys.readouterr().err

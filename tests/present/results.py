@@ -136,6 +136,7 @@ def study_result(plan: StudyPlan, folder: Path | None = None, **changes: Any) ->
         "epsilon_achieved": 0.02,
         "blocks": 12,
         "worlds": 60,
+        "resume_budget_s": 140,
         "elapsed_s": 42.3,
         "measured_at": datetime(2026, 11, 21, 9, 30, tzinfo=UTC),
         "rows": ROWS,

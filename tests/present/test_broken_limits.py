@@ -53,7 +53,7 @@ def test_a_baseline_that_breaks_a_limit_is_said_in_the_verdict() -> None:
     told = answer(rows=(ROWS[0], broken(0, 16)), speedup=slower, challenger_speedup=slower)
     assert verdict_sentence(told) == (
         f"Use num_worker_threads=4: the baseline num_worker_threads=16 breaks a limit ({SAID}); "
-        "num_worker_threads=4 is 50.0 % slower (-51.0 % to -48.0 %, 95 % confidence) than it."
+        "num_worker_threads=4 is 50.0 % slower (51.0 % to 48.0 % slower, 95 % confidence) than it."
     )
     alone = answer(
         rows=(broken(0, 16), replace(ROWS[0], value=float("nan"))),

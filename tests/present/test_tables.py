@@ -1,6 +1,7 @@
 import html
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -17,6 +18,7 @@ from tests.present.results import (
     study_result,
 )
 from tests.present.screen import Screen
+from tuner.files import shown
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.failures import failure_lines
@@ -30,6 +32,9 @@ from tuner.present.tables import (
     write_trials_csv,
 )
 from tuner.study.answer import StudyAnswer
+from tuner.study.folder import STUDIES
+from tuner.study.trial_row import TrialDetail
+from tuner.world.measurement import Quantiles
 
 
 def printed(result: StudyAnswer, width: int = 120) -> list[list[str]]:
@@ -75,12 +80,36 @@ def test_it_is_said_what_the_ratios_are_and_what_is_not_known(plan: StudyPlan) -
     assert ratio_note(study_result(plan)) is None
     assert ratio_note(study_result(plan, rows=COMPARED[:3])) == said
     result = study_result(plan, rows=COMPARED)
-    assert ratio_note(result) == f"{said} ?: not known to a factor of 4."
+    assert ratio_note(result) == f"{said} ?: too uncertain to say."
     screen = Screen(width=200)
     print_summary(result, screen.console)
     for text in (screen.text, study_note(result), report_html(result, [])):
-        assert f"{said} ?: not known to a factor of 4." in html.unescape(text)
+        assert f"{said} ?: too uncertain to say." in html.unescape(text)
         assert "1.50 (1.40 to 1.62)" in text
+
+
+def test_what_was_seen_once_and_is_far_off_is_said_without_an_interval(plan: StudyPlan) -> None:
+    far = against(replace(ROWS[3], value=1660.0, samples=1), 0.05, 0.0, math.inf, blocks=1)
+    fast = against(replace(ROWS[1], value=0.25), 12.0, 0.0, math.inf, blocks=2)
+    steps = Quantiles(p5=1650.0, p25=1655.0, p50=1660.0, p75=1665.0, p95=1670.0, p99=1670.0)
+    result = study_result(
+        plan,
+        rows=(fast, COMPARED[2], far),
+        best=threads(16),
+        details={far.trial: TrialDetail(step_ms=steps)},
+    )
+    cells = [" ".join(line) for line in printed(result)]
+    assert any(" much slower, once " in each for each in cells)
+    assert any(" much faster, twice " in each for each in cells)
+    note = ratio_note(result) or ""
+    assert note.endswith(
+        "Too few blocks for an interval, but seen: num_worker_threads=8 had 0.25 ms; "
+        "num_worker_threads=1 had 1660 ms (steps 1650 to 1670); num_worker_threads=16 had 3 ms "
+        "(the baseline)."
+    )
+    assert "?" not in note
+    near = against(ROWS[3], 0.5, 0.0, math.inf, blocks=1)
+    assert "?: " in (ratio_note(study_result(plan, rows=(*COMPARED[:3], near))) or "")
 
 
 def test_without_a_comparison_there_is_no_column_of_ratios(plan: StudyPlan) -> None:
@@ -146,6 +175,20 @@ def test_failures_have_a_line_with_the_reason(plan: StudyPlan) -> None:
         "num_worker_threads=32: crashed: server failed first"
     ]
     assert failure_lines(study_result(plan, rows=ROWS[:-1])) == []
+
+
+def test_what_is_said_of_failures_that_are_alike_is_true_of_each(plan: StudyPlan) -> None:
+    reasons = {2: "all 2 threads wait", 4: "all 4 threads wait", 8: "no memory", 32: "no memory"}
+    rows = tuple(
+        failed(trial, threads(count), f"{reason}; see failures/{count}")
+        for trial, (count, reason) in enumerate(reasons.items())
+    )
+    folder = shown(STUDIES / "udf" / "failures")
+    assert failure_lines(study_result(plan, best=None, challenger=None, rows=rows)) == [
+        f"num_worker_threads=2: crashed: all 2 threads wait; see {folder}/2; "
+        "alike but for numbers: num_worker_threads=4",
+        f"num_worker_threads=8, num_worker_threads=32: crashed: no memory; see {folder}/8",
+    ]
 
 
 @pytest.fixture

@@ -39,9 +39,9 @@ def test_tie(plan: StudyPlan) -> None:
         plan, verdict="tie", speedup=NEARLY_EQUAL, challenger_speedup=NEARLY_EQUAL
     )
     assert verdict_sentence(result) == (
-        "A tie: num_worker_threads=4 is 2.1 % faster (-1.0 % to +2.8 %, 95 % confidence) than "
-        "the baseline num_worker_threads=16, which is within 3 % either way, and it is the "
-        "cheaper of the two."
+        "A tie: num_worker_threads=4 is 2.1 % faster (1.0 % slower to 2.8 % faster, 95 % "
+        "confidence) than the baseline num_worker_threads=16, which is within 3 % either way, and "
+        "it is the cheaper of the two."
     )
 
 
@@ -55,7 +55,7 @@ def test_keep_the_baseline(plan: StudyPlan) -> None:
     )
     assert verdict_sentence(result) == (
         "Keep num_worker_threads=16: the strongest rival, num_worker_threads=4, is 4.8 % slower "
-        "(-7.0 % to -2.5 %, 95 % confidence), so it gains less than 3 %."
+        "(7.0 % to 2.5 % slower, 95 % confidence), so it gains less than 3 %."
     )
 
 
@@ -82,8 +82,8 @@ def test_undecided(plan: StudyPlan) -> None:
     )
     assert verdict_sentence(result) == (
         "Undecided, so keep num_worker_threads=16: the strongest rival, num_worker_threads=4, is "
-        "5.0 % faster (-3.0 % to +13.0 %, 95 % confidence), and 42s of measuring cannot tell "
-        "whether that is a gain of 3 %; --resume with a larger --budget goes on."
+        "5.0 % faster (3.0 % slower to 13.0 % faster, 95 % confidence), and 42s of measuring "
+        "cannot tell whether that is a gain of 3 %; --resume --budget 140s or more goes on."
     )
 
 
@@ -137,7 +137,7 @@ def test_undecided_without_a_comparison(plan: StudyPlan) -> None:
     )
     assert verdict_sentence(result) == (
         "Undecided, so keep num_worker_threads=16: 4s was too short to compare it with "
-        "anything; --resume with a larger --budget goes on."
+        "anything; --resume --budget 140s or more goes on."
     )
 
 
@@ -159,8 +159,8 @@ def test_an_endless_interval_is_not_printed(plan: StudyPlan) -> None:
         challenger_speedup=Interval(0.95, 0.0, math.inf),
     )
     assert verdict_sentence(result).startswith(
-        "Undecided, so keep num_worker_threads=16: the strongest rival, num_worker_threads=4, is "
-        "of a speed that is not known to a factor of 4, and 42s"
+        "Undecided, so keep num_worker_threads=16: 42s of measuring cannot tell whether the "
+        "strongest rival, num_worker_threads=4, is faster or slower; --resume"
     )
 
 
@@ -168,12 +168,12 @@ def test_an_endless_interval_is_not_printed(plan: StudyPlan) -> None:
     ("verdict", "low", "high", "said"),
     [
         ("better", 1.1, 4.5, "Use num_worker_threads=4: faster than the baseline num_worker_threads"
-         "=16 (95 % confidence), by how much is not known to a factor of 4, by median"),
+         "=16 (95 % confidence), by how much is too uncertain to say, by median"),
         ("better", 1.1, 4.3, "num_worker_threads=4: 2.00 times as fast as the baseline"),
-        ("keep-baseline", 0.2, 0.9, "num_worker_threads=4, is slower, by how much is not known to "
-         "a factor of 4, so it gains less than 3 %."),
-        ("undecided", 0.5, 2.1, "num_worker_threads=4, is of a speed that is not known to a factor "
-         "of 4, and 42s of measuring cannot tell"),
+        ("keep-baseline", 0.2, 0.9, "num_worker_threads=4, is slower, by how much is too "
+         "uncertain to say, so it gains less than 3 %."),
+        ("undecided", 0.5, 2.1, "42s of measuring cannot tell whether the strongest rival, "
+         "num_worker_threads=4, is faster or slower;"),
     ],
 )  # fmt: skip
 def test_a_speedup_is_a_number_only_where_it_is_known(
@@ -213,8 +213,8 @@ def test_a_baseline_that_failed_and_too_few_worlds_of_the_others(plan: StudyPlan
     )
     assert verdict_sentence(result) == (
         "Undecided: the baseline num_worker_threads=16 cannot run here, and num_worker_threads=4, "
-        "the best of what could run, was measured in only 2 worlds; --resume with a larger "
-        "--budget goes on."
+        "the best of what could run, was measured in only 2 worlds; --resume --budget 140s or "
+        "more goes on."
     )
 
 
@@ -230,7 +230,7 @@ def test_a_baseline_that_failed_and_nothing_measured_beside_it(plan: StudyPlan) 
     )
     assert verdict_sentence(result) == (
         "Undecided: the baseline num_worker_threads=16 cannot run here, and 42s was too short to "
-        "measure anything else; --resume with a larger --budget goes on."
+        "measure anything else; --resume --budget 140s or more goes on."
     )
 
 
@@ -296,3 +296,15 @@ def test_names_of_functions_in_a_diagnosis_are_code(plan: StudyPlan) -> None:
     assert "&lt;lambda&gt;" in page
     assert r"\<lambda\>: 12 % of it (a \| b)." in study_note(answer)
     assert "<code>worker" not in page
+
+
+def test_what_is_slower_is_said_in_words_without_signs(plan: StudyPlan) -> None:
+    slower = Interval(0.84, 0.76, 0.91)
+    result = study_result(
+        plan,
+        best=threads(16),
+        verdict="keep-baseline",
+        speedup=Interval(1.0, 1.0, 1.0),
+        challenger_speedup=slower,
+    )
+    assert "16.0 % slower (24.0 % to 9.0 % slower, 95 % confidence)" in verdict_sentence(result)

@@ -110,7 +110,7 @@ def test_long_times_are_plain_numbers() -> None:
 def test_a_speedup_that_spans_too_much_is_no_number() -> None:
     for high in (9.0, math.inf):
         each = recommendation(threads(4), speedup=Interval(4.0, 2.0, high))
-        assert "# speed-up: not known to a factor of 4\n" in as_python(each, "A sentence.")
+        assert "# speed-up: too uncertain to say\n" in as_python(each, "A sentence.")
 
 
 def test_the_private_arguments_are_named_as_torch_has_them() -> None:

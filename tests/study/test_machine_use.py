@@ -26,9 +26,9 @@ from tuner.world.machine_state import MachineState
 from tuner.world.measurement import Measurement
 
 SAID = (
-    "The machine was busy: in 3 of 10 worlds other programs or virtual machines took more than "
-    "10 % of the 2 logical CPUs, and 16 % on average over all; on a quiet machine the intervals "
-    "are narrower."
+    "The machine was busy: in 3 of 10 worlds that count other programs or virtual machines took "
+    "more than 10 % of the 2 logical CPUs, and 16 % on average over all; on a quiet machine the "
+    "intervals are narrower."
 )
 
 

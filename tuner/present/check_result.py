@@ -8,11 +8,11 @@ from tuner.decide.rules import Rules
 from tuner.decide.standing import Standing, standing_of
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
-from tuner.present.wording import busy_sentence
+from tuner.present.wording import busy_sentence, worlds_text
 from tuner.recommended.model import Recommendation
 from tuner.study.answer import StudyAnswer
-from tuner.study.trial_row import TrialRow
-from tuner.text import UNTOLD, is_told, percent, plural, ratio_text
+from tuner.study.trial_row import TrialRow, ratio_json
+from tuner.text import UNTOLD, is_told, percent, ratio_text
 
 CHECK_FORMAT = 1
 
@@ -65,7 +65,7 @@ class CheckResult:
         measuring = self.answer.plan.measuring
         earlier = self.recommendation
         # "better" than a baseline that could not run is no comparison.
-        verdict = earlier.verdict if earlier.speedup.estimate is not None else None
+        verdict = earlier.verdict if earlier.challenger.config is not None else None
         return standing_of(
             verdict,
             self.speedup,
@@ -95,7 +95,6 @@ class CheckResult:
     def to_json(self) -> dict[str, Any]:
         """The document of `--check` with `--json`, as data."""
         earlier, today, plan = self.recommendation, self.answer, self.answer.plan
-        found = self.speedup
         return {
             "format": CHECK_FORMAT,
             "study": earlier.study,
@@ -108,11 +107,7 @@ class CheckResult:
             "config": self.config.to_json(),
             "baseline": earlier.baseline.to_json(),
             "compared": self._other.config.to_json(),
-            "speedup": {
-                "estimate": found.estimate if found else None,
-                "ci_low": found.low if found else None,
-                "ci_high": found.high if found else None,
-            },
+            "speedup": ratio_json(self.speedup),
             "recommended": {
                 "verdict": earlier.verdict,
                 "speedup": earlier.speedup.model_dump(),
@@ -190,7 +185,8 @@ def check_lines(result: CheckResult) -> list[str]:
         lines.append(f"Different from then (then, now): {'; '.join(result.differences)}.")
     if busy := busy_sentence(answer):
         lines.append(busy)
-    measured = f"{plural(answer.worlds, 'world')}, {plural(answer.blocks, 'block')}"
     epsilon = percent(answer.plan.measuring.epsilon)
-    lines.append(f"{measured} in {answer.elapsed_s:.0f} s; less than {epsilon} does not matter.")
+    lines.append(
+        f"{worlds_text(answer)}, in {answer.elapsed_s:.0f} s; less than {epsilon} does not matter."
+    )
     return lines

@@ -4,6 +4,7 @@ from tuner.plan.knobs import KNOBS
 from tuner.plan.objectives import Objective
 from tuner.plan.subject import Subject, intra_op_text
 from tuner.plan.workload_spec import WorkloadSpec
+from tuner.present.wording import worlds_text
 from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import PARALLELISM_MEAN
 from tuner.study.records import Phase
@@ -115,7 +116,7 @@ def method_facts(answer: StudyAnswer) -> Facts:
         ("baseline", str(answer.baseline)),
         (
             "worlds",
-            f"{plural(answer.worlds, 'world')} in {budget}; {_world(answer)}",
+            f"{worlds_text(answer)}, in {budget}; {_world(answer)}",
         ),
         ("blocks", _blocks(answer)),
         *_speedup(answer),

@@ -10,11 +10,12 @@ from rich import box
 from rich.table import Table
 
 from tuner.errors import UsageError
+from tuner.files import shown
 from tuner.plan.config import Config
 from tuner.present.answer_file import kept_answer
-from tuner.study.folder import StudyFolder, studies_in
+from tuner.study.folder import StudyFolder, begun_in, studies_in
 from tuner.study.locking import holder_of
-from tuner.text import UNTOLD, duration, is_told, plural, ratio_cell
+from tuner.text import UNTOLD, duration, plural, ratio_cell
 
 if TYPE_CHECKING:
     from tuner.study.answer import StudyAnswer
@@ -45,10 +46,11 @@ class ListedStudy:
     def speedup(self) -> str:
         """How many times as good as the baseline, with the interval; nothing of the baseline."""
         found = self.entry["speedup"]
-        if self.entry["verdict"] != "better" or found["estimate"] is None:
+        if self.entry["verdict"] != "better":
             return ""
-        low, high = found["ci_low"], found["ci_high"]
-        return ratio_cell(found["estimate"], low, high) if is_told(low, high) else UNTOLD
+        if found["estimate"] is None:
+            return UNTOLD if self.entry["challenger"]["config"] == self.entry["best"] else ""
+        return ratio_cell(found["estimate"], found["ci_low"], found["ci_high"])
 
     @property
     def machine(self) -> str:
@@ -109,6 +111,10 @@ def studies_of_folder(folder: Path) -> StudyList:
             found = _read(each)
             studies += found.studies
             problems += found.problems
+    problems += [
+        f"{shown(each.root)}: its search failed before its first world; see {shown(each.first_run)}"
+        for each in begun_in(folder)
+    ]
     return StudyList(tuple(studies), tuple(problems))
 
 

@@ -12,7 +12,7 @@ from tuner.present.sentences import sentences_of
 from tuner.present.study_place import files_line
 from tuner.present.summary_parts import Part, code, line, print_parts, table
 from tuner.present.tables import ratio_note, trials_table, why_table
-from tuner.present.wording import verdict_sentence
+from tuner.present.wording import verdict_sentence, worlds_text
 from tuner.study.answer import StudyAnswer
 from tuner.text import duration, plural
 
@@ -70,9 +70,8 @@ def print_interruption(answer: StudyAnswer, console: Console) -> None:
 
 
 def _measured(answer: StudyAnswer) -> str:
+    here = answer.environment
     return (
-        f"{plural(answer.worlds, 'world')}, {plural(answer.blocks, 'block')} in "
-        f"{duration(answer.elapsed_s)}, on {plural(answer.environment.cpu_count, 'logical CPU')} "
-        f"({answer.environment.cpu_model}), "
-        f"torch {answer.environment.torch}."
+        f"{worlds_text(answer)}, in {duration(answer.elapsed_s)}, "
+        f"on {plural(here.cpu_count, 'logical CPU')} ({here.cpu_model}), torch {here.torch}."
     )

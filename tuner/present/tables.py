@@ -16,7 +16,7 @@ from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
 from tuner.study.metrics import MetricCell, metric_cells
 from tuner.study.trial_row import TrialRow
-from tuner.text import UNTOLD, interval_text, percent, ratio_cell, three_digits
+from tuner.text import MOST_RATIO, UNTOLD, interval_text, percent, ratio_cell, three_digits
 
 CSV_FORMAT = 2
 AGAINST_BASELINE = "against the baseline"
@@ -78,25 +78,62 @@ def _number_columns(answer: StudyAnswer) -> list[Column]:
             lambda row: three_digits(row.value),
         ),
         Column(f"{confidence} interval", None, lambda row: interval_text(row.ci_low, row.ci_high)),
-        *([_RATIO] if any(row.against_baseline for row in answer.rows) else []),
+        *([_ratio_column(answer)] if any(row.against_baseline for row in answer.rows) else []),
         Column("worlds", "worlds", lambda row: str(row.samples)),
         *(_metric_column(cell) for cell in metric_cells() if _is_shown(cell, answer)),
     ]
 
 
-def _against_baseline(row: TrialRow) -> str:
+def _ratio_column(answer: StudyAnswer) -> Column:
+    return Column(
+        AGAINST_BASELINE, "against the\nbaseline", lambda row: _against_baseline(answer, row)
+    )
+
+
+def _against_baseline(answer: StudyAnswer, row: TrialRow) -> str:
     if row.against_baseline is None:
         return ""
-    ratio = row.against_baseline.ratio
+    ratio, blocks = row.against_baseline
+    if _is_far_off(row):
+        better, worse = ("faster", "slower") if answer.objective.is_time else ("better", "worse")
+        return f"much {worse if ratio.estimate < 1 else better}, {_TIMES[blocks]}"
     return ratio_cell(ratio.estimate, ratio.low, ratio.high)
 
 
-_RATIO = Column(AGAINST_BASELINE, "against the\nbaseline", _against_baseline)
+_TIMES = {1: "once", 2: "twice"}
+"""In how many blocks something was seen that too few blocks tell an interval of."""
+
+
+def _is_far_off(row: TrialRow) -> bool:
+    """Whether a row is so far from the baseline that the few blocks it has are worth a word."""
+    if row.against_baseline is None or row.against_baseline.blocks not in _TIMES:
+        return False
+    ratio = row.against_baseline.ratio
+    return not ratio.is_told and not 1 / MOST_RATIO <= ratio.estimate <= MOST_RATIO
+
+
+def _far_off_note(answer: StudyAnswer) -> str:
+    """What the worlds of those rows showed that have no interval; empty where there are none."""
+    far_off = [row for row in answer.rows if _is_far_off(row)]
+    if not far_off:
+        return ""
+    baseline = answer.by_trial[BASELINE]
+    seen = [f"{row.label} {_seen(answer, row)}" for row in [*far_off, baseline]]
+    return f" Too few blocks for an interval, but seen: {'; '.join(seen)} (the baseline)."
+
+
+def _seen(answer: StudyAnswer, row: TrialRow) -> str:
+    """`had 1660 ms (steps 1650 to 1670)`: what its worlds alone show, and no claim."""
+    value = f"had {three_digits(row.value)} {answer.objective.unit}".rstrip()
+    steps = answer.details[row.trial].step_ms if row.trial in answer.details else None
+    if steps is None or answer.objective.name != "step_ms":
+        return value
+    return f"{value} (steps {three_digits(steps.p5)} to {three_digits(steps.p95)})"
 
 
 def ratio_note(answer: StudyAnswer) -> str | None:
     """What the ratios of the table are; None where there are none."""
-    cells = {_against_baseline(row) for row in answer.rows}
+    cells = {_against_baseline(answer, row) for row in answer.rows}
     if cells == {""}:
         return None
     confidence = percent(answer.plan.measuring.confidence)
@@ -105,7 +142,8 @@ def ratio_note(answer: StudyAnswer) -> str | None:
         f"Against the baseline: how many times as {how} as {answer.baseline}, with the "
         f"{confidence} interval, from the blocks that measured both."
     )
-    return f"{said} ?: {UNTOLD}." if "?" in cells else said
+    unknown = f" ?: {UNTOLD}." if "?" in cells else ""
+    return f"{said}{unknown}{_far_off_note(answer)}"
 
 
 def _is_shown(cell: MetricCell, answer: StudyAnswer) -> bool:
@@ -212,6 +250,10 @@ def _value(config: Config, dimension: Dimension) -> str:
     return KNOBS[dimension.knob].format(values[dimension])
 
 
+_UNMARKED = ("completed", "not-measured")
+"""The outcomes that are not said of the best or the baseline: no block may have been needed."""
+
+
 def _outcome(answer: StudyAnswer, row: TrialRow) -> str:
     marks = []
     if row.trial == answer.best_trial:
@@ -220,7 +262,7 @@ def _outcome(answer: StudyAnswer, row: TrialRow) -> str:
         marks.append("tied")
     if row.broken:
         marks.insert(0, f"infeasible: {row.broken_text}")
-    elif row.outcome != "completed" or not (marks or row.trial == BASELINE):
+    elif row.outcome not in _UNMARKED or not (marks or row.trial == BASELINE):
         marks.insert(0, row.outcome)
     if row.trial == BASELINE:
         marks.append("baseline")

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.knobs import KNOBS
 from tuner.study.answer import StudyAnswer
@@ -79,11 +80,21 @@ def busy_sentence(answer: StudyAnswer) -> str | None:
     if machine is None or not machine.is_busy:
         return None
     return (
-        f"The machine was busy: in {machine.disturbed} of {plural(machine.worlds, 'world')} other "
-        f"programs or virtual machines took more than {percent(DISTURBED_SHARE)} of the "
-        f"{plural(machine.cpus, 'logical CPU')}, and {whole_percent(machine.taken_share)} on "
+        f"The machine was busy: in {machine.disturbed} of {plural(machine.worlds, 'world')} that "
+        f"count other programs or virtual machines took more than {percent(DISTURBED_SHARE)} of "
+        f"the {plural(machine.cpus, 'logical CPU')}, and {whole_percent(machine.taken_share)} on "
         "average over all; on a quiet machine the intervals are narrower."
     )
+
+
+def worlds_text(answer: StudyAnswer) -> str:
+    """`17 worlds, 10 of them in 2 blocks`.
+
+    The table counts the 10: those are no first ones, were not traced, and did not fail.
+    """
+    counted = sum(row.samples for row in answer.rows)
+    blocks = plural(answer.blocks, "block")
+    return f"{plural(answer.worlds, 'world')}, {counted:,} of them in {blocks}"
 
 
 def _interrupted(answer: StudyAnswer) -> str:
@@ -114,7 +125,7 @@ def _without_baseline(answer: StudyAnswer) -> str:
     )
     return (
         f"Undecided: the baseline {answer.baseline} cannot run here, and {known}; "
-        "--resume with a larger --budget goes on."
+        f"{_resume(answer)} or more goes on."
     )
 
 
@@ -137,7 +148,7 @@ def _infeasible_baseline(answer: StudyAnswer) -> str:
     if answer.best is None:
         return (
             f"Undecided: {broken}, and {duration(answer.elapsed_s)} was too short to measure "
-            "anything else; --resume with a larger --budget goes on."
+            f"anything else; {_resume(answer)} or more goes on."
         )
     if answer.challenger_speedup is None:
         return f"Use {answer.best}: {broken}; there is no speed-up to state yet."
@@ -183,6 +194,12 @@ def _undecided(answer: StudyAnswer) -> str:
             f"Undecided, so keep {answer.baseline}: {spent} was too short to compare it with "
             f"anything{_more(answer)}."
         )
+    if _is_untold_either_way(answer.challenger_speedup):
+        words = "faster or slower" if answer.objective.is_time else "better or worse"
+        return (
+            f"Undecided, so keep {answer.baseline}: {spent} of measuring cannot tell whether the "
+            f"strongest rival, {answer.challenger}, is {words}{_more(answer)}."
+        )
     gains_less = answer.challenger_speedup.high <= 1 + answer.plan.measuring.epsilon
     unknown = (
         "but others were seen too little to tell whether one gains more"
@@ -193,6 +210,10 @@ def _undecided(answer: StudyAnswer) -> str:
         f"Undecided, so keep {answer.baseline}: the strongest rival, {answer.challenger}, is "
         f"{_change(answer)}, {unknown}{_more(answer)}."
     )
+
+
+def _is_untold_either_way(speedup: Interval) -> bool:
+    return speedup.low <= 1 <= speedup.high and not is_told(speedup.low, speedup.high)
 
 
 def not_excluded_sentence(answer: StudyAnswer) -> str | None:
@@ -229,31 +250,38 @@ def _configs(answer: StudyAnswer, trials: Sequence[int]) -> list[Config]:
 def _more(answer: StudyAnswer) -> str:
     """How to go on, as a clause."""
     if answer.more_s is None:
-        return "; --resume with a larger --budget goes on"
+        return f"; {_resume(answer)} or more goes on"
     more_s = math.ceil(answer.more_s)
     if more_s >= 600:
         more_s = math.ceil(more_s / 60) * 60
-    total_s = math.ceil((answer.elapsed_s + more_s) / 10) * 10
     return (
-        f"; about {duration(more_s)} more would tell {_epsilon(answer)}: "
-        f"--resume --budget {total_s}s goes on"
+        f"; about {duration(more_s)} more would tell {_epsilon(answer)}: {_resume(answer)} goes on"
     )
 
 
+def _resume(answer: StudyAnswer) -> str:
+    return f"--resume --budget {answer.resume_budget_s}s"
+
+
 def _change(answer: StudyAnswer, than: str = "") -> str:
-    """A speed-up near 1 as a change: `2.1 % faster (-1.0 % to +5.3 %, 95 % confidence)`."""
+    """A speed-up near 1 as a change.
+
+    `2.1 % faster (1.0 % slower to 5.3 % faster, 95 % confidence)`, or
+    `9.0 % slower (12.1 % to 5.8 % slower, 95 % confidence)`.
+    """
     speedup = answer.challenger_speedup
     assert speedup is not None
     words = ("faster", "slower") if answer.objective.is_time else ("better", "worse")
     if not is_told(speedup.low, speedup.high):
-        if speedup.low <= 1 <= speedup.high:
-            what = "speed" if answer.objective.is_time else "worth"
-            return f"of a {what} that is {UNTOLD}"
+        if _is_untold_either_way(speedup):
+            return f"{words[0]} or {words[1]}{than}, which is {UNTOLD}"
         return f"{words[speedup.high < 1]}{than}, by how much is {UNTOLD}"
-    gain = speedup.estimate - 1
-    low, high = ((end - 1) * 100 for end in (speedup.low, speedup.high))
-    change = f"{abs(gain) * 100:.1f} % {words[gain < 0]}"
-    return f"{change} ({low:+.1f} % to {high:+.1f} %{_certainty(answer)}){than}"
+    change, low, high = (
+        (f"{abs(end - 1) * 100:.1f} %", words[end < 1])
+        for end in (speedup.estimate, speedup.low, speedup.high)
+    )
+    least = low[0] if low[1] == high[1] else " ".join(low)
+    return f"{' '.join(change)} ({least} to {' '.join(high)}{_certainty(answer)}){than}"
 
 
 def _certainty(answer: StudyAnswer) -> str:

@@ -18,10 +18,9 @@ from tuner.recommended.model import (
     MeasuredIn,
     Recommendation,
     Speedup,
-    known,
 )
 from tuner.study.answer import StudyAnswer
-from tuner.study.trial_row import TrialRow
+from tuner.study.trial_row import TrialRow, ratio_json
 
 
 def recommendation_of(answer: StudyAnswer, trial: int | None = None) -> Recommendation:
@@ -112,11 +111,7 @@ def _row_of_trial(answer: StudyAnswer, trial: int) -> TrialRow:
 
 
 def _speedup(found: Interval | None) -> Speedup:
-    if found is None:
-        return Speedup()
-    return Speedup(
-        estimate=known(found.estimate), ci_low=known(found.low), ci_high=known(found.high)
-    )
+    return Speedup(**ratio_json(found))
 
 
 def write_recommended(answer: StudyAnswer, path: Path) -> None:

@@ -116,7 +116,7 @@ def _speedup(recommendation: Recommendation) -> str:
     if recommendation.config == recommendation.baseline:
         return "1: this configuration is the baseline"
     if speedup.estimate is None:
-        return "not known"
+        return UNTOLD if recommendation.challenger.config == recommendation.config else "not known"
     if not is_told(speedup.ci_low or 0.0, speedup.ci_high or math.inf):
         return UNTOLD
     interval = _interval(speedup.ci_low, speedup.ci_high, recommendation.confidence)

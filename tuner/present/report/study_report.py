@@ -58,8 +58,9 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         trials_note=(
             f"{ratio_note(answer) or ''} The other numbers of a row are over all its blocks. "
             "Tied: within epsilon of the best, as far as measured. Eliminated: it left the race "
-            "before the end, so it was measured less often. Completed: it stayed, and is not known "
-            "to be as fast as the best. Kept: the baseline, where nothing is shown to be better. "
+            "before the end, so it was measured less often. Not-measured: it was in no block. "
+            "Completed: it stayed, and is not known to be as fast as the best. "
+            "Kept: the baseline, where nothing is shown to be better. "
             "Infeasible: it breaks a limit. "
             "A blank number was not measured: the worlds failed, or there is no trace."
         ),
