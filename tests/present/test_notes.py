@@ -42,8 +42,8 @@ def test_every_config_is_a_row_of_the_table(plan: StudyPlan) -> None:
 def test_it_says_what_was_measured_and_where(plan: StudyPlan) -> None:
     note = study_note(study_result(plan))
     for line in (
-        "- worlds: 60 worlds in 42s of 1m; each has new processes, and after a warm-up at least "
-        "0.1s of timed steps",
+        "- worlds: 60 worlds, 20 of them in 12 blocks, in 42s of 1m; each has new processes, and "
+        "after a warm-up at least 0.1s of timed steps",
         "- objective: median step time (ms), measured with tracing off; lower is better",
         "- CPU: Abacus 9000, 2 logical CPUs",
         "- date: 2026-11-21 09:30 UTC",

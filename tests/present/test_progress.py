@@ -106,8 +106,9 @@ def test_the_live_line_fits_the_terminal_and_keeps_the_time_left(
     name = "agent.num_worker_threads=16 observer.num_worker_threads=4 transports=shm+uv"
     snapshot = replace(RACING, leader=name)
     if has_looked:
-        found = Compared(rival=name, speedup=Interval(1.12, 0.98, 1.27), more_s=37.0, left_s=60.0)
-        snapshot = replace(snapshot, compared=found)
+        found = compared(37.0).compared
+        assert found is not None
+        snapshot = replace(snapshot, compared=replace(found, rival=name))
     line = snapshot_line(snapshot, width)
     assert len(line) <= width
     assert line.startswith("racing · ")

@@ -35,7 +35,7 @@ def test_the_summary_has_all_parts_in_order(plan: StudyPlan) -> None:
         tied_sentence(result) or "",
         "What limits num_worker_threads=16.",
         "    import torch\n",
-        "60 worlds, 23 of them in 12 blocks, in 42s, on 2 logical CPUs (Abacus 9000), "
+        "60 worlds, 20 of them in 12 blocks, in 42s, on 2 logical CPUs (Abacus 9000), "
         "torch 2.13.0.",
     ]
     places = [text.find(part) for part in expected]

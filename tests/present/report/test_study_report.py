@@ -139,7 +139,13 @@ def test_the_page_has_the_environment_and_the_method(plan: StudyPlan) -> None:
         "2026-11-21 09:30 UTC",
     ):
         assert fact in environment
-    for fact in ("60 worlds in 42s of 1m", "3 %", "95 %", "num_worker_threads=16", "tracing off"):
+    for fact in (
+        "60 worlds, 20 of them in 12 blocks, in 42s of 1m",
+        "3 %",
+        "95 %",
+        "num_worker_threads=16",
+        "tracing off",
+    ):
         assert fact in method
 
 
