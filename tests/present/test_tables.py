@@ -239,3 +239,15 @@ def test_a_message_of_several_lines_stays_one_cell(plan: StudyPlan, tmp_path: Pa
     result = study_result(plan, rows=(failed(0, threads(16), message),))
     write_trials_csv(result.trials, tmp_path / "trials.csv")
     assert list(pd.read_csv(tmp_path / "trials.csv")["failure"]) == [message]
+
+
+def test_a_speedup_that_is_too_uncertain_is_empty_in_the_csv(
+    plan: StudyPlan, tmp_path: Path
+) -> None:
+    unknown = against(ROWS[0], 5e-42, 1e-42, 2e-41)
+    answer = study_result(plan, rows=(unknown, *COMPARED[1:]))
+    write_trials_csv(answer.trials, tmp_path / "trials.csv")
+    first, second, *_ = pd.read_csv(tmp_path / "trials.csv").itertuples()
+    assert all(map(math.isnan, (first.speedup, first.speedup_ci_low, first.speedup_ci_high)))
+    assert second.speedup == 1.45
+    assert answer.rows[0].to_json()["speedup"] is None

@@ -92,17 +92,15 @@ def test_the_environment_says_the_intra_op_threads_that_were_tuned() -> None:
 
 
 @pytest.mark.parametrize(
-    ("speedup", "written"),
-    [
-        (None, {"estimate": None, "ci_low": None, "ci_high": None}),
-        (Interval(1.2, 0.0, math.inf), {"estimate": 1.2, "ci_low": 0.0, "ci_high": None}),
-    ],
+    "speedup", [None, Interval(1.2, 0.0, math.inf), Interval(5e-42, 1e-42, 2e-41)]
 )
-def test_what_is_not_known_of_a_speedup_is_null(
-    plan: StudyPlan, speedup: Interval | None, written: dict[str, float | None]
-) -> None:
-    document = document_of(study_result(plan, speedup=speedup))
-    assert document["speedup"] == written
+def test_what_is_not_known_of_a_speedup_is_null(plan: StudyPlan, speedup: Interval | None) -> None:
+    unknown = {"estimate": None, "ci_low": None, "ci_high": None}
+    answer = study_result(plan, speedup=speedup, challenger_speedup=speedup, noise_floor=speedup)
+    document = document_of(answer)
+    assert document["speedup"] == document["challenger"]["speedup"] == unknown
+    told = answer.to_json()
+    assert told["speedup"] == told["challenger"]["speedup"] == told["noise_floor"] == unknown
 
 
 def test_a_best_without_a_counting_world_is_still_recommended(plan: StudyPlan) -> None:

@@ -231,7 +231,7 @@ def test_every_place_tells_the_same_best_where_the_medians_differ(plan: StudyPla
         assert "Use num_worker_threads=2: " in text
     assert [line.row.trial for line in trial_lines(answer) if line.is_best] == [1]
     outcomes = [line.outcome for line in trial_lines(answer)]
-    assert outcomes == ["tied", "best", "baseline", "eliminated"]
+    assert outcomes == ["tied", "best", "baseline", "not-measured"]
     assert scaling_curve(answer).best == 1
     assert answer.contenders == {"baseline": 0, "best": 1}
     assert recommendation_of(answer).config == threads(2)
