@@ -247,7 +247,7 @@ def test_a_speedup_that_is_too_uncertain_is_empty_in_the_csv(
     unknown = against(ROWS[0], 5e-42, 1e-42, 2e-41)
     answer = study_result(plan, rows=(unknown, *COMPARED[1:]))
     write_trials_csv(answer.trials, tmp_path / "trials.csv")
-    first, second, *_ = pd.read_csv(tmp_path / "trials.csv").itertuples()
-    assert all(map(math.isnan, (first.speedup, first.speedup_ci_low, first.speedup_ci_high)))
-    assert second.speedup == 1.45
+    read = pd.read_csv(tmp_path / "trials.csv")
+    assert read.loc[0, ["speedup", "speedup_ci_low", "speedup_ci_high"]].isna().all()
+    assert read.loc[1, "speedup"] == 1.45
     assert answer.rows[0].to_json()["speedup"] is None

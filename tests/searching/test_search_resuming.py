@@ -252,12 +252,11 @@ def test_a_resumed_search_counts_first_worlds_by_configuration(tune: Tune) -> No
 
 
 def test_the_budget_that_is_named_measures_something_more(tune: Tune) -> None:
-    slow = {"overhead_s": 3.0, "sigma": 0.3}
-    first = tune(FakeLauncher(**slow), budget="45s")
+    first = tune(FakeLauncher(overhead_s=3.0, sigma=0.3), budget="45s")
     assert first.verdict == "undecided"
     assert f"--resume --budget {first.resume_budget_s}s" in verdict_sentence(first)
     named = f"{first.resume_budget_s}s"
-    more = tune(FakeLauncher(**slow, seed=1), budget=named, resume=True)
+    more = tune(FakeLauncher(overhead_s=3.0, sigma=0.3, seed=1), budget=named, resume=True)
     assert more.blocks > first.blocks
 
 

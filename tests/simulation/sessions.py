@@ -73,7 +73,9 @@ class MemoryStore(StudyStore):
     ) -> None:
         return None
 
-    def prune(self, number: int, value: float | None, numbers: Mapping[str, float]) -> None:
+    def prune(
+        self, number: int, value: float | None, numbers: Mapping[str, float], outcome: str
+    ) -> None:
         return None
 
     def note_answer(self, number: int) -> None:

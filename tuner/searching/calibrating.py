@@ -48,8 +48,9 @@ def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:
         trial = left.pop(0)
         if reason := _why_not(measurer, trial):
             skipped.setdefault(reason, []).append(trial)
-        else:
-            measurer.calibrate(trial)
+        elif not measurer.calibrate(trial):
+            reason = "the budget was spent before its first world was done"
+            skipped.setdefault(reason, []).append(trial)
     for reason, those in skipped.items():
         measurer.eliminate_silently(dict.fromkeys(those, f"not measured: {reason}"))
         some = first_of([str(log.configs[trial]) for trial in those], _NAMED)

@@ -30,7 +30,6 @@ STEPS_MARGIN = 1.2
 MOST_REPEATED = 0.25
 # And only while there is time for so many more.
 LEAST_LEFT = 4
-CUT_SHORT = "not measured: the budget was spent before its first world was done"
 # An event names no more than these.
 _MOST_NAMED = 3
 
@@ -108,12 +107,10 @@ class Measurer:
         told = self._runner.folder.failure_text(failure.failure, failure.message)
         self.observer.on_event(f"{label}{': no trace' * (record.phase == 'trace')}: {told}")
 
-    def calibrate(self, trial: int) -> None:
-        """Run a trial's first world, which fixes how many steps the others have."""
+    def calibrate(self, trial: int) -> bool:
+        """Run a trial's first world, which tells how long a step takes; False if cut short."""
         config, deadline_s = self.log.configs[trial], self.times.deadline_s(trial)
-        if not self._run(BlockWorld(trial, False, config, None, deadline_s), CALIBRATION_BLOCK):
-            self.eliminate_silently({trial: CUT_SHORT})
-            self.observer.on_event(f"{config}: {CUT_SHORT}")
+        return self._run(BlockWorld(trial, False, config, None, deadline_s), CALIBRATION_BLOCK)
 
     def trace(self, trial: int, *, operators: bool) -> None:
         """Run a world of a calibrated trial that is traced and not timed."""
@@ -236,11 +233,10 @@ class Measurer:
     def tell_comparison(self, more_s: float | None) -> None:
         """Tell the observer what a look has shown, and after how many more seconds it is clear."""
         rival, comparison = strongest_rival(self.log), comparison_of(self.log)
-        speedup = comparison.speedup
-        if rival is not None and speedup is not None and BASELINE not in self.log.failures:
+        if rival is not None and comparison.speedup and BASELINE not in self.log.failures:
             self._compared = Compared(
                 rival=str(self.log.configs[rival]),
-                speedup=speedup,
+                speedup=comparison.speedup,
                 more_s=more_s,
                 is_decided=comparison.kind != "undecided",
                 left_s=self.budget.remaining_s - self.reserved_s,
