@@ -41,21 +41,19 @@ def seeds(paths: tuple[Path, ...]) -> list[Any]:
     return [json.loads(path.read_text()) for path in paths]
 
 
-def check_file(path: Path, content: bytes) -> Trace | None:
+def check_file(path: Path, content: bytes) -> tuple[Trace | None, Trace | None]:
+    """The trace as it is read at once, and in parts."""
     path.write_bytes(content)
     trace = survives(lambda: read_traces([path]))
     if trace is not None:
         survives(lambda: analysed(trace))
     with patch.object(trace_parts, "PART_BYTES", SMALL):
-        survives(lambda: read_traces([path]))
-    return trace
+        return trace, survives(lambda: read_traces([path]))
 
 
 def check_document(path: Path, content: bytes) -> None:
     """The same, and in parts it is the same trace."""
-    trace = check_file(path, content)
-    with patch.object(trace_parts, "PART_BYTES", SMALL):
-        in_parts = survives(lambda: read_traces([path]))
+    trace, in_parts = check_file(path, content)
     assert (in_parts is None) == (trace is None)
     if trace is not None and in_parts is not None:
         assert trace.losses == in_parts.losses

@@ -97,7 +97,14 @@ def test_a_key_of_that_name_elsewhere_is_not_that_of_the_events(
     assert_same(outcome(file), whole)
 
 
-@pytest.mark.parametrize("content", [b'{"traceEvents": [' + b"0," * 5000, b"{" + b'"":[],' * 2000])
+ENDLESS = (
+    b'{"traceEvents": [' + b"0," * 5000,
+    b"{" + b'"":[],' * 2000,
+    b'{"a": [' + b'{"traceEvents": []},' * 1000,
+)
+
+
+@pytest.mark.parametrize("content", ENDLESS)
 def test_a_text_without_the_end_of_an_event_is_refused_before_it_is_long(
     content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ import re
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -124,7 +125,7 @@ def _head(start: bytes) -> bytes:
     """How a text begins, before its first event; empty if that is not seen."""
     if start.lstrip(_SPACE).startswith(b"["):
         return start[: start.index(b"[") + 1]
-    for found in _EVENTS.finditer(start):
+    for found in islice(_EVENTS.finditer(start), _PLACES_TRIED):
         head = start[: found.end()]
         try:
             # Neither in a string nor in an object of the first one.
