@@ -50,7 +50,7 @@ def answer(folder: Path, command: list[str]) -> str:
 @pytest.mark.reads_traces
 def test_the_first_command_of_the_page_answers(folder: Path) -> None:
     assert "rpc.TensorPipeRpcBackendOptions(" in answer(folder, commands()[0])
-    assert (folder / "studies" / "sampler" / "recommended.json").exists()
+    assert (folder / "studies" / "sampler.Sampler" / "recommended.json").exists()
 
 
 @pytest.mark.world

@@ -32,7 +32,7 @@ def test_the_workload_runs(here: Path, capsys: pytest.CaptureFixture[str]) -> No
         reference, space={"num_worker_threads": [2]}, max_blocks=1, min_time="0.05s", budget="60s",
         options={"calls": 2, "size": 10},
     )  # fmt: skip
-    assert set(result.trials["outcome"]) <= {"completed", "eliminated"}
+    assert set(result.trials["outcome"]) <= {"completed", "eliminated", "not-measured"}
     assert result.trials["failure"].isna().all()
 
 

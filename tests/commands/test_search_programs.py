@@ -34,7 +34,7 @@ def test_as_many_threads_are_recommended_as_calls_wait(naps: Path) -> None:
     assert 3 < result.speedup.estimate < 9
     trials = result.trials
     assert trials["parallelism_max"].max() == 8
-    assert set(trials["outcome"]) <= {"completed", "eliminated"}
+    assert set(trials["outcome"]) <= {"completed", "eliminated", "not-measured"}
 
 
 def test_its_files_say_what_was_measured_and_how_to_use_it(
