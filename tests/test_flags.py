@@ -7,7 +7,7 @@ import pytest
 from tuner import record, run, search
 from tuner.flags import misplaced_flags
 
-OURS = ("--budget", "--dry-run", "--for", "--out", "-o")
+OURS = ("--help", "--budget", "--dry-run", "--for", "--out", "-o")
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def test_flags_of_ours_that_a_program_gets_are_told() -> None:
         "--budget goes to main.py, as all behind -- does; if it is for rpc-tuner, put it before --"
     )
     assert told("--for=3s", "--budget", "60s").startswith("--for and --budget go to main.py, as ")
-    assert told("-o", "x", "--", "--budget") == ""
+    assert told("-o", "x", "--help", "--", "--budget") == ""
 
 
 def test_nothing_is_said_of_what_is_no_script() -> None:

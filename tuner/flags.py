@@ -67,7 +67,9 @@ def misplaced_flags(program: Sequence[str], ours: Collection[str]) -> str:
     script = next((place for place, word in enumerate(program) if _is_file(word)), len(program))
     own, _ = split_at_dashes(program[script + 1 :])
     behind = [word.partition("=")[0] for word in own]
-    found = [flag for flag in dict.fromkeys(behind) if flag in ours and flag.startswith("--")]
+    # Every program that takes flags takes --help.
+    known = {flag for flag in ours if flag.startswith("--")} - {"--help"}
+    found = [flag for flag in dict.fromkeys(behind) if flag in known]
     if not found:
         return ""
     code = _code_beside(Path(program[script]))
