@@ -24,6 +24,8 @@ ROOT = Path(__file__).parents[3]
 PORT = 6379
 RAY = [sys.executable, "-m", "ray.scripts.scripts", "start"]
 STARTS_S = 120.0
+# Ray gives a raylet 30 s to start, which a busy machine may not be enough for.
+ATTEMPTS = 3
 LIMITS = ["--object-store-memory", "100000000", "--num-cpus", "2", "--block"]
 ROUTED, BESIDE = "eth0", "eth1"
 """The interface of the route to where Ray listens, and the other one."""
@@ -92,7 +94,25 @@ class FakeCluster:
 
     def start(self, number: int) -> None:
         """Start the raylet of a host, and wait until the cluster has it."""
-        host, log = self.hosts[number], self.folder / f"host{number}.log"
+        for attempts_left in reversed(range(ATTEMPTS)):
+            self._launch(number)
+            try:
+                self._wait_for(len(self.rays), self._log(number))
+            except AssertionError:
+                if not attempts_left or self.rays[number].poll() is None:
+                    raise
+                self._end(number)
+                for each in self.hosts[number].processes():
+                    with suppress(psutil.NoSuchProcess):
+                        each.kill()
+            else:
+                return
+
+    def _log(self, number: int) -> Path:
+        return self.folder / f"host{number}.log"
+
+    def _launch(self, number: int) -> None:
+        host = self.hosts[number]
         command = [*RAY, "--node-ip-address", host.address, *LIMITS]
         if number == 0:
             command += ["--head", "--port", str(PORT), "--include-dashboard", "false"]
@@ -106,7 +126,7 @@ class FakeCluster:
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir()
         environment = {**self.environment, "TMPDIR": str(temporary)}
-        with log.open("wb") as output:
+        with self._log(number).open("wb") as output:
             self.rays[number] = subprocess.Popen(
                 host.inside(command),
                 env=environment,
@@ -115,7 +135,6 @@ class FakeCluster:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        self._wait_for(len(self.rays), log)
 
     def kill_raylet(self, number: int) -> None:
         """SIGKILL for the raylet of a host."""
@@ -127,7 +146,7 @@ class FakeCluster:
     def restart(self, number: int) -> None:
         """Start a host anew whose raylet was killed, once the cluster knows that it is gone."""
         self._end(number)
-        self._wait_for(len(self.rays), self.folder / f"host{number}.log")
+        self._wait_for(len(self.rays), self._log(number))
         self.start(number)
 
     def end(self) -> None:
@@ -157,7 +176,9 @@ class FakeCluster:
         while time.monotonic() < until and all(each.poll() is None for each in self.rays.values()):
             with suppress(AssertionError, subprocess.TimeoutExpired):
                 code = [sys.executable, "-c", _HOSTS, self.address]
-                if int(self.run(*code, folder=Path("/"), timeout_s=30.0).split()[-1]) == count:
+                printed = self.run(*code, folder=Path("/"), timeout_s=30.0)
+                # Ray may print lines of its own behind ours.
+                if f"alive: {count}" in printed.splitlines():
                     return
             time.sleep(0.5)  # a cluster that starts tells nobody
         raise AssertionError(f"the cluster has not {count} hosts: {log.read_text()[-2000:]}")
@@ -226,7 +247,7 @@ def fake_cluster(count: int) -> Iterator[FakeCluster]:
 _HOSTS = """
 import ray, sys
 ray.init(sys.argv[1], logging_level="ERROR")
-print(len([node for node in ray.nodes() if node["Alive"]]))
+print("alive:", len([node for node in ray.nodes() if node["Alive"]]))
 """
 
 
