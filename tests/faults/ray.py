@@ -1,6 +1,7 @@
-"""What is killed in searches on two hosts of a Ray cluster: raylets, commands, workers."""
+"""What is killed in searches on two hosts of a Ray cluster: hosts, commands, workers, ranks."""
 
 import random
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -72,6 +73,11 @@ class _Searches:
         running.awaits(are_there, _PATIENCE_S)
         return running
 
+    @property
+    def measured(self) -> int:
+        """How many worlds are in the study."""
+        return len(self._kept())
+
     def ended(self, running: Running, *, is_killed: bool = False) -> Ended:
         """Wait for the end of a search, and count what it has lost and left."""
         ended = running.ended(_PATIENCE_S)
@@ -140,6 +146,15 @@ def _actors(host: FakeHost) -> list[psutil.Process]:
     return [each for each, line in _processes(host) if line.startswith("ray::Host")]
 
 
+def _ranks(host: FakeHost) -> list[psutil.Process]:
+    """The ranks that are there now: what the forkserver of our process has forked."""
+    found = []
+    for actor in _actors(host):
+        with suppress(psutil.Error):
+            found += [rank for server in actor.children() for rank in server.children()]
+    return found
+
+
 def _kill_one(running: Running, find: Callable[[], Sequence[psutil.Process]]) -> None:
     """SIGKILL for the first process that is found, as soon as there is one."""
 
@@ -166,6 +181,26 @@ def _host_lost(folder: Path) -> Outcome:
         return searches.outcome(4)
 
 
+def _cluster_lost(flags: Sequence[str], folder: Path) -> Outcome:
+    """Ray ends every process that has joined a cluster whose first host is gone for a minute."""
+    with fake_cluster(2) as cluster:
+        searches = _Searches(cluster, folder, flags)
+        running = searches.begin()
+        cluster.kill_raylet(0)
+        killed_s = time.monotonic()
+        running.awaits(lambda: False, _PATIENCE_S)
+        seconds = time.monotonic() - killed_s
+        cluster.end()
+        ended = searches.ended(running)
+        last = (ended.stderr.strip().splitlines() or [""])[-1]
+        is_told = cluster.hosts[0].address in last and last.endswith("--resume continues it")
+        told = f"exit code {ended.code} after {seconds:.0f} s, {last}"
+        searches.judge(told, ended.code == 1 and is_told)
+        for number in range(2):
+            cluster.start(number)
+        return searches.outcome(4)
+
+
 def _group_lost(folder: Path) -> Outcome:
     with fake_cluster(2) as cluster:
         searches = _Searches(cluster, folder, _GROUPS)
@@ -185,6 +220,31 @@ def _command_killed(flags: Sequence[str], folder: Path) -> Outcome:
         running = searches.begin()
         running.process.kill()
         searches.ended(running, is_killed=True)
+        return searches.outcome(4)
+
+
+def _ranks_killed(times: int, folder: Path) -> Outcome:
+    """Each in another world: one that is killed is run once more."""
+    with fake_cluster(2) as cluster:
+        searches = _Searches(cluster, folder, _SPREAD)
+        running, killed = searches.begin(), 0
+        measured = searches.measured
+
+        def has_gone_on() -> bool:
+            # The first may have been done before.
+            return searches.measured >= measured + 2
+
+        while killed < times and running.process.poll() is None:
+            _kill_one(running, lambda: _ranks(searches.host))
+            killed += running.awaits(has_gone_on, _PATIENCE_S)
+            measured = searches.measured
+        running.process.send_signal(signal.SIGINT)
+        ended = searches.ended(running)
+        failed = [line for line in ended.stderr.splitlines() if "failed" in line]
+        survived = ended.code == 130 and killed == times and not failed
+        searches.judge(
+            "; ".join([f"{killed} kills, exit code {ended.code}", *failed[:1]]), survived
+        )
         return searches.outcome(4)
 
 
@@ -219,6 +279,16 @@ ROWS = [
         inject=_host_lost,
     ),
     Row(
+        fault="SIGKILL of the raylet of the first host in a search on two hosts of a Ray cluster",
+        expected="exit code 1, the host and --resume are told; with the cluster back it answers",
+        inject=partial(_cluster_lost, _SPREAD),
+    ),
+    Row(
+        fault="SIGKILL of the raylet of the first host in a search with a group on each of two",
+        expected="exit code 1, the host and --resume are told; with the cluster back it answers",
+        inject=partial(_cluster_lost, _GROUPS),
+    ),
+    Row(
         fault="SIGKILL of the raylet of another host in a search with a group on each of two hosts",
         expected="the other group goes on and answers; with the host back --resume goes on",
         inject=_group_lost,
@@ -232,6 +302,11 @@ ROWS = [
         fault="SIGKILL of the command in a search with a group on each of two hosts",
         expected="nothing is left on any host, --resume answers",
         inject=partial(_command_killed, _GROUPS),
+    ),
+    Row(
+        fault="SIGKILL of a rank on another host of a Ray cluster, 10 times",
+        expected="the search goes on, nothing is lost, no configuration is barred",
+        inject=partial(_ranks_killed, 10),
     ),
     Row(
         fault="SIGKILL of the command, of a raylet or of a worker of Ray, 20 times at random",

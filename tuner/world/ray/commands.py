@@ -14,6 +14,7 @@ from tuner.trace.record.clock import ClockOffset, ClockSample, offset_bounds
 from tuner.world.command.events import object_in
 from tuner.world.command.order import REQUEST, HookOrder
 from tuner.world.machine_state import MachineState
+from tuner.world.ray.first_host import FIRST_HOST
 from tuner.world.ray.hosts import HostProxy
 from tuner.world.ray.programs import News
 
@@ -108,6 +109,7 @@ class RayCommands:
     def _exchange_on(self) -> None:
         try:
             while not self._is_over.wait(EXCHANGE_S):
+                FIRST_HOST.check()
                 self._exchange()
         except LauncherError as error:
             self._lost = error

@@ -14,6 +14,7 @@ from tuner.files import written_atomically
 from tuner.world.crew import Heard
 from tuner.world.machine_state import MachineState
 from tuner.world.rank.task import RankTask
+from tuner.world.ray.first_host import FIRST_HOST
 from tuner.world.ray.hosts import LOST_S, HostProxy, Hosts
 
 HEAR_S = 5.0
@@ -79,7 +80,8 @@ class RayCrew:
         return self._pids
 
     def hear(self, timeout_s: float) -> list[Heard]:
-        """See `Crew.hear`. HostLostError if a host is gone."""
+        """See `Crew.hear`. HostLostError if a host is gone; or a ClusterLostError."""
+        FIRST_HOST.check()
         waiting = list(self._asked)
         ready, _ = ray.wait(waiting, num_returns=1, timeout=min(timeout_s, HEAR_S))
         if ready and len(waiting) > 1:

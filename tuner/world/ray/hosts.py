@@ -14,6 +14,7 @@ from tuner.errors import LauncherError, UsageError
 from tuner.text import listed
 from tuner.trace.record.clock import ClockSample, offset_bounds
 from tuner.world.environment import Environment
+from tuner.world.ray.first_host import ASK_EVERY_S, FIRST_HOST
 from tuner.world.ray.host import Host, HostFacts, Started
 from tuner.world.ray.placing import HostInfo, Placing
 
@@ -58,10 +59,15 @@ class HostProxy:
 
         Raises:
             HostLostError: The host is gone, or gives no answer.
-            LauncherError: The host cannot do it.
+            LauncherError: The host cannot do it; or a ClusterLostError.
         """
+        until_s = time.monotonic() + LOST_S
         try:
-            return ray.get(reference, timeout=LOST_S)
+            while time.monotonic() < until_s - ASK_EVERY_S:
+                with contextlib.suppress(GetTimeoutError):
+                    return ray.get(reference, timeout=ASK_EVERY_S)
+                FIRST_HOST.check()
+            return ray.get(reference, timeout=ASK_EVERY_S)
         except GetTimeoutError:
             raise self.lost(f"gave no answer for {LOST_S:g} s") from None
         except RayTaskError as error:
@@ -131,10 +137,11 @@ class Hosts:
         for host in self.by_node.values():
             host.kill()
         self.by_node = {}
-        if self._group is not None:
+        # Without the first host it would wait until Ray ends the command.
+        if self._group is not None and FIRST_HOST.answers():
             with contextlib.suppress(RayError):
                 remove_placement_group(self._group)
-            self._group = None
+        self._group = None
 
     @property
     def in_order(self) -> list[HostProxy]:
