@@ -33,7 +33,7 @@ def list_studies(
     if folder is not None and storage is not None:
         raise UsageError("name a folder or a --storage, not both")
     # Late: --help and a mistyped flag must not wait for Optuna and pandas.
-    from tuner.present.study_list import studies_of_folder, studies_of_storage, studies_table
+    from tuner.present.study_list import print_studies, studies_of_folder, studies_of_storage
     from tuner.study.folder import STUDIES
 
     found = studies_of_storage(storage) if storage else studies_of_folder(folder or STUDIES)
@@ -43,7 +43,7 @@ def list_studies(
     for problem in found.problems:
         say(f"note: left out: {problem}", file=sys.stderr)
     if found.studies:
-        stdout_console().print(studies_table(found.studies))
+        print_studies(found.studies, stdout_console())
     else:
         say("no studies")
 

@@ -17,7 +17,12 @@ from tuner import show
 from tuner.api import SearchInterrupted, tune
 from tuner.cpus import usable_cpus
 from tuner.present.answer_file import KeptAnswer, kept_answer
-from tuner.present.study_list import ListedStudy, studies_of_folder, studies_table
+from tuner.present.study_list import (
+    ListedStudy,
+    print_studies,
+    studies_of_folder,
+    studies_table,
+)
 from tuner.present.study_result import StudyResult
 from tuner.present.summary import print_summary
 from tuner.study.folder import StudyFolder
@@ -58,6 +63,17 @@ def test_every_study_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert "udf nothing could run" in words["broken"]
     assert "udf none yet" in words["stopped"]
     assert "interrupted, " in words["stopped"]
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_on_a_narrow_screen_every_study_has_two_lines(width: int) -> None:
+    searched("here", FakeLauncher(step_ms=scaling))
+    (here,) = studies_of_folder(Path("studies")).studies
+    screen = Screen(width=width)
+    print_studies([here, here], screen.console)
+    assert len(screen.lines) == 4
+    assert screen.lines[0].startswith("here  better: num_worker_threads=4, 4")
+    assert screen.lines[1].startswith("    udf; finished, ")
 
 
 def test_machines_that_differ_have_a_column() -> None:

@@ -29,6 +29,8 @@ from tuner.present.tables import (
     number_headings,
     ratio_note,
     trials_table,
+    why_facts,
+    why_table,
     write_trials_csv,
 )
 from tuner.study.answer import StudyAnswer
@@ -251,3 +253,16 @@ def test_a_speedup_that_is_too_uncertain_is_empty_in_the_csv(
     assert read.loc[0, ["speedup", "speedup_ci_low", "speedup_ci_high"]].isna().all()
     assert read.loc[1, "speedup"] == 1.45
     assert answer.rows[0].to_json()["speedup"] is None
+
+
+def test_the_reasons_have_room_on_80_columns_and_break_no_name() -> None:
+    answer = study_result(study_plan())
+    table, screen = why_table(answer), Screen(width=80)
+    assert table is not None
+    screen.console.print(table)
+    headings, facts = why_facts(answer)
+    words = " ".join(screen.lines).split()
+    assert all(heading.split()[-1] in words for heading in headings)
+    # Each fact's last text ends inside the screen.
+    assert all(fact[-1].split()[-1] in words for fact in facts if fact[-1])
+    assert all(len(line.rstrip()) < 80 for line in screen.lines)

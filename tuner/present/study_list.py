@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tuner.errors import UsageError
 from tuner.files import shown
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from tuner.study.storage.address import StudyPlace
 
 LIST_FORMAT = 1
+LEAST_WIDTH = 120
+"""Characters of a line that a table takes, at the least."""
 
 State = Literal["finished", "running", "interrupted"]
 
@@ -51,6 +55,16 @@ class ListedStudy:
         if found["estimate"] is None:
             return UNTOLD if self.entry["challenger"]["config"] == self.entry["best"] else ""
         return ratio_cell(found["estimate"], found["ci_low"], found["ci_high"])
+
+    @property
+    def subject(self) -> str:
+        """The workload or the program."""
+        return str(self.entry.get("workload") or self.entry.get("program") or "")
+
+    @property
+    def date(self) -> str:
+        """When it was measured, in UTC."""
+        return f"{datetime.fromisoformat(self.entry['measured_at']):%Y-%m-%d %H:%M}"
 
     @property
     def machine(self) -> str:
@@ -159,6 +173,20 @@ def state_of(answer: "StudyAnswer") -> State:
     return "interrupted" if holder_of(answer.folder.lock) is None else "running"
 
 
+def print_studies(studies: Sequence[ListedStudy], console: Console) -> None:
+    """A table; where it has too little room, two lines a study, so that no name is broken."""
+    if console.width >= LEAST_WIDTH:
+        console.print(studies_table(studies))
+        return
+    for each in studies:
+        found = f"{each.verdict}, {each.speedup}" if each.speedup else each.verdict
+        date = f"{each.date} UTC"
+        console.print(Text(f"{each.entry['study']}  {found}", "bold"), soft_wrap=True)
+        console.print(
+            Text(f"    {each.subject}; {each.how_far}; {date}, {each.machine}"), soft_wrap=True
+        )
+
+
 def studies_table(studies: Sequence[ListedStudy]) -> Table:
     """A line per study; a machine that all of them were measured on is named once, below."""
     table = Table(
@@ -176,10 +204,7 @@ def studies_table(studies: Sequence[ListedStudy]) -> Table:
     for heading in ("how far",) if is_one else ("machine", "how far"):
         table.add_column(heading, overflow="fold")
     for each in studies:
-        entry = each.entry
-        date = f"{datetime.fromisoformat(entry['measured_at']):%Y-%m-%d %H:%M}"
-        what = entry.get("workload") or entry.get("program") or ""
         machine = () if is_one else (each.machine,)
-        cells = (each.verdict, each.speedup, date, *machine, each.how_far)
-        table.add_row(entry["study"], what, *cells)
+        cells = (each.verdict, each.speedup, each.date, *machine, each.how_far)
+        table.add_row(each.entry["study"], each.subject, *cells)
     return table

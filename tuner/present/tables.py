@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import fill
 from typing import NamedTuple
 
 import pandas as pd
@@ -19,6 +20,9 @@ from tuner.study.trial_row import TrialRow
 from tuner.text import MOST_RATIO, UNTOLD, interval_text, percent, ratio_cell, three_digits
 
 CSV_FORMAT = 2
+_FACT, _HEADING = 14, 29
+"""Letters of a fact's name in a line, and of a heading's word that is not broken: two of them have
+room on 80 columns."""
 AGAINST_BASELINE = "against the baseline"
 """The heading of how many times as fast, or as good, a configuration is."""
 
@@ -227,9 +231,11 @@ def why_table(answer: StudyAnswer) -> Table | None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Why", title_justify="left")
     table.add_column("")
     for heading in headings:
-        table.add_column(heading, ratio=1, overflow="fold")
-    for fact in facts:
-        table.add_row(*fact)
+        # The name of a knob is not broken, if the screen has room.
+        longest = max(map(len, heading.split()))
+        table.add_column(heading, ratio=1, overflow="fold", min_width=min(longest, _HEADING))
+    for name, *texts in facts:
+        table.add_row(fill(name, _FACT), *texts)
     return table
 
 
