@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from tuner.decide.looks import Look
@@ -10,18 +10,15 @@ from tuner.plan.config import Config
 from tuner.searching.budget import Budget
 from tuner.searching.groups import BlockWorld
 from tuner.searching.parallel import ParallelBlocks
-from tuner.searching.progress import Compared, Observer, Snapshot
+from tuner.searching.progress import Observer
 from tuner.searching.runner import Runner, steps_in
+from tuner.searching.telling import Teller
 from tuner.searching.world_times import WorldTimes
-from tuner.study.conclusion import comparison_of
-from tuner.study.evidence import leader, strongest_rival
 from tuner.study.log import BASELINE, BLOCK_PHASES
 from tuner.study.records import AGAIN, CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
 from tuner.study.sampled import Sampling
 from tuner.study.storage.store import StudyStore
 from tuner.study.stored import stored_log
-from tuner.text import first_of, plural
-from tuner.world.likeness import likeness
 from tuner.world.measurement import Failure
 
 # A world's step count aims a little high: the next world may be faster than the calibrating one.
@@ -30,8 +27,6 @@ STEPS_MARGIN = 1.2
 MOST_REPEATED = 0.25
 # And only while there is time for so many more.
 LEAST_LEFT = 4
-# An event names no more than these.
-_MOST_NAMED = 3
 
 
 class Measurer:
@@ -60,15 +55,14 @@ class Measurer:
         """Seconds of the budget that blocks must leave."""
         self._phase: Phase = "calibration"
         store.repair(self.log.records, runner.plan)
-        self._leader = leader(self.log)
-        self._compared: Compared | None = None
-        self._alike: dict[Hashable, tuple[str, list[str]]] = {}
-        """By what failures have in common: of which configuration was told, and the others."""
+        self.teller = Teller(
+            observer, self.log, runner.folder, budget, groups=self._parallel.states
+        )
 
     def begin(self, phase: Phase) -> None:
         """Note which phase the next worlds belong to."""
         self._phase = phase
-        self.tell_alike()
+        self.teller.alike()
 
     def keep(self, record: Record) -> None:
         """Keep an outcome."""
@@ -83,29 +77,8 @@ class Measurer:
             said = "; ".join(each.text for each in broken)
             self.observer.on_event(f"{self.log.configs[record.trial]}: infeasible, {said}")
         if isinstance(record.outcome, Failure):
-            self._tell_failure(record, record.outcome)
-        self.observer.on_snapshot(self._snapshot())
-
-    def tell_alike(self) -> None:
-        """Tell the observer how many failed as others did, of which it has not been told."""
-        for first, others in self._alike.values():
-            if others:
-                some = first_of(others, _MOST_NAMED)
-                self.observer.on_event(
-                    f"{plural(len(others), 'more world')} failed as that of {first} did: {some}"
-                )
-                others.clear()
-
-    def _tell_failure(self, record: Record, failure: Failure) -> None:
-        """Tell of the first of those failures that are alike; the others are counted."""
-        label = str(self.log.configs[record.trial])
-        kind = (record.phase == "trace", likeness(failure.failure, failure.message))
-        if kind in self._alike:
-            self._alike[kind][1].append(label)
-            return
-        self._alike[kind] = (label, [])
-        told = self._runner.folder.failure_text(failure.failure, failure.message)
-        self.observer.on_event(f"{label}{': no trace' * (record.phase == 'trace')}: {told}")
+            self.teller.failure(record, record.outcome)
+        self.teller.progress(self._phase)
 
     def calibrate(self, trial: int) -> bool:
         """Run a trial's first world, which tells how long a step takes; False if cut short."""
@@ -206,7 +179,7 @@ class Measurer:
         for trial, reason in reasons.items():
             self.log.eliminated[trial] = reason
             self.store.eliminate(trial, reason)
-        self._leader = leader(self.log)
+        self.teller.note_leader()
 
     def readmit(self, trial: int) -> None:
         """Let a trial that was eliminated win again."""
@@ -232,16 +205,8 @@ class Measurer:
 
     def tell_comparison(self, more_s: float | None) -> None:
         """Tell the observer what a look has shown, and after how many more seconds it is clear."""
-        rival, comparison = strongest_rival(self.log), comparison_of(self.log)
-        if rival is not None and comparison.speedup and BASELINE not in self.log.failures:
-            self._compared = Compared(
-                rival=str(self.log.configs[rival]),
-                speedup=comparison.speedup,
-                more_s=more_s,
-                is_decided=comparison.kind != "undecided",
-                left_s=self.budget.remaining_s - self.reserved_s,
-            )
-            self.observer.on_snapshot(self._snapshot())
+        left_s = self.budget.remaining_s - self.reserved_s
+        self.teller.comparison(more_s, left_s, self._phase)
 
     def note_elapsed(self) -> None:
         """Note the time spent so far, for a session that resumes the study."""
@@ -287,7 +252,7 @@ class Measurer:
         counts = bool(trials) and self._phase != "exploration"
         if counts and self.log.disturbed(block) and self.blocks_left(trials) >= LEAST_LEFT:
             self._put_aside(block)
-        self._leader = leader(self.log)
+        self.teller.note_leader()
 
     def _begin(self, group: int, block: int, trials: Sequence[int]) -> None:
         worlds = self._worlds_of(trials, block)
@@ -325,25 +290,3 @@ class Measurer:
             )
         )
         return True
-
-    def _snapshot(self) -> Snapshot:
-        ahead = None if self._leader in self.log.failures else self._leader
-        sampling = self.log.sampling
-        exploring = sampling is not None and sampling.went_on is None
-        return Snapshot(
-            phase="exploration" if exploring else self._phase,
-            block=sum(map(self.log.blocks, BLOCK_PHASES)),
-            worlds=len(self.log.records),
-            calibrated=self.log.calibrated,
-            traced=self.log.rows.traced,
-            configs=len(self.log.configs),
-            survivors=len(self.log.runnable if self._phase == "trace" else self.log.racing),
-            leader=None if ahead is None else str(self.log.configs[ahead]),
-            leader_value=None if ahead is None else self.log.value(ahead),
-            unit=self._runner.plan.objective.unit,
-            remaining_s=max(0.0, self.budget.remaining_s),
-            until_clear=self.measuring.until_clear,
-            looks=len(self.log.looks),
-            compared=self._compared if self._phase == "race" else None,
-            groups=self._parallel.states(),
-        )

@@ -58,7 +58,7 @@ class Session:
                 measure_both_goals(measurer)
             race(measurer)
             trace(measurer)
-            measurer.tell_alike()
+            measurer.teller.alike()
         finally:
             measurer.close()
             measurer.note_elapsed()
