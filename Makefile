@@ -1,7 +1,10 @@
 # Each goal sets itself up: the first one that runs makes .venv.
 VENV := .venv
 PYTHON := $(VENV)/bin/python
+# The package is all that a search needs; the other goals take what develops it, too.
+PACKAGE := $(VENV)/.package
 READY := $(VENV)/.ready
+INSTALL := $(PYTHON) -m pip install --progress-bar on --constraint constraints.txt
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo --preserve-env=DEBIAN_FRONTEND)
 # Without byte code every process compiles all modules again, half of its start.
 unexport PYTHONDONTWRITEBYTECODE
@@ -16,13 +19,18 @@ SEARCH_ARGS ?= --workload udf --overwrite
 help:  ## This list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
-$(READY): pyproject.toml constraints.txt
+$(PACKAGE): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV): an environment of its own, with the packages of constraints.txt; it takes a minute or more."
 	python3 -m venv $(VENV)
-	$(PYTHON) -m pip install --progress-bar on --constraint constraints.txt --editable '.[dev,docs,cartpole,notebooks,postgresql,ray]'
+	$(INSTALL) --editable .
 	touch $@
 
-search: $(READY)  ## Find the best num_worker_threads for the recipe's UDF, on this machine
+$(READY): $(PACKAGE)
+	@echo "Adding to $(VENV) what tests, documents and benchmarks need; it takes about as long again."
+	$(INSTALL) --editable '.[dev,docs,cartpole,notebooks,postgresql,ray]'
+	touch $@
+
+search: $(PACKAGE)  ## Find the best num_worker_threads for the recipe's UDF, on this machine
 	$(PYTHON) -m tuner.search $(SEARCH_ARGS)
 
 chromium:  ## Install the browser that the tests open pages in, if there is none
