@@ -14,6 +14,7 @@ from tuner.text import (
     duration,
     first_of,
     interval_text,
+    is_told,
     listed,
     one_line,
     percent,
@@ -54,6 +55,17 @@ def test_an_interval_that_says_nothing_is_not_shown() -> None:
 )  # fmt: skip
 def test_a_percentage_is_never_a_power_of_ten(fraction: float, text: str) -> None:
     assert percent(fraction) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "told"),
+    [
+        (0.5, 2.0, True), (0.5, 2.1, False), (0.0, 1.0, False), (1.0, math.inf, False),
+        (math.inf, math.inf, False), (math.nan, math.nan, False),
+    ],
+)  # fmt: skip
+def test_a_ratio_is_told_whose_ends_are_near(low: float, high: float, told: bool) -> None:
+    assert is_told(low, high) == told
 
 
 def test_a_share_is_a_percentage_to_the_tenth() -> None:

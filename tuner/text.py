@@ -78,7 +78,7 @@ def interval_text(low: float, high: float) -> str:
 
 def is_told(low: float, high: float) -> bool:
     """Whether the ends of a ratio's interval are near enough for the ratio to be a number."""
-    return low > 0 and high <= MOST_RATIO * low
+    return low > 0 and high <= MOST_RATIO * low and math.isfinite(high)
 
 
 def ratio_text(value: float) -> str:
