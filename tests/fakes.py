@@ -13,6 +13,7 @@ import sqlalchemy
 from tuner.errors import UsageError
 from tuner.files import written_atomically
 from tuner.plan.config import Config
+from tuner.plan.dimensions import knobs_meant
 from tuner.plan.draft import PlanDraft
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
@@ -126,7 +127,8 @@ class FakeLauncher(NothingToClose):
         return self.describe(draft.workload, draft.options)
 
     def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
-        problems = [f"unknown option {name!r}" for name in options if name not in self.spec.options]
+        unknown = [name for name in options if name not in self.spec.options]
+        problems = knobs_meant([f"unknown option {name!r}" for name in unknown], unknown)
         if reference != self.spec.reference:
             problems.insert(0, f"unknown workload {reference!r}. Known: {self.spec.reference}")
         if problems:
