@@ -11,6 +11,7 @@ from tuner.plan.quantities import parse_duration_s
 from tuner.text import (
     decimal,
     did_you_mean,
+    distance,
     duration,
     first_of,
     interval_text,
@@ -66,6 +67,11 @@ def test_a_percentage_is_never_a_power_of_ten(fraction: float, text: str) -> Non
 )  # fmt: skip
 def test_a_ratio_is_told_whose_ends_are_near(low: float, high: float, told: bool) -> None:
     assert is_told(low, high) == told
+
+
+def test_a_distance_is_a_percentage_below_twice() -> None:
+    found = [distance(math.log(ratio)) for ratio in (1.31, 1.9996, 26.56)]
+    assert found == ["31 %", "100 %", "a factor of 26.6"]
 
 
 def test_a_share_is_a_percentage_to_the_tenth() -> None:

@@ -120,6 +120,12 @@ def share(fraction: float) -> str:
     return "" if math.isnan(fraction) else percent(round(fraction, 3))
 
 
+def distance(log_ratio: float) -> str:
+    """How far one is behind another: `31 %`, and from twice as much on `a factor of 26.6`."""
+    ratio = math.exp(log_ratio)
+    return share(ratio - 1) if ratio < 2 else f"a factor of {three_digits(ratio)}"
+
+
 def decimal(value: float) -> str:
     """Three digits, none of them beyond the thousandths; nothing where the number is unknown."""
     return three_digits(round(value, 3))

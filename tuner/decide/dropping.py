@@ -12,7 +12,7 @@ import numpy as np
 from tuner.decide.ranking import scores
 from tuner.decide.simultaneous import one_sided
 from tuner.decide.statistics import FloatArray, differences
-from tuner.text import plural, share
+from tuner.text import distance, plural
 
 DOMINATED_BLOCKS = 4
 DOMINATED_RATIO = 1.5
@@ -56,7 +56,7 @@ def halved(
     target = max(MOST_RIVALS, math.ceil(initial / 2**done))
     found = scores(matrix, candidates)
     return {
-        candidate: f"{share(math.expm1(found[candidate] - min(found.values())))} behind the best "
+        candidate: f"{distance(found[candidate] - min(found.values()))} behind the best "
         f"after {plural(len(matrix), 'block')}, when {target} of {initial} go on"
         for candidate in sorted(candidates, key=found.__getitem__)[target:]
     }
@@ -79,7 +79,6 @@ def beaten(matrix: FloatArray, best: int, candidates: Sequence[int]) -> dict[int
         known = one_sided(behind, BEATEN, BEATEN) if len(behind) >= DOMINATED_BLOCKS else None
         if candidate != best and known is not None and known.low > 0:
             found[candidate] = (
-                f"{share(math.expm1(known.estimate))} behind the best after "
-                f"{plural(len(behind), 'block')}"
+                f"{distance(known.estimate)} behind the best after {plural(len(behind), 'block')}"
             )
     return found

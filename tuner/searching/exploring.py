@@ -18,7 +18,7 @@ from tuner.study.front import second_matrix
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.sampled import Sampling
 from tuner.study.storage.sampling import SamplingProcess, proposals
-from tuner.text import duration, plural, share
+from tuner.text import distance, duration, plural
 from tuner.world.measurement import Failure, Measurement
 
 # What is proposed has to be compared in the race and traced as well.
@@ -191,7 +191,7 @@ def _finish(measurer: Measurer, sampling: Sampling) -> None:
     best = [trial for trial in dict.fromkeys(in_turn) if trial is not None]
     kept = {*best[:KEPT], BASELINE}
     behind = {
-        trial: f"{share(math.expm1(known[trial] - known[ranked[0]]))} behind the best of what "
+        trial: f"{distance(known[trial] - known[ranked[0]])} behind the best of what "
         f"was tried, when {KEPT} of {len(ranked)} go on"
         for trial in ranked
         if trial not in kept
