@@ -21,8 +21,21 @@ for _ in range(3):
         os.setsid()
         if os.fork():
             os._exit(0)
+        os.write(1, b"%d\\n" % os.getpid())
         time.sleep(600)
-print("ready", flush=True)
+time.sleep(600)
+"""
+
+LATE = """
+import os, sys, time
+from tuner.world.descendants import keep_orphans
+keep_orphans()
+if os.fork() == 0:
+    sys.stdin.read()
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(600)
+    os._exit(0)
 time.sleep(600)
 """
 
@@ -40,17 +53,42 @@ def test_daemons_are_ended(monkeypatch: pytest.MonkeyPatch, lists: bool) -> None
         exists = Path.exists
         monkeypatch.setattr(Path, "exists", lambda path: path.name != "children" and exists(path))
     process = subprocess.Popen([sys.executable, "-c", DAEMONS], stdout=subprocess.PIPE)
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        assert awaited(lambda: len(living_children(process.pid)) == 3)
-        daemons = living_children(process.pid)
+        daemons = {int(process.stdout.readline()) for _ in range(3)}
+        assert awaited(lambda: {*living_children(process.pid)} == daemons)
         end_descendants(process.pid)
         assert not any(map(descendants._is_alive, daemons))
+        assert living_children(process.pid) == []
         assert process.poll() is None
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+        process.stdout.close()
+
+
+def test_a_child_that_ends_while_it_is_looked_at_leaves_no_daemon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its daemon is a child of the process after the children were listed."""
+    process = subprocess.Popen([sys.executable, "-c", LATE], stdin=subprocess.PIPE)
+    is_alive = descendants._is_alive
+
+    def ending(pid: int) -> bool:
+        assert process.stdin is not None
+        if not process.stdin.closed:
+            process.stdin.close()
+            assert awaited(lambda: not is_alive(pid))
+        return is_alive(pid)
+
+    try:
+        assert awaited(lambda: len(living_children(process.pid)) == 1)
+        monkeypatch.setattr(descendants, "_is_alive", ending)
+        end_descendants(process.pid)
+        assert living_children(process.pid) == []
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_who_holds_a_pipe_is_known() -> None:

@@ -45,13 +45,16 @@ def end_descendants(pid: int, wanted: Callable[[int], bool] = lambda child: True
         wanted: Which of its children are ended, with all that they have started.
     """
 
-    def found() -> list[int]:
-        children = [child for child in living_children(pid) if wanted(child)]
-        return [each for child in children for each in (child, *descendants(child))]
-
+    seen: list[int] | None = None
     until = time.monotonic() + _WITHIN_S
-    while (left := found()) and time.monotonic() < until:
-        kill(left)
+    while time.monotonic() < until:
+        children = [child for child in _children(pid) if wanted(child)]
+        living = [child for child in children if _is_alive(child)]
+        kill([each for child in living for each in (child, *descendants(child))])
+        # One that ended while it was looked at may have left a child, which is another one now.
+        if not living and children == seen:
+            break
+        seen = children
         if pid == os.getpid():
             with suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
@@ -68,13 +71,19 @@ def kill(pids: list[int]) -> None:
 
 def holds(pid: int, pipe: os.stat_result) -> bool:
     """Whether a process has an end of a pipe open; True if it cannot be known."""
-    name = f"pipe:[{pipe.st_ino}]"
     try:
-        return any(os.readlink(each) == name for each in Path(f"/proc/{pid}/fd").iterdir())  # noqa: PTH115
+        return any(_is_pipe(each, pipe) for each in Path(f"/proc/{pid}/fd").iterdir())
     except FileNotFoundError:
-        return False  # it has ended, or closed it just now
+        return False  # it has ended
     except OSError:
         return True
+
+
+def _is_pipe(descriptor: Path, pipe: os.stat_result) -> bool:
+    try:
+        return os.readlink(descriptor) == f"pipe:[{pipe.st_ino}]"  # noqa: PTH115
+    except FileNotFoundError:
+        return False  # it was closed just now
 
 
 def _children(pid: int) -> Iterator[int]:
