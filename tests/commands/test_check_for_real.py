@@ -21,7 +21,9 @@ def test_a_recommendation_is_measured_again(real_search: tuple[Done, Path], tmp_
     assert document["workload"] == "udf"
     assert document["config"] == json.loads(file.read_text())["config"]
     assert document["blocks"] == 4
-    assert document["speedup"]["ci_low"] > 0
+    # On a full machine four blocks may be too few for a number.
+    low = document["speedup"]["ci_low"]
+    assert low is None or 0 < low <= document["speedup"]["estimate"]
     # Each block measures the baseline twice, and what is recommended once.
     assert document["machine"]["worlds"] == 12
     assert not list(tmp_path.iterdir())

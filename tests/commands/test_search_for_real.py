@@ -197,8 +197,8 @@ def test_configs_that_deadlock_do_not_end_the_search(tmp_path: Path) -> None:
     outcomes = {t["config"]["*"]["num_worker_threads"]: t["outcome"] for t in document["trials"]}
     assert outcomes[1] == "deadlocked"
     assert outcomes[16] == "completed"
-    assert document["study"] == "nested"
-    failures = tmp_path / "studies" / "nested" / "failures"
+    assert document["study"] == "troubles.Nested"
+    failures = tmp_path / "studies" / "troubles.Nested" / "failures"
     assert (failures / "num_worker_threads=1-block0000" / "failure.json").exists()
 
 
