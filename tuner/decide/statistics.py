@@ -40,6 +40,10 @@ class Interval:
         """Whether the interval of a ratio is narrow enough for the ratio to be a number."""
         return is_told(self.low, self.high)
 
+    def spans_more_than(self, factor: float) -> bool:
+        """Whether the ends, of a positive number, are further apart than this factor."""
+        return self.high > factor * self.low
+
     def exp(self) -> "Interval":
         """The interval of a ratio, from that of its logarithm."""
         # Two or three values can leave an end beyond all numbers.

@@ -12,7 +12,7 @@ from tuner.present.wording import busy_sentence, worlds_text
 from tuner.recommended.model import Recommendation
 from tuner.study.answer import StudyAnswer
 from tuner.study.trial_row import TrialRow, ratio_json
-from tuner.text import UNTOLD, is_told, percent, ratio_text
+from tuner.text import UNTOLD, percent, ratio_text
 
 CHECK_FORMAT = 1
 
@@ -162,7 +162,7 @@ class CheckResult:
             return f"{who} was compared with the baseline {baseline.label} in too few pairs"
         how = "fast" if self.answer.objective.is_time else "good"
         confidence = percent(self.answer.plan.measuring.confidence)
-        if not is_told(self.speedup.low, self.speedup.high):
+        if not self.speedup.is_told:
             beside = f"how {who} compares with the baseline {baseline.label}"
             return f"{beside} is {UNTOLD} ({confidence} confidence){self._then()}"
         return (

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tuner.searching.progress import Compared, GroupState, Snapshot, Stage
 from tuner.study.records import Phase
-from tuner.text import UNTOLD, duration, is_told, ratio_cell, rough_duration, three_digits
+from tuner.text import UNTOLD, duration, ratio_cell, rough_duration, three_digits
 
 _PHASES: dict[Phase, str] = {
     "calibration": "calibrating",
@@ -113,7 +113,7 @@ def _compared(compared: Compared) -> list[_Part]:
     """The gain over the baseline with its interval, and when the answer may be clear."""
     found = compared.speedup
     ratio, _, ends = ratio_cell(found.estimate, found.low, found.high).partition(" ")
-    told = f"{ratio}x {ends}" if is_told(found.low, found.high) else f"gain {UNTOLD}"
+    told = f"{ratio}x {ends}" if found.is_told else f"gain {UNTOLD}"
     parts = [_Part(compared.rival, f": {told}")]
     if compared.more_s is not None:
         parts.append(_Part("", _forecast(compared, rough_duration(compared.more_s))))

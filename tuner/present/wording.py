@@ -11,7 +11,6 @@ from tuner.text import (
     MOST_TELLING,
     UNTOLD,
     duration,
-    is_told,
     listed,
     percent,
     plural,
@@ -69,7 +68,7 @@ def noise_sentence(answer: StudyAnswer) -> str | None:
     if floor is None:
         return f"{said}."
     itself = ratio_cell(floor.estimate, floor.low, floor.high)
-    if not is_told(floor.low, floor.high):
+    if not floor.is_told:
         itself = UNTOLD
     return f"{said}; the baseline against itself, in the same blocks: {itself}."
 
@@ -160,7 +159,7 @@ def _better(answer: StudyAnswer) -> str:
     assert speedup is not None
     fast, faster = ("fast", "faster") if answer.objective.is_time else ("good", "better")
     baseline = f"the baseline {answer.baseline}"
-    if is_told(speedup.low, speedup.high):
+    if speedup.is_told:
         said = (
             f"{ratio_text(speedup.estimate)} times as {fast} as {baseline} "
             f"({ratio_text(speedup.low)} to {ratio_text(speedup.high)}{_certainty(answer)})"
@@ -213,7 +212,7 @@ def _undecided(answer: StudyAnswer) -> str:
 
 
 def _is_untold_either_way(speedup: Interval) -> bool:
-    return speedup.low <= 1 <= speedup.high and not is_told(speedup.low, speedup.high)
+    return speedup.low <= 1 <= speedup.high and not speedup.is_told
 
 
 def not_excluded_sentence(answer: StudyAnswer) -> str | None:
@@ -272,7 +271,7 @@ def _change(answer: StudyAnswer, than: str = "") -> str:
     speedup = answer.challenger_speedup
     assert speedup is not None
     words = ("faster", "slower") if answer.objective.is_time else ("better", "worse")
-    if not is_told(speedup.low, speedup.high):
+    if not speedup.is_told:
         if _is_untold_either_way(speedup):
             return f"{words[0]} or {words[1]}{than}, which is {UNTOLD}"
         return f"{words[speedup.high < 1]}{than}, by how much is {UNTOLD}"

@@ -8,7 +8,6 @@ from tuner.study.evidence import tested_gain
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.paired import PairedTrials
 from tuner.study.trial_row import Paired, TrialRow
-from tuner.text import is_told
 
 Reason = Literal["limit", "few-blocks", "not-told-apart", "within-epsilon", "not-shown"]
 Preference = Literal["baseline", "less-cpu", "fewer-threads"]
@@ -66,7 +65,7 @@ def _passed_over(
     reason: Reason
     if row.broken:
         reason, preference = "limit", None
-    elif found is None or not is_told(found.ratio.low, found.ratio.high):
+    elif found is None or not found.ratio.is_told:
         reason, preference = "few-blocks", None
     elif found.ratio.low <= 1:
         reason = "not-told-apart"

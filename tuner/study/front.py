@@ -143,6 +143,6 @@ def _turned(cost: Interval, objective: Objective) -> Interval:
 
 def _ends(found: Interval | None, most: float) -> dict[str, float] | None:
     """None, too, where the interval spans more than this factor, and tells nothing."""
-    if found is None or found.high > most * found.low:
+    if found is None or found.spans_more_than(most):
         return None
     return {"estimate": found.estimate, "low": found.low, "high": found.high}

@@ -62,7 +62,7 @@ def _row(log: StudyLog, trial: int, paired: Paired | None, tied: bool) -> TrialR
     values = log.values(trial)
     log_spread = interval(np.log(values), log.rules.confidence) if values else None
     spread = log_spread.exp() if log_spread else None
-    if spread is not None and spread.high > MOST_TELLING * spread.low:
+    if spread is not None and spread.spans_more_than(MOST_TELLING):
         spread = None  # two worlds that differ: it tells nothing
     return TrialRow(
         trial=trial,

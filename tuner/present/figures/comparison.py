@@ -18,7 +18,7 @@ from tuner.present.figures.kit.rows import Rows, most_rows
 from tuner.present.figures.kit.theme import MUTED, SERIES
 from tuner.present.figures.step_time import LINES, MARKERS
 from tuner.study.answer import StudyAnswer
-from tuner.text import UNTOLD, first_of, is_told, percent, plural, three_digits
+from tuner.text import UNTOLD, first_of, percent, plural, three_digits
 
 _MOST_TOLD = 6
 """The most configurations of a study that the alternative text names."""
@@ -134,7 +134,7 @@ def _ratios(answer: StudyAnswer, shown: SideBySide, reference: Config) -> tuple[
         if config not in trials:
             continue
         found = answer.paired.compare(trials[config], trials[reference])
-        if found is not None and is_told(found.ratio.low, found.ratio.high):
+        if found is not None and found.ratio.is_told:
             ratio = found.ratio
             points.append(ComparedPoint(config, ratio.estimate, ratio.low, ratio.high))
     return tuple(points)
