@@ -28,6 +28,8 @@ MOST_TRACED_STEPS = 50
 TRACE_ATTEMPTS = 3
 # What a step takes that does nothing, with the two readings of the clock.
 LEAST_STEP_S = 0.5e-6
+# A budget that is said to be enough has so much more than it needs.
+_TO_SPARE = 1.1
 
 
 @dataclass(frozen=True)
@@ -176,14 +178,14 @@ def check_budget(plan: StudyPlan, first: Measurement | Failure, spent_s: float) 
             f"a budget of {duration(plan.measuring.budget_s)} is too short for one block of "
             f"{plural(count, 'configuration')}, with {plural(worlds + 1, 'world')} of "
             f"{duration(first.world_s)} or more each; it needs about "
-            f"{duration(math.ceil(needed_s * 1.1))}{_what_fits(plan, first, spent_s)}; --dry-run "
-            "says what a budget can show"
+            f"{duration(math.ceil(needed_s * _TO_SPARE))}{_what_fits(plan, first, spent_s)}; "
+            "--dry-run says what a budget can show"
         )
 
 
 def _what_fits(plan: StudyPlan, first: Measurement, spent_s: float) -> str:
     """How many configurations the budget is enough for, as a clause; empty if not for two."""
-    worlds = (plan.measuring.budget_s / 1.1 - spent_s) / first.world_s
+    worlds = (plan.measuring.budget_s / _TO_SPARE - spent_s) / first.world_s
     fitting = math.floor((worlds - (LEAST_BLOCKS - 1)) / (LEAST_BLOCKS + 1))
     if fitting < 2:
         return ""
