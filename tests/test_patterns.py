@@ -13,6 +13,7 @@ def test_a_regular_expression_has_no_problem(text: str) -> None:
     [
         ("(", "missing ), unterminated subpattern at position 0"),
         ("(" * 100_000, "nested too deeply"),
+        ("(?\udc80)", r"unknown extension ?\udc80 at position 1"),
         ("a{99999999999}", "the repetition number is too large"),
     ],
 )

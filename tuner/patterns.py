@@ -3,6 +3,8 @@
 import re
 import warnings
 
+from tuner.text import printable
+
 
 def pattern_problem(text: str) -> str | None:
     """Why the text is no regular expression that can be used; None if it is one."""
@@ -14,5 +16,5 @@ def pattern_problem(text: str) -> str | None:
         except RecursionError:
             return "nested too deeply"
         except (re.error, OverflowError) as error:
-            return str(error)
+            return printable(str(error))
     return None

@@ -22,16 +22,19 @@ from tuner.world.measurement import Failure, Measurement
 TROUBLES = Path(__file__).parent / "local" / "troubles.py"
 
 
-def ends(pid: int, within_s: float) -> bool:
+def ends(process: int | psutil.Process, within_s: float) -> bool:
     """Whether the process ends in time; a zombie has ended too."""
     deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        try:
-            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+    try:
+        if isinstance(process, int):
+            process = psutil.Process(process)
+        while time.monotonic() < deadline:
+            # Another process may have got its number by now.
+            if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
                 return True
-        except psutil.NoSuchProcess:
-            return True
-        time.sleep(0.02)  # polling another process; nothing here can notify
+            time.sleep(0.02)  # polling another process; nothing here can notify
+    except psutil.NoSuchProcess:
+        return True
     return False
 
 

@@ -88,7 +88,7 @@ def test_a_killed_command_leaves_nothing_of_its_own_cluster(short_path: Path) ->
     finally:
         search.send_signal(signal.SIGKILL)
         search.communicate()
-    assert all(ends(each.pid, within_s=60) for each in everything)
+    assert all(ends(each, within_s=60) for each in everything)
 
 
 def test_a_host_that_is_killed_is_no_fact_about_the_configuration(launcher: RayLauncher) -> None:
@@ -106,7 +106,7 @@ def test_a_host_that_is_killed_is_no_fact_about_the_configuration(launcher: RayL
     with pytest.raises(HostLostError, match="says nothing of its configuration"):
         launcher.run(order(spec))
     killer.join()
-    assert all(ends(each.pid, within_s=60) for each in ranks)
+    assert all(ends(each, within_s=60) for each in ranks)
     udf = launcher.describe("udf", {"calls": "2"})
     assert isinstance(launcher.run(order(udf)), Measurement)
 
@@ -120,4 +120,4 @@ def test_a_launcher_that_is_left_leaves_no_process(local_cluster: None) -> None:
             each for each in named(family_of(os.getpid()), "ray::Host") if each.pid not in before
         ]
         family = [*ours, *family_of(ours[0].pid)]
-    assert all(ends(each.pid, within_s=60) for each in family)
+    assert all(ends(each, within_s=60) for each in family)

@@ -11,6 +11,7 @@ from tuner.world.measurement import Failure, FailureKind, Measurement, ProgramRu
 from tuner.world.postmortem import deadlock, ending, gauges, was_killed
 
 _TAIL_LINES = 40
+_WARNING_OF_TORCH = re.compile(r"(\[rank\d+\]:)?\[[IW]\d{4} \d\d:\d\d:\d\d")
 _ANOTHER_PORT = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 
 
@@ -132,8 +133,7 @@ def _how_it_ended(end: ProgramEnd, request: ProgramRequest, why: str) -> str:
     pairs = zip(request.commands, end.exit_codes, strict=True)
     command, code = next((command, code) for command, code in pairs if code)
     which = "" if len(request.commands) == 1 else f" of {command[0]!r}"
-    lines = [line.strip() for line in end.output.splitlines() if line.strip()]
-    last = f": {lines[-1][:300]}" if lines else ""
+    last = f": {lines[-1].strip()[:300]}" if (lines := _telling(end.output)) else ""
     return f"{ending(code)}{which} after {end.run_s:.1f} s{why or last}"
 
 
@@ -153,4 +153,10 @@ def _phase(rank: RankReport) -> str:
 
 
 def _tail(output: str) -> str:
-    return "\n".join(output.splitlines()[-_TAIL_LINES:])
+    return "\n".join(_telling(output)[-_TAIL_LINES:])
+
+
+def _telling(output: str) -> list[str]:
+    """Its lines that are not empty; without torch's own warnings, unless there is nothing else."""
+    lines = [line for line in output.splitlines() if line.strip()]
+    return [line for line in lines if not _WARNING_OF_TORCH.match(line)] or lines
