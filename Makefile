@@ -105,7 +105,7 @@ bench: $(READY)  ## Speed and memory, as ratios of things measured in the same r
 simulate: $(READY)  ## How often the search and six other methods are right, on a simulated noisy machine
 	$(PYTHON) -m tests.simulation $(SIMULATE_ARGS)
 
-claims: $(READY)  ## How often searches of real worlds are right, where the truth is known (CLAIM=same, sleep, one_lock, network, agreement)
+claims: $(READY)  ## How often searches of real worlds are right, where the truth is known (CLAIM=same, sleep, one_lock, network, agreement, close_call)
 	$(PYTHON) -m tests.claims $(CLAIM) $(CLAIMS_ARGS)
 
 faults: $(READY)  ## Every fault that must be survived, caused on purpose: a table (PARTS=folders runs that alone)

@@ -11,7 +11,7 @@ from tuner.world.measurement import Measurement
 
 # The overhead varies by 0.06 between worlds; the median of so many worlds varies by 0.01.
 WORLDS = 41
-FEW_WORLDS = 15
+FEW_WORLDS = 11
 STEPS = 150
 LEGACY_STEPS = 20
 LEGACY_CALLS = 60
