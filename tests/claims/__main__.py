@@ -89,15 +89,8 @@ def _agreement(first: StudyResult, second: StudyResult) -> str:
 
 
 def _not_told_apart(result: StudyResult) -> set[Config | None]:
-    """The recommended one, those that may be better, and those whose interval over it has 1."""
     answer = result.answer
-    best = next((row.trial for row in answer.rows if row.config == result.best), None)
-    found = {result.best, *(answer.by_trial[trial].config for trial in answer.not_excluded)}
-    for row in answer.rows:
-        paired = None if best is None else answer.paired.compare(row.trial, best)
-        if paired is not None and paired.ratio.low <= 1 <= paired.ratio.high:
-            found.add(row.config)
-    return found
+    return {result.best, *(answer.by_trial[trial].config for trial in answer.not_told_apart)}
 
 
 def _search(**request: Any) -> StudyResult:

@@ -115,6 +115,7 @@ def test_the_json_document_is_that_of_the_contract(
         },
         "epsilon_achieved": 0.02,
         "not_excluded": [],
+        "not_told_apart": [],
         "leader": None,
         "noise_floor": {"estimate": None, "ci_low": None, "ci_high": None},
         "least_gain": None,

@@ -11,7 +11,12 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.present.notes import study_note, trial_notes
 from tuner.present.report.pages import prose
 from tuner.present.report.study_report import report_html
-from tuner.present.wording import not_excluded_sentence, tied_sentence, verdict_sentence
+from tuner.present.wording import (
+    as_good_sentence,
+    not_excluded_sentence,
+    tied_sentence,
+    verdict_sentence,
+)
 from tuner.study.trial_row import Observation
 
 NEARLY_EQUAL = Interval(1.021, 0.99, 1.028)
@@ -109,6 +114,20 @@ def test_undecided_says_what_time_would_decide_and_who_may_be_better(plan: Study
     assert said in study_note(result)
     assert prose(said) in report_html(result, [])
     assert not_excluded_sentence(replace(result, not_excluded=())) is None
+
+
+def test_who_is_not_told_apart_from_the_best_is_named_once(plan: StudyPlan) -> None:
+    by_config = {row.config: row.trial for row in ROWS}
+    tied, other = by_config[threads(8)], by_config[threads(1)]
+    result = study_result(plan, not_told_apart=(tied, other))
+    said = (
+        "Not told apart: num_worker_threads=1 may be as fast as num_worker_threads=4, and at most "
+        "3 % faster."
+    )
+    assert as_good_sentence(result) == said
+    assert said in study_note(result)
+    assert as_good_sentence(replace(result, not_excluded=(other,))) is None
+    assert as_good_sentence(replace(result, verdict="keep-baseline")) is None
 
 
 def test_who_looks_slower_is_not_said_to_be_perhaps_faster(plan: StudyPlan) -> None:

@@ -166,6 +166,24 @@ def test_a_baseline_that_failed_is_compared_with_nothing(plan: StudyPlan) -> Non
     assert [row.trial for row in answer.rows if row.is_measured] == [2, 1]
 
 
+def test_who_is_not_shown_to_be_worse_than_the_best_is_not_told_apart(plan: StudyPlan) -> None:
+    log = log_of(plan, *CALIBRATED)
+    # Trial 1 is as good as trial 2, and trial 3 is 10 % behind.
+    blocks(log, "race", 0, {BASELINE: 1.0, 1: 0.501, 2: 0.5, 3: 0.55}, [1.0] * 16)
+    log.looks = (Look(16, 0.04, 60.0, 60.0),)
+    answer = answer_of(log)
+    assert (answer.best_trial, answer.verdict) == (2, "better")
+    assert (answer.not_excluded, answer.not_told_apart) == ((), (1,))
+    assert answer.to_json()["not_told_apart"] == [threads(2).to_json()]
+    few = log_of(plan, *CALIBRATED)
+    blocks(few, "race", 0, {BASELINE: 1.0, 1: 0.501, 2: 0.5, 3: 0.55}, [1.0] * 4)
+    few.looks = (Look(4, 0.001, 6.0, 60.0),)
+    early = answer_of(few)
+    # Who may be more than epsilon better may be as good, too.
+    assert early.best_trial == 1
+    assert (early.not_excluded, early.not_told_apart) == ((2,), (2,))
+
+
 def reasons(answer: StudyAnswer) -> dict[int, tuple[str, str | None]]:
     return {each.trial: (each.reason, each.preference) for each in answer.passed_over}
 

@@ -4,6 +4,7 @@ from tuner.present.choice import choice_sentence
 from tuner.present.edges import edge_sentences
 from tuner.present.knob_effects import bad_value_sentences
 from tuner.present.wording import (
+    as_good_sentence,
     busy_sentence,
     noise_sentence,
     not_excluded_sentence,
@@ -26,6 +27,7 @@ def sentences_of(answer: StudyAnswer) -> list[str]:
         tied_sentence(answer),
         busy_sentence(answer),
         not_excluded_sentence(answer),
+        as_good_sentence(answer),
         noise_sentence(answer),
     )
     known = [sentence for sentence in said if sentence is not None]

@@ -235,6 +235,25 @@ def not_excluded_sentence(answer: StudyAnswer) -> str | None:
     return " ".join(said)
 
 
+def as_good_sentence(answer: StudyAnswer) -> str | None:
+    """What else may be as good as one that is recommended; None where others say it, or nothing is.
+
+    Those that are tied as far as measured, and those that may be better still, have their own.
+    """
+    if answer.best is None or answer.verdict not in ("better", "tie"):
+        return None
+    alike = _configs(answer, answer.not_told_apart)
+    known = [*answer.tied, *_configs(answer, answer.not_excluded)]
+    others = [config for config in alike if config not in known]
+    if not others:
+        return None
+    good, better = ("fast", "faster") if answer.objective.is_time else ("good", "better")
+    return (
+        f"Not told apart: {named(others)} may be as {good} as {answer.best}, and at most "
+        f"{_epsilon(answer)} {better}."
+    )
+
+
 def _looks_behind(answer: StudyAnswer, trial: int) -> bool:
     """Whether a trial would be shown behind the best if no other had been compared, or earlier."""
     assert answer.best_trial is not None

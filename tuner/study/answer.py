@@ -59,6 +59,8 @@ class StudyAnswer:
     """The best is shown to be at most this fraction slower than any other configuration."""
     not_excluded: tuple[int, ...] = ()
     """The trials that may be more than epsilon better than the best, as far as measured."""
+    not_told_apart: tuple[int, ...] = ()
+    """The trials that are not shown to be worse than the best; the not excluded are among them."""
     leader_trial: int | None = None
     """The trial that is most likely the best: what to bet on where nothing is shown."""
     more_s: float | None = None
@@ -203,6 +205,9 @@ class StudyAnswer:
             "why": {name: row.diagnosis for name, row in self.why.items()},
             "epsilon_achieved": _known_share(self.epsilon_achieved),
             "not_excluded": [self.by_trial[trial].config.to_json() for trial in self.not_excluded],
+            "not_told_apart": [
+                self.by_trial[trial].config.to_json() for trial in self.not_told_apart
+            ],
             "leader": None if self.leader is None else self.leader.to_json(),
             "noise_floor": ratio_json(self.noise_floor),
             "least_gain": _known_share(self.least_gain),
@@ -271,6 +276,7 @@ def study_answer(
         challenger_speedup=challenger_speedup,
         epsilon_achieved=None if conclusion is None else conclusion.epsilon_achieved,
         not_excluded=() if conclusion is None else conclusion.not_excluded,
+        not_told_apart=() if conclusion is None else conclusion.not_told_apart,
         leader_trial=None if conclusion is None else conclusion.leader,
         more_s=None if conclusion is None else conclusion.more_s,
         resume_budget_s=resume_budget_s(

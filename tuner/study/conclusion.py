@@ -15,6 +15,7 @@ from tuner.study.evidence import (
     gain_of,
     mean_gain,
     not_excluded,
+    not_told_apart,
     rivals_of,
     strongest_rival,
     tested_gain,
@@ -50,6 +51,8 @@ class Conclusion:
     """The best is shown to be at most this fraction slower than any other; None: not shown."""
     not_excluded: tuple[int, ...] = ()
     """Trials that may be more than epsilon better than the best, as far as measured."""
+    not_told_apart: tuple[int, ...] = ()
+    """Trials that are not shown to be worse than the best; those not excluded are among them."""
     leader: int | None = None
     """The trial that is most likely the best, as far as measured: what to bet on, not what is
     shown."""
@@ -92,6 +95,7 @@ def conclude(log: StudyLog) -> Conclusion | None:
         tied=frozenset() if best is None else _tied(log, best),
         epsilon_achieved=None if best is None else _epsilon_achieved(log, best),
         not_excluded=() if best is None else tuple(not_excluded(log, best)),
+        not_told_apart=() if best is None else tuple(not_told_apart(log, best)),
         leader=_leader(log, best, challenger) if kind == "undecided" else best,
         more_s=seconds_to_clear(log, by_intervals=True) if kind == "undecided" else None,
         noise_floor=_noise_floor(log),

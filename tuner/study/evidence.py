@@ -110,15 +110,27 @@ def not_excluded(log: StudyLog, best: int) -> list[int]:
 
     Compared with a rival that is better, the baseline is not.
     """
+    return _may_gain(log, best, log.rules.log_epsilon)
+
+
+def not_told_apart(log: StudyLog, best: int) -> list[int]:
+    """The trials that may be as good as `best`, or better; those that are not excluded are of them.
+
+    As in `not_excluded` the baseline is none of them.
+    """
+    return _may_gain(log, best, 0.0)
+
+
+def _may_gain(log: StudyLog, best: int, more_than: float) -> list[int]:
     rivals = [trial for trial in log.compared if trial not in (best, BASELINE)]
-    return [trial for trial in rivals if not _is_excluded(log, trial, best)]
+    return [trial for trial in rivals if not _gains_at_most(log, trial, best, more_than)]
 
 
-def _is_excluded(log: StudyLog, trial: int, best: int) -> bool:
+def _gains_at_most(log: StudyLog, trial: int, best: int, most: float) -> bool:
     if behind_in_first_world(log, trial, best) is not None:
         return True
     gain = gain_of(log, trial, best)
-    if gain is not None and gain.high <= log.rules.log_epsilon:
+    if gain is not None and gain.high <= most:
         return True
     return is_dominated(log.matrix("race"), trial, best)
 
