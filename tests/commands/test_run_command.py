@@ -7,6 +7,7 @@ from types import ModuleType
 import pytest
 
 from tuner import export, record, run, search
+from tuner.world.command.order import ORDER_VARIABLE
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,14 @@ def test_what_cannot_be_run_is_refused(
 ) -> None:
     assert run.main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+def test_what_another_command_of_ours_has_started_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(ORDER_VARIABLE, "{}")
+    assert run.main(["--config", "num_worker_threads=2", "--", "true"]) == 2
+    assert "put each before the program itself" in capsys.readouterr().err
 
 
 def test_a_script_that_is_not_executable_is_told(

@@ -56,6 +56,12 @@ def test_main_effects_are_those_planted() -> None:
     assert set(bad_levels(GRID, values)) == {(1, 1), (0, 3)}
 
 
+def test_as_many_levels_as_values_tell_no_least_ratio() -> None:
+    levels = main_effects([(0, 0), (1, 0), (0, 1)], [0.0, 1.0, 0.5], ridge=1e-6)
+    assert levels[0][1].ratio == pytest.approx(math.e, rel=1e-3)
+    assert {level.least_ratio for factor in levels for level in factor.values()} == {0.0}
+
+
 def test_noise_drops_nothing() -> None:
     dropped = 0
     for seed in range(200):

@@ -71,6 +71,18 @@ def test_a_value_that_is_clearly_bad_has_a_sentence(planted: StudyAnswer) -> Non
     assert bad_value_sentences(replace(planted, rows=few)) == []
 
 
+def test_a_fit_through_all_values_tells_no_interval(planted: StudyAnswer) -> None:
+    by_trial = {row.trial: row for row in planted.rows}
+    # 4 threads with each transport, and 1 thread with the slower one.
+    table = effects_table(replace(planted, rows=tuple(by_trial[trial] for trial in (0, 1, 3))))
+    assert table is not None
+    assert {row[3] for row in table.rows} == {"1", "?"}
+    assert "the shares overlap" in table.note
+    whole = effects_table(planted)
+    assert whole is not None
+    assert "overlap" not in whole.note
+
+
 def test_one_knob_has_no_table() -> None:
     answer = in_blocks(study_result(study_plan(), rows=ROWS))
     assert effects_table(answer) is None

@@ -27,6 +27,8 @@ LEAST_TRIED = 3
 BAD_RATIO = 1.15
 # How sure a comparison of two levels must be: many are made, again and again.
 CONFIDENCE = 0.999
+# With fewer degrees of freedom left, a fit goes through all values and tells nothing of its errors.
+LEAST_FREEDOM = 0.5
 # A weak ridge: the levels of a factor add up to the constant, so that no fit is the only one.
 RIDGE = 0.1
 
@@ -85,7 +87,7 @@ class Level:
     ratio: float
     """Its value over that of the best level; 1 for the best one."""
     least_ratio: float
-    """What the ratio is at least, by its confidence interval."""
+    """What the ratio is at least, by its confidence interval; 0 where too few points tell one."""
     tried: int
 
 
@@ -115,7 +117,7 @@ def main_effects(
         for pair in enumerate(point):
             design[row, place[pair]] = 1.0
     effects, covariance, freedom = _fitted(design, np.asarray(log_values, dtype=float), ridge)
-    errors = float(special.stdtrit(freedom, sure)) ** 2 * covariance
+    errors = float(special.stdtrit(max(1.0, freedom), sure)) ** 2 * covariance
     tried = Counter(pair for point in points for pair in enumerate(point))
     found: list[Mapping[int, Level]] = []
     for factor in range(len(points[0]) if points else 0):
@@ -124,6 +126,8 @@ def main_effects(
         found.append(
             {
                 pair[1]: _level(place[pair], place[best], effects, errors, tried[pair])
+                if freedom >= LEAST_FREEDOM
+                else Level(math.exp(effects[place[pair]] - effects[place[best]]), 0.0, tried[pair])
                 for pair in levels
             }
         )
@@ -145,8 +149,8 @@ def _fitted(
     effects: FloatArray = inverse @ design.T @ values
     residual = values - design @ effects
     used = float(np.trace(inverse @ design.T @ design))
-    freedom = max(1.0, len(values) - used)
-    covariance: FloatArray = float(residual @ residual) / freedom * inverse
+    freedom = len(values) - used
+    covariance: FloatArray = float(residual @ residual) / max(1.0, freedom) * inverse
     return effects, covariance, freedom
 
 

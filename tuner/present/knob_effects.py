@@ -1,5 +1,6 @@
 """What each knob does to the objective: its main effect and its importance, as a table."""
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from tuner.text import UNTOLD, percent, plural, ratio_cell, ratio_text, whole_pe
 
 # The levels of a grid are told exactly; where they cannot be told apart, the interval is endless.
 _RIDGE = 1e-6
+_OVERLAP = "; not all combinations were measured, so the shares overlap"
 
 
 class EffectsTable(NamedTuple):
@@ -54,7 +56,7 @@ def effects_table(answer: StudyAnswer) -> EffectsTable | None:
         f"Against the best value: how many times as {how} as with the best value of this knob, the "
         f"other knobs being equal, with the {percent(confidence)} interval, from a fit in which "
         "knobs multiply. Explains: the share of the differences between the configurations that "
-        f"the knob explains alone. ?: {UNTOLD}."
+        f"the knob explains alone{_OVERLAP * (sum(shares.values()) > 1)}. ?: {UNTOLD}."
     )
     headings = ("knob", "explains", "value", "against the best value", "configurations")
     return EffectsTable(headings, rows, note)
@@ -65,7 +67,8 @@ def _row(
 ) -> tuple[str, ...]:
     cell = "1"
     if found.ratio != 1:
-        low, high = found.least_ratio / found.ratio**2, 1 / found.least_ratio
+        low = found.least_ratio / found.ratio**2
+        high = 1 / found.least_ratio if found.least_ratio else math.inf
         cell = ratio_cell(1 / found.ratio, low, high)
     return name, whole_percent(share), KNOBS[dimension.knob].format(value), cell, str(found.tried)
 

@@ -78,6 +78,9 @@ class Cpu:
     off_uncrowded_ratio: float | None
     """Off-CPU time of the uncrowded calls over what is usual for their CPU time: about 1 if calls
     sleep, less if they wait for each other; None if there were too few such calls."""
+    off_uncrowded_whole_ratio: float | None
+    """The same over what is usual whatever their CPU time: calls that sleep, and compute longer in
+    one call than in another, sleep no longer for it."""
     off_first_ratio: float | None
     """Off-CPU time of the calls that began while no other ran, over what is usual; None if there
     were too few such calls."""
@@ -227,12 +230,13 @@ def _cpu(server: _Server) -> Cpu | None:
         return None
     on_us, off_us = float(times["on_cpu_us"].sum()), float(times["off_cpu_us"].sum())
     long_us = _long_operators_us(server, calls)
-    uncrowded, first = _off_ratios(server, calls, times)
+    uncrowded, whole, first = _off_ratios(server, calls, times)
     return Cpu(
         on_share=on_us / wall_us,
         run_queue_share=float(times["run_queue_us"].sum()) / wall_us,
         off_share=off_us / wall_us,
         off_uncrowded_ratio=uncrowded,
+        off_uncrowded_whole_ratio=whole,
         off_first_ratio=first,
         cpus_used=on_us * 1e3 / max(float(server.steps.time_at_level()[1:].sum()), 1.0),
         gil_share=None if long_us is None else max(on_us - long_us, 0.0) / wall_us,
@@ -241,10 +245,10 @@ def _cpu(server: _Server) -> Cpu | None:
 
 def _off_ratios(
     server: _Server, calls: pd.DataFrame, times: pd.DataFrame
-) -> tuple[float | None, float | None]:
+) -> tuple[float | None, float | None, float | None]:
     """Off-CPU time over what is usual: of the uncrowded calls, and of those that began alone.
 
-    Usual is the mean of the calls of that name; for uncrowded ones, per CPU time.
+    Usual is the mean of the calls of that name; for uncrowded ones, per CPU time and as it is.
     """
     start, end = (calls[f"server_{edge}_ns"].to_numpy(np.int64) for edge in ("start", "end"))
     off, on = times["off_cpu_us"], times["on_cpu_us"]
@@ -255,7 +259,11 @@ def _off_ratios(
     uncrowded = pd.Series(company <= UNCROWDED * np.nanmean(company), index=off.index)
     first = pd.Series(server.steps.level_at(start) == 1, index=off.index)
     by_cpu = on * usual_off / usual_on.where(usual_on > 0)
-    return _ratio_of(off, by_cpu, uncrowded), _ratio_of(off, usual_off, first)
+    return (
+        _ratio_of(off, by_cpu, uncrowded),
+        _ratio_of(off, usual_off, uncrowded),
+        _ratio_of(off, usual_off, first),
+    )
 
 
 def _ratio_of(values: pd.Series, usual: pd.Series, some: pd.Series) -> float | None:

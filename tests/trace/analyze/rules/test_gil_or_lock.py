@@ -1,8 +1,10 @@
 import pytest
 
 from tests.trace.analyze.diagnosed import COMPUTE, said
-from tests.trace.synthetic import Part, simulate
+from tests.trace.synthetic import Part, call, ranks, simulate, trace
 from tuner.trace.analyze.diagnosis import diagnose
+from tuner.trace.analyze.evidence import gather
+from tuner.trace.analyze.rules.gil_or_lock import gil_or_lock
 
 PYTHON = [Part("gil", 0.1)] * 30
 """Short turns with the GIL, as the interpreter gives them."""
@@ -86,3 +88,27 @@ def test_calls_that_sleep_as_long_when_few_others_run_do_not_wait_for_each_other
 def test_calls_that_wait_for_calls_of_their_own_do_not_wait_for_each_other() -> None:
     parts = [Part("cpu", 1), Part("call", 3)]
     assert diagnose(simulate(parts, threads=4, at_once=4)).rule != "gil-or-lock"
+
+
+def test_calls_that_compute_longer_alone_and_sleep_as_long_do_not_wait_for_each_other() -> None:
+    crowded = [
+        call(
+            3 * i + who, 10 * i, 10 * i + 10, served_ms=(10 * i, 10 * i + 10), thread=11 + who,
+            cpu_ms=0.3, run_queue_ms=0,
+        )
+        for i in range(80)
+        for who in range(3)
+    ]  # fmt: skip
+    alone = [
+        call(
+            240 + i, 800 + 11 * i, 811 + 11 * i, served_ms=(800 + 11 * i, 810.6 + 11 * i),
+            thread=11, cpu_ms=0.9, run_queue_ms=0,
+        )
+        for i in range(30)
+    ]  # fmt: skip
+    taken = trace([*crowded, *alone], processes=ranks(threads=4))
+    found = gather(taken, 1)
+    assert found.cpu is not None
+    assert found.cpu.off_uncrowded_ratio == pytest.approx(0.41, abs=0.01)
+    assert found.cpu.off_uncrowded_whole_ratio == pytest.approx(1.0, abs=0.01)
+    assert gil_or_lock(found) == ()

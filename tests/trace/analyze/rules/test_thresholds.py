@@ -87,9 +87,19 @@ BORDERS: list[tuple[str, dict[str, Any], Rule, dict[str, Any], Rule]] = [
     ),
     (
         "uncrowded calls",
-        {"use.parallelism": 2.0, "cpu.off_share": 0.5, "cpu.off_uncrowded_ratio": 0.85},
+        {
+            "use.parallelism": 2.0,
+            "cpu.off_share": 0.5,
+            "cpu.off_uncrowded_ratio": 0.85,
+            "cpu.off_uncrowded_whole_ratio": 0.85,
+        },
         "queueing",
-        {"use.parallelism": 2.0, "cpu.off_share": 0.5, "cpu.off_uncrowded_ratio": 0.75},
+        {
+            "use.parallelism": 2.0,
+            "cpu.off_share": 0.5,
+            "cpu.off_uncrowded_ratio": 0.75,
+            "cpu.off_uncrowded_whole_ratio": 0.75,
+        },
         "gil-or-lock",
     ),
     (
@@ -218,6 +228,7 @@ def evidence(changes: dict[str, Any]) -> Evidence:
             run_queue_share=0.0,
             off_share=0.0,
             off_uncrowded_ratio=None,
+            off_uncrowded_whole_ratio=None,
             off_first_ratio=None,
             cpus_used=1.0,
             gil_share=0.0,

@@ -88,7 +88,9 @@ def _hinder_each_other(found: Evidence, cpu: Cpu) -> bool | None:
         return False
     if cpu.off_first_ratio is not None and cpu.off_first_ratio <= UNHINDERED:
         return True
-    return None if cpu.off_uncrowded_ratio is None else cpu.off_uncrowded_ratio <= LESS
+    ratios = (cpu.off_uncrowded_ratio, cpu.off_uncrowded_whole_ratio)
+    less = {ratio is not None and ratio <= LESS for ratio in ratios}
+    return None if None in ratios or len(less) > 1 else less.pop()
 
 
 def _gil_ahead(found: Evidence, cpu: Cpu) -> tuple[str, ...]:
