@@ -231,3 +231,14 @@ def row_of_numbers(line: str) -> list[str]:
     words = line.split()
     numbers = [word for word in words if word.replace(".", "").isdigit() or word == "%"]
     return numbers if len(numbers) > 3 and words[-len(numbers) :] == numbers else []
+
+
+def test_a_deadlock_is_told_before_what_makes_calls_slow() -> None:
+    processes = tuple(replace(rank, rpc_timeout_s=2.0) for rank in ranks(3, threads=1))
+    nested = call(2, 10, None, client_rank=1, server_rank=2, parent_call=1, kind="rpc_sync")
+    found = trace([call(1, 0, None, served_ms=(1, None)), nested], processes=processes)
+    text = "\n".join(printed(found))
+    told = "waiting inside served calls at once, with 1 thread: that is a deadlock. Give it more"
+    assert told in text
+    assert text.index(told) < text.index("No clear limit")
+    assert text.count("that is a deadlock") == 1

@@ -119,8 +119,10 @@ def print_analysis(
         else:
             _print_prose(Text(f"{section.title}: none, because {section.missing}.", "dim"), console)
     console.print()
-    _print_prose(Text(analysis.diagnosis.text, style="bold"), console)
-    sentences = [role.text for role in analysis.least_threads]
+    # What stops a program comes before what makes it slow.
+    deadlocks = [role.text for role in analysis.least_threads if role.is_deadlock]
+    _print_prose(Text("\n".join([*deadlocks, analysis.diagnosis.text]), style="bold"), console)
+    sentences = [role.text for role in analysis.least_threads if not role.is_deadlock]
     if analysis.slowest_call is not None:
         sentences.append(analysis.slowest_call.text)
     if sentences:

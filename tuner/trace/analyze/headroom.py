@@ -36,13 +36,22 @@ class LeastThreads:
         return self.waiting + 1 if is_all else None
 
     @property
+    def is_deadlock(self) -> bool:
+        """Whether all threads of the process waited: no answer could come."""
+        return self.least is None and self.waiting == self.threads
+
+    @property
     def text(self) -> str:
-        """One sentence."""
+        """What there is to say, in a sentence or two."""
         if self.least is None:
             return (
                 f"{self.role} had {plural(self.waiting, 'call')} waiting inside served calls at "
                 f"once, with {plural(self.threads or 0, 'thread')}: "
-                + ("that is a deadlock." if self.waiting == self.threads else "it may need more.")
+                + (
+                    "that is a deadlock. Give it more num_worker_threads."
+                    if self.is_deadlock
+                    else "it may need more."
+                )
             )
         threads = "1 thread is" if self.least == 1 else f"{self.least} threads are"
         enough = f"{threads} enough not to deadlock"
