@@ -149,7 +149,7 @@ class CommandLauncher:
             alone = outcome_of(run.end, request)
             assert isinstance(alone, Failure)
             self._tell(
-                "the program failed in a network of its own, and is run again in the machine's: "
+                "the program failed, and is run again in case it needs the machine's network: "
                 f"{alone.message}"
             )
             self._starters.leave_network(request)
