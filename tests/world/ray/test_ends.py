@@ -84,11 +84,12 @@ def test_a_killed_command_leaves_nothing_of_its_own_cluster(short_path: Path) ->
             return family_of(hosts[0].pid) if hosts else []
 
         awaited(of_the_host, 4)  # tracker, forkserver, two ranks
-        everything = family_of(search.pid)
+        everything = [(each, each.name()) for each in family_of(search.pid)]
     finally:
         search.send_signal(signal.SIGKILL)
         search.communicate()
-    assert all(ends(each, within_s=60) for each in everything)
+    left = [name for each, name in everything if not ends(each, within_s=60)]
+    assert not left
 
 
 def test_a_host_that_is_killed_is_no_fact_about_the_configuration(launcher: RayLauncher) -> None:

@@ -51,10 +51,9 @@ def marked(folder: Path) -> Iterator[None]:
 
 def _reap(folder: str) -> None:
     os.read(0, 1)
-    wanted = f"{MARK}={folder}".encode()
     patient_until = time.monotonic() + _LEFT_TO_RAY_S
     until = patient_until + _GONE_S
-    while (left := list(_marked(wanted))) and time.monotonic() < until:
+    while (left := list(_left(folder))) and time.monotonic() < until:
         if time.monotonic() >= patient_until:
             for pid in left:
                 with suppress(OSError):
@@ -63,13 +62,32 @@ def _reap(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _marked(wanted: bytes) -> Iterator[int]:
-    """The processes of the cluster; one that has ended has no environment any more."""
+def _left(folder: str) -> Iterator[int]:
+    """The processes of the cluster; one that has ended has no environment and no files any more."""
     ours = (os.getpid(), os.getppid())
-    for file in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):
-            if wanted in file.read_bytes().split(b"\0") and int(file.parent.name) not in ours:
-                yield int(file.parent.name)
+    mark = f"{MARK}={folder}".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        if int(process.name) not in ours and (_has(process, mark) or _has_open(process, folder)):
+            yield int(process.name)
+
+
+def _has(process: Path, mark: bytes) -> bool:
+    with suppress(OSError):
+        return mark in (process / "environ").read_bytes().split(b"\0")
+    return False
+
+
+def _has_open(process: Path, folder: str) -> bool:
+    """Whether it has a file of the folder open: who sets a long title writes over its environment.
+
+    Ray's agents do, and each has its log open.
+    """
+    with suppress(OSError):
+        for descriptor in (process / "fd").iterdir():
+            with suppress(OSError):
+                if str(descriptor.readlink()).startswith(f"{folder}/"):
+                    return True
+    return False
 
 
 if __name__ == "__main__":
