@@ -80,10 +80,10 @@ def _agreement(first: StudyResult, second: StudyResult) -> str:
     if first.best == second.best:
         return "the same recommendation"
     both = (first, second)
-    if all(_not_told_apart(each) >= {first.best, second.best} for each in both):
+    sure = [each for each in both if not _not_told_apart(each) >= {first.best, second.best}]
+    if not sure:
         return "both not told apart by both"
-    undecided = [each for each in both if each.verdict == "undecided"]
-    if undecided and all(_not_told_apart(each) >= {first.best, second.best} for each in undecided):
+    if [each.verdict for each in both if each not in sure] == ["undecided"]:
         return "one is shown to be better, and the other search, undecided, does not exclude it"
     return f"DISAGREE: {first.verdict} {first.best}, and {second.verdict} {second.best}"
 

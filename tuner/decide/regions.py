@@ -117,7 +117,9 @@ def main_effects(
         for pair in enumerate(point):
             design[row, place[pair]] = 1.0
     effects, covariance, freedom = _fitted(design, np.asarray(log_values, dtype=float), ridge)
-    errors = float(special.stdtrit(max(1.0, freedom), sure)) ** 2 * covariance
+    errors = None
+    if freedom >= LEAST_FREEDOM:
+        errors = float(special.stdtrit(max(1.0, freedom), sure)) ** 2 * covariance
     tried = Counter(pair for point in points for pair in enumerate(point))
     found: list[Mapping[int, Level]] = []
     for factor in range(len(points[0]) if points else 0):
@@ -126,16 +128,16 @@ def main_effects(
         found.append(
             {
                 pair[1]: _level(place[pair], place[best], effects, errors, tried[pair])
-                if freedom >= LEAST_FREEDOM
-                else Level(math.exp(effects[place[pair]] - effects[place[best]]), 0.0, tried[pair])
                 for pair in levels
             }
         )
     return found
 
 
-def _level(at: int, best: int, effects: FloatArray, errors: FloatArray, tried: int) -> Level:
+def _level(at: int, best: int, effects: FloatArray, errors: FloatArray | None, tried: int) -> Level:
     behind = float(effects[at] - effects[best])
+    if errors is None:
+        return Level(math.exp(behind), 0.0, tried)
     variance = float(errors[at, at] + errors[best, best] - 2 * errors[at, best])
     return Level(math.exp(behind), math.exp(behind - math.sqrt(max(0.0, variance))), tried)
 

@@ -88,9 +88,10 @@ def _hinder_each_other(found: Evidence, cpu: Cpu) -> bool | None:
         return False
     if cpu.off_first_ratio is not None and cpu.off_first_ratio <= UNHINDERED:
         return True
-    ratios = (cpu.off_uncrowded_ratio, cpu.off_uncrowded_whole_ratio)
-    less = {ratio is not None and ratio <= LESS for ratio in ratios}
-    return None if None in ratios or len(less) > 1 else less.pop()
+    by_cpu, whole = cpu.off_uncrowded_ratio, cpu.off_uncrowded_whole_ratio
+    if by_cpu is None or whole is None or (by_cpu <= LESS) != (whole <= LESS):
+        return None
+    return whole <= LESS
 
 
 def _gil_ahead(found: Evidence, cpu: Cpu) -> tuple[str, ...]:
