@@ -15,7 +15,9 @@ pytestmark = pytest.mark.world
 
 
 def test_what_has_the_mark_or_a_file_of_the_folder_ends_and_nothing_else(tmp_path: Path) -> None:
-    folder = tmp_path / "cluster"
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    folder = tmp_path / "link" / "cluster"
     folder.mkdir()
     other = subprocess.Popen(SLEEPS)
     with reaped(folder):

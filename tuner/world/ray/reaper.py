@@ -66,8 +66,9 @@ def _left(folder: str) -> Iterator[int]:
     """The processes of the cluster; one that has ended has no environment and no files any more."""
     ours = (os.getpid(), os.getppid())
     mark = f"{MARK}={folder}".encode()
+    inside = f"{Path(folder).resolve()}/"  # a link, such as that of TMPDIR, is in no /proc
     for process in Path("/proc").glob("[0-9]*"):
-        if int(process.name) not in ours and (_has(process, mark) or _has_open(process, folder)):
+        if int(process.name) not in ours and (_has(process, mark) or _has_open(process, inside)):
             yield int(process.name)
 
 
@@ -77,15 +78,15 @@ def _has(process: Path, mark: bytes) -> bool:
     return False
 
 
-def _has_open(process: Path, folder: str) -> bool:
-    """Whether it has a file of the folder open: who sets a long title writes over its environment.
+def _has_open(process: Path, inside: str) -> bool:
+    """Whether it has a file with this prefix open.
 
-    Ray's agents do, and each has its log open.
+    Who sets a long title writes over its environment. Ray's agents do, and have their logs open.
     """
     with suppress(OSError):
         for descriptor in (process / "fd").iterdir():
             with suppress(OSError):
-                if str(descriptor.readlink()).startswith(f"{folder}/"):
+                if str(descriptor.readlink()).startswith(inside):
                     return True
     return False
 
