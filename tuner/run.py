@@ -3,7 +3,6 @@
 Standard library only, so that it runs on hosts where torch is the only package: no typer here.
 """
 
-import os
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -26,7 +25,6 @@ from tuner.plan.config_text import read_config
 from tuner.recommended.document import read_process_values
 from tuner.text import did_you_mean
 from tuner.world.command import running
-from tuner.world.command.order import ORDER_VARIABLE
 
 SUMMARY = "Run a program with an RPC configuration put under it; nothing of the program is changed."
 RECOMMENDED_HELP = "A recommended.json, or an export to JSON or TOML; after -- the program."
@@ -52,11 +50,6 @@ def run_program(
         UsageError: The request cannot be carried out as given.
     """
     program_of(command)
-    if ORDER_VARIABLE in os.environ:
-        raise UsageError(
-            "record, search or another run has started this command, and only one of them reaches "
-            "the program: put each before the program itself"
-        )
     if (recommended is None) == (not config):
         raise UsageError("name a recommended.json, or give --config KNOB=VALUE")
     chosen, known_roles = _chosen(recommended, config)

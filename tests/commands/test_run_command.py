@@ -32,12 +32,26 @@ def test_what_cannot_be_run_is_refused(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        (run, ["--config", "num_worker_threads=2"]),
+        (record, []),
+        (search, ["--space", "num_worker_threads=2,4"]),
+    ],
+)
 def test_what_another_command_of_ours_has_started_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: ModuleType,
+    flags: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(ORDER_VARIABLE, "{}")
-    assert run.main(["--config", "num_worker_threads=2", "--", "true"]) == 2
+    assert command.main([*flags, "--", "true"]) == 2
     assert "put each before the program itself" in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_script_that_is_not_executable_is_told(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.knobs import INTRA_OP_THREADS, KNOBS
 from tuner.world.agent_options import agent_options
@@ -50,7 +51,16 @@ class HookOrder:
     """Whether each rank answers to `tuner.world.command.probing`."""
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
-        """The environment of the program: what is given, with the hook in it."""
+        """The environment of the program: what is given, with the hook in it.
+
+        Raises:
+            UsageError: The environment already has an order: a hook obeys only one.
+        """
+        if ORDER_VARIABLE in given:
+            raise UsageError(
+                "record, search or run has started this command, and only one of them reaches the "
+                "program: put each before the program itself"
+            )
         path = os.pathsep.join([str(HOOK), *filter(None, [given.get("PYTHONPATH")])])
         return {**given, "PYTHONPATH": path, ORDER_VARIABLE: self.to_json()}
 

@@ -49,9 +49,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def environment_of(folder: Path, **changes: str) -> dict[str, str]:
+def libraries(folder: Path) -> str:
     lib = folder / "lib"
-    return hooked(folder, PYTHONPATH=f"{lib}{os.pathsep}{lib / 'site-packages'}", **changes)
+    return f"{lib}{os.pathsep}{lib / 'site-packages'}"
+
+
+def environment_of(folder: Path, **changes: str) -> dict[str, str]:
+    return hooked(folder, PYTHONPATH=libraries(folder), **changes)
 
 
 def test_a_module_that_a_fork_would_break_is_left_out_and_told(folder: Path) -> None:
@@ -136,7 +140,8 @@ def test_what_is_learnt_is_what_was_installed(folder: Path) -> None:
         "rpc.shutdown()\n"
     )
     order = HookOrder(config=Config(()), reports=folder, learn=True)
-    environment = order.environment({**environment_of(folder), "OMP_PLACES": "cores"})
+    given = {**os.environ, "PYTHONPATH": libraries(folder), "OMP_PLACES": "cores"}
+    environment = order.environment(given)
     command = [PYTHON, "-W", "ignore", "main.py"]
     ended = run_to_end(ColdStarter(command, folder), environment)
     assert (ended.code, ended.err) == (0, "")
