@@ -65,6 +65,21 @@ def test_a_trace_in_parts_that_breaks_off_anywhere_is_the_same(
             assert_same(outcome(file), whole)
 
 
+def test_spans_that_are_left_out_are_told_in_one_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = '{"name": "aten::mul", "ph": "X", "pid": "CPU functions", "tid": 1, %s}'
+    times = ['"ts": 1', '"ts": 1, "dur": -1', '"dur": 1', '"ts": 1, "dur": 1']
+    file = tmp_path / "trace.json"
+    file.write_text(f"[{', '.join(event % each for each in times)}]")
+    whole = outcome(file)
+    assert isinstance(whole, Trace)
+    whys = ("without a time stamp.", "without a duration.", "with a negative duration.")
+    assert all(map(str.endswith, whole.losses, whys))
+    monkeypatch.setattr(trace_parts, "PART_BYTES", 100)
+    assert_same(outcome(file), whole)
+
+
 BAD = (b'{"name": 5}', b"7", b'{"name": "caf\xe9"}', b"{]", b"01", b'{"dur": nul}', b"[" * 3000)
 
 

@@ -119,8 +119,12 @@ class SpanColumns:
     def __init__(self) -> None:
         self._places: dict[EventId, int] = {}
         self._parts: list[Spans] = []
-        self.lost: Counter[str] = Counter()
-        """How many events were left out, by reason."""
+        self._lost: Counter[str] = Counter()
+
+    @property
+    def lost(self) -> dict[str, int]:
+        """How many events were left out, by reason: in one order, however the parts were cut."""
+        return {reason: number for reason, number in self._lost.items() if number}
 
     @property
     def threads(self) -> Sequence[EventId]:
@@ -133,7 +137,7 @@ class SpanColumns:
             self._places.setdefault(event.tid, len(self._places))
         spans, lost = _spans_of(events, self._places)
         self._parts.append(spans)
-        self.lost.update(lost)
+        self._lost.update(lost)
 
     def spans(self, numbers: Mapping[EventId, int], zero_ns: int = 0) -> Spans:
         """All spans. `numbers` has the number of each thread; `zero_ns` is added to all times."""
@@ -153,7 +157,7 @@ class SpanColumns:
 def _spans_of(
     events: Sequence[Event], threads: Mapping[EventId, int]
 ) -> tuple[Spans, dict[str, int]]:
-    """The spans of these events, and how many events were left out, by reason."""
+    """The spans of these events, and how many events were left out, by every reason."""
     # None becomes NaN, for which no comparison holds.
     ts_us = np.array([event.ts for event in events], dtype=np.float64)
     dur_us = np.array([event.dur for event in events], dtype=np.float64)
@@ -175,7 +179,7 @@ def _spans_of(
         "without a duration": stamped & ~lasting,
         "with a negative duration": stamped & lasting & ~forward,
     }
-    return spans, {reason: int(lost.sum()) for reason, lost in reasons.items() if lost.any()}
+    return spans, {reason: int(lost.sum()) for reason, lost in reasons.items()}
 
 
 def thread_numbers(ids: Iterable[EventId]) -> dict[EventId, int]:
