@@ -5,7 +5,7 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -134,7 +134,9 @@ def _damage_row(random: Random, database: sqlite3.Connection, tables: dict[str, 
         return
     changed: Any = random.choice((None, "", "x", -1, 1e300, 2**62, "\x1b[2J", "[]", "null"))
     if column == "value_json" and random.random() < 0.85:
-        changed = json.dumps(_mutated(random, json.loads(value)))
+        # One that was changed before may be no JSON.
+        with suppress(TypeError, ValueError):
+            changed = json.dumps(_mutated(random, json.loads(value)))
     try:
         database.execute(f"update {table} set {column} = ? where rowid = ?", (changed, row))
     except sqlite3.IntegrityError:

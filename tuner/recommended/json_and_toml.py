@@ -14,7 +14,18 @@ from tuner.recommended.model import Recommendation
 
 
 def as_json(recommendation: Recommendation) -> str:
-    """The content of `recommended.json`."""
+    """The content of `recommended.json`.
+
+    Raises:
+        UsageError: It holds what JSON cannot, such as a damaged number.
+    """
+    try:
+        return _json_of(recommendation)
+    except TypeError as error:
+        raise UsageError(f"the recommendation cannot be written as JSON: {error}") from None
+
+
+def _json_of(recommendation: Recommendation) -> str:
     document = recommendation.model_dump(mode="json")
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
 
@@ -52,7 +63,7 @@ def read_recommendation(path: Path) -> Recommendation:
         # As JSON, where dates and tuples are strings and lists; strictly, so that "2" is no number.
         text = json.dumps(document, default=str)
         found = Recommendation.model_validate_json(text, strict=True)
-        as_json(found)  # what cannot be written again is none of ours
+        _json_of(found)  # what cannot be written again is none of ours
     except ValidationError as error:
         problems = [_sentence(detail) for detail in error.errors()]
         raise UsageError.about(f"{path} is damaged", problems) from None

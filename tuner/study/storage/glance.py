@@ -12,6 +12,7 @@ def names_at_a_glance(database: Path) -> list[str] | None:
     try:
         with closing(sqlite3.connect(url, uri=True, timeout=1)) as connection:
             rows = connection.execute("SELECT study_name FROM studies").fetchall()
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         return None
-    return sorted(name for (name,) in rows)
+    names = [name for (name,) in rows]
+    return sorted(names) if all(isinstance(name, str) for name in names) else None
