@@ -19,6 +19,8 @@ NoTimelineOption = Annotated[bool, typer.Option("--no-timeline", help="Draw no p
 RowLimitOption = Annotated[
     int, typer.Option(min=0, metavar="N", help="The most rows of a table; 0 for all.")
 ]
+FEW_ROWS = 10
+"""The default of `--row-limit`; a table begins with the rows that took the most time."""
 JsonOption = Annotated[
     bool, typer.Option("--json", help="One JSON document on stdout, with every row.")
 ]
@@ -50,7 +52,7 @@ def analyze(
         ),
     ] = None,
     no_timeline: NoTimelineOption = False,
-    row_limit: RowLimitOption = 30,
+    row_limit: RowLimitOption = FEW_ROWS,
     as_json: JsonOption = False,
 ) -> None:
     """Show what happened in the calls of a trace: tables, a diagnosis, and a timeline."""

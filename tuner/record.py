@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from tuner.analyze import (
+    FEW_ROWS,
     JsonOption,
     NoTimelineOption,
     RowLimitOption,
@@ -67,7 +68,7 @@ def record(
         ),
     ] = None,
     no_timeline: NoTimelineOption = False,
-    row_limit: RowLimitOption = 30,
+    row_limit: RowLimitOption = FEW_ROWS,
     as_json: JsonOption = False,
 ) -> None:
     """Run a program and show what happened in its calls: tables, a diagnosis, and a timeline.
@@ -156,6 +157,8 @@ def _record(order: "RecordingOrder", output: _Output) -> int:
     notes = end.report.notes("being recorded")
     if end.why_not:
         notes.append(f"nothing was recorded: {end.why_not}")
+    elif end.exit_code:
+        notes.append(f"the program ended with exit code {end.exit_code}")
     for note in notes:
         say(f"rpc-tuner: {note}", file=sys.stderr)
     if problems:

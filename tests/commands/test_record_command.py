@@ -230,6 +230,7 @@ def test_what_a_killed_rank_recorded_is_joined(
     assert len(trace.calls) == 51
     assert (trace.calls["link"] == "exact").all()
     assert trace.calls["server_end_ns"].notna().sum() == 50
-    printed = capfd.readouterr().out
+    printed, told = capfd.readouterr()
+    assert "rpc-tuner: the program ended with exit code 1\n" in told
     assert "node1 ended from one moment to the next, by a signal or os._exit" in printed
     assert "node1 was still serving 1 call when the trace ended" in printed

@@ -188,16 +188,17 @@ def _sections(analysis: Analysis, width: int, row_limit: int | None) -> Iterator
             partial(_path_lines, small=small),
             no_calls or "no call ended",
         ),
+        (
+            "Parallelism of each server: its threads at work",
+            analysis.parallelism.sort_values("mean", ascending=False, kind="stable"),
+            partial(_parallelism_lines, analysis),
+            "the trace does not show any thread at work",
+        ),
     ):
         lines = [] if table.empty else lines_of(table.head(row_limit or len(table)), width)
         if row_limit and len(table) > row_limit:
             lines.append(f"{row_limit} of {len(table)} rows; --row-limit shows more")
         yield _Section(title, lines, missing)
-    yield _Section(
-        "Parallelism of each server: its threads at work",
-        [] if analysis.parallelism.empty else _parallelism_lines(analysis, width),
-        "the trace does not show any thread at work",
-    )
 
 
 def _recipe_lines(table: pd.DataFrame, width: int) -> list[str]:
@@ -247,8 +248,7 @@ def _breakdown_lines(table: pd.DataFrame, width: int) -> list[str]:
     return [*named_rows("call", table.index.tolist(), columns, width), sums]
 
 
-def _parallelism_lines(analysis: Analysis, width: int) -> list[str]:
-    table = analysis.parallelism
+def _parallelism_lines(analysis: Analysis, table: pd.DataFrame, width: int) -> list[str]:
     columns = [
         _column("threads", table["threads"]),
         _column("mean", table["mean"], decimal),
