@@ -90,7 +90,7 @@ def test_what_is_shown_neither_way_is_no_alarm() -> None:
     result = today(step_ms=lambda config: 2.2 if threads_of(config) == 1 else 2.1, sigma=0.5)
     assert (result.outcome, result.exit_code) == ("undecided", 0)
     assert result.to_json()["holds"] is None
-    assert str(result).startswith("Nothing shows that the recommendation no longer holds: ")
+    assert str(result).startswith("Undecided whether the recommendation still holds: ")
 
 
 def test_a_recommendation_that_fails_cannot_run() -> None:

@@ -44,7 +44,7 @@ def test_a_large_grid_on_a_noisy_machine() -> None:
     found = told(launcher, space=SPACE, baseline={"transports": "shm", "channels": "cma"})
     assert found.sampler == "tpe"
     lines = forecast_lines(found, 0.03)
-    assert lines[2] == ("That is too little to measure the grid: tpe would propose what to try.")
+    assert lines[2] == "1m is too little to measure the grid: tpe would propose what to try."
     assert "more than epsilon, 3 %: to decide a close race takes about" in lines[3]
     assert found.to_json()["configs"] == found.configs
 

@@ -1,7 +1,7 @@
 """What `--dry-run` prints."""
 
 from tuner.searching.forecasting import Forecast
-from tuner.text import duration, percent, plural, rough_duration, share, three_digits
+from tuner.text import duration, percent, plural, rough_duration, share
 
 
 def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
@@ -12,17 +12,17 @@ def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
         epsilon: The smallest difference that matters, a fraction.
     """
     budget = duration(found.budget_s)
-    blocks = three_digits(found.budget_s / found.block_s)
     lines = [
         f"{plural(found.configs, 'configuration')}, the baseline included.",
         f"A world takes {duration(found.world_s)}, so a block of all of them "
-        f"{duration(found.block_s)}: {budget} is the time of {blocks} blocks.",
+        f"{duration(found.block_s)}.",
     ]
     if found.sampler == "grid":
         lines.append("The whole grid would be measured.")
     else:
         lines.append(
-            f"That is too little to measure the grid: {found.sampler} would propose what to try."
+            f"{budget} is too little to measure the grid: {found.sampler} would propose what to "
+            "try."
         )
     spread = (
         f"Worlds of the baseline differ by {share(found.sigma)} ({found.worlds} of them, after the "
@@ -39,7 +39,10 @@ def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
             f"more than epsilon, {percent(epsilon)}: to decide a close race takes about "
             f"{duration(found.budget_s * factor)}"
         )
-    told = f"{spread}, and there is time for about {plural(found.blocks, 'block')}: these can show"
+    told = (
+        f"{spread}, and beside calibration and tracing {budget} has time for about "
+        f"{plural(found.blocks, 'block')} with the baseline twice: these can show"
+    )
     return [*lines, f"{told} {gain}, {enough}."]
 
 
