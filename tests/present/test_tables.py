@@ -139,10 +139,24 @@ def test_there_is_a_column_for_each_tuned_knob_of_each_role() -> None:
         rows=(measured(1, best, 2.0), measured(0, baseline, 3.0)),
     )
     *header, first, second = printed(result)
-    assert "server.num_" in header[0]
-    assert {"transports", "threads"} <= set(header[2])
+    assert header[0] == ["server."]
+    assert {"transports", "threads"} <= set(header[-1])
     assert first[:3] == ["shm+uv", "4", "2"]
     assert second[:3] == ["default", "-", "3"]
+
+
+def test_a_narrow_screen_lacks_metrics_before_the_name_of_a_knob_is_broken() -> None:
+    best = Config.from_json({"server": {"num_worker_threads": 4, "transports": ["shm", "uv"]}})
+    rows = (against(measured(1, best, 2.0), 1.5, 1.4, 1.62), COMPARED[2])
+    answer = study_result(study_plan(), best=best, rows=rows)
+    headings = ["transports", "worlds", "used", "RPC", "lelism"]
+    for width, left_out in ((110, 0), (90, 1), (84, 2), (76, 3)):
+        screen = Screen(width=width)
+        print_summary(answer, screen.console)
+        text = screen.text.partition("──")[0].split()
+        known = [each for each in headings if each in text]
+        assert known == headings[: len(headings) - left_out], width
+        assert "1.50 (1.40 to 1.62)" in screen.text
 
 
 def test_the_confidence_and_the_unit_are_those_of_the_plan() -> None:

@@ -11,7 +11,7 @@ from tuner.present.how_to_use import snippet_of
 from tuner.present.sentences import sentences_of
 from tuner.present.study_place import files_line
 from tuner.present.summary_parts import Part, code, line, print_parts, table
-from tuner.present.tables import ratio_note, trials_table, why_table
+from tuner.present.tables import ratio_note, spare_columns, trials_table, why_table
 from tuner.present.wording import verdict_sentence, worlds_text
 from tuner.study.answer import StudyAnswer
 from tuner.text import duration, plural
@@ -36,7 +36,7 @@ def summary_parts(answer: StudyAnswer) -> list[Part]:
 
 
 def _parts(answer: StudyAnswer) -> Iterator[Part]:
-    yield table(trials_table(answer))
+    yield table(trials_table(answer), spare_columns(answer))
     if note := ratio_note(answer):
         yield line(note)
     for failure in failure_lines(answer):
@@ -65,7 +65,7 @@ def verdict_style(answer: StudyAnswer) -> str:
 
 def print_interruption(answer: StudyAnswer, console: Console) -> None:
     """The table as far as it goes, and where the report is."""
-    parts = [table(trials_table(answer))] if answer.blocks else []
+    parts = [table(trials_table(answer), spare_columns(answer))] if answer.blocks else []
     print_parts([*parts, line(files_line(answer.folder))], console)
 
 

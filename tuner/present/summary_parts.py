@@ -4,7 +4,7 @@ No pandas and no Optuna here: a summary that was kept is printed without waiting
 """
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich import box
@@ -16,6 +16,8 @@ from rich.text import Text
 Part = dict[str, Any]
 """One part as JSON: `line` with its `style`, `table`, or `code` with its `language`."""
 
+_GAP = 2
+"""Characters between two columns."""
 _COLUMN = ("header", "justify", "no_wrap", "min_width", "ratio", "overflow")
 
 
@@ -29,8 +31,14 @@ def code(text: str, language: str) -> Part:
     return {"code": text, "language": language}
 
 
-def table(shown: Table) -> Part:
-    """A table whose cells are text."""
+def table(shown: Table, spare: Sequence[int] = ()) -> Part:
+    """A table whose cells are text.
+
+    Args:
+        shown: The table.
+        spare: The places of the columns that are left out where a screen is too narrow for all,
+            the last one first.
+    """
     columns = [list(column.cells) for column in shown.columns]
     return {
         "table": {
@@ -46,6 +54,7 @@ def table(shown: Table) -> Part:
                 }
                 for place, row in enumerate(shown.rows)
             ],
+            "spare": [*spare],
         }
     }
 
@@ -54,7 +63,7 @@ def print_parts(parts: Iterable[Part], console: Console) -> None:
     """Print parts one below the other."""
     for part in parts:
         if "table" in part:
-            console.print(_table(part["table"]))
+            console.print(_table(part["table"], console.width))
         elif "code" in part:
             # Never cut at the edge of a narrow terminal: these lines are for pasting.
             syntax = Syntax("", part["language"], theme="ansi_light", background_color="default")
@@ -64,7 +73,7 @@ def print_parts(parts: Iterable[Part], console: Console) -> None:
             console.print(Text(part["line"], style=part["style"]), soft_wrap=True)
 
 
-def _table(kept: dict[str, Any]) -> Table:
+def _table(kept: dict[str, Any], width: int) -> Table:
     shown = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
@@ -72,8 +81,27 @@ def _table(kept: dict[str, Any]) -> Table:
         title=kept["title"],
         title_justify="left",
     )
-    for column in kept["columns"]:
-        shown.add_column(**column)
+    places = _places_with_room(kept, width)
+    for place in places:
+        shown.add_column(**kept["columns"][place])
     for row in kept["rows"]:
-        shown.add_row(*row["cells"], style=row["style"] or None)
+        shown.add_row(*(row["cells"][place] for place in places), style=row["style"] or None)
     return shown
+
+
+def _places_with_room(kept: dict[str, Any], width: int) -> list[int]:
+    """The columns that are shown, of a table that may have spare ones."""
+    widths = {
+        place: _widest(column, (row["cells"][place] for row in kept["rows"]))
+        for place, column in enumerate(kept["columns"])
+    }
+    for place in reversed(kept.get("spare", ())):
+        if sum(widths.values()) + _GAP * len(widths) > width:
+            del widths[place]
+    return [*widths]
+
+
+def _widest(column: dict[str, Any], cells: Iterable[str]) -> int:
+    """The characters of a column that nothing has to be broken in but lines between words."""
+    header, separator = column["header"].split("\n"), "\n" if column["no_wrap"] else None
+    return max(map(len, [*header, *(part for cell in cells for part in cell.split(separator))]))

@@ -176,6 +176,14 @@ def trial_lines(answer: StudyAnswer) -> list[TrialLine]:
     ]
 
 
+def spare_columns(answer: StudyAnswer) -> list[int]:
+    """The columns of `trials_table` that a narrow screen can do without: those of metrics."""
+    columns = [column for column in _number_columns(answer) if column.folded is not None]
+    spare = {cell.heading for cell in metric_cells()}
+    first = len(_dimensions(answer))
+    return [place for place, each in enumerate(columns, first) if each.heading in spare]
+
+
 def trials_table(answer: StudyAnswer) -> Table:
     """The trials, the fastest first: a column per tuned knob, the best and the baseline marked."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
@@ -191,7 +199,8 @@ def trials_table(answer: StudyAnswer) -> Table:
         # Where the screen is narrow the knobs' names are folded, never the numbers.
         texts = [*folded.split("\n"), *(line.numbers[place] for line in lines)]
         table.add_column(folded, justify="right", no_wrap=True, min_width=max(map(len, texts)))
-    table.add_column("outcome", min_width=12)
+    words = [word for line in lines for word in line.outcome.split()]
+    table.add_column("outcome", min_width=max(map(len, words), default=0))
     for line in lines:
         style = "bold" if line.is_best else _style(line.row)
         numbers = [line.numbers[place] for place, _ in shown]
@@ -245,8 +254,8 @@ def _dimensions(answer: StudyAnswer) -> list[Dimension]:
 
 
 def _folded(dimension: Dimension) -> str:
-    """`num_worker_threads` as three lines: tables are narrow."""
-    return str(dimension).replace("_", "_\n")
+    """`ps.num_worker_threads` as four lines: tables are narrow."""
+    return str(dimension).replace(".", ".\n").replace("_", "_\n")
 
 
 def _value(config: Config, dimension: Dimension) -> str:
