@@ -37,6 +37,13 @@ class UsageError(TunerError):
             return cls(f"{subject}: {problems[0]}")
         return cls(f"{subject}: {len(problems)} problems", problems)
 
+    @classmethod
+    def of_request(cls, problems: Sequence[str]) -> "UsageError":
+        """The same about what was asked for, which one problem need not name."""
+        if len(problems) == 1:
+            return cls(problems[0])
+        return cls(f"the request has {len(problems)} problems", problems)
+
 
 class DamagedStorageError(UsageError):
     """The storage answers, but not what was written into it."""

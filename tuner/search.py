@@ -301,10 +301,9 @@ def _refuse_typos(
     keys = {key: value for key, value in asked.items() if key not in _NOT_OF_A_PLAN}
     draft = asked_draft(workload, program, beside, plan, keys)
     if mistakes := mistakes_of(draft):
-        is_of_workload = draft.workload and not draft.problems
-        raise UsageError.about(
-            f"workload {draft.workload}" if is_of_workload else "the request", mistakes
-        )
+        if draft.workload and not draft.problems:
+            raise UsageError.about(f"workload {draft.workload}", mistakes)
+        raise UsageError.of_request(mistakes)
 
 
 def _forecast(as_json: bool, **asked: Any) -> None:

@@ -157,7 +157,7 @@ def test_the_help_names_knobs_and_objectives(capsys: pytest.CaptureFixture[str])
         ),
         (["--workload", "udf", "--space", "threads=1,2"], "space: unknown knob 'threads'"),
         (["--workload", "udf", "--objective", "stp_ms"], "did you mean step_ms?"),
-        (["--workload", "udff", "--budget", "soon"], "the request: 2 problems"),
+        (["--workload", "udff", "--budget", "soon"], "the request has 2 problems"),
         (["--dry-run", "--workload", "udff"], "did you mean udf?"),
     ],
 )

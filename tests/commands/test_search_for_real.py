@@ -259,7 +259,7 @@ def _blocks_measured(folder: Path) -> dict[int, dict[int, float]]:
         ),
         (
             ("--workload", "udf", *(f"--space={entry}" for entry in WRONG_SPACE)),
-            ["the request: 6 problems",
+            ["the request has 6 problems",
              "unknown knob 'num_worker_thread'; did you mean num_worker_threads?",
              "unknown role 'boss'; known: caller, server",
              "unknown channel 'smoke'",

@@ -193,7 +193,7 @@ def test_all_mistakes_are_told_together() -> None:
         draft.finish(workload_spec())
     assert str(caught.value) == "\n".join(
         [
-            "the request: 6 problems",
+            "the request has 6 problems",
             "  - unknown key 'objectve'; did you mean objective?",
             "  - space: num_worker_threads: must be at least 1, got 0",
             "  - budget must be a duration such as 60s, 2m or 1m30s, got 'soon'",
@@ -207,7 +207,7 @@ def test_all_mistakes_are_told_together() -> None:
 def test_one_mistake_is_one_sentence() -> None:
     with pytest.raises(UsageError) as caught:
         finished(space={"agent.num_worker_threads": "1"})
-    assert str(caught.value) == "the request: unknown role 'agent'; known: caller, server"
+    assert str(caught.value) == "unknown role 'agent'; known: caller, server"
 
 
 def test_the_candidates_begin_with_the_baseline_and_act_differently() -> None:
@@ -281,7 +281,7 @@ def test_a_draft_with_mistakes_cannot_become_a_plan() -> None:
     draft = draft_plan({})
     assert draft.problems == ("a workload or a program is missing",)
     assert draft.named_baseline == Config.of({})
-    with pytest.raises(UsageError, match="the request: a workload or a program is missing"):
+    with pytest.raises(UsageError, match="a workload or a program is missing"):
         draft.finish(workload_spec())
 
 

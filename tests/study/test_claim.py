@@ -206,7 +206,7 @@ def test_an_empty_name_of_a_folder_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert refusal("") == "the request: out must name a folder, got ''"
+    assert refusal("") == "out must name a folder, got ''"
     assert list(tmp_path.iterdir()) == []
 
 

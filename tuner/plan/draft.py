@@ -76,7 +76,7 @@ class PlanDraft:
             *(f"baseline: {mistake}" for mistake in check_against(named, subject)),
         ]
         if problems:
-            raise UsageError.about("the request", problems)
+            raise UsageError.of_request(problems)
         return StudyPlan(
             name=self.name or subject.study_name,
             subject=subject,

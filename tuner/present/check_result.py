@@ -134,8 +134,8 @@ class CheckResult:
                 return f"The recommendation no longer holds: {self._compared()}; search again."
             case _:
                 return (
-                    f"Undecided whether the recommendation still holds: {self._compared()}; a larger "
-                    "--budget tells more."
+                    f"Undecided whether the recommendation still holds: {self._compared()}; a "
+                    "larger --budget tells more."
                 )
 
     def _cannot_run(self) -> str:

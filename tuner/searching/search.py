@@ -120,7 +120,7 @@ def search(
     draft = request.draft
     if draft.problems and not draft.workload:
         # A program takes a while to find out about, and is not run for nothing.
-        raise UsageError.about("the request", draft.problems)
+        raise UsageError.of_request(draft.problems)
     # A workload's mistakes come before those of the folder; a program is run for what can be kept.
     if draft.program is None:
         plan = plan_of(draft, launcher)
@@ -201,7 +201,7 @@ def plan_of(draft: PlanDraft, launcher: Launcher, failure_folder: Path | None = 
         if not draft.problems:
             raise
         problems = [*(error.problems or [str(error)]), *draft.problems]
-        raise UsageError.about("the request", problems) from None
+        raise UsageError.of_request(problems) from None
     return draft.finish(spec)
 
 

@@ -49,7 +49,7 @@ def mistakes_of(draft: PlanDraft) -> list[str]:
     try:
         draft.finish(_spec_of(entry))
     except UsageError as error:
-        return list(error.problems) or [str(error).removeprefix("the request: ")]
+        return list(error.problems) or [str(error)]
     return list(draft.problems)
 
 

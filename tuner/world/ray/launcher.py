@@ -93,13 +93,13 @@ class RayLauncher:
         """See `Launcher.subject_of`. The world is placed, too, and what cannot be is told."""
         spec = self._describing.subject_of(draft, failure_folder)
         if problems := self._launching.mistakes(spec.roles):
-            raise UsageError.about("the request", problems)
+            raise UsageError.of_request(problems)
         hosts = self._hosts_for(spec.ranks)
         count = len(hosts.by_node)
         if hosts.placing.is_spread and (
             problems := list(unreachable(draft.space, draft.named_baseline, count))
         ):
-            raise UsageError.about("the request", problems)
+            raise UsageError.of_request(problems)
         return spec
 
     def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
