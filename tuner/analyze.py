@@ -20,7 +20,7 @@ RowLimitOption = Annotated[
     int, typer.Option(min=0, metavar="N", help="The most rows of a table; 0 for all.")
 ]
 FEW_ROWS = 10
-"""The default of `--row-limit`; a table begins with the rows that took the most time."""
+"""The default of `--row-limit`; a table begins with its largest rows."""
 JsonOption = Annotated[
     bool, typer.Option("--json", help="One JSON document on stdout, with every row.")
 ]

@@ -39,7 +39,7 @@ class UsageError(TunerError):
 
     @classmethod
     def of_request(cls, problems: Sequence[str]) -> "UsageError":
-        """The same about what was asked for, which one problem need not name."""
+        """Of what was asked for: one problem stands alone, several are a list."""
         if len(problems) == 1:
             return cls(problems[0])
         return cls(f"the request has {len(problems)} problems", problems)

@@ -38,19 +38,23 @@ def test_what_cannot_be_run_is_refused(
         (run, ["--config", "num_worker_threads=2"]),
         (record, []),
         (search, ["--space", "num_worker_threads=2,4"]),
+        (search, ["--dry-run"]),
+        (search, None),
     ],
 )
 def test_what_another_command_of_ours_has_started_is_refused(
     command: ModuleType,
-    flags: list[str],
+    flags: list[str] | None,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(ORDER_VARIABLE, "{}")
-    assert command.main([*flags, "--", "true"]) == 2
-    assert "put each before the program itself" in capsys.readouterr().err
+    # A workload's ranks would obey the order, too, in place of each configuration.
+    asked = ["--workload", "udf"] if flags is None else [*flags, "--", "true"]
+    assert command.main(asked) == 2
+    assert "start each of them with the program itself" in capsys.readouterr().err
     assert not [*tmp_path.iterdir()]
 
 

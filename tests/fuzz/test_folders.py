@@ -136,7 +136,8 @@ def _damage_row(random: Random, database: sqlite3.Connection, tables: dict[str, 
     if column == "value_json" and random.random() < 0.85:
         # One that was changed before may be no JSON.
         with suppress(TypeError, ValueError):
-            changed = json.dumps(_mutated(random, json.loads(value)))
+            value = json.loads(value)
+        changed = json.dumps(_mutated(random, value))
     try:
         database.execute(f"update {table} set {column} = ? where rowid = ?", (changed, row))
     except sqlite3.IntegrityError:

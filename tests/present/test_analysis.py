@@ -5,6 +5,7 @@ import pytest
 from tests.present.screen import Screen
 from tests.trace.golden_files import KINETO, LEGACY
 from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
+from tuner.analyze import FEW_ROWS
 from tuner.present.analysis import MOST_LISTED, Analysis, print_analysis
 from tuner.trace.files.reader import read_traces
 from tuner.trace.model.trace import Trace
@@ -100,6 +101,14 @@ def test_the_breakdown_says_how_its_parts_add_up() -> None:
     assert table[-1] == (
         "latency = transport + queue (an estimate) + served; served = on CPU + run queue + off CPU"
     )
+
+
+def test_the_busiest_servers_come_first_and_others_are_left_out() -> None:
+    calls = [call(n, 0, 20, served_ms=(1, 1 + n), server_rank=n) for n in range(1, FEW_ROWS + 3)]
+    table = section(printed(trace(calls), row_limit=FEW_ROWS), SECTIONS[4])
+    named = [line.split(",")[0] for line in table if line.startswith("rank ") and "%" in line]
+    assert named == [f"rank {n}" for n in range(FEW_ROWS + 2, 2, -1)]
+    assert f"{FEW_ROWS} of {FEW_ROWS + 2} rows; --row-limit shows more" in table
 
 
 def test_a_pending_future_has_its_column() -> None:

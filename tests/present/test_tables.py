@@ -28,6 +28,7 @@ from tuner.present.summary import print_summary
 from tuner.present.tables import (
     number_headings,
     ratio_note,
+    spare_columns,
     trials_table,
     why_facts,
     why_table,
@@ -148,15 +149,26 @@ def test_there_is_a_column_for_each_tuned_knob_of_each_role() -> None:
 def test_a_narrow_screen_lacks_metrics_before_the_name_of_a_knob_is_broken() -> None:
     best = Config.from_json({"server": {"num_worker_threads": 4, "transports": ["shm", "uv"]}})
     rows = (against(measured(1, best, 2.0), 1.5, 1.4, 1.62), COMPARED[2])
-    answer = study_result(study_plan(), best=best, rows=rows)
     headings = ["transports", "worlds", "used", "RPC", "lelism"]
-    for width, left_out in ((110, 0), (90, 1), (84, 2), (76, 3)):
-        screen = Screen(width=width)
-        print_summary(answer, screen.console)
-        text = screen.text.partition("──")[0].split()
-        known = [each for each in headings if each in text]
-        assert known == headings[: len(headings) - left_out], width
-        assert "1.50 (1.40 to 1.62)" in screen.text
+    seen = set()
+    for kept in (best, rows[1].config):
+        answer = study_result(study_plan(), best=kept, rows=rows)
+        # From 77 on there is room for all but the metrics.
+        for width in range(77, 111):
+            screen = Screen(width=width)
+            print_summary(answer, screen.console)
+            known = [each for each in headings if each in screen.text.partition("──")[0].split()]
+            assert known == headings[: len(known)], width
+            seen.add(len(known))
+            assert "1.50 (1.40 to 1.62)" in screen.text
+    assert seen == {2, 3, 4, 5}
+
+
+def test_the_objective_is_never_left_out() -> None:
+    plan = study_plan(objective="rpc_cpu_total_ms")
+    answer = study_result(plan, rows=COMPARED)
+    assert 1 not in spare_columns(answer)
+    assert spare_columns(answer) == [*range(4, 4 + len(spare_columns(answer)))]
 
 
 def test_the_confidence_and_the_unit_are_those_of_the_plan() -> None:

@@ -156,5 +156,5 @@ def test_a_number_beyond_64_bits_is_damage(tmp_path: Path) -> None:
 
 def test_a_damaged_number_is_refused_and_not_written() -> None:
     damaged = EACH[0].model_copy(update={"trial": 10**30})
-    with pytest.raises(UsageError, match="cannot be written as JSON: Integer exceeds 64-bit"):
+    with pytest.raises(UsageError, match="cannot be written: integer exceeds 64-bit"):
         as_json(damaged)

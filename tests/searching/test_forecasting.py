@@ -45,6 +45,7 @@ def test_a_large_grid_on_a_noisy_machine() -> None:
     assert found.sampler == "tpe"
     lines = forecast_lines(found, 0.03)
     assert lines[2] == "1m is too little to measure the grid: tpe would propose what to try."
+    assert "after calibration, exploration and tracing 1m leaves time for about" in lines[3]
     assert "more than epsilon, 3 %: to decide a close race takes about" in lines[3]
     assert found.to_json()["configs"] == found.configs
 

@@ -19,12 +19,15 @@ def exported(answer: StudyAnswer, form: str, trial: int | None = None) -> str:
         trial: Whose configuration; None: the recommended one.
 
     Raises:
-        UsageError: There is no such format, the study recommends nothing, or the trial did not run.
+        UsageError: There is no such format, the study recommends nothing, the trial did not run, or
+            the study is damaged.
     """
     recommendation = recommendation_of(answer, trial)
+    # First: what cannot be written as JSON could be written, and not loaded, in another format.
+    document = as_json(recommendation)
     match form:
         case "json":
-            return as_json(recommendation)
+            return document
         case "toml":
             return as_toml(recommendation)
         case "python":

@@ -29,7 +29,7 @@ def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
         "first)"
     )
     if found.blocks < 3:
-        return [*lines, f"{spread}, and there is no time for a comparison: {_enough(found)}."]
+        return [*lines, f"{spread}, and {budget} has no time for a comparison: {_enough(found)}."]
     gain = f"a gain of about {share(found.least_gain)}"
     if found.least_gain <= epsilon:
         enough = f"which is less than epsilon, {percent(epsilon)}: enough to decide"
@@ -39,9 +39,10 @@ def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
             f"more than epsilon, {percent(epsilon)}: to decide a close race takes about "
             f"{duration(found.budget_s * factor)}"
         )
+    first = "calibration and" if found.sampler == "grid" else "calibration, exploration and"
     told = (
-        f"{spread}, and beside calibration and tracing {budget} has time for about "
-        f"{plural(found.blocks, 'block')} with the baseline twice: these can show"
+        f"{spread}, and after {first} tracing {budget} leaves time for about "
+        f"{plural(found.blocks, 'block')}, each with the baseline twice: these can show"
     )
     return [*lines, f"{told} {gain}, {enough}."]
 

@@ -4,7 +4,7 @@ No pandas and no Optuna here: a summary that was kept is printed without waiting
 """
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -17,7 +17,9 @@ Part = dict[str, Any]
 """One part as JSON: `line` with its `style`, `table`, or `code` with its `language`."""
 
 _GAP = 2
-"""Characters between two columns."""
+"""Characters beside a column: what stands between two, or one at each edge of the table."""
+_LONGEST_VALUE = 20
+"""Characters of a value that is not broken for the sake of metrics."""
 _COLUMN = ("header", "justify", "no_wrap", "min_width", "ratio", "overflow")
 
 
@@ -81,27 +83,39 @@ def _table(kept: dict[str, Any], width: int) -> Table:
         title=kept["title"],
         title_justify="left",
     )
-    places = _places_with_room(kept, width)
-    for place in places:
-        shown.add_column(**kept["columns"][place])
+    widths = _widths(kept, width)
+    has_room = bool(kept.get("spare")) and _needed(widths) <= width
+    for place in widths:
+        column = dict(kept["columns"][place])
+        if has_room and place != max(widths):
+            # Else rich breaks the widest column, though words of the last one are to be wrapped.
+            column |= {"min_width": widths[place], "no_wrap": True, "overflow": "fold"}
+        shown.add_column(**column)
     for row in kept["rows"]:
-        shown.add_row(*(row["cells"][place] for place in places), style=row["style"] or None)
+        shown.add_row(*(row["cells"][place] for place in widths), style=row["style"] or None)
     return shown
 
 
-def _places_with_room(kept: dict[str, Any], width: int) -> list[int]:
-    """The columns that are shown, of a table that may have spare ones."""
+def _widths(kept: dict[str, Any], width: int) -> dict[int, int]:
+    """The characters of each column that is shown; spare ones are not where there is no room."""
     widths = {
-        place: _widest(column, (row["cells"][place] for row in kept["rows"]))
+        place: _widest(column, [row["cells"][place] for row in kept["rows"]])
         for place, column in enumerate(kept["columns"])
     }
     for place in reversed(kept.get("spare", ())):
-        if sum(widths.values()) + _GAP * len(widths) > width:
+        if _needed(widths) > width:
             del widths[place]
-    return [*widths]
+    return widths
 
 
-def _widest(column: dict[str, Any], cells: Iterable[str]) -> int:
-    """The characters of a column that nothing has to be broken in but lines between words."""
+def _needed(widths: Mapping[int, int]) -> int:
+    return sum(widths.values()) + _GAP * len(widths)
+
+
+def _widest(column: dict[str, Any], cells: Sequence[str]) -> int:
+    """The width at which a column has line breaks between words only, or in very long values."""
     header, separator = column["header"].split("\n"), "\n" if column["no_wrap"] else None
-    return max(map(len, [*header, *(part for cell in cells for part in cell.split(separator))]))
+    words = [len(part) for cell in cells for part in cell.split(separator)]
+    if column["overflow"] == "fold":
+        words = [min(each, _LONGEST_VALUE) for each in words]
+    return max([*map(len, header), *words])

@@ -50,6 +50,7 @@ class Column(NamedTuple):
     heading: str
     folded: str | None
     cell: Callable[[TrialRow], str]
+    is_metric: bool = False
 
 
 class TrialLine(NamedTuple):
@@ -158,7 +159,12 @@ def _is_shown(cell: MetricCell, answer: StudyAnswer) -> bool:
 
 
 def _metric_column(cell: MetricCell) -> Column:
-    return Column(cell.heading, cell.table_heading or "", lambda row: cell.text(row.metrics))
+    return Column(
+        cell.heading,
+        cell.table_heading or "",
+        lambda row: cell.text(row.metrics),
+        is_metric=True,
+    )
 
 
 def trial_lines(answer: StudyAnswer) -> list[TrialLine]:
@@ -178,10 +184,15 @@ def trial_lines(answer: StudyAnswer) -> list[TrialLine]:
 
 def spare_columns(answer: StudyAnswer) -> list[int]:
     """The columns of `trials_table` that a narrow screen can do without: those of metrics."""
-    columns = [column for column in _number_columns(answer) if column.folded is not None]
-    spare = {cell.heading for cell in metric_cells()}
     first = len(_dimensions(answer))
-    return [place for place, each in enumerate(columns, first) if each.heading in spare]
+    shown = enumerate(_columns_shown(answer).values(), first)
+    return [place for place, column in shown if column.is_metric]
+
+
+def _columns_shown(answer: StudyAnswer) -> dict[int, Column]:
+    """The numbers that a terminal has room for, by their places in a line."""
+    columns = enumerate(_number_columns(answer))
+    return {place: column for place, column in columns if column.folded is not None}
 
 
 def trials_table(answer: StudyAnswer) -> Table:
@@ -190,12 +201,9 @@ def trials_table(answer: StudyAnswer) -> Table:
     for dimension in _dimensions(answer):
         table.add_column(_folded(dimension), justify="right", overflow="fold")
     lines = trial_lines(answer)
-    shown = [
-        (place, column.folded)
-        for place, column in enumerate(_number_columns(answer))
-        if column.folded is not None
-    ]
-    for place, folded in shown:
+    shown = _columns_shown(answer)
+    for place, column in shown.items():
+        folded = column.folded or ""
         # Where the screen is narrow the knobs' names are folded, never the numbers.
         texts = [*folded.split("\n"), *(line.numbers[place] for line in lines)]
         table.add_column(folded, justify="right", no_wrap=True, min_width=max(map(len, texts)))
@@ -203,7 +211,7 @@ def trials_table(answer: StudyAnswer) -> Table:
     table.add_column("outcome", min_width=max(map(len, words), default=0))
     for line in lines:
         style = "bold" if line.is_best else _style(line.row)
-        numbers = [line.numbers[place] for place, _ in shown]
+        numbers = [line.numbers[place] for place in shown]
         table.add_row(*line.knobs, *numbers, line.outcome, style=style)
     return table
 

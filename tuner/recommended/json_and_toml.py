@@ -22,7 +22,7 @@ def as_json(recommendation: Recommendation) -> str:
     try:
         return _json_of(recommendation)
     except TypeError as error:
-        raise UsageError(f"the recommendation cannot be written as JSON: {error}") from None
+        raise UsageError(f"the recommendation cannot be written: {_reason(error)}") from None
 
 
 def _json_of(recommendation: Recommendation) -> str:
@@ -68,9 +68,13 @@ def read_recommendation(path: Path) -> Recommendation:
         problems = [_sentence(detail) for detail in error.errors()]
         raise UsageError.about(f"{path} is damaged", problems) from None
     except TypeError as error:
-        reason = str(error)
-        raise UsageError(f"{path} is damaged: {reason[:1].lower()}{reason[1:]}") from None
+        raise UsageError(f"{path} is damaged: {_reason(error)}") from None
     return found
+
+
+def _reason(error: TypeError) -> str:
+    said = str(error)
+    return f"{said[:1].lower()}{said[1:]}"
 
 
 def _sentence(detail: Any) -> str:

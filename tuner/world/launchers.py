@@ -1,11 +1,13 @@
 """Which launcher runs what."""
 
+import os
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 from tuner.errors import UsageError
 from tuner.plan.draft import PlanDraft
 from tuner.world.command.launcher import CommandLauncher
+from tuner.world.command.order import refuse_two_orders
 from tuner.world.cpu_sets import cpu_sets
 from tuner.world.groups import GroupedLauncher
 from tuner.world.launcher import Launcher
@@ -29,8 +31,9 @@ def launcher_for(
 
     Raises:
         UsageError: The launcher that it names is not installed, or the machine has no room for its
-            groups.
+            groups; or the command was started by another of ours, which the ranks would obey, too.
     """
+    refuse_two_orders(os.environ)
     if draft.launching.launcher == "ray":
         return ray_launcher(draft, tell=tell, show=show)
     if draft.launching.is_grouped:

@@ -33,3 +33,9 @@ def test_what_is_no_database_is_for_optuna_to_judge(tmp_path: Path) -> None:
     assert names_at_a_glance(path) is None
     path.write_bytes(b"no database")
     assert names_at_a_glance(path) is None
+
+
+def test_a_schema_that_is_no_text_is_for_optuna_to_judge(tmp_path: Path) -> None:
+    path = database(tmp_path, "'a'")
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE", b"CREATE TABL\xff"))
+    assert names_at_a_glance(path) is None

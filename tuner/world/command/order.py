@@ -19,6 +19,15 @@ REQUEST = "request"
 _PACKAGE = Path(__file__).resolve().parents[3]
 
 
+def refuse_two_orders(given: Mapping[str, str]) -> None:
+    """UsageError if the environment has an order already: a hook obeys only one."""
+    if ORDER_VARIABLE in given:
+        raise UsageError(
+            "record, search or run has started this command, and only one of them reaches the "
+            "program: start each of them with the program itself"
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class RecordingOrder:
     """What every rank records of its calls, and when."""
@@ -54,13 +63,9 @@ class HookOrder:
         """The environment of the program: what is given, with the hook in it.
 
         Raises:
-            UsageError: The environment already has an order: a hook obeys only one.
+            UsageError: It has an order already.
         """
-        if ORDER_VARIABLE in given:
-            raise UsageError(
-                "record, search or run has started this command, and only one of them reaches the "
-                "program: put each before the program itself"
-            )
+        refuse_two_orders(given)
         path = os.pathsep.join([str(HOOK), *filter(None, [given.get("PYTHONPATH")])])
         return {**given, "PYTHONPATH": path, ORDER_VARIABLE: self.to_json()}
 
