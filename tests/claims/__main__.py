@@ -15,6 +15,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -80,10 +81,10 @@ def _agreement(first: StudyResult, second: StudyResult) -> str:
     if first.best == second.best:
         return "the same recommendation"
     both = (first, second)
-    sure = [each for each in both if not _not_told_apart(each) >= {first.best, second.best}]
-    if not sure:
+    names_both = [_not_told_apart(each) >= {first.best, second.best} for each in both]
+    if all(names_both):
         return "both not told apart by both"
-    if [each.verdict for each in both if each not in sure] == ["undecided"]:
+    if [each.verdict for each in compress(both, names_both)] == ["undecided"]:
         return "one is shown to be better, and the other search, undecided, does not exclude it"
     return f"DISAGREE: {first.verdict} {first.best}, and {second.verdict} {second.best}"
 

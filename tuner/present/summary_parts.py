@@ -87,9 +87,10 @@ def _table(kept: dict[str, Any], width: int) -> Table:
     has_room = bool(kept.get("spare")) and _needed(widths) <= width
     for place in widths:
         column = dict(kept["columns"][place])
-        if has_room and place != max(widths):
-            # Else rich breaks the widest column, though words of the last one are to be wrapped.
-            column |= {"min_width": widths[place], "no_wrap": True, "overflow": "fold"}
+        is_whole = all(len(row["cells"][place]) <= widths[place] for row in kept["rows"])
+        if has_room and is_whole:
+            # Else rich breaks it where another has words to wrap. What is longer would be cut.
+            column |= {"min_width": widths[place], "no_wrap": True}
         shown.add_column(**column)
     for row in kept["rows"]:
         shown.add_row(*(row["cells"][place] for place in widths), style=row["style"] or None)
