@@ -164,6 +164,19 @@ def test_a_narrow_screen_lacks_metrics_before_the_name_of_a_knob_is_broken() -> 
     assert seen == {2, 3, 4, 5}
 
 
+def test_a_long_value_is_whole_where_metrics_are_left_out() -> None:
+    channels = ["basic", "cma", "cuda_ipc", "cuda_xth", "cuda_basic"]
+    best = Config.from_json({"server": {"channels": channels, "num_worker_threads": 4}})
+    rows = (against(measured(1, best, 2.0), 1.5, 1.4, 1.62), COMPARED[2])
+    answer = study_result(study_plan(), best=best, rows=rows)
+    for width in (80, 90, 100, 120):
+        screen = Screen(width=width)
+        print_summary(answer, screen.console)
+        rule = next(place for place, line in enumerate(screen.lines) if "───" in line)
+        cells = [line.split()[0] for line in screen.lines[rule + 1 : rule + 4] if line.strip()]
+        assert "".join(cells).startswith("+".join(channels)), width
+
+
 def test_the_objective_is_never_left_out() -> None:
     plan = study_plan(objective="rpc_cpu_total_ms")
     answer = study_result(plan, rows=COMPARED)
