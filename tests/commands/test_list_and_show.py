@@ -65,6 +65,18 @@ def test_every_study_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert "interrupted, " in words["stopped"]
 
 
+def test_where_the_baseline_is_kept_its_strongest_rival_is_told() -> None:
+    searched("slower", FakeLauncher(step_ms=lambda config: 10.0 / scaling(config)))
+    (slower,) = studies_of_folder(Path("studies")).studies
+    assert slower.verdict == "keep-baseline: num_worker_threads=1"
+    rival = slower.entry["challenger"]
+    assert rival["config"] == {"*": {"num_worker_threads": 4}}
+    assert slower.speedup == "strongest rival 0.25"
+    unknown = {"estimate": None, "ci_low": None, "ci_high": None}
+    unsure = ListedStudy({**slower.entry, "challenger": {**rival, "speedup": unknown}})
+    assert unsure.speedup == "strongest rival too uncertain to say"
+
+
 @pytest.mark.parametrize("width", [40, 80])
 def test_on_a_narrow_screen_every_study_has_two_lines(width: int) -> None:
     searched("here", FakeLauncher(step_ms=scaling))

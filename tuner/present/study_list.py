@@ -48,13 +48,18 @@ class ListedStudy:
 
     @property
     def speedup(self) -> str:
-        """How many times as good as the baseline, with the interval; nothing of the baseline."""
-        found = self.entry["speedup"]
-        if self.entry["verdict"] != "better":
+        """How many times as good as the baseline, with the interval.
+
+        Where the baseline is kept, how good its strongest rival is.
+        """
+        entry, rival = self.entry, self.entry["challenger"]
+        if entry["best"] is None or rival["config"] is None:
             return ""
-        if found["estimate"] is None:
-            return UNTOLD if self.entry["challenger"]["config"] == self.entry["best"] else ""
-        return ratio_cell(found["estimate"], found["ci_low"], found["ci_high"])
+        if entry["best"] == entry["baseline"]:
+            return f"strongest rival {_ratio(rival['speedup'])}"
+        if entry["speedup"]["estimate"] is None and rival["config"] != entry["best"]:
+            return ""
+        return _ratio(entry["speedup"])
 
     @property
     def subject(self) -> str:
@@ -185,6 +190,13 @@ def print_studies(studies: Sequence[ListedStudy], console: Console) -> None:
         console.print(
             Text(f"    {each.subject}; {each.how_far}; {date}, {each.machine}"), soft_wrap=True
         )
+
+
+def _ratio(found: Mapping[str, float | None]) -> str:
+    estimate, low, high = (found[end] for end in ("estimate", "ci_low", "ci_high"))
+    if estimate is None or low is None or high is None:
+        return UNTOLD
+    return ratio_cell(estimate, low, high)
 
 
 def studies_table(studies: Sequence[ListedStudy]) -> Table:
