@@ -192,13 +192,6 @@ def print_studies(studies: Sequence[ListedStudy], console: Console) -> None:
         )
 
 
-def _ratio(found: Mapping[str, float | None]) -> str:
-    estimate, low, high = (found[end] for end in ("estimate", "ci_low", "ci_high"))
-    if estimate is None or low is None or high is None:
-        return UNTOLD
-    return ratio_cell(estimate, low, high)
-
-
 def studies_table(studies: Sequence[ListedStudy]) -> Table:
     """A line per study; a machine that all of them were measured on is named once, below."""
     table = Table(
@@ -220,3 +213,10 @@ def studies_table(studies: Sequence[ListedStudy]) -> Table:
         cells = (each.verdict, each.speedup, each.date, *machine, each.how_far)
         table.add_row(each.entry["study"], each.subject, *cells)
     return table
+
+
+def _ratio(found: Mapping[str, Any]) -> str:
+    """A ratio of the document, of which all or nothing is null."""
+    if found["estimate"] is None:
+        return UNTOLD
+    return ratio_cell(found["estimate"], found["ci_low"], found["ci_high"])
