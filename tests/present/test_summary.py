@@ -160,6 +160,7 @@ def test_the_json_document_has_an_entry_for_every_trial(
         "diagnosis": "What limits num_worker_threads=4.",
         "tied_with_best": True,
         "broken_limits": [],
+        "eliminated": None,
     }
     assert trials[-1]["outcome"] == "crashed"
     assert trials[-1]["failure"] == "server failed first"

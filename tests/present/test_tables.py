@@ -245,7 +245,7 @@ def test_the_csv_has_its_version_and_the_columns_of_the_contract(csv: pd.DataFra
         "ci_high", "speedup", "speedup_ci_low", "speedup_ci_high", "paired_blocks",
         "cpu_cores", "step_p99_ms", "cpu_ms_per_step", "peak_rss_mb", "rpc_cpu_total_ms",
         "parallelism_mean", "parallelism_max", "tracing_overhead", "others_cpus",
-        "disturbed_worlds", "diagnosis", "tied_with_best", "broken_limits",
+        "disturbed_worlds", "diagnosis", "tied_with_best", "broken_limits", "eliminated",
     ]  # fmt: skip
     assert set(csv["format"]) == {2}
 

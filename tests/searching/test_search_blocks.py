@@ -9,6 +9,7 @@ from tests.fakes import FakeLauncher, threads_of
 from tests.searching.tuning import Listening, Tune, scaling
 from tuner.errors import UsageError
 from tuner.plan.config import Config
+from tuner.present.sentences import unmeasured_sentences
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, Measurement
 
@@ -55,6 +56,12 @@ def test_the_dominated_are_eliminated_and_say_why(tune: Tune) -> None:
         assert rows[label].outcome == "eliminated"
         assert rows[label].samples == samples
         assert not rows[label].tied_with_best
+    first_alone = rows["num_worker_threads=1"].eliminated
+    assert first_alone is not None
+    assert first_alone.endswith(" times as slow as num_worker_threads=16 in one world")
+    assert unmeasured_sentences(result) == [f"In no block: num_worker_threads=1 ({first_alone})."]
+    told = {each["eliminated"] for each in result.to_json()["trials"]}
+    assert told >= {None, first_alone, rows["num_worker_threads=2"].eliminated}
 
 
 def test_stops_when_the_answer_is_clear(tune: Tune) -> None:

@@ -11,8 +11,9 @@ from tuner.present.wording import (
     tied_sentence,
 )
 from tuner.study.answer import StudyAnswer
-from tuner.text import plural
+from tuner.text import first_of, plural
 
+_MOST_NAMED = 3
 _WHO = {"tpe": "Optuna's TPE", "gp": "Optuna's Gaussian process", "random": "chance"}
 
 
@@ -31,7 +32,13 @@ def sentences_of(answer: StudyAnswer) -> list[str]:
         noise_sentence(answer),
     )
     known = [sentence for sentence in said if sentence is not None]
-    return [*known, *edge_sentences(answer), *tried_sentences(answer), *bad_value_sentences(answer)]
+    return [
+        *known,
+        *edge_sentences(answer),
+        *tried_sentences(answer),
+        *bad_value_sentences(answer),
+        *unmeasured_sentences(answer),
+    ]
 
 
 def tried_sentences(answer: StudyAnswer) -> list[str]:
@@ -51,3 +58,22 @@ def tried_sentences(answer: StudyAnswer) -> list[str]:
         f"{_WHO[sampling.sampler]}{on}; nothing is claimed about the other {rest:,}."
     )
     return [first, *(f"{lesson}." for lesson in sampling.lessons)]
+
+
+def unmeasured_sentences(answer: StudyAnswer) -> list[str]:
+    """Why configurations that did not fail are in no block; none where there is no such one.
+
+    Of a space that was sampled, `tried_sentences` tell.
+    """
+    if answer.sampling is not None:
+        return []
+    labels: dict[str, list[str]] = {}
+    for row in answer.rows:
+        if row.eliminated and not row.samples:
+            labels.setdefault(row.eliminated, []).append(row.label)
+    if not labels:
+        return []
+    each = [f"{first_of(some, _MOST_NAMED)} ({reason})" for reason, some in labels.items()]
+    more = sum(map(len, [*labels.values()][_MOST_NAMED:]))
+    tail = [f"{more} more"] if more else []
+    return [f"In no block: {'; '.join([*each[:_MOST_NAMED], *tail])}."]

@@ -120,8 +120,9 @@ class StudyResult:
         `parallelism_max`, `tracing_overhead` (traced / untraced step time), `others_cpus` (CPU
         seconds per second that other programs used meanwhile), `disturbed_worlds` (how many worlds
         others disturbed), `diagnosis` (text, or None),
-        `tied_with_best`, and `broken_limits` (text: which limits of the plan it breaks, and by how
-        much; or None). Numbers are NaN where they are not known.
+        `tied_with_best`, `broken_limits` (text: which limits of the plan it breaks, and by how
+        much; or None), and `eliminated` (text: why it left the race, or was in no block; or None).
+        Numbers are NaN where they are not known.
         """
         return self.answer.trials
 

@@ -52,7 +52,7 @@ def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:
             reason = "the budget was spent before its first world was done"
             skipped.setdefault(reason, []).append(trial)
     for reason, those in skipped.items():
-        measurer.eliminate_silently(dict.fromkeys(those, f"not measured: {reason}"))
+        measurer.eliminate_silently(dict.fromkeys(those, reason))
         some = first_of([str(log.configs[trial]) for trial in those], _NAMED)
         measurer.observer.on_event(f"not measured, {reason}: {some}")
 

@@ -79,6 +79,7 @@ def _row(log: StudyLog, trial: int, paired: Paired | None, tied: bool) -> TrialR
         enough_threads=_enough_threads(log.traced(trial)),
         tied_with_best=tied and failure is None and not broken,
         broken=broken,
+        eliminated=None if failure else log.eliminated.get(trial),
     )
 
 

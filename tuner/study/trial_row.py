@@ -76,6 +76,8 @@ class TrialRow:
     tied_with_best: bool = False
     broken: tuple[BrokenLimit, ...] = ()
     """The limits that it does not keep."""
+    eliminated: str | None = None
+    """Why it left the race, or was in no block; None where it stayed, or failed."""
 
     @property
     def label(self) -> str:
@@ -104,6 +106,7 @@ class TrialRow:
             "config": self.config,
             **self._numbers(),
             "broken_limits": self.broken_text or None,
+            "eliminated": self.eliminated,
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -113,7 +116,12 @@ class TrialRow:
             for name, value in self._numbers().items()
         }
         broken = [each.to_json() for each in self.broken]
-        return {"config": self.config.to_json(), **numbers, "broken_limits": broken}
+        return {
+            "config": self.config.to_json(),
+            **numbers,
+            "broken_limits": broken,
+            "eliminated": self.eliminated,
+        }
 
     def _numbers(self) -> dict[str, Any]:
         return {
