@@ -79,6 +79,21 @@ def test_what_is_far_behind_is_run_once(tune: Tune) -> None:
     assert set(slow) == {0}
 
 
+@pytest.mark.parametrize("max_blocks", [6, 60])
+def test_what_does_not_go_on_stays_out(tune: Tune, max_blocks: int) -> None:
+    """However few blocks the race has: of 6 blocks, it has 3, too few to tell rivals apart."""
+    result = tune(planted(sigma=0.15), **{**ASKED, "budget": "10m"}, max_blocks=max_blocks)
+    assert result.sampling is not None
+    went_on = result.sampling.went_on
+    assert went_on is not None
+    raced = {seen.trial for seen in result.observations if seen.phase == "race"}
+    assert raced <= {*went_on}
+    others = [row for row in result.rows if row.trial not in went_on and row.failure is None]
+    assert others
+    assert {row.outcome for row in others} == {"eliminated"}
+    assert all(" behind the best of what was tried" in str(row.eliminated) for row in others)
+
+
 def test_a_grid_that_fits_is_measured_whole(tune: Tune) -> None:
     result = tune(FakeLauncher())
     assert result.sampling is None

@@ -55,13 +55,22 @@ def mean_gain(log: StudyLog, trial: int, reference: int = BASELINE) -> float | N
 def rivals_of(log: StudyLog) -> list[int]:
     """The trials that blocks compare with the baseline: those that it is known how to measure.
 
-    Who was out before the first block is none of them.
+    Who was out before the race is none of them.
     """
+    raced = _raced(log)
     return [
         trial
         for trial in log.runnable
-        if trial != BASELINE and (trial not in log.eliminated or log.samples(trial))
+        if trial != BASELINE and (trial not in log.eliminated or trial in raced)
     ]
+
+
+def _raced(log: StudyLog) -> set[int]:
+    """The trials without a failure that a block of the race has measured, but the baseline."""
+    values = log.matrix("race")
+    return {
+        trial for trial in log.alive if trial != BASELINE and not np.isnan(values[:, trial]).all()
+    }
 
 
 def strongest_rival(log: StudyLog) -> int | None:
@@ -78,7 +87,7 @@ def strongest_rival(log: StudyLog) -> int | None:
 
 def gain_of(log: StudyLog, rival: int, reference: int = BASELINE) -> Interval | None:
     """log(how many times as good a rival is as a reference), as all looks have left it."""
-    count = sum(bool(log.samples(trial)) for trial in log.alive if trial != BASELINE)
+    count = len(_raced(log))
     tests = [_test(log, look) for look in log.looks]
     # Where the data has chosen the reference, every rival could have been it.
     shared = 1 if reference == BASELINE else count
