@@ -162,7 +162,7 @@ def run(
     own, behind = split_at_dashes(given) if takes_program else (given, [])
     try:
         with telling_what_is_missing():
-            app(args=own, prog_name=program, standalone_mode=True, obj=behind)
+            app(args=own, prog_name=program, help_option_names=["--help", "-h"], obj=behind)
         sys.stdout.flush()
     except BrokenPipeError:
         return _let_go_of_pipes()

@@ -115,7 +115,7 @@ def _parser(program: str) -> _Parser:
         ("--role", "ROLE=PATTERN", ROLE_HELP),
     ):
         options.add_argument(flag, metavar=metavar, action="append", default=[], help=text)
-    options.add_argument("--help", action="store_true", help="Show this message and exit.")
+    options.add_argument("-h", "--help", action="store_true", help="Show this message and exit.")
     return parser
 
 

@@ -113,7 +113,10 @@ def test_the_usage_shows_where_the_command_stands(
     command: ModuleType, usage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command.main(["--help"]) == 0
-    assert capsys.readouterr().out.splitlines()[0].endswith(f" {usage}")
+    told = capsys.readouterr().out
+    assert told.splitlines()[0].endswith(f" {usage}")
+    assert command.main(["-h"]) == 0
+    assert capsys.readouterr().out == told
 
 
 def test_other_commands_take_no_program(capsys: pytest.CaptureFixture[str]) -> None:

@@ -136,8 +136,11 @@ def test_rpc_tuner_refuses_an_unknown_command(capsys: pytest.CaptureFixture[str]
 def test_rpc_tuner_passes_the_arguments_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert tuner.__main__.main(["search", "--set", "x"]) == 2
     assert "--set takes NAME=VALUE" in capsys.readouterr().err
-    assert tuner.__main__.main(["search", "--help"]) == 0
-    assert "Usage: rpc-tuner search" in capsys.readouterr().out
+    for flag in ("--help", "-h"):
+        assert tuner.__main__.main(["search", flag]) == 0
+        assert "Usage: rpc-tuner search" in capsys.readouterr().out
+        assert tuner.__main__.main([flag]) == 0
+        assert "Usage: rpc-tuner [OPTIONS] COMMAND" in capsys.readouterr().out
 
 
 def test_the_help_names_knobs_and_objectives(capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,10 +70,12 @@ def test_plain_lines_come_once_per_block_and_phase() -> None:
         progress.on_snapshot(replace(RACING, worlds=49))
         progress.on_snapshot(replace(RACING, block=8))
         progress.on_snapshot(replace(RACING, block=8, phase="exploration"))
+        progress.on_snapshot(replace(RACING, block=9, phase="exploration", configs=1))
     assert [line.split(" · ")[:2] for line in screen.lines] == [
         ["racing", "block 7"],
         ["racing", "block 8"],
         ["exploring", "6 configurations tried"],
+        ["exploring", "1 configuration tried"],
     ]
 
 

@@ -18,6 +18,7 @@ from tuner.decide.verdict_kind import VerdictKind
 from tuner.plan.draft import draft_plan
 from tuner.plan.limits import Limit
 from tuner.plan.study_plan import StudyPlan
+from tuner.present.choice import choice_sentence
 from tuner.present.figures.step_time import scaling_curve
 from tuner.present.notes import study_note
 from tuner.present.report.study_report import notebook_html, report_html
@@ -201,7 +202,7 @@ def recommended(log: StudyLog, best: int, kind: VerdictKind = "better") -> Study
 
 def test_what_stands_above_the_best_and_why_it_is_not_recommended(plan: StudyPlan) -> None:
     log = log_of(plan, *CALIBRATED)
-    # Trial 1 has 1 thread, trial 2 has 4, and trial 3 has 8.
+    # Trial 1 has 2 threads, trial 2 has 4, and trial 3 has 8.
     blocks(log, "race", 0, {BASELINE: 1.0, 1: 0.502, 2: 0.498, 3: 0.6}, [1.0, 2.0] * 4)
     blocks(log, "race", 8, {BASELINE: 1.0, 3: 0.2}, [1.0])
     assert reasons(recommended(log, 1)) == {2: ("not-told-apart", "fewer-threads")}
@@ -220,6 +221,12 @@ def test_few_blocks_a_small_gain_and_a_limit_are_reasons(plan: StudyPlan) -> Non
         2: ("few-blocks", None), 1: ("within-epsilon", "baseline")
     }  # fmt: skip
     measuring = plan.measuring.model_copy(update={"require": require})
+    assert choice_sentence(recommended(log, BASELINE, "keep-baseline")) == (
+        "num_worker_threads=4 stands above num_worker_threads=1 in the table, but was measured "
+        "beside it in 2 blocks only, too few to tell. num_worker_threads=2 stands above "
+        "num_worker_threads=1 in the table, but is less than 3 % faster (1.0042 to 1.04 times as "
+        "fast), and num_worker_threads=1 is the baseline."
+    )
     limited = log_of(plan.model_copy(update={"measuring": measuring}), *log.records)
     # All break it, the baseline too: those that are slower than it need no sentence.
     answer = recommended(limited, BASELINE, "undecided")

@@ -1,4 +1,4 @@
-"""Why the recommended configuration, and not one above it in the table, in a sentence."""
+"""Why the recommended configuration, and not one above it in the table: a sentence a reason."""
 
 import itertools
 
@@ -9,7 +9,7 @@ from tuner.text import percent, plural, ratio_text
 
 _MOST_NAMED = 4
 """More configurations of one reason are counted."""
-_MOST_CLAUSES = 3
+_MOST_REASONS = 3
 _PREFERENCES: dict[Preference, str] = {
     "baseline": "is the baseline",
     "less-cpu": "takes less CPU",
@@ -24,8 +24,8 @@ def choice_sentence(answer: StudyAnswer) -> str | None:
     groups: dict[tuple[Reason, Preference | None], list[PassedOver]] = {}
     for each in answer.passed_over:
         groups.setdefault((each.reason, each.preference), []).append(each)
-    clauses = [_clause(answer, group) for group in groups.values()]
-    return f"{'; '.join(itertools.islice(clauses, _MOST_CLAUSES))}."
+    said = (f"{_clause(answer, group)}." for group in groups.values())
+    return " ".join(itertools.islice(said, _MOST_REASONS))
 
 
 def _clause(answer: StudyAnswer, group: list[PassedOver]) -> str:

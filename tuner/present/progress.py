@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tuner.searching.progress import Compared, GroupState, Snapshot, Stage
 from tuner.study.records import Phase
-from tuner.text import UNTOLD, duration, ratio_cell, rough_duration, three_digits
+from tuner.text import UNTOLD, duration, plural, ratio_cell, rough_duration, three_digits
 
 _PHASES: dict[Phase, str] = {
     "calibration": "calibrating",
@@ -74,7 +74,7 @@ def _counted(snapshot: Snapshot) -> list[_Part]:
     if snapshot.phase == "calibration":
         counted = [f"{snapshot.calibrated} of {snapshot.configs} configurations"]
     elif snapshot.phase == "exploration":
-        counted = [f"{snapshot.configs} configurations tried"]
+        counted = [f"{plural(snapshot.configs, 'configuration')} tried"]
     elif snapshot.phase == "trace":
         counted = [f"{snapshot.traced} of {snapshot.survivors} configurations"]
     else:
