@@ -27,6 +27,7 @@ def tune(tmp_path: Path) -> Callable[..., StudyAnswer]:
     return tuning_groups_in(tmp_path / "study")
 
 
+@pytest.mark.usefixtures("nobody_is_beaten")
 def test_every_block_is_measured_wholly_by_one_group(
     tune: Callable[..., StudyAnswer], tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ def tune(tmp_path: Path) -> Callable[..., StudyAnswer]:
     return tuning_groups_in(tmp_path / "study")
 
 
+@pytest.mark.usefixtures("nobody_is_beaten")
 @pytest.mark.parametrize("worlds", [1, 5, 14, 23])
 def test_what_is_interrupted_is_finished_by_the_same_groups(
     tune: Callable[..., StudyAnswer], tmp_path: Path, worlds: int
@@ -49,6 +50,7 @@ def test_what_is_interrupted_is_finished_by_the_same_groups(
     assert all(blocks[block][column] == group for (block, column), group in before.items())
 
 
+@pytest.mark.usefixtures("nobody_is_beaten")
 def test_a_block_of_a_slow_group_is_finished_however_many_began_since(
     tune: Callable[..., StudyAnswer], tmp_path: Path
 ) -> None:
@@ -101,6 +103,7 @@ class Killed(BaseException):
     """As SIGKILL: nothing is noted any more."""
 
 
+@pytest.mark.usefixtures("nobody_is_beaten")
 def test_a_session_that_is_killed_while_it_goes_on_forgets_no_block(
     tune: Callable[..., StudyAnswer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -176,9 +176,10 @@ class FailureContract:
         )
 
     def test_a_call_past_its_rpc_timeout_is_a_timeout(self, launcher: WorkloadLauncher) -> None:
-        found = self.fails(launcher, "Dozes", rpc_timeout=1)
+        # It holds for what init_rpc calls, too: a busy machine needs more than a second for that.
+        found = self.fails(launcher, "Dozes", rpc_timeout=5)
         assert found.failure == "timed-out"
-        assert "RPC ran for more than set timeout (1000 ms)" in found.message
+        assert "RPC ran for more than set timeout (5000 ms)" in found.message
 
     def test_a_wrong_answer_is_a_failure(self, launcher: WorkloadLauncher) -> None:
         found = self.fails(launcher, "WrongAnswer")
