@@ -1,8 +1,12 @@
 """The pages that are made of the code: the public names, the knobs and the objectives."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import griffe
 
 import tuner
+from docs_site.pages import ROOT
 from tuner.plan.knobs import KNOBS
 from tuner.plan.objectives import OBJECTIVES
 
@@ -30,16 +34,23 @@ GIVEN = (
 """What the public functions give and raise, and what nobody makes on his own."""
 
 
+_UNSHOWN = ("model_config",)
+"""What pydantic is told."""
+
+
 def api_page() -> str:
     """The page of the public names; each is filled in from its docstring.
 
     Raises:
-        ValueError: A public name has no place on the page, or the page has one too many.
+        ValueError: A public name has no place on the page, or the page has one too many; or one
+            of them, or a member of it, has no docstring: the page would leave it out.
     """
     placed = [name for names in PUBLIC.values() for name in names]
     if sorted(placed) != sorted(tuner.__all__):
         differing = ", ".join(sorted(set(placed) ^ set(tuner.__all__))) or "one is there twice"
         raise ValueError(f"docs_site/reference.py and tuner.__all__ differ: {differing}")
+    if missing := [*without_docstring([*(f"tuner.{name}" for name in placed), *GIVEN])]:
+        raise ValueError(f"without a docstring: {', '.join(missing)}")
     lines = ["# Python", "", "`import tuner` gives these names; each is imported when it is used."]
     for title, names in PUBLIC.items():
         lines += ["", f"## {title}"]
@@ -49,6 +60,26 @@ def api_page() -> str:
     for path in GIVEN:
         lines += ["", f"::: {path}"]
     return "\n".join([*lines, ""])
+
+
+def without_docstring(paths: Sequence[str], root: Path = ROOT) -> Iterator[str]:
+    """Those of these names, and of the public members of their classes, that say nothing.
+
+    Args:
+        paths: Dotted names.
+        root: The folder with the packages.
+    """
+    loader = griffe.GriffeLoader(search_paths=[root])
+    for package in dict.fromkeys(path.partition(".")[0] for path in (*paths, "workloads")):
+        loader.load(package, try_relative_path=False)
+    loader.resolve_aliases(external=False)
+    for path in paths:
+        found = loader.modules_collection[path]
+        if not found.docstring:
+            yield path
+        for name, member in found.members.items() if found.is_class else ():
+            if not (member.docstring or name.startswith("_") or name in _UNSHOWN):
+                yield f"{path}.{name}"
 
 
 def registries_page() -> str:

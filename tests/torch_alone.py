@@ -1,10 +1,11 @@
 """An environment as a rank may have it: torch, what torch itself needs, and this package."""
 
 import re
+import shutil
 import subprocess
 import sys
 import venv
-from importlib.metadata import distribution, distributions
+from importlib.metadata import distribution
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -12,7 +13,8 @@ SITE = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packag
 
 
 def torch_alone(folder: Path) -> Path:
-    """The interpreter of a new environment in `folder`, as `pip install --no-deps` leaves it."""
+    """The interpreter of a new environment in `folder`, in which pip has installed this package
+    with `--no-deps`."""
     venv.create(folder, with_pip=False, symlinks=True)
     site = folder / SITE
     # torch does not require NumPy, but its `init_rpc` does.
@@ -20,10 +22,7 @@ def torch_alone(folder: Path) -> Path:
         for top in _tops(name):
             if top.exists() and not (site / top.name).exists():
                 (site / top.name).symlink_to(top)
-    for package in ("tuner", "workloads"):
-        (site / package).symlink_to(ROOT / package)
-    for metadata in _our_metadata():
-        (site / metadata.name).symlink_to(metadata)
+    _install(site, folder / "source")
     return folder / "bin" / "python"
 
 
@@ -46,10 +45,19 @@ def _tops(name: str) -> set[Path]:
     return {Path(str(found.locate_file(part))) for part in parts - {"__pycache__"}}
 
 
-def _our_metadata() -> list[Path]:
-    # From the root, `distribution` finds the egg-info there, which the installation leaves.
-    found = {Path(str(each.locate_file(""))) for each in distributions(name="rpc-tuner")}
-    return [path for site in found for path in site.glob("rpc_tuner-*.dist-info")]
+def _install(site: Path, source: Path) -> None:
+    source.mkdir()  # A copy: a build leaves files beside what it builds.
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    for package in ("tuner", "workloads"):
+        shutil.copytree(ROOT / package, source / package)
+    # Its folders are what searches have left here.
+    plans = [path for path in (ROOT / "studies").iterdir() if path.is_file()]
+    (source / "studies").mkdir()
+    for plan in plans:
+        shutil.copy(plan, source / "studies")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-build-isolation"]
+    subprocess.run([*pip, "--no-deps", "--target", str(site), str(source)], check=True, timeout=120)
 
 
 def run_in(python: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":

@@ -99,6 +99,12 @@ def ratio_cell(estimate: float, low: float, high: float) -> str:
     return f"{least} ({' to '.join(others)})"
 
 
+def times_cell(estimate: float, low: float, high: float) -> str:
+    """`1.18x (1.09 to 1.28)`, where a bare number could be taken for another value."""
+    ratio, space, ends = ratio_cell(estimate, low, high).partition(" ")
+    return ratio if ratio == "?" else f"{ratio}x{space}{ends}"
+
+
 def marked_names(text: str, mark: Callable[[str], str]) -> str:
     """The text with the names of functions in it marked: words with an underscore or brackets."""
     return _NAME.sub(lambda found: mark(found[0]), text)

@@ -13,6 +13,7 @@ class WorkloadError(Exception):
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
+        """All that is wrong, each as a sentence."""
         super().__init__("; ".join(problems))
 
 
@@ -21,7 +22,9 @@ class Rank:
     """One process of a world: its RPC name and its role."""
 
     name: str
+    """Its RPC name, which no other rank of the world has."""
     role: str
+    """What it does; a configuration may have options of its own for each role."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,9 @@ class World:
     """The world as one of its processes sees it."""
 
     rank: int
+    """This process's rank, from 0."""
     ranks: tuple[Rank, ...]
+    """All ranks of the world, in the order of their numbers."""
     seed: int
     """From the plan's seed; the same for all configurations of a block. Python's and torch's
     generators have been seeded with it and the rank."""

@@ -23,7 +23,7 @@ SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 DOCS = ROOT / "docs"
 PAGES = sorted(
     {"", "api/", "knobs-and-objectives/", "contributing/", "changelog/", "security-policy/"}
-    | {f"{path.stem}/" for path in DOCS.glob("*.md")}
+    | {f"{path.relative_to(DOCS).with_suffix('')}/" for path in DOCS.rglob("*.md")}
 )
 
 
@@ -47,8 +47,9 @@ def test_nothing_is_wrong_with_a_page(page: Page, site: str, name: str) -> None:
     assert_no_horizontal_scroll(page)
 
 
-def test_everything_can_be_reached_by_the_keyboard(page: Page, site: str) -> None:
-    page.goto(f"{site}/concepts/", wait_until="networkidle")
+@pytest.mark.parametrize("name", ["", "concepts/", "your-own-program/", "commands/", "api/"])
+def test_everything_can_be_reached_by_the_keyboard(page: Page, site: str, name: str) -> None:
+    page.goto(f"{site}/{name}", wait_until="networkidle")
     assert unreachable_links(page) == []
 
 

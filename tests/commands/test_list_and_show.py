@@ -56,7 +56,7 @@ def test_every_study_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert listing.main([]) == 0
     lines = capsys.readouterr().out.splitlines()
     words = {line.split()[0]: " ".join(line.split()) for line in lines if line.strip()}
-    assert "udf better: num_worker_threads=4 4 20" in words["faster"]
+    assert "udf better: num_worker_threads=4 4x 20" in words["faster"]
     assert f"On {plural(usable_cpus(), 'logical CPU')}, " in words["On"]
     assert "finished, " in words["faster"]
     assert " of 30s" in words["faster"]
@@ -71,7 +71,7 @@ def test_where_the_baseline_is_kept_its_strongest_rival_is_told() -> None:
     assert slower.verdict == "keep-baseline: num_worker_threads=1"
     rival = slower.entry["challenger"]
     assert rival["config"] == {"*": {"num_worker_threads": 4}}
-    assert slower.speedup == "strongest rival 0.25"
+    assert slower.speedup == "strongest rival 0.25x"
     unknown = {"estimate": None, "ci_low": None, "ci_high": None}
     unsure = ListedStudy({**slower.entry, "challenger": {**rival, "speedup": unknown}})
     assert unsure.speedup == "strongest rival too uncertain to say"

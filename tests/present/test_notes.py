@@ -76,6 +76,7 @@ def test_a_mark_of_the_dashboard_that_misleads_is_explained(plan: StudyPlan) -> 
     notes = trial_notes(kept)
     assert [number for number, note in notes.items() if "The dashboard marks" in note] == [1]
     assert [number for number, note in notes.items() if ": the answer\n" in note] == [0]
+    assert notes[1].startswith("## num_worker_threads=4: not the answer\n")
     assert "The dashboard marks" not in study_note(study_result(plan))
 
 

@@ -43,10 +43,13 @@ class CatalogueEntry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
+    """What `--workload` takes."""
     summary: str
+    """What it does, in a sentence."""
     roles: dict[str, int]
     """How many ranks of each role, with the default options; empty where there is a problem."""
     options: tuple[OptionSpec, ...]
+    """What `--set` can change."""
     problems: tuple[str, ...] = ()
     """Why it cannot run here; empty if it can."""
 

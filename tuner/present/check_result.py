@@ -30,6 +30,7 @@ class CheckResult:
     """An earlier recommendation beside what was measured today; `str` says it in a sentence."""
 
     recommendation: Recommendation
+    """What was recommended then."""
     answer: StudyAnswer
     """The study of today: the baseline and one other configuration."""
 

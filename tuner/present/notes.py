@@ -67,10 +67,12 @@ def trial_note(answer: StudyAnswer, line: TrialLine) -> str:
     row = line.row
     unfinished = answer.interrupted and row.outcome == "completed"
     outcome = "measured so far" if unfinished else line.outcome
-    parts = [f"## {_plain(row.label)}{': the answer' if line.is_best else ''}"]
+    misleading = _misleading_mark(answer) if row.trial == _marked_trial(answer) else None
+    is_answer = ": the answer" if line.is_best else ": not the answer" if misleading else ""
+    parts = [f"## {_plain(row.label)}{is_answer}"]
     parts.append(outcome if row.failure is None else _folded(f"Failed, {outcome}: {row.failure}"))
-    if (mark := _misleading_mark(answer)) and row.trial == _marked_trial(answer):
-        parts.append(mark)
+    if misleading:
+        parts.append(misleading)
     if facts := list(_facts(answer, row)):
         parts.append(_table(["number", "value"], facts))
     if row.diagnosis:

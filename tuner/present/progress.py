@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tuner.searching.progress import Compared, GroupState, Snapshot, Stage
 from tuner.study.records import Phase
-from tuner.text import UNTOLD, duration, plural, ratio_cell, rough_duration, three_digits
+from tuner.text import UNTOLD, duration, plural, rough_duration, three_digits, times_cell
 
 _PHASES: dict[Phase, str] = {
     "calibration": "calibrating",
@@ -20,20 +20,26 @@ _PHASES: dict[Phase, str] = {
 
 
 class _Part(NamedTuple):
-    """A part of the line: a name that may be cut, and what may not."""
+    """A part of the line: a name that may be cut, between what may not."""
 
     name: str
     rest: str = ""
+    before: str = ""
 
     def __str__(self) -> str:
-        return self.name + self.rest
+        return f"{self.before}{self.name}{self.rest}"
 
     def cut(self, least: int, excess: int) -> "_Part":
-        """The part with up to `excess` characters less of its name, which keeps `least`."""
+        """The part with up to `excess` characters less of its name, which keeps `least`.
+
+        The middle is cut: names of configurations begin alike, and their ends are values.
+        """
         length = max(least, len(self.name) - excess)
         if length >= len(self.name):
             return self
-        return _Part(f"{self.name[: length - 1]}…", self.rest)
+        tail = length // 2
+        short = f"{self.name[: length - tail - 1]}…{self.name[-tail:]}"
+        return self._replace(name=short)
 
 
 _JOINT = " · "
@@ -90,7 +96,7 @@ def _leading(snapshot: Snapshot) -> list[_Part]:
     if snapshot.leader is None or snapshot.leader_value is None:
         return []
     value = f"{three_digits(snapshot.leader_value)} {snapshot.unit}".rstrip()
-    return [_Part(f"leader {snapshot.leader}", f" ({value})")]
+    return [_Part(snapshot.leader, f" ({value})", before="leader ")]
 
 
 def _groups(snapshot: Snapshot) -> list[_Part]:
@@ -112,8 +118,7 @@ def _group(state: GroupState) -> str:
 def _compared(compared: Compared) -> list[_Part]:
     """The gain over the baseline with its interval, and when the answer may be clear."""
     found = compared.speedup
-    ratio, _, ends = ratio_cell(found.estimate, found.low, found.high).partition(" ")
-    told = f"{ratio}x {ends}" if found.is_told else f"gain {UNTOLD}"
+    told = times_cell(found.estimate, found.low, found.high) if found.is_told else f"gain {UNTOLD}"
     parts = [_Part(compared.rival, f": {told}")]
     if compared.more_s is not None:
         parts.append(_Part("", _forecast(compared, rough_duration(compared.more_s))))

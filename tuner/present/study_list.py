@@ -17,7 +17,7 @@ from tuner.plan.config import Config
 from tuner.present.answer_file import kept_answer
 from tuner.study.folder import StudyFolder, begun_in, studies_in
 from tuner.study.locking import holder_of
-from tuner.text import UNTOLD, duration, plural, ratio_cell
+from tuner.text import UNTOLD, duration, plural, times_cell
 
 if TYPE_CHECKING:
     from tuner.study.answer import StudyAnswer
@@ -219,4 +219,4 @@ def _ratio(found: Mapping[str, Any]) -> str:
     """A ratio of the document, of which all or nothing is null."""
     if found["estimate"] is None:
         return UNTOLD
-    return ratio_cell(found["estimate"], found["ci_low"], found["ci_high"])
+    return times_cell(found["estimate"], found["ci_low"], found["ci_high"])

@@ -129,8 +129,15 @@ def test_the_page_shows_it_all(here: StudyAnswer, there: StudyAnswer) -> None:
         "Against num_worker_threads=16: how many times as fast in the same study, with its",
         "<td>1</td><td>0.9-1.1</td><td>4.00 (3.92 to 4.08) (best)</td>",
         "Measured in one study only",
+        "in 2 studies, by median step time (ms); lower is better.",
     ):
         assert text in page
+
+
+def test_the_page_says_which_way_a_programs_metric_is_better(tmp_path: Path) -> None:
+    objective = replace(OBJECTIVES["metric"], maximize=True)
+    studies = [study(name, tmp_path, objective=objective) for name in ("here", "there")]
+    assert "; higher is better." in comparison_html(Comparison.of(studies), [])
 
 
 def test_configs_that_act_alike_are_compared_however_they_are_written(

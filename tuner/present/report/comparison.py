@@ -158,6 +158,7 @@ def comparison_html(comparison: Comparison, figures: Sequence[DrawnFigure]) -> s
         "comparison",
         names=[name for name, _ in comparison.studies],
         objective=objective.heading,
+        better=objective.better,
         verdicts=[(name, verdict_sentence(answer)) for name, answer in comparison.studies],
         differences=comparison.differences(),
         reference=str(comparison.reference),

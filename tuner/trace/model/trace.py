@@ -26,7 +26,9 @@ class Trace:
     operators: pd.DataFrame
     """One row per operator on any thread, by rank, thread and start: `OPERATOR_COLUMNS`."""
     ranks: tuple[TraceRank, ...]
+    """What is known of each process."""
     source: Recorder
+    """What has recorded it."""
     base_time_ns: int = 0
     """Unix time of the frames' zero."""
     window_ns: tuple[int, int] = (0, 0)
