@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 def commands() -> list[list[str]]:
     """The arguments of `python` in each command of the page, made quick."""
     lines = [shlex.split(line) for text in blocks("console") for line in text.splitlines()]
-    assert len(lines) == 3
+    assert len(lines) == 4
     assert all(line[0] == "python" and line[-2] == "--budget" for line in lines)
     return [[*line[1:-2], "--max-blocks", "1", "--min-time", "0.02s"] for line in lines]
 
@@ -54,13 +54,19 @@ def test_the_first_command_of_the_page_answers(folder: Path) -> None:
 
 
 @pytest.mark.world
+def test_clients_with_loops_of_their_own_are_measured(folder: Path) -> None:
+    assert "rpc.TensorPipeRpcBackendOptions(" in answer(folder, commands()[3])
+    assert (folder / "studies" / "cache.Cache" / "recommended.json").exists()
+
+
+@pytest.mark.world
 def test_the_other_commands_of_the_page_answer(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The workload is really described; its worlds are fakes."""
     fake = FakeLauncher()
     monkeypatch.setattr(LocalLauncher, "run", lambda self, order: fake.run(order))
-    for command in commands()[1:]:
+    for command in commands()[1:3]:
         assert "rpc.TensorPipeRpcBackendOptions(" in answer(folder, command)
     subjects = [order.subject for order in fake.orders]
     options = [each.options for each in subjects if isinstance(each, WorkloadSpec)]

@@ -143,7 +143,7 @@ def test_an_older_file_that_does_not_name_its_search_is_refused(
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot read .*absent.json: No such file or directory"):
         read_recommendation(tmp_path / "absent.json")
-    with pytest.raises(UsageError, match=r"cannot read .*: Is a directory"):
+    with pytest.raises(UsageError, match=r"cannot read .*: Is a directory; a study's file is "):
         read_recommendation(tmp_path)
 
 

@@ -175,7 +175,10 @@ def _parsed(path: Path) -> Mapping[str, Any]:
     try:
         content = read_bounded(path)
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+        # Other commands take a study's name or folder.
+        is_file_name = path.suffix in (".json", ".toml")
+        hint = "" if is_file_name else "; a study's file is studies/NAME/recommended.json"
+        raise UsageError(f"cannot read {path}: {error.strerror}{hint}") from None
     except ValueError as error:  # a name that no file can have
         raise UsageError(f"cannot read {path}: {error}") from None
     if path.suffix == ".py":
