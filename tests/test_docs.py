@@ -138,8 +138,8 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 
 
 def longest_part(page: Path) -> int:
-    """The most lines of text from a heading to the next one; code and tables are no text."""
-    text = re.sub(r"^```.*?^```|^\|[^\n]*", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    """The most lines of text and rows from a heading to the next one; code is no text."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     parts = re.split(r"^#+ ", text, flags=re.MULTILINE)
     return max(len([line for line in part.splitlines() if line.strip()]) for part in parts)
 

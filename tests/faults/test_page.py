@@ -18,16 +18,18 @@ def test_a_row_that_is_run_again_takes_its_own_place() -> None:
     first = with_outcomes(page, {"topic": rows}, outcomes, date(2030, 1, 1))
     bad = {"one": (rows[0], Outcome(told="gone", survived=False, lost=2))}
     second = with_outcomes(first, {"topic": rows}, bad, date(2030, 1, 2))
-    assert second.splitlines()[:4] == [
+    assert second.splitlines()[:6] == [
         *page.splitlines()[:2],
+        "## Topic",
+        "",
         "| fault | expected | outcome | lost | left | run on |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    assert second.splitlines()[4:6] == [
+    assert second.splitlines()[6:8] == [
         "| one | goes \\| on | **failed**: gone | 2 | 0 | 2030-01-02 |",
         "| two | goes \\| on | it went on | 0 | 0 | 2030-01-01 |",
     ]
-    assert second.endswith("<!-- end -->\nafter\n")
+    assert second.endswith("\n\n<!-- end -->\nafter\n")
 
 
 def test_a_row_that_was_never_run_says_so_until_it_is() -> None:

@@ -1,4 +1,4 @@
-"""The table of faults: printed, and kept in docs/faults.md, each row with the date of its run."""
+"""The tables of faults: printed, and kept in docs/faults.md, each row with the date of its run."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,17 +56,20 @@ def with_outcomes(
     """
     found = _TABLE.search(page)
     known = {} if found is None else {cells[0]: cells for cells in _rows(found[0])}
-    lines = [_line(_HEAD), _line(["---"] * len(_HEAD))]
-    for row in (row for rows in topics.values() for row in rows):
-        cells = known.get(_cell(row.fault), [row.fault, row.expected, _NOT_RUN, "", "", ""])
-        if row.fault in outcomes:
-            outcome = outcomes[row.fault][1]
-            told = outcome.told if outcome.survived else f"**failed**: {outcome.told}"
-            counts = [str(outcome.lost), str(outcome.left)]
-            cells = [row.fault, row.expected, told, *counts, today.isoformat()]
-        lines.append(_line(map(_cell, cells)))
-    table = "".join(f"{line}\n" for line in lines)
-    return _TABLE.sub(lambda match: f"{match[1]}{table}{match[2]}", page)
+    lines: list[str] = []
+    for topic, rows in topics.items():
+        lines += [f"## {topic.capitalize()}", "", _line(_HEAD), _line(["---"] * len(_HEAD))]
+        for row in rows:
+            cells = known.get(_cell(row.fault), [row.fault, row.expected, _NOT_RUN, "", "", ""])
+            if row.fault in outcomes:
+                outcome = outcomes[row.fault][1]
+                told = outcome.told if outcome.survived else f"**failed**: {outcome.told}"
+                counts = [str(outcome.lost), str(outcome.left)]
+                cells = [row.fault, row.expected, told, *counts, today.isoformat()]
+            lines.append(_line(map(_cell, cells)))
+        lines.append("")
+    tables = "".join(f"{line}\n" for line in lines)
+    return _TABLE.sub(lambda match: f"{match[1]}{tables}{match[2]}", page)
 
 
 def _rows(table: str) -> Iterable[list[str]]:
