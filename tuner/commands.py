@@ -27,6 +27,8 @@ SUMMARIES = {
     "dashboard": "Show studies in optuna-dashboard.",
 }
 """The commands, in the order in which a person meets them."""
+_ELSEWHERE = {"check": "rpc-tuner search --check STUDY"}
+"""Commands that one may look for, and where they are."""
 
 
 class _Commands(TyperGroup):
@@ -49,7 +51,9 @@ class _Commands(TyperGroup):
     ) -> "tuple[str | None, Command | None, list[str]]":
         """The command that the arguments name first; a usage error if there is none."""
         if args[0] not in SUMMARIES and not args[0].startswith("-"):
-            ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], list(SUMMARIES))}")
+            elsewhere = _ELSEWHERE.get(args[0])
+            hint = f"; it is {elsewhere}" if elsewhere else did_you_mean(args[0], list(SUMMARIES))
+            ctx.fail(f"No such command {args[0]!r}{hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:

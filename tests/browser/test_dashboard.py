@@ -128,7 +128,8 @@ def test_why_trials_failed_or_were_eliminated(page: Page, monday: str) -> None:
 
     page.get_by_role("button", name="Trial 3 Pruned").click()
     expect(page.get_by_role("heading", name="num_worker_threads=4")).to_be_visible()
-    expect(page.get_by_text(re.compile("^eliminated shown to gain at most 3 %"))).to_be_visible()
+    shown = "^eliminated shown to be worse than the baseline after "
+    expect(page.get_by_text(re.compile(shown))).to_be_visible()
     # Blocks, and what was measured in each.
     expect(page.get_by_text(re.compile(r"^0 [34]\.\d+$"))).to_be_visible()
 

@@ -131,6 +131,8 @@ def test_rpc_tuner_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> Non
 def test_rpc_tuner_refuses_an_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert tuner.__main__.main(["serach"]) == 2
     assert "No such command 'serach'; did you mean search?" in capsys.readouterr().err
+    assert tuner.__main__.main(["check", "main"]) == 2
+    assert "'check'; it is rpc-tuner search --check STUDY" in capsys.readouterr().err
 
 
 def test_rpc_tuner_passes_the_arguments_on(capsys: pytest.CaptureFixture[str]) -> None:

@@ -129,6 +129,22 @@ def test_a_world_that_is_to_last_long_has_time_for_it(tune: Tune) -> None:
     assert all(deadline_s > 2 * steps_s for steps_s, deadline_s in planned)
 
 
+def test_one_that_is_out_is_said_to_be_worse_only_where_it_is(tune: Tune) -> None:
+    times = {16: 2.0, 1: 2.2, 2: 2.0, 4: 1.98}
+    launcher = FakeLauncher(sigma=0.01, step_ms=lambda config: times[threads_of(config)])
+    result = tune(
+        launcher, space={"num_worker_threads": [1, 2, 4]}, baseline={"num_worker_threads": 16},
+        epsilon=0.05, max_blocks=40, budget="120s",
+    )  # fmt: skip
+    reasons = {row.label: row.eliminated for row in result.rows}
+    worse = reasons["num_worker_threads=1"]
+    assert worse is not None
+    assert worse.startswith("shown to be worse than the baseline after ")
+    others = [reasons[f"num_worker_threads={each}"] for each in (2, 4)]
+    assert any(str(each).startswith("shown to gain at most 5 % after ") for each in others)
+    assert not any("worse" in str(each) for each in others)
+
+
 def test_one_that_comes_back_is_told(tune: Tune) -> None:
     """One is beaten by a rival that later is no longer the best."""
     launcher, listening = FakeLauncher(sigma=0.02), Listening()

@@ -65,12 +65,11 @@ def study_note(answer: StudyAnswer) -> str:
 def trial_note(answer: StudyAnswer, line: TrialLine) -> str:
     """The configuration, what became of it, and its numbers."""
     row = line.row
-    unfinished = answer.interrupted and row.outcome == "completed"
-    outcome = "measured so far" if unfinished else line.outcome
     misleading = _misleading_mark(answer) if row.trial == _marked_trial(answer) else None
     is_answer = ": the answer" if line.is_best else ": not the answer" if misleading else ""
     parts = [f"## {_plain(row.label)}{is_answer}"]
-    parts.append(outcome if row.failure is None else _folded(f"Failed, {outcome}: {row.failure}"))
+    told = line.outcome
+    parts.append(told if row.failure is None else _folded(f"Failed, {told}: {row.failure}"))
     if misleading:
         parts.append(misleading)
     if facts := list(_facts(answer, row)):

@@ -281,12 +281,13 @@ def _outcome(answer: StudyAnswer, row: TrialRow) -> str:
     marks = []
     if row.trial == answer.best_trial:
         marks.append("best" if answer.verdict in ("better", "tie") else "kept")
-    elif row.tied_with_best:
+    elif row.tied_with_best and not answer.interrupted:
         marks.append("tied")
     if row.broken:
         marks.insert(0, f"infeasible: {row.broken_text}")
     elif row.outcome not in _UNMARKED or not (marks or row.trial == BASELINE):
-        marks.insert(0, row.outcome)
+        unfinished = answer.interrupted and row.outcome == "completed"
+        marks.insert(0, "measured so far" if unfinished else row.outcome)
     if row.trial == BASELINE:
         marks.append("baseline")
     return ", ".join(marks)

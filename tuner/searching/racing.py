@@ -10,7 +10,14 @@ from tuner.decide.verdict import Comparison
 from tuner.searching.calibrating import traces_s
 from tuner.searching.measurer import Measurer
 from tuner.study.conclusion import LEAST_WORLDS, comparison_of, seconds_to_clear
-from tuner.study.evidence import evidence, mean_gain, not_excluded, rivals_of, strongest_rival
+from tuner.study.evidence import (
+    evidence,
+    gain_of,
+    mean_gain,
+    not_excluded,
+    rivals_of,
+    strongest_rival,
+)
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import AGAIN
 from tuner.text import duration, percent, plural, rough_duration
@@ -188,8 +195,7 @@ def _reasons(
     if BASELINE not in log.failures:
         open_rivals = _open(log, comparison)
         reasons |= {
-            trial: f"shown to gain at most {percent(log.rules.epsilon)} after "
-            f"{plural(len(matrix), 'block')}"
+            trial: f"{_shown(log, trial)} after {plural(len(matrix), 'block')}"
             for trial in rivals
             if trial not in open_rivals and trial not in reasons
         }
@@ -197,6 +203,14 @@ def _reasons(
     reasons |= halved(matrix, left, initial=len(rivals), fraction=fraction)
     reasons.pop(best, None)
     return reasons
+
+
+def _shown(log: StudyLog, trial: int) -> str:
+    """What is known of a rival that cannot gain more than epsilon."""
+    gain = gain_of(log, trial)
+    if gain is not None and gain.high < 0:
+        return "shown to be worse than the baseline"
+    return f"shown to gain at most {percent(log.rules.epsilon)}"
 
 
 def _readmit(measurer: Measurer) -> None:

@@ -176,7 +176,7 @@ def test_the_rank_that_fails_first_in_init_rpc_is_named() -> None:
         launcher.subject_of(draft_plan(keys))
     assert ": node1! failed first, in init_rpc: RuntimeError: " in str(error.value)
     assert "_init_rpc_backend" in str(error.value)
-    again = "the program failed, and is run again in case it needs the machine's network: "
+    again = "the program failed in a network of its own, and is run once more in the machine's: "
     assert [each.startswith(again) and "node1! failed first" in each for each in told] == (
         [True] if own_network_is_allowed() else []
     )
@@ -202,7 +202,7 @@ def test_a_wrong_answer_in_a_network_of_its_own_is_tried_in_the_machines(tmp_pat
         running.measured()
     if own_network_is_allowed():
         failed, does_not = running.told
-        assert failed.startswith("the program failed, and is run again in case it needs the ")
+        assert failed.startswith("the program failed in a network of its own, and is run ")
         assert "its output does not match '^found'" in failed
         assert does_not == "the program does not run in a network of its own; it has the machine's"
     else:

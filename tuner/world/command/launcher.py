@@ -149,8 +149,8 @@ class CommandLauncher:
             alone = outcome_of(run.end, request)
             assert isinstance(alone, Failure)
             self._tell(
-                "the program failed, and is run again in case it needs the machine's network: "
-                f"{alone.message}"
+                "the program failed in a network of its own, and is run once more in the "
+                f"machine's: {alone.message}"
             )
             self._starters.leave_network(request)
             run = trying(learnt=learnt)
