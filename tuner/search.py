@@ -41,7 +41,7 @@ EPILOG = (
     "4 a recommendation no longer holds (--check), 130 interrupted."
 )
 
-_NOT_OF_A_PLAN = ("show", "resume", "overwrite")
+_NOT_OF_A_PLAN = ("show", "overwrite")
 """What a search is asked for beside its plan."""
 
 
@@ -193,7 +193,12 @@ def search(
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue a study that was interrupted.")
+        bool,
+        typer.Option(
+            "--resume",
+            help="Continue a study that was interrupted, or with a larger --budget one that is "
+            "finished. --study NAME is enough to say which.",
+        ),
     ] = False,
     overwrite: Annotated[
         bool,
@@ -289,17 +294,23 @@ def search(
 
 
 def _refuse_typos(
-    workload: str | None, program: Any, beside: Any, plan: Path | None, **asked: Any
+    workload: str | None,
+    program: Any,
+    beside: Any,
+    plan: Path | None,
+    *,
+    resume: bool = False,
+    **asked: Any,
 ) -> None:
     """UsageError for what is wrong whatever the workload or the program is.
 
     It takes a fraction of a second. All that is asked is looked at again once that is known.
     """
-    from tuner.plan.request import asked_draft
+    from tuner.study.resuming import draft_of
     from tuner.world.shipped import mistakes_of
 
     keys = {key: value for key, value in asked.items() if key not in _NOT_OF_A_PLAN}
-    draft = asked_draft(workload, program, beside, plan, keys)
+    draft = draft_of(workload, program, beside, plan, keys, resume=resume)
     if mistakes := mistakes_of(draft):
         if draft.workload and not draft.problems:
             raise UsageError.about(f"workload {draft.workload}", mistakes)

@@ -223,7 +223,7 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_goes_on(tmp_path: Path) -> No
     running.send_signal(signal.SIGINT)
     rest = running.communicate(timeout=120)[1]
     assert running.returncode == 130
-    assert "the same command with --resume continues it" in rest
+    assert rest.endswith("continues it: python -m tuner.search --resume --study udf\n")
     folder = tmp_path / "studies" / "udf"
     assert (folder / "trials.csv").exists()
     assert not (folder / "recommended.json").exists()
@@ -233,7 +233,7 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_goes_on(tmp_path: Path) -> No
     assert refused.returncode == 2
     assert "there is a study udf in studies/udf already" in refused.stderr
 
-    resumed = in_this_process(*QUICK, "--resume", "--json", cwd=tmp_path)
+    resumed = in_this_process("--resume", "--study", "udf", "--json", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     assert json.loads(resumed.stdout)["blocks"] == 4
     after = _blocks_measured(folder)

@@ -1,6 +1,7 @@
 """The command that measures again is one that the search takes."""
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -149,6 +150,10 @@ def test_the_command_of_a_search_asks_for_the_same(
     with FakeProgramLauncher(lambda config: 1.0) as launcher:
         spec = workload_spec() if draft.program is None else launcher.subject_of(draft)
         plan = draft.finish(spec)
-        again = asked_for(search_command(plan), monkeypatch)
+        naming = ["--study", plan.name, "--out", "its folder"]
+        again = asked_for(search_command(plan, naming), monkeypatch)
         spec = workload_spec() if again.program is None else launcher.subject_of(again)
         assert again.finish(spec) == plan
+        assert again.out == Path("its folder")
+        # A study that is resumed is known by its plan alone.
+        assert draft_plan(plan.keys()).finish(spec) == plan

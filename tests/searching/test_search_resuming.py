@@ -7,6 +7,7 @@ from typing import Any
 import optuna
 import pytest
 
+import tuner
 from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
 from tests.searching.tuning import Listening, Tune, keys, scaling, study, tuning_in
@@ -53,6 +54,23 @@ def test_an_interrupted_study_goes_on_and_measures_nothing_twice(
     assert resumed.blocks == expected.blocks
     assert resumed.best == expected.best
     assert [row.samples for row in resumed.rows] == [row.samples for row in expected.rows]
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_a_study_is_resumed_by_its_name_alone(
+    whole: tuple[FakeLauncher, StudyAnswer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = FakeLauncher(step_ms=scaling, interrupt_after=8)
+    with pytest.raises(SearchInterrupted, match=r"search --resume --study mine$"):
+        tuner.tune("udf", launcher=first, clock=first.clock, name="mine", **SCALING_UP)
+    second = FakeLauncher(step_ms=scaling)
+    resumed = tuner.tune(name="mine", resume=True, launcher=second, clock=second.clock).answer
+    launcher, expected = whole
+    assert keys(first) + keys(second) == keys(launcher)
+    assert resumed.verdict == expected.verdict
+    with pytest.raises(UsageError, match=r"space: .*1, 2, 4.* in the study, .*1, 8.* now"):
+        tuner.tune(name="mine", resume=True, space={"num_worker_threads": [1, 8]}, launcher=second)
 
 
 @pytest.mark.usefixtures("on_disk")

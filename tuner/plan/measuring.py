@@ -114,6 +114,22 @@ class Measuring(BaseModel):
         """The budget in words: `1m`, or `at most 10m`."""
         return f"{'at most ' * self.until_clear}{duration(self.budget_s)}"
 
+    def keys(self) -> dict[str, Any]:
+        """The keys of a plan that ask for this: the inverse of `read_measuring`."""
+        names = filter(None, (self.objective_name, self.second_objective_name))
+        return {
+            "objective": ",".join(names),
+            "require": [str(limit) for limit in self.require],
+            "budget": f"{AUTO}:{self.budget_s!r}" if self.until_clear else self.budget_s,
+            "max_blocks": self.max_blocks,
+            "epsilon": self.epsilon,
+            "confidence": self.confidence,
+            "min_time": self.min_time_s,
+            "deadline": self.deadline_s,
+            "sampler": self.sampler,
+            "seed": self.seed,
+        }
+
 
 MEASURING_KEYS = tuple(
     field.alias or name

@@ -49,6 +49,21 @@ def read_program(mapping: Mapping[str, Any]) -> tuple[ProgramRequest | None, lis
         return None, [*problems, *map(sentence_of, error.errors())]
 
 
+def program_keys(request: ProgramRequest) -> dict[str, Any]:
+    """The keys of a plan that ask for this program: the inverse of `read_program`."""
+    metric = request.metric
+    return {
+        "programs": [list(command) for command in request.commands],
+        "roles": list(request.role_patterns),
+        "expect": request.expect,
+        "metric": None if metric is None else f"{metric.name}={metric.pattern}",
+        "maximize": None if metric is None else metric.maximize,
+        "window": request.window_s,
+        "warm_up": None if request.window_s is None else request.warm_up_s,
+        "cold": request.cold,
+    }
+
+
 def _words(key: str, command: object, problems: list[str]) -> Sequence[object] | None:
     """A command as its words, also of a line as a shell reads it; None if there are none."""
     words = command

@@ -28,9 +28,13 @@ def asked_draft(
     if workload is not None and program is not None:
         raise UsageError("name a workload or a program, not both")
     programs = None if program is None else [program, *beside]
-    # What is false is a key that nobody gave.
-    switched = {key: changes.get(key) or None for key in ("maximize", "cold")}
-    return draft_plan(plan_mapping(plan, workload, {"programs": programs, **changes, **switched}))
+    return draft_plan(plan_mapping(plan, workload, {"programs": programs, **given(changes)}))
+
+
+def given(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords of `tuner.tune` that somebody gave: a switch that is off is none."""
+    switches = ("maximize", "cold")
+    return {k: v for k, v in changes.items() if v is not None and (v or k not in switches)}
 
 
 def plan_mapping(

@@ -10,6 +10,7 @@ from tuner.plan.config import Config
 from tuner.plan.launching import Launching
 from tuner.plan.measuring import Measuring
 from tuner.plan.objectives import METRIC, OBJECTIVES, Objective
+from tuner.plan.program_request import program_keys
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.space import Space
 from tuner.plan.subject import Subject
@@ -53,6 +54,23 @@ class StudyPlan(BaseModel):
         for config in [self.baseline, *self.space.grid()]:
             distinct.setdefault(config.resolved(self.subject), config)
         return list(distinct.values())
+
+    def keys(self) -> dict[str, Any]:
+        """The plan as a plan file holds it, which `draft_plan` reads."""
+        subject = self.subject
+        asked = (
+            program_keys(subject)
+            if isinstance(subject, ProgramSpec)
+            else {"workload": subject.reference, "options": subject.options}
+        )
+        return {
+            "name": self.name,
+            **asked,
+            "space": self.space.to_json(),
+            "baseline": self.baseline.to_json(),
+            **self.measuring.keys(),
+            **self.launching.keys(),
+        }
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON data, but for where its files and its storage are."""

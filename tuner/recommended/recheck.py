@@ -1,7 +1,7 @@
 """The commands that measure a recommendation, or a whole study, again."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tuner.errors import UsageError
@@ -9,6 +9,7 @@ from tuner.plan.config import Config
 from tuner.plan.draft import PROGRAM_DEFAULTS
 from tuner.plan.knobs import KNOBS
 from tuner.plan.measuring import Measuring
+from tuner.plan.program_request import program_keys
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.quantities import parse_duration_s
 from tuner.plan.study_plan import StudyPlan
@@ -56,17 +57,7 @@ def _subject_keys(environment: MeasuredIn) -> dict[str, Any]:
     program = environment.program
     if program is None:
         return {"workload": environment.workload, "options": environment.options}
-    metric = program.metric
-    return {
-        "programs": [list(command) for command in program.commands],
-        "roles": list(program.role_patterns),
-        "expect": program.expect,
-        "metric": None if metric is None else f"{metric.name}={metric.pattern}",
-        "maximize": None if metric is None else metric.maximize,
-        "window": program.window_s,
-        "warm_up": None if program.window_s is None else program.warm_up_s,
-        "cold": program.cold,
-    }
+    return program_keys(program)
 
 
 def recheck_arguments(recommendation: Recommendation) -> list[str]:
@@ -146,8 +137,13 @@ def _pairs(config: Config) -> list[tuple[str, str]]:
     return [(str(dim), KNOBS[dim.knob].format(value)) for dim, value in config.items]
 
 
-def search_command(plan: StudyPlan) -> str:
-    """One line for a shell that searches for what this plan searches for."""
+def search_command(plan: StudyPlan, naming: Sequence[str]) -> str:
+    """One line for a shell that searches for what this plan searches for.
+
+    Args:
+        plan: The plan.
+        naming: The flags that say where its study is.
+    """
     subject, how, usual = plan.subject, plan.measuring, Measuring()
     program = subject if isinstance(subject, ProgramSpec) else None
     deadline_s, objective = usual.deadline_s, usual.objective_name
@@ -182,9 +178,8 @@ def search_command(plan: StudyPlan) -> str:
         ("--deadline", how.deadline_s, deadline_s, f"{how.deadline_s!r}s"),
         ("--sampler", how.sampler, usual.sampler, how.sampler),
         ("--seed", how.seed, usual.seed, str(how.seed)),
-        ("--study", plan.name, subject.study_name, plan.name),
     ):
         if value != default:
             arguments += [flag, text]
-    arguments += plan.launching.arguments()
+    arguments += [*plan.launching.arguments(), *naming]
     return shlex.join(["python", "-m", "tuner.search", *arguments, *_program_arguments(program)])

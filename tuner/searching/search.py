@@ -24,6 +24,7 @@ from tuner.study.finding import earlier_studies
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE
 from tuner.study.records import CALIBRATION_BLOCK, Record
+from tuner.study.resuming import resume_command
 from tuner.study.sampled import Sampling
 from tuner.study.spool import Spool
 from tuner.study.storage.address import StudyPlace
@@ -82,7 +83,10 @@ class SearchStopped(InterruptedSearchError):  # noqa: N818 - an ending, not an e
 
     def __init__(self, answer: StudyAnswer) -> None:
         self.answer = answer
-        super().__init__(f"interrupted after {plural(answer.blocks, 'block')}; {_KEPT}")
+        super().__init__(
+            f"interrupted after {plural(answer.blocks, 'block')}; everything measured is kept, and "
+            f"this continues it: {resume_command(answer.study, answer.folder)}"
+        )
 
 
 def search(
