@@ -10,7 +10,7 @@ from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
 from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.study_plan import StudyPlan
-from tuner.plan.workload_spec import WorkloadSpec
+from tuner.plan.workload_spec import WorkloadSpec, study_name_of
 
 
 def finished(spec: WorkloadSpec | None = None, **keys: Any) -> StudyPlan:
@@ -274,7 +274,7 @@ def test_the_fingerprint_holds_the_workload() -> None:
     ],
 )
 def test_the_default_study_name(reference: str, name: str) -> None:
-    assert workload_spec().model_copy(update={"reference": reference}).study_name == name
+    assert study_name_of(reference) == name
 
 
 def test_a_draft_with_mistakes_cannot_become_a_plan() -> None:

@@ -229,6 +229,9 @@ def test_the_diagnosis_takes_together_what_the_study_calls_a_role(
     of_one_role = [RankSpec(name=name, role="env") for name in names[1:]]
     assert "for 80 % of the time" in numbers_of(tmp_path, of_one_role).diagnosis
     assert "for 40 % (" in numbers_of(tmp_path, ()).diagnosis
+    assert numbers_of(tmp_path, ()).calls == 100
+    monkeypatch.setattr("tuner.searching.trace_numbers.read_trace", lambda path: trace())
+    assert numbers_of(tmp_path, ()).calls == 0
 
 
 def test_traces_of_an_earlier_study_are_removed(tmp_path: Path) -> None:

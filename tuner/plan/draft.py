@@ -20,6 +20,7 @@ from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.space import Space, baseline_config, check_against
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.subject import Subject
+from tuner.plan.workload_spec import study_name_of
 from tuner.text import did_you_mean, first_of
 
 FORMAT = 1
@@ -56,6 +57,12 @@ class PlanDraft:
     """The study's folder; None means `studies/NAME`."""
     problems: tuple[str, ...]
 
+    @property
+    def study_name(self) -> str:
+        """The name of the study: the one that is given, or else that of what is tuned."""
+        usual = study_name_of(self.workload) if self.program is None else self.program.study_name
+        return self.name or usual
+
     def with_objective(self, name: str) -> Self:
         """The draft with an objective that nobody has to choose any more."""
         measuring = self.measuring.model_copy(update={"objective_name": name})
@@ -78,7 +85,7 @@ class PlanDraft:
         if problems:
             raise UsageError.of_request(problems)
         return StudyPlan(
-            name=self.name or subject.study_name,
+            name=self.study_name,
             subject=subject,
             space=self.space,
             baseline=baseline_config(self.named_baseline, self.space, subject),

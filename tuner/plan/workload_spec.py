@@ -54,6 +54,17 @@ class CatalogueEntry(BaseModel):
     """Why it cannot run here; empty if it can."""
 
 
+def study_name_of(reference: str) -> str:
+    """The name of a workload's study when nobody gives one: `file.Echo` for `my/file.py:Echo`.
+
+    It is never that of a shipped workload, which has no dot.
+    """
+    where, _, name = reference.rpartition(":")
+    module = PurePath(where).stem if where.endswith(".py") else where
+    dotted = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{module}.{name}".lstrip("."))
+    return dotted.strip("._-") or "workload"
+
+
 class WorkloadSpec(BaseModel):
     """A workload with its options filled in, as described by a process that imported it."""
 
@@ -73,17 +84,6 @@ class WorkloadSpec(BaseModel):
     def kind(self) -> Literal["workload"]:
         """What it is, in one word."""
         return "workload"
-
-    @property
-    def study_name(self) -> str:
-        """The name of a study of it when nobody gives one: `file.Echo` for `my/file.py:Echo`.
-
-        It is never that of a shipped workload, which has no dot.
-        """
-        where, _, name = self.reference.rpartition(":")
-        module = PurePath(where).stem if where.endswith(".py") else where
-        dotted = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{module}.{name}".lstrip("."))
-        return dotted.strip("._-") or "workload"
 
     @property
     def roles(self) -> tuple[str, ...]:

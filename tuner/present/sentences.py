@@ -24,6 +24,7 @@ def sentences_of(answer: StudyAnswer) -> list[str]:
         Sentences that the terminal, the notes and the page show one by one.
     """
     said = (
+        no_calls_sentence(answer),
         choice_sentence(answer),
         tied_sentence(answer),
         busy_sentence(answer),
@@ -39,6 +40,24 @@ def sentences_of(answer: StudyAnswer) -> list[str]:
         *bad_value_sentences(answer),
         *unmeasured_sentences(answer),
     ]
+
+
+def no_calls_sentence(answer: StudyAnswer) -> str | None:
+    """That nothing of what was traced makes a call; None where something does, or no trace tells.
+
+    A workload whose step forgets its calls runs well, and its configurations are all alike.
+    """
+    counted = [detail.calls for detail in answer.details.values() if detail.calls is not None]
+    if not counted or any(counted):
+        return None
+    if answer.plan.subject.kind == "program":
+        return (
+            "The traced runs of the program made no RPC call, so no option of RPC can matter to it."
+        )
+    return (
+        "The traced steps made no RPC call, so no option of RPC can matter to them: make the calls "
+        "to be tuned in step(), and wait there for their results."
+    )
 
 
 def tried_sentences(answer: StudyAnswer) -> list[str]:

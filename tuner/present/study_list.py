@@ -131,7 +131,8 @@ def studies_of_folder(folder: Path) -> StudyList:
             studies += found.studies
             problems += found.problems
     problems += [
-        f"{shown(each.root)}: its search failed before its first world; see {shown(each.first_run)}"
+        f"{shown(each.root)}: its search failed before its first world; see "
+        f"{shown(each.first_run)}, and remove the folder once nobody needs it"
         for each in begun_in(folder)
     ]
     return StudyList(tuple(studies), tuple(problems))

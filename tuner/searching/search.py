@@ -120,22 +120,22 @@ def search(
     def since_start() -> float:
         return clock() - started_s
 
-    tell_stage(observer, "setting up")
     draft = request.draft
-    if draft.problems and not draft.workload:
-        # A program takes a while to find out about, and is not run for nothing.
+    if draft.problems:
+        if draft.workload:
+            # A workload is asked for its own mistakes, too.
+            plan_of(draft, launcher)
         raise UsageError.of_request(draft.problems)
-    # A workload's mistakes come before those of the folder; a program is run for what can be kept.
-    if draft.program is None:
-        plan = plan_of(draft, launcher)
-        name = plan.name
-    else:
-        plan, name = None, draft.name or draft.program.study_name
+    name = draft.study_name
     place = StudyPlace.named(name, storage=draft.storage, out=draft.out)
     patience = Patience(str(place.address), Spool(place.folder, name), observer.on_event)
     place = place.waiting(patience)
     with claimed(place, resume=request.resume, overwrite=request.overwrite) as claim:
-        if plan is None:
+        # It takes a while to find out about a workload or a program: not for nothing.
+        tell_stage(observer, "setting up")
+        if draft.program is None:
+            plan = plan_of(draft, launcher)
+        else:
             plan = _plan_of_program(draft, launcher, claim)
             observer.on_event(f"comparing the {plan.objective.label}{_why_this(plan)}")
         here, first = environment_with(launcher), None

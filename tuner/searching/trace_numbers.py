@@ -37,6 +37,7 @@ def numbers_of(path: Path, ranks: Sequence[RankSpec]) -> TraceNumbers:
         diagnosis=diagnosis.text,
         enough_threads=diagnosis.enough_threads,
         losses=trace.losses,
+        calls=len(trace.calls),
         call_ms=Quantiles.of(outermost_ms(trace).tolist()),
         call_parts_ms=_call_parts_ms(trace),
     )

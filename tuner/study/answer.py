@@ -308,6 +308,7 @@ def _detail(log: StudyLog, trial: int) -> TrialDetail:
     trace = traced.trace if isinstance(traced, Measurement) else None
     return TrialDetail(
         step_ms=Quantiles.of(steps_ms),
+        calls=trace.calls if trace else None,
         call_ms=trace.call_ms if trace else None,
         call_parts_ms=trace.call_parts_ms if trace else {},
     )

@@ -153,6 +153,8 @@ class TrialDetail:
 
     step_ms: Quantiles | None = None
     """Of every timed step of every world that counts."""
+    calls: int | None = None
+    """How many RPC calls its trace holds; None where no trace tells."""
     call_ms: Quantiles | None = None
     """Of the outermost calls of its trace."""
     call_parts_ms: Mapping[CallPart, float] = field(default_factory=dict)

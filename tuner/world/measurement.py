@@ -85,6 +85,8 @@ class TraceNumbers(BaseModel):
     enough_threads: tuple[PrintableText, ...] = ()
     """The servers that more threads do not help, by the diagnosis."""
     losses: tuple[PrintableText, ...] = ()
+    calls: int | None = None
+    """How many RPC calls there are; None where an earlier version has not counted them."""
     call_ms: Quantiles | None = None
     """Latency of those of the calls that ended."""
     call_parts_ms: dict[CallPart, float] = {}

@@ -182,6 +182,31 @@ def test_the_rank_that_fails_first_in_init_rpc_is_named() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("import nothing_here", "ModuleNotFoundError: No module named 'nothing_here'"),
+        ("def f(:", "SyntaxError: invalid syntax"),
+        ("print(undefined)", "NameError: name 'undefined' is not defined"),
+        (
+            "import argparse as a; p = a.ArgumentParser(); p.add_argument('size'); p.parse_args()",
+            "error: the following arguments are required: size",
+        ),
+    ],
+)
+def test_a_program_that_fails_in_every_network_is_run_once(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    program, runs = tmp_path / "main.py", tmp_path / "runs"
+    program.write_text(text)
+    heard: list[str] = []
+    command = ["sh", "-c", f"echo >> {runs}; exec {PYTHON} {program}"]
+    with CommandLauncher(heard.append) as launcher, pytest.raises(UsageError, match=told):
+        launcher.subject_of(draft_plan({"programs": [command]}))
+    assert heard == []
+    assert runs.read_text() == "\n"
+
+
 def own_network_is_allowed() -> bool:
     with OwnNetwork() as network:
         return bool(network.prefix)

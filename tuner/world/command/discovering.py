@@ -1,5 +1,6 @@
 """What the first runs of a program show: its ranks, its own options, whether its calls vary."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -13,6 +14,12 @@ from tuner.world.command.program_world import ProgramEnd
 from tuner.world.command.reports import RankReport
 from tuner.world.command.running import why_no_command
 from tuner.world.measurement import Failure, Measurement
+
+_IN_ANY_NETWORK = re.compile(
+    r"\b(ModuleNotFound|Import|Syntax|Indentation|Tab|Name)Error: "
+    r"|: error: (the following arguments are required|unrecognized arguments|argument )"
+)
+"""In the last line of what fails in every network: code or arguments that are wrong."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +36,15 @@ class TriedRun:
 
     @property
     def may_need_a_network(self) -> bool:
-        """Whether it failed as it may where no other machine is to be reached: not by waiting."""
+        """Whether it failed as it may where no other machine is to be reached.
+
+        That is not by waiting, and not by an error that Python finds in what it reads.
+        """
         kinds = ("init-failed", "crashed", "wrong-answer")
-        return self.failure is not None and self.failure.failure in kinds
+        if self.failure is None or self.failure.failure not in kinds:
+            return False
+        last = self.failure.detail.rstrip().rpartition("\n")[2]
+        return not _IN_ANY_NETWORK.search(last)
 
     @property
     def may_go_well_otherwise(self) -> bool:
