@@ -123,7 +123,7 @@ def test_why_trials_failed_or_were_eliminated(page: Page, monday: str) -> None:
 
     page.get_by_role("button", name="Trial 1 Pruned").click()
     expect(page.get_by_role("heading", name="num_worker_threads=1")).to_be_visible()
-    slow = "^eliminated .* times as slow as num_worker_threads=16 in one world"
+    slow = "^eliminated .* behind num_worker_threads=16 in one world"
     expect(page.get_by_text(re.compile(slow))).to_be_visible()
 
     page.get_by_role("button", name="Trial 3 Pruned").click()

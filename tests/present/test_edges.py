@@ -1,13 +1,14 @@
 """The sentence about a best configuration at the edge of the search space."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.plan.specs import threads
 from tests.present.results import in_blocks, measured, study_plan, study_result
 from tuner.plan.config import Config, Dimension
-from tuner.present.edges import edge_sentences
+from tuner.present.edges import edge_sentences, role_sentence
 from tuner.present.sentences import sentences_of
 from tuner.study.answer import StudyAnswer
 
@@ -43,6 +44,33 @@ def test_the_smallest_value_is_told_likewise() -> None:
     assert said.startswith("num_worker_threads=4 is the smallest value tried, and ")
     assert said.endswith("a smaller one may be better still; search again with "
                          "--space num_worker_threads=2,4,8,16.")  # fmt: skip
+
+
+def test_a_value_for_all_roles_says_how_to_find_the_one_that_needs_it() -> None:
+    answer = searched({8: 3.0, 16: 2.0, 32: 1.0}, best=32)
+    said = role_sentence(answer)
+    assert said == (
+        "All roles had the same num_worker_threads; which of them needs 32 is told by a search "
+        "with --space caller.num_worker_threads=16,32 --space server.num_worker_threads=16,32."
+    )
+    assert said in sentences_of(answer)
+    assert role_sentence(replace(answer, verdict="keep-baseline")) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"space": {"caller.num_worker_threads": [4, 16]}},  # one role already
+        {"space": {"transports": ["shm", "uv"]}},  # the same for all, or init_rpc fails
+    ],
+)
+def test_where_roles_differ_or_cannot_nothing_is_said_of_them(changes: dict[str, Any]) -> None:
+    plan = study_plan(**changes)
+    baseline, other = plan.candidates()[:2]
+    rows = (measured(0, baseline, 2.0, (2.0, 2.0)), measured(1, other, 1.0, (1.0, 1.0)))
+    answer = study_result(plan, best=other, challenger=other, rows=rows)
+    assert answer.verdict == "better"
+    assert role_sentence(answer) is None
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_the_dominated_are_eliminated_and_say_why(tune: Tune) -> None:
         assert not rows[label].tied_with_best
     first_alone = rows["num_worker_threads=1"].eliminated
     assert first_alone is not None
-    assert first_alone.endswith(" times as slow as num_worker_threads=16 in one world")
+    assert first_alone.endswith(" behind num_worker_threads=16 in one world")
     assert unmeasured_sentences(result) == [f"In no block: num_worker_threads=1 ({first_alone})."]
     told = {each["eliminated"] for each in result.to_json()["trials"]}
     assert told >= {None, first_alone, rows["num_worker_threads=2"].eliminated}

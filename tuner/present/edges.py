@@ -1,4 +1,4 @@
-"""Whether the best configuration lies at the edge of the search space, and how to widen it."""
+"""What a further search would tell: beyond the edge of the space, and of each role alone."""
 
 from collections.abc import Iterator
 
@@ -20,6 +20,31 @@ def edge_sentences(answer: StudyAnswer) -> list[str]:
     if answer.best is None or answer.verdict not in ("better", "keep-baseline"):
         return []
     return list(_sentences(answer, answer.best))
+
+
+def role_sentence(answer: StudyAnswer) -> str | None:
+    """How to find out which roles need the best value, where all of them were given the same.
+
+    None where nothing is shown to be better, or no knob can differ between roles.
+    """
+    subject = answer.plan.subject
+    if answer.verdict != "better" or answer.best is None or len(subject.roles) < 2:
+        return None
+    for dimension in answer.plan.space.dimensions:
+        knob, chosen = KNOBS[dimension.knob], answer.best.value_of(dimension, subject)
+        by_role = [Dimension(role, dimension.knob) for role in subject.roles]
+        before = [answer.baseline.value_of(each, subject) for each in by_role]
+        if dimension.role != ALL_ROLES or knob.same_for_all_roles or chosen in before:
+            continue
+        flags = (
+            f"--space {each}={knob.format(value)},{knob.format(chosen)}"
+            for each, value in zip(by_role, before, strict=True)
+        )
+        return (
+            f"All roles had the same {knob.name}; which of them needs {knob.format(chosen)} is "
+            f"told by a search with {' '.join(flags)}."
+        )
+    return None
 
 
 def _sentences(answer: StudyAnswer, best: Config) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """What is said below the verdict: why this one, what else may be, how sure, what was tried."""
 
 from tuner.present.choice import choice_sentence
-from tuner.present.edges import edge_sentences
+from tuner.present.edges import edge_sentences, role_sentence
 from tuner.present.knob_effects import bad_value_sentences
 from tuner.present.wording import (
     as_good_sentence,
@@ -36,6 +36,7 @@ def sentences_of(answer: StudyAnswer) -> list[str]:
     return [
         *known,
         *edge_sentences(answer),
+        *filter(None, [role_sentence(answer)]),
         *tried_sentences(answer),
         *bad_value_sentences(answer),
         *unmeasured_sentences(answer),

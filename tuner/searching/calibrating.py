@@ -10,7 +10,7 @@ from tuner.searching.runner import TRACED_TIME_S
 from tuner.study.evidence import behind_in_first_world, strongest_rival
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import AGAIN
-from tuner.text import first_of, three_digits
+from tuner.text import distance, first_of
 
 # Of the budget, for all traces.
 MOST_TRACED = 0.15
@@ -88,7 +88,7 @@ def _drop_dominated(measurer: Measurer) -> None:
         behind = behind_in_first_world(log, trial, usual)
         if behind is not None and trial not in log.eliminated:
             measurer.eliminate(
-                trial, f"{three_digits(behind)} times as slow as {log.configs[usual]} in one world"
+                trial, f"{distance(behind)} behind {log.configs[usual]} in one world"
             )
 
 

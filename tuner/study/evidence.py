@@ -145,10 +145,10 @@ def _gains_at_most(log: StudyLog, trial: int, best: int, most: float) -> bool:
 
 
 def behind_in_first_world(log: StudyLog, trial: int, reference: int) -> float | None:
-    """How many times as long as that of a reference the first world's steps of a trial took.
+    """How far the first world of a trial is behind that of a reference, as log(objective).
 
-    None unless it is 2.5 times at least, the interval of the steps included, no block has measured
-    the trial, others did not disturb its world, and one group of CPUs or hosts ran both worlds.
+    None unless it is by a factor of 2.5 at least, the interval of the steps included, no block has
+    measured the trial, others did not disturb its world, and one group of CPUs or hosts ran both.
     """
     first, other = log.calibration(trial), log.calibration(reference)
     if first is None or other is None or log.samples(trial) or log.plan.objective.traced:
@@ -160,7 +160,7 @@ def behind_in_first_world(log: StudyLog, trial: int, reference: int) -> float | 
     behind = log.first_cost(trial) - log.first_cost(reference)
     error = math.hypot(_error(first.step_s), _error(other.step_s))
     shown = math.isfinite(behind) and behind - _ERRORS * error > math.log(DOMINATED_RATIO)
-    return math.exp(behind) if shown else None
+    return behind if shown else None
 
 
 def _error(step_s: Sequence[float]) -> float:
