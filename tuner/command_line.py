@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from tuner import completing
 from tuner.errors import TunerError, UsageError
 from tuner.flags import (
     ROLE_HELP,
@@ -70,6 +71,7 @@ LauncherOption = Annotated[
     typer.Option(
         "--launcher",
         metavar="local|ray",
+        autocompletion=completing.launcher,
         help="What runs the worlds: processes on this machine, or on the hosts of a Ray cluster. "
         "Default: local.",
     ),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tuner import completing
 from tuner.command_line import Command, FolderOption, Interruption, StorageOption, run
 from tuner.errors import UsageError
 from tuner.flags import say
@@ -30,6 +31,7 @@ def dashboard(
         typer.Argument(
             metavar="STUDY",
             show_default=False,
+            autocompletion=completing.study,
             help="A study's name, or the path of its folder; a search that is running can be "
             "followed. Without: copies of all studies, side by side.",
         ),

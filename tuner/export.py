@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tuner import completing
 from tuner.command_line import Command, FolderOption, StorageOption, run
 from tuner.errors import UsageError
 
@@ -22,11 +23,20 @@ def export(
     study: Annotated[
         str,
         typer.Argument(
-            metavar="STUDY", show_default=False, help="A study's name, or the path of its folder."
+            metavar="STUDY",
+            show_default=False,
+            autocompletion=completing.study,
+            help="A study's name, or the path of its folder.",
         ),
     ],
     form: Annotated[
-        str, typer.Option("--format", metavar="json|toml|python", help="What to write.")
+        str,
+        typer.Option(
+            "--format",
+            metavar="json|toml|python",
+            autocompletion=completing.one_of(("json", "toml", "python")),
+            help="What to write.",
+        ),
     ] = "json",
     trial: Annotated[
         int | None,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tuner import completing
 from tuner.command_line import Command, run
 from tuner.errors import UsageError
 from tuner.files import written_atomically
@@ -24,7 +25,13 @@ _SKELETONS = Path(__file__).with_name("skeletons")
 @app.command(cls=Command, epilog=EPILOG)
 def init(
     what: Annotated[
-        str, typer.Argument(metavar="|".join(NAMES), show_default=False, help="What to write.")
+        str,
+        typer.Argument(
+            metavar="|".join(NAMES),
+            show_default=False,
+            autocompletion=completing.one_of(NAMES),
+            help="What to write.",
+        ),
     ],
     file: Annotated[
         Path | None,

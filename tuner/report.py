@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tuner import completing
 from tuner.command_line import Command, FolderOption, StorageOption, run
 from tuner.errors import UsageError
 from tuner.flags import say
@@ -27,7 +28,10 @@ def report(
     studies: Annotated[
         list[str],
         typer.Argument(
-            metavar="STUDY", show_default=False, help="A study's name, or the path of its folder."
+            metavar="STUDY",
+            show_default=False,
+            autocompletion=completing.study,
+            help="A study's name, or the path of its folder.",
         ),
     ],
     output: Annotated[

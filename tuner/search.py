@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tuner import completing
 from tuner.checking import check_study
 from tuner.command_line import (
     BesideOption,
@@ -53,7 +54,11 @@ def _objectives_of(kind: str) -> str:
 def search(
     context: typer.Context,
     workload: Annotated[
-        str | None, typer.Option(help="A shipped workload, package.module:Class or file.py:Class.")
+        str | None,
+        typer.Option(
+            autocompletion=completing.workload,
+            help="A shipped workload, package.module:Class or file.py:Class.",
+        ),
     ] = None,
     plan: Annotated[Path | None, typer.Option(help="A study plan (TOML).")] = None,
     options: Annotated[
@@ -78,9 +83,10 @@ def search(
     objective: Annotated[
         str | None,
         typer.Option(
+            autocompletion=completing.one_of(OBJECTIVES),
             help=f"Of a workload: {_objectives_of('workload')}. Of a program: "
             f"{_objectives_of('program')}. Two of them, as step_ms,cpu_ms_per_step, show a Pareto "
-            "front; the first one decides. Default: step_ms; rpc_active_s."
+            "front; the first one decides. Default: step_ms; rpc_active_s.",
         ),
     ] = None,
     require: Annotated[
@@ -161,6 +167,7 @@ def search(
         str | None,
         typer.Option(
             metavar="auto|grid|tpe|gp|random",
+            autocompletion=completing.sampler,
             help="Who proposes what to measure where the grid is larger than the budget can "
             "measure; grid measures all of it. Default: auto, which is grid or tpe.",
         ),
@@ -177,7 +184,11 @@ def search(
     cpus_per_world: CpusPerWorldOption = None,
     study: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The study's name. Default: the plan's or the script's."),
+        typer.Option(
+            metavar="NAME",
+            autocompletion=completing.study,
+            help="The study's name. Default: the plan's or the script's.",
+        ),
     ] = None,
     storage: Annotated[
         str | None,
@@ -217,6 +228,7 @@ def search(
         str | None,
         typer.Option(
             metavar="STUDY",
+            autocompletion=completing.study,
             help="Measure an earlier recommendation against its baseline, here and now: that of a "
             "study, or of a recommended.json. Goes with --budget, --max-blocks, --epsilon, "
             "--confidence, --seed, --storage, --out, --ray-address, --interface, "

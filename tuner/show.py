@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from tuner import completing
 from tuner.command_line import Command, FolderOption, StorageOption, print_json, run, stdout_console
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -20,7 +21,10 @@ def show(
     study: Annotated[
         str,
         typer.Argument(
-            metavar="STUDY", show_default=False, help="A study's name, or the path of its folder."
+            metavar="STUDY",
+            show_default=False,
+            autocompletion=completing.study,
+            help="A study's name, or the path of its folder.",
         ),
     ],
     storage: StorageOption = None,

@@ -15,6 +15,7 @@ from tuner.decide.verdict_kind import VerdictKind
 from tuner.plan.knobs import KNOBS
 from tuner.plan.objectives import OBJECTIVES
 from tuner.present.study_result import StudyResult
+from tuner.study.folder import StudyFolder
 
 ROOT = Path(__file__).parents[2]
 
@@ -182,15 +183,36 @@ def test_what_is_mistyped_is_told_before_anything_large_is_imported(
     assert done.stdout == "2 []\n"
 
 
-def test_the_shell_completes_commands_and_flags(monkeypatch: pytest.MonkeyPatch) -> None:
-    for words, found in (("rpc-tuner sho", "show"), ("rpc-tuner run --conf", "--config")):
-        asked = {
-            "_RPC_TUNER_COMPLETE": "complete_bash",
-            "COMP_WORDS": words,
-            "COMP_CWORD": str(words.count(" ")),
-        }
-        done = subprocess.run(
-            [sys.executable, "-m", "tuner"], capture_output=True, text=True,
-            env={**os.environ, **asked, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
-        assert done.stdout.split() == [found], done.stderr
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("sho", ["show"]),
+        ("run --conf", ["--config"]),
+        ("search --workload ud", ["udf", "udf_sleep"]),
+        ("search --sampler t", ["tpe"]),
+        ("search --objective step_", ["step_ms", "step_p99_ms"]),
+        ("search --launcher r", ["ray"]),
+        ("search --check th", ["threads"]),
+        ("search --resume --study th", ["threads"]),
+        ("show ", ["threads", "udf"]),
+        ("export udf --format p", ["python"]),
+        ("init pr", ["program"]),
+    ],
+)
+def test_the_shell_completes_commands_flags_and_names(
+    words: str, found: list[str], tmp_path: Path
+) -> None:
+    for name in ("udf", "threads"):
+        folder = StudyFolder(tmp_path / "studies" / name)
+        folder.root.mkdir(parents=True)
+        folder.database.touch()
+    asked = {
+        "_RPC_TUNER_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"rpc-tuner {words}",
+        "COMP_CWORD": str(words.count(" ") + 1),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "tuner"], capture_output=True, text=True, cwd=tmp_path,
+        env={**os.environ, **asked, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.stdout.split() == found, done.stderr
