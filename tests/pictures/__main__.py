@@ -1,12 +1,11 @@
 """`make pictures`: runs the README's commands, and replaces their outputs and the pictures.
 
-This needs a quiet machine for up to eight minutes, and Chromium for the pictures of pages.
+This needs a quiet machine for up to twelve minutes, and Chromium for the pictures of pages.
 """
 
 import contextlib
 import os
 import pty
-import re
 import shlex
 import shutil
 import subprocess
@@ -22,6 +21,7 @@ import tuner
 from tests.benchmarks.measured_world import measured_world
 from tests.browser.chromium import launched
 from tests.browser.serving import dashboard
+from tests.pictures.commands import ROOT, environment, run_all, write_files
 from tests.pictures.overview import write_overview
 from tests.readme import (
     PROGRAM,
@@ -39,7 +39,6 @@ from tuner.text import plural
 from tuner.trace.files.reader import read_trace
 from tuner.world.local.launcher import LocalLauncher
 
-ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
 PAGE = ROOT / "docs" / "your-own-program.md"
 STUDY = "udf-400"
@@ -47,38 +46,41 @@ STUDY = "udf-400"
 
 def main() -> None:
     """Run the README's own commands, then write their outputs and every picture."""
-    _write_program_outputs()
-    readme = README.read_text()
-    shown = SHOWN.search(readme)
-    assert shown, "the README has no search with its output"
     with tempfile.TemporaryDirectory() as scratch:
-        output = _printed(shown[1], Path(scratch))
-        README.write_text(readme[: shown.start(2)] + output + readme[shown.end(2) :])
-        folder = StudyFolder(Path(scratch) / "studies" / STUDY)
+        where = Path(scratch)
+        write_files(README.read_text(), PAGE.read_text(), where)
+        _write_program_outputs(where)
+        _write_search_output(where)
+        folder = StudyFolder(where / "studies" / STUDY)
         shutil.copy(folder.figures / "step_time.png", IMAGES / "step_time.png")
-        _draw_timelines(Path(scratch))
+        _draw_timelines(where)
         with sync_playwright() as playwright:
             browser = launched(playwright)
             _photograph_report(browser, folder)
             _photograph_dashboard(browser, folder)
             browser.close()
+        run_all(README.read_text(), where)
 
 
-def _write_program_outputs() -> None:
+def _write_program_outputs(where: Path) -> None:
     """Run what the README and docs/your-own-program.md say of the program of that page."""
-    page = PAGE.read_text()
-    with tempfile.TemporaryDirectory() as scratch:
-        program = re.search(r"```python\n(# main\.py\n.*?)```", page, re.DOTALL)
-        assert program, "docs/your-own-program.md has no main.py"
-        (Path(scratch) / "main.py").write_text(program[1])
-        readme = README.read_text()
-        for command, module, earlier in PROGRAM.findall(readme):
-            now = shortened(module, _printed(command, Path(scratch)))
-            readme = readme.replace(earlier, now)
-            page = with_output(page, earlier, now)
-        README.write_text(readme)
-        PAGE.write_text(page)
+    readme, page = README.read_text(), PAGE.read_text()
+    for command, module, earlier in PROGRAM.findall(readme):
+        now = shortened(module, _printed(command, where))
+        readme = readme.replace(earlier, now)
+        page = with_output(page, earlier, now)
+    README.write_text(readme)
+    PAGE.write_text(page)
     write_overview(program_ratios(readme), IMAGES / "overview.png")
+
+
+def _write_search_output(where: Path) -> None:
+    """Run the README's search of a shipped workload."""
+    readme = README.read_text()
+    shown = SHOWN.search(readme)
+    assert shown, "the README has no search with its output"
+    output = _printed(shown[1], where)
+    README.write_text(readme[: shown.start(2)] + output + readme[shown.end(2) :])
 
 
 def _printed(command: str, where: Path) -> str:
@@ -89,14 +91,7 @@ def _printed(command: str, where: Path) -> str:
     running = subprocess.Popen(
         [sys.executable, *arguments],
         cwd=where,
-        # A dumb terminal: text without colours.
-        env={
-            **os.environ,
-            "TERM": "dumb",
-            "PYTHONPATH": str(ROOT),
-            # `python` of the commands within is this one.
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        },
+        env=environment(),
         stdout=inside,
         stderr=None if "tuner.search" in arguments else inside,
     )
