@@ -136,6 +136,12 @@ def test_parallelism_is_printed_by_server_with_its_levels_and_threads() -> None:
     ]
 
 
+def test_one_thread_at_work_needs_no_lines_of_its_own() -> None:
+    calls = [call(n, 10 * n, 10 * n + 5, served_ms=(10 * n, 10 * n + 4)) for n in range(3)]
+    table = section(printed(trace(calls, window_ms=(0, 30))), SECTIONS[4])
+    assert table[-1].split()[:3] == ["worker1,", "serving", "calls"]
+
+
 def test_many_threads_are_cut_to_the_busiest() -> None:
     calls = [call(n, 0, 100, served_ms=(0, n), thread=n) for n in range(1, MOST_LISTED + 4)]
     table = section(printed(trace(calls, window_ms=(0, 100))), SECTIONS[4])

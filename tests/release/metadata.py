@@ -18,7 +18,7 @@ def project() -> dict[str, Any]:
 
 
 def changed_versions(changelog: str) -> list[str]:
-    """The headings of the change log, without the dates: `Unreleased`, `0.2.0`."""
+    """The headings of the change log, without the dates: `0.3.0`, `0.2.0`."""
     return [heading.partition(" (")[0] for heading in HEADING.findall(changelog)]
 
 
@@ -27,6 +27,7 @@ def faults_of_tag(tag: str, changelog: str) -> list[str]:
     faults = []
     if tag != f"v{tuner.__version__}":
         faults.append(f"the tag is {tag}, and tuner.__version__ is {tuner.__version__}")
-    if tuner.__version__ not in changed_versions(changelog):
+    dated = rf"^## {re.escape(tuner.__version__)} \(\d{{4}}-\d\d-\d\d\)$"
+    if not re.search(dated, changelog, re.MULTILINE):
         faults.append(f"CHANGELOG.md has no heading ## {tuner.__version__} (YYYY-MM-DD)")
     return faults

@@ -20,7 +20,7 @@ CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
 def test_the_version_is_in_one_place() -> None:
     assert VERSION.fullmatch(tuner.__version__)
     document = project()
-    assert document["project"]["dynamic"] == ["version"]
+    assert document["project"]["dynamic"] == ["version", "readme", "urls"]
     assert document["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "tuner.__version__"}
     places = [*ROOT.glob("*.cff"), *ROOT.glob("*.toml"), *(ROOT / "tuner").rglob("*.py")]
     said = re.compile(rf"^\W*_*version_*\W+{re.escape(tuner.__version__)}\b", re.MULTILINE)
@@ -31,16 +31,17 @@ def test_the_version_is_in_one_place() -> None:
 
 def test_the_changes_are_listed_by_version() -> None:
     versions = changed_versions(CHANGELOG)
-    assert versions[0] == "Unreleased" or VERSION.fullmatch(versions[0])
-    assert all(VERSION.fullmatch(version) for version in versions[1:])
+    assert versions
+    assert all(VERSION.fullmatch(version) for version in versions)
+    assert tuner.__version__ in versions
 
 
 @pytest.mark.parametrize(
     ("tag", "changelog", "faults"),
     [
         (f"v{tuner.__version__}", f"## {tuner.__version__} (2026-11-23)\n", 0),
-        (f"v{tuner.__version__}", "## Unreleased\n", 1),
-        ("v99.0.0", f"## Unreleased\n\n## {tuner.__version__}\n", 1),
+        (f"v{tuner.__version__}", f"## {tuner.__version__} (unreleased)\n", 1),
+        ("v99.0.0", f"## 99.0.0 (2026-11-23)\n\n## {tuner.__version__} (2026-11-23)\n", 1),
         ("99.0.0", "", 2),
     ],
 )
@@ -59,6 +60,6 @@ def test_what_a_source_release_needs_is_in_it() -> None:
 
 def test_the_metadata_are_complete() -> None:
     about = project()["project"]
-    assert Path(ROOT / about["readme"]).is_file()
+    assert Path(ROOT / "README.md").is_file()
     assert {"name", "description", "license", "requires-python", "classifiers"} <= set(about)
     assert (ROOT / "CITATION.cff").read_text().count(about["license"]) == 1

@@ -261,7 +261,10 @@ def _parallelism_lines(analysis: Analysis, table: pd.DataFrame, width: int) -> l
     keys = list(zip(table["source"], table["server"], strict=True))
     names = [f"{server}, {SOURCES[source]}" for source, server in keys]
     lines = named_rows("server", names, columns, width)
-    for key, name in zip(keys, names, strict=True):
+    for key, name, most in zip(keys, names, table["max"], strict=True):
+        if most <= 1:
+            # The share of the time that it was busy says it all.
+            continue
         at_level, use = _rows(analysis.levels, key), _rows(analysis.thread_use, key)
         shares = zip(at_level["level"], at_level["share"], strict=True)
         by_level = [f"{level}: {share(of_time)}" for level, of_time in shares]
