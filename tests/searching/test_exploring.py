@@ -18,6 +18,8 @@ from tuner.present.wording import verdict_sentence
 from tuner.study.answer import StudyAnswer
 from tuner.world.measurement import FailureKind
 
+pytestmark = pytest.mark.slow
+
 BASELINE = {
     "caller.num_worker_threads": 16,
     "server.num_worker_threads": 16,

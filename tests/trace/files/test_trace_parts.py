@@ -51,6 +51,7 @@ def test_a_trace_in_parts_is_the_same(
     assert_same(outcome(file), whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [NATIVE, KINETO[0], LEGACY], ids=lambda path: path.stem)
 def test_a_trace_in_parts_that_breaks_off_anywhere_is_the_same(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

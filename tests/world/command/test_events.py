@@ -167,6 +167,7 @@ def test_a_rank_that_starts_after_all_has_not_failed(folder: Path) -> None:
     assert read_reports(folder).init_failure is None
 
 
+@pytest.mark.slow
 def test_no_file_is_read_without_end(folder: Path) -> None:
     """Each has a hole of a terabyte at its end."""
     known, journal = read_reports(folder), read_journal(folder / journal_of(1))
