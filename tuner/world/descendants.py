@@ -91,10 +91,14 @@ def _children(pid: int) -> Iterator[int]:
         every = (int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit())
         yield from (each for each in every if _status(each)[1:2] == [b"%d" % pid])
         return
+    try:
+        threads = [*Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:
+        return  # it has ended
     # A process is the child of the thread that started it.
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+    for thread in threads:
         with suppress(OSError):
-            yield from map(int, file.read_text().split())
+            yield from map(int, (thread / "children").read_text().split())
 
 
 def _is_alive(pid: int) -> bool:

@@ -73,8 +73,11 @@ def _is_alive(process: psutil.Process) -> bool:
 def _marked(mark: bytes) -> Iterator[int]:
     """The processes whose order has the mark; one that has ended has no environment any more."""
     variable = f"{ORDER_VARIABLE}=".encode()
-    for file in Path("/proc").glob("[0-9]*/environ"):
+    # No glob: it asks of each file whether it exists, and fails where the process ends meanwhile.
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
         with suppress(OSError):
-            lines = file.read_bytes().split(b"\0")
+            lines = (process / "environ").read_bytes().split(b"\0")
             if any(line.startswith(variable) and mark in line for line in lines):
-                yield int(file.parent.name)
+                yield int(process.name)
