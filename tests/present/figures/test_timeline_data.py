@@ -138,6 +138,19 @@ def test_calls_that_differ_from_step_to_step_are_counted_without_steps() -> None
     assert sum(map(len, bars_of(found))) >= EXCERPT_CALLS
 
 
+def test_of_calls_issued_all_together_those_in_the_middle_are_shown_as_they_are_served() -> None:
+    """The time between two of their starts holds nothing."""
+    burst = [
+        call(n, n / 1000, 10 * n + 20, served_ms=(10 * n + 5, 10 * n + 14), thread=77)
+        for n in range(MOST_CALLS + 10)
+    ]
+    found = timeline(trace(burst))
+    assert found.note == "served calls 51 to 110 of 160"
+    assert found.length_ms == 10 * EXCERPT_CALLS
+    assert [len(bars) for bars in bars_of(found)] == [EXCERPT_CALLS]
+    assert found.servers[0].in_flight[0] == (0, 111)  # one ends later than it was served
+
+
 def test_a_step_of_very_many_calls_is_not_shown_whole() -> None:
     found = timeline(stepped(2, at_once=MOST_CALLS + 10))
     assert found.note == "served calls 131 to 190 of 320"

@@ -190,7 +190,10 @@ def _excerpt_of_calls(work: pd.DataFrame, steps: int | None, most_steps: int | N
         return _Excerpt(*_extent(work, 0, count), f"all {plural(count, 'served call')}", None)
     first = (count - EXCERPT_CALLS) // 2
     note = f"served calls {first + 1} to {first + EXCERPT_CALLS} of {count}"
-    return _Excerpt(*_extent(work, first, EXCERPT_CALLS), note, None)
+    # As they are served: calls that are issued all together wait, and nothing runs in between.
+    starts = work["start_ns"].sort_values().to_numpy()
+    start_ns, end_ns = int(starts[first]), int(starts[first + EXCERPT_CALLS])
+    return _Excerpt(start_ns, max(end_ns, start_ns + 1), note, None)
 
 
 def _excerpt(work: pd.DataFrame) -> _Excerpt:

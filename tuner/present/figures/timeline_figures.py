@@ -60,7 +60,7 @@ def _draw_narrow(shared: Scales, each: Timeline, figure: Figure) -> None:
     shared.draw(each, figure.add_subplot(), narrow=True)
     words = [word for entry in shared.legend() for word in str(entry.get_label()).split()]
     # The name of a function is never broken.
-    if max(map(len, words)) <= _ENTRY:
+    if max(map(len, words), default=0) <= _ENTRY:
         legend_below(figure, shared.legend(_ENTRY), 2)
     else:
         legend_below(figure, shared.legend(2 * _ENTRY), 1)
