@@ -47,7 +47,7 @@ def _tops(name: str) -> set[Path]:
 
 def _install(site: Path, source: Path) -> None:
     source.mkdir()  # A copy: a build leaves files beside what it builds.
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     for package in ("tuner", "workloads"):
         shutil.copytree(ROOT / package, source / package)
