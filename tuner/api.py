@@ -28,7 +28,7 @@ from tuner.searching.search import (
 )
 from tuner.study.answer import StudyAnswer
 from tuner.study.finding import find_study
-from tuner.study.resuming import draft_of
+from tuner.study.resuming import asked_or_resumed_draft
 from tuner.world.launcher import Launcher
 from tuner.world.launchers import launcher_for
 from tuner.world.shipped import shipped_catalogue
@@ -173,8 +173,8 @@ def tune(
         out: The study's folder; a new one, an empty one, or that of an earlier study of this name.
             Default: `studies/NAME`.
         resume: Go on with a study that was interrupted, or with a larger budget with one that is
-            finished; nothing is measured twice. `name`, or `out`, is enough to say which: what it
-            tunes, and how, is in the study.
+            finished; nothing is measured twice. `name`, with `storage` where it was given, is
+            enough to say which: what it tunes, and how, is in the study.
         overwrite: Delete a study of this name first, with the files that it made.
         observer: Hears how far the search is. Default: nobody; in a notebook, the cell shows it.
         show: Takes what the program prints, as it comes. Default: nobody.
@@ -222,7 +222,7 @@ def tune(
     }
     if isinstance(launcher, str):
         changes, launcher = {**changes, "launcher": launcher}, None
-    draft = draft_of(workload, program, beside, plan, changes, resume=resume)
+    draft = asked_or_resumed_draft(workload, program, beside, plan, changes, resume=resume)
     request = SearchRequest(draft=draft, resume=resume, overwrite=overwrite)
     try:
         return StudyResult(searched(request, AnswerFiles(), observer, show, launcher, clock))

@@ -54,4 +54,6 @@ workload = _one_of_these(_workloads)
 study = _one_of_these(_studies)
 """The name of a study in the folder `studies`."""
 sampler = _one_of_these(_samplers)
+"""What `--sampler` takes."""
 launcher = _one_of_these(_launchers)
+"""What `--launcher` takes."""

@@ -10,6 +10,8 @@ from tuner import completing
 from tuner.command_line import Command, FolderOption, StorageOption, run
 from tuner.errors import UsageError
 
+_FORMATS = ("json", "toml", "python")
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 EPILOG = (
@@ -33,8 +35,8 @@ def export(
         str,
         typer.Option(
             "--format",
-            metavar="json|toml|python",
-            autocompletion=completing.one_of(("json", "toml", "python")),
+            metavar="|".join(_FORMATS),
+            autocompletion=completing.one_of(_FORMATS),
             help="What to write.",
         ),
     ] = "json",

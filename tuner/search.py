@@ -261,6 +261,8 @@ def search(
         raise typer.Exit(check_study(context, check, _show if show_output else None))
     task: Callable[..., None] = _forecast
     session: dict[str, Any] = {}
+    if dry_run and resume:
+        raise UsageError("--dry-run tells of a new search: leave out --resume")
     if not dry_run:
         task = partial(_answer, quiet=quiet, log=log)
         session = {"resume": resume, "overwrite": overwrite}
@@ -316,13 +318,14 @@ def _refuse_typos(
 ) -> None:
     """UsageError for what is wrong whatever the workload or the program is.
 
-    It takes a fraction of a second. All that is asked is looked at again once that is known.
+    It takes a fraction of a second. All that is asked is looked at again once that is known. Where
+    a study says what it tunes, that is read first.
     """
-    from tuner.study.resuming import draft_of
+    from tuner.study.resuming import asked_or_resumed_draft
     from tuner.world.shipped import mistakes_of
 
     keys = {key: value for key, value in asked.items() if key not in _NOT_OF_A_PLAN}
-    draft = draft_of(workload, program, beside, plan, keys, resume=resume)
+    draft = asked_or_resumed_draft(workload, program, beside, plan, keys, resume=resume)
     if mistakes := mistakes_of(draft):
         if draft.workload and not draft.problems:
             raise UsageError.about(f"workload {draft.workload}", mistakes)

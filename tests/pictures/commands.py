@@ -15,13 +15,14 @@ GOLDEN = ROOT / "tests" / "trace" / "golden"
 
 _BLOCK = re.compile(r"```\n(.*?)```\n", re.DOTALL)
 _PYTHON_BLOCK = re.compile(r"```python\n(.*?)```\n", re.DOTALL)
-_INLINE = re.compile(r"`([^`\n]+)`")
+_INLINE = re.compile(r"`([^`]+)`")
 _COMMAND = re.compile(r"(python -m tuner|rpc-tuner|make|pip install|jupyter lab|\. \.venv)\b")
 
 FILLED = {
     "STUDY": "udf-400",
     "[STUDY]": "",
     "NAME": "list",
+    "tuner.NAME": "tuner.list",
     "TRACE...": "studies/udf-400/traces/num_worker_threads=1.json",
     "recommended.json": "studies/main/recommended.json",
     "rank0.json.gz": str(GOLDEN / "kineto_rank0.json"),
@@ -49,7 +50,7 @@ def commands(readme: str) -> list[str]:
         for block in _BLOCK.findall(blocks)
         for line in block.replace("\\\n", " ").splitlines()
     ]
-    inline = _INLINE.findall(_BLOCK.sub("", blocks))
+    inline = [" ".join(each.split()) for each in _INLINE.findall(_BLOCK.sub("", blocks))]
     found = dict.fromkeys(each for each in [*lines, *inline] if _COMMAND.match(each))
     return [each for each in found if each not in shown(readme)]
 
@@ -63,10 +64,9 @@ def shown(readme: str) -> list[str]:
 def as_run(command: str) -> list[str]:
     """The words of a command as they are run. ValueError for one that nobody has thought of."""
     words = [FILLED.get(word, word) for word in shlex.split(command.replace("\\\n", " "))]
-    words = [re.sub(r"^tuner\.NAME$", "tuner.list", word) for word in words if word]
-    match words:
+    match [word for word in words if word]:
         case ["make", "search"]:
-            return words
+            return ["make", "search"]
         case ["make", goal] if goal in OF_CI:
             return ["make", "--dry-run", goal]
         case ["pip", "install", *what]:

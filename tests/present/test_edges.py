@@ -47,14 +47,21 @@ def test_the_smallest_value_is_told_likewise() -> None:
 
 
 def test_a_value_for_all_roles_says_how_to_find_the_one_that_needs_it() -> None:
-    answer = searched({8: 3.0, 16: 2.0, 32: 1.0}, best=32)
+    answer = searched({4: 3.0, 8: 1.0, 16: 2.0}, best=8)
     said = role_sentence(answer)
     assert said == (
-        "All roles had the same num_worker_threads; which of them needs 32 is told by a search "
-        "with --space caller.num_worker_threads=16,32 --space server.num_worker_threads=16,32."
+        "All roles had the same num_worker_threads. To find which role needs 8, search with "
+        "--space caller.num_worker_threads=16,8 --space server.num_worker_threads=16,8."
     )
     assert said in sentences_of(answer)
     assert role_sentence(replace(answer, verdict="keep-baseline")) is None
+
+
+def test_the_best_value_is_looked_for_before_the_roles_that_need_it() -> None:
+    answer = searched({8: 3.0, 16: 2.0, 32: 1.0}, best=32)
+    assert role_sentence(answer)
+    assert edge_sentences(answer)
+    assert role_sentence(answer) not in sentences_of(answer)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +69,8 @@ def test_a_value_for_all_roles_says_how_to_find_the_one_that_needs_it() -> None:
     [
         {"space": {"caller.num_worker_threads": [4, 16]}},  # one role already
         {"space": {"transports": ["shm", "uv"]}},  # the same for all, or init_rpc fails
+        {"space": {"num_worker_threads": [4, 16], "server.num_worker_threads": [1, 2]}},
+        {"space": {"num_worker_threads": [4, 16], "intra_op_threads": [1, 2]}},
     ],
 )
 def test_where_roles_differ_or_cannot_nothing_is_said_of_them(changes: dict[str, Any]) -> None:

@@ -66,12 +66,12 @@ def test_when_nothing_ran_there_is_nothing_to_paste(plan: StudyPlan) -> None:
 
 def test_a_study_without_a_verdict_ends_with_the_command_that_goes_on(plan: StudyPlan) -> None:
     undecided = study_result(plan, best=threads(16), verdict="undecided")
-    command = "python -m tuner.search --resume --study udf --storage URL"
+    command = "python -m tuner.search --resume --study udf"
     shown = summary(undecided, width=40)
-    assert f"\nTo go on measuring:\n\n    {command} --budget 140s\n\n60 worlds, " in shown
+    assert f"To continue measuring:\n\n    {command} --budget 140s\n\n60 worlds, " in shown
     interrupted = study_result(plan, best=None, verdict=None, interrupted=True, challenger=None)
     assert f"\n    {command}\n" in summary(interrupted)
-    assert "To go on" not in summary(study_result(plan))
+    assert "To continue" not in summary(study_result(plan))
 
 
 def test_the_files_that_are_there_are_named(

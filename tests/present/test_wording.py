@@ -88,7 +88,7 @@ def test_undecided(plan: StudyPlan) -> None:
     assert verdict_sentence(result) == (
         "Undecided, so keep num_worker_threads=16: the strongest rival, num_worker_threads=4, is "
         "5.0 % faster (3.0 % slower to 13.0 % faster, 95 % confidence), and 42s of measuring "
-        "cannot tell whether that is a gain of 3 %; --resume --budget 140s or more goes on."
+        "cannot tell whether that is a gain of 3 %; --resume --budget 140s or more continues it."
     )
 
 
@@ -105,7 +105,7 @@ def test_undecided_says_what_time_would_decide_and_who_may_be_better(plan: Study
     result = replace(result, not_excluded=others)
     assert verdict_sentence(result).endswith(
         "95 % confidence), but others were seen too little to tell whether one gains more; about "
-        "1m36s more would tell 3 %: --resume --budget 140s goes on."
+        "1m36s more would tell 3 %: --resume --budget 140s continues it."
     )
     said = (
         "Not excluded: num_worker_threads=8 may be more than 3 % faster than num_worker_threads=16."
@@ -156,7 +156,7 @@ def test_undecided_without_a_comparison(plan: StudyPlan) -> None:
     )
     assert verdict_sentence(result) == (
         "Undecided, so keep num_worker_threads=16: 4s was too short to compare it with "
-        "anything; --resume --budget 140s or more goes on."
+        "anything; --resume --budget 140s or more continues it."
     )
 
 
@@ -233,7 +233,7 @@ def test_a_baseline_that_failed_and_too_few_worlds_of_the_others(plan: StudyPlan
     assert verdict_sentence(result) == (
         "Undecided: the baseline num_worker_threads=16 cannot run here, and num_worker_threads=4, "
         "the best of what could run, was measured in only 2 worlds; --resume --budget 140s or "
-        "more goes on."
+        "more continues it."
     )
 
 
@@ -249,7 +249,7 @@ def test_a_baseline_that_failed_and_nothing_measured_beside_it(plan: StudyPlan) 
     )
     assert verdict_sentence(result) == (
         "Undecided: the baseline num_worker_threads=16 cannot run here, and 42s was too short to "
-        "measure anything else; --resume --budget 140s or more goes on."
+        "measure anything else; --resume --budget 140s or more continues it."
     )
 
 

@@ -1,9 +1,9 @@
-"""A study is gone on with by its name, and named by a line for a shell."""
+"""A study is resumed by its name."""
 
-import shlex
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for the search of this file
@@ -12,8 +12,9 @@ from tests.searching.tuning import tuning_in
 from tuner import search
 from tuner.errors import UsageError
 from tuner.plan.draft import PlanDraft
-from tuner.study.folder import StudyFolder
-from tuner.study.resuming import draft_of, resume_command
+from tuner.study.continuing import more_flags, place_flags
+from tuner.study.finding import find_study
+from tuner.study.resuming import asked_or_resumed_draft
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +22,12 @@ def studied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder `studies/udf`, in an empty folder, of a search with options of its own."""
     folder = tmp_path_factory.mktemp("here") / "studies" / "udf"
     with cheaply():  # noqa: F405
-        launcher = FakeLauncher()
-        tuning_in(folder)(launcher, options={"size": 7}, max_blocks=3, isolation=False)
+        search_in(folder, options={"size": 7}, isolation=False)
     return folder
+
+
+def search_in(folder: Path, **changes: Any) -> None:
+    tuning_in(folder)(FakeLauncher(sigma=0.3), max_blocks=3, **changes)
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +36,7 @@ def here(studied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def resumed(**changes: Any) -> PlanDraft:
-    return draft_of(None, None, (), None, changes, resume=True)
+    return asked_or_resumed_draft(None, None, (), None, changes, resume=True)
 
 
 @pytest.mark.parametrize("named", [{"name": "udf"}, {"out": "studies/udf"}])
@@ -48,17 +52,66 @@ def test_the_study_says_what_it_tunes(named: dict[str, str], studied: Path) -> N
     assert draft.out.absolute() == studied
 
 
+def test_what_is_said_besides_is_laid_on_top() -> None:
+    draft = resumed(name="udf", options={"calls": 9}, max_blocks=20)
+    assert draft.options == {**resumed(name="udf").options, "calls": 9}
+    assert draft.options["size"] == 7
+    assert draft.measuring.max_blocks == 20
+
+
+def test_a_study_that_its_blocks_ended_is_continued_by_its_command(studied: Path) -> None:
+    answer = find_study("udf")
+    assert answer.blocks == 3
+    flags = more_flags(answer)
+    draft = resumed(name="udf", budget=flags[1], max_blocks=int(flags[3]))
+    assert (flags[0], flags[2], draft.measuring.max_blocks) == ("--budget", "--max-blocks", 6)
+
+
+def test_a_study_may_be_known_by_the_name_of_its_folder(tmp_path: Path) -> None:
+    search_in(Path("studies/foo"), name="bar")
+    draft = resumed(name="foo")
+    assert (draft.name, draft.out) == ("bar", Path("studies/foo"))
+
+
+def test_a_study_in_a_storage_elsewhere_is_known_by_its_name_or_its_folder(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/all.db"
+    search_in(tmp_path / "its files", name="mine", storage=url)
+    for named in (
+        {"name": "mine", "out": str(tmp_path / "its files")},
+        {"out": str(tmp_path / "its files")},
+    ):
+        draft = resumed(**named, storage=url)
+        assert (draft.name, draft.storage) == ("mine", url)
+        assert draft.out == tmp_path / "its files"
+    with pytest.raises(UsageError, match="name the study to resume"):
+        resumed(out="nothing here", storage=url)
+    answer = find_study("mine", storage=url, out=tmp_path / "its files")
+    assert place_flags(answer)[-2:] == ["--storage", url]
+
+
+def test_a_study_that_was_not_created_completely_needs_its_whole_command(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/half.db"
+    optuna.create_study(storage=url, study_name="half").set_user_attr("plan", {})
+    with pytest.raises(UsageError, match="the whole command of its search, with --resume or"):
+        resumed(name="half", storage=url)
+
+
+def test_a_forecast_resumes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert search.main(["--resume", "--study", "udf", "--dry-run"]) == 2
+    assert "--dry-run tells of a new search: leave out --resume" in capsys.readouterr().err
+
+
 def test_what_is_named_is_not_taken_from_a_study() -> None:
-    draft = draft_of("light", None, (), None, {"name": "udf"}, resume=True)
+    draft = asked_or_resumed_draft("light", None, (), None, {"name": "udf"}, resume=True)
     assert draft.workload == "light"
     with pytest.raises(UsageError, match="name a workload, a plan or a program"):
-        draft_of(None, None, (), None, {"name": "udf"}, resume=False)
+        asked_or_resumed_draft(None, None, (), None, {"name": "udf"}, resume=False)
 
 
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({}, "name the study to continue, or what it tunes: --resume --study NAME"),
+        ({}, "name the study to resume, or what it tunes: --resume --study NAME"),
         ({"name": "uff"}, "there is no study 'uff'; did you mean udf?"),
         ({"out": "elsewhere"}, "there is no study 'elsewhere'"),
         ({"name": "x", "out": "studies/udf"}, "there is no study 'x' in the folder studies/udf"),
@@ -74,13 +127,3 @@ def test_a_mistake_is_told_before_anything_is_set_up(capsys: pytest.CaptureFixtu
     told = capsys.readouterr().err
     assert told.startswith("rpc-tuner: budget must be a duration such as 60s")
     assert told.count("\n") == 1
-
-
-def test_the_line_names_what_is_not_as_usual(studied: Path, tmp_path: Path) -> None:
-    usual = "python -m tuner.search --resume --study udf"
-    assert resume_command("udf", StudyFolder(studied)) == usual
-    assert resume_command("udf", StudyFolder(Path("studies/udf")), 90) == f"{usual} --budget 90s"
-    elsewhere = StudyFolder(tmp_path / "a folder")
-    assert shlex.split(resume_command("udf", elsewhere)) == [
-        *usual.split(), "--out", str(elsewhere.root), "--storage", "URL",
-    ]  # fmt: skip

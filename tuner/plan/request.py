@@ -34,7 +34,7 @@ def asked_draft(
 def given(changes: Mapping[str, Any]) -> dict[str, Any]:
     """The keywords of `tuner.tune` that somebody gave: a switch that is off is none."""
     switches = ("maximize", "cold")
-    return {k: v for k, v in changes.items() if v is not None and (v or k not in switches)}
+    return {k: v for k, v in changes.items() if v or k not in switches}
 
 
 def plan_mapping(
@@ -51,7 +51,12 @@ def plan_mapping(
         mapping["workload"] = workload
     if changes.get("programs") is not None:
         mapping.pop("program", None)
-    given = {key: value for key, value in changes.items() if value is not None}
-    if "options" in given and isinstance(mapping.get("options", {}), Mapping):
-        given["options"] = {**mapping.get("options", {}), **given["options"]}
-    return {**mapping, **given}
+    return changed(mapping, changes)
+
+
+def changed(mapping: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A plan's mapping with `changes` on top of it, as `plan_mapping` has them."""
+    new = {key: value for key, value in changes.items() if value is not None}
+    if "options" in new and isinstance(mapping.get("options", {}), Mapping):
+        new["options"] = {**mapping.get("options", {}), **new["options"]}
+    return {**mapping, **new}

@@ -7,6 +7,9 @@ from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, IntegerKnob, SecondsKnob
 from tuner.study.answer import StudyAnswer
 from tuner.text import ratio_text
 
+_MOST_ROLES = 4
+"""Of so many roles every combination is a search of at most 16 configurations."""
+
 
 def edge_sentences(answer: StudyAnswer) -> list[str]:
     """A sentence per knob whose best value is the largest, or the smallest, of those tried.
@@ -25,26 +28,27 @@ def edge_sentences(answer: StudyAnswer) -> list[str]:
 def role_sentence(answer: StudyAnswer) -> str | None:
     """How to find out which roles need the best value, where all of them were given the same.
 
-    None where nothing is shown to be better, or no knob can differ between roles.
+    None where nothing is shown to be better, more than one knob was tuned, the roles are many, or
+    the knob cannot differ between them.
     """
-    subject = answer.plan.subject
-    if answer.verdict != "better" or answer.best is None or len(subject.roles) < 2:
+    subject, dimensions = answer.plan.subject, answer.plan.space.dimensions
+    if answer.verdict != "better" or answer.best is None or len(dimensions) > 1:
         return None
-    for dimension in answer.plan.space.dimensions:
-        knob, chosen = KNOBS[dimension.knob], answer.best.value_of(dimension, subject)
-        by_role = [Dimension(role, dimension.knob) for role in subject.roles]
-        before = [answer.baseline.value_of(each, subject) for each in by_role]
-        if dimension.role != ALL_ROLES or knob.same_for_all_roles or chosen in before:
-            continue
-        flags = (
-            f"--space {each}={knob.format(value)},{knob.format(chosen)}"
-            for each, value in zip(by_role, before, strict=True)
-        )
-        return (
-            f"All roles had the same {knob.name}; which of them needs {knob.format(chosen)} is "
-            f"told by a search with {' '.join(flags)}."
-        )
-    return None
+    (dimension,) = dimensions
+    knob, chosen = KNOBS[dimension.knob], answer.best.value_of(dimension, subject)
+    by_role = [Dimension(role, dimension.knob) for role in subject.roles]
+    before = [answer.baseline.value_of(each, subject) for each in by_role]
+    can_differ = dimension.role == ALL_ROLES and not knob.same_for_all_roles
+    if not can_differ or chosen in before or not 2 <= len(by_role) <= _MOST_ROLES:
+        return None
+    flags = (
+        f"--space {each}={knob.format(value)},{knob.format(chosen)}"
+        for each, value in zip(by_role, before, strict=True)
+    )
+    return (
+        f"All roles had the same {knob.name}. To find which role needs {knob.format(chosen)}, "
+        f"search with {' '.join(flags)}."
+    )
 
 
 def _sentences(answer: StudyAnswer, best: Config) -> Iterator[str]:

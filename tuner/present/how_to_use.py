@@ -1,4 +1,4 @@
-"""What to paste to use the answer of a study, or to go on with it: lines of Python or a shell."""
+"""What to paste to use the answer of a study, or to continue it: lines of Python or a shell."""
 
 import os
 import shlex
@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 from tuner.plan.program_spec import ProgramSpec
 from tuner.recommended.snippet import init_rpc_lines
 from tuner.study.answer import StudyAnswer
+from tuner.study.continuing import resume_command
 from tuner.study.log import BASELINE
-from tuner.study.resuming import resume_command
 
 
 class Snippet(NamedTuple):
@@ -38,11 +38,7 @@ def snippet_of(answer: StudyAnswer) -> Snippet | None:
     return Snippet("bash", "\n".join(lines))
 
 
-def going_on(answer: StudyAnswer) -> Snippet | None:
-    """The command that measures on; None where there is a verdict, so that it is not needed."""
-    if answer.interrupted:
-        return Snippet("bash", resume_command(answer.study, answer.folder))
-    if answer.verdict != "undecided":
-        return None
-    budget_s = answer.resume_budget_s
-    return Snippet("bash", resume_command(answer.study, answer.folder, budget_s))
+def continuing(answer: StudyAnswer) -> Snippet | None:
+    """The command that measures on; None where the answer is clear."""
+    is_open = answer.interrupted or answer.verdict == "undecided"
+    return Snippet("bash", resume_command(answer)) if is_open else None

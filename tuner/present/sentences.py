@@ -33,10 +33,11 @@ def sentences_of(answer: StudyAnswer) -> list[str]:
         noise_sentence(answer),
     )
     known = [sentence for sentence in said if sentence is not None]
+    # One further search at a time: the best value first, then the roles that need it.
+    further = edge_sentences(answer) or [*filter(None, [role_sentence(answer)])]
     return [
         *known,
-        *edge_sentences(answer),
-        *filter(None, [role_sentence(answer)]),
+        *further,
         *tried_sentences(answer),
         *bad_value_sentences(answer),
         *unmeasured_sentences(answer),

@@ -7,7 +7,7 @@ from rich.console import Console
 from tuner.decide.verdict_kind import VerdictKind
 from tuner.present.failures import failure_lines
 from tuner.present.front import front_for_terminal, front_sentence
-from tuner.present.how_to_use import going_on, snippet_of
+from tuner.present.how_to_use import continuing, snippet_of
 from tuner.present.sentences import sentences_of
 from tuner.present.study_place import files_line
 from tuner.present.summary_parts import Part, code, line, print_parts, table
@@ -53,8 +53,8 @@ def _parts(answer: StudyAnswer) -> Iterator[Part]:
     if snippet := snippet_of(answer):
         yield line("")
         yield code(snippet.text, snippet.language)
-    if more := going_on(answer):
-        yield line("\nTo go on measuring:\n")
+    if more := continuing(answer):
+        yield line("To continue measuring:\n")
         yield code(more.text, more.language)
     yield line(_measured(answer))
 

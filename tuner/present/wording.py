@@ -7,6 +7,7 @@ from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.knobs import KNOBS
 from tuner.study.answer import StudyAnswer
+from tuner.study.continuing import more_flags
 from tuner.text import (
     MOST_TELLING,
     UNTOLD,
@@ -106,7 +107,7 @@ def _interrupted(answer: StudyAnswer) -> str:
         ahead = f" So far {best.label} is ahead, with {value} in {worlds}."
     return (
         f"Not finished, after {plural(answer.blocks, 'block')}: there is no verdict yet.{ahead} "
-        "If the search was interrupted, the same command with --resume continues it."
+        "If the search was interrupted, --resume continues it."
     )
 
 
@@ -124,7 +125,7 @@ def _without_baseline(answer: StudyAnswer) -> str:
     )
     return (
         f"Undecided: the baseline {answer.baseline} cannot run here, and {known}; "
-        f"{_resume(answer)} or more goes on."
+        f"{_resume(answer)} or more continues it."
     )
 
 
@@ -147,7 +148,7 @@ def _infeasible_baseline(answer: StudyAnswer) -> str:
     if answer.best is None:
         return (
             f"Undecided: {broken}, and {duration(answer.elapsed_s)} was too short to measure "
-            f"anything else; {_resume(answer)} or more goes on."
+            f"anything else; {_resume(answer)} or more continues it."
         )
     if answer.challenger_speedup is None:
         return f"Use {answer.best}: {broken}; there is no speed-up to state yet."
@@ -268,17 +269,18 @@ def _configs(answer: StudyAnswer, trials: Sequence[int]) -> list[Config]:
 def _more(answer: StudyAnswer) -> str:
     """How to go on, as a clause."""
     if answer.more_s is None:
-        return f"; {_resume(answer)} or more goes on"
+        return f"; {_resume(answer)} or more continues it"
     more_s = math.ceil(answer.more_s)
     if more_s >= 600:
         more_s = math.ceil(more_s / 60) * 60
     return (
-        f"; about {duration(more_s)} more would tell {_epsilon(answer)}: {_resume(answer)} goes on"
+        f"; about {duration(more_s)} more would tell {_epsilon(answer)}: {_resume(answer)} "
+        "continues it"
     )
 
 
 def _resume(answer: StudyAnswer) -> str:
-    return f"--resume --budget {answer.resume_budget_s}s"
+    return " ".join(["--resume", *more_flags(answer)])
 
 
 def _change(answer: StudyAnswer, than: str = "") -> str:

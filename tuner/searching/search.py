@@ -20,11 +20,11 @@ from tuner.searching.runner import Runner, check_budget
 from tuner.searching.session import Session
 from tuner.study.answer import StudyAnswer
 from tuner.study.claim import Claim, claimed
+from tuner.study.continuing import resume_command
 from tuner.study.finding import earlier_studies
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE
 from tuner.study.records import CALIBRATION_BLOCK, Record
-from tuner.study.resuming import resume_command
 from tuner.study.sampled import Sampling
 from tuner.study.spool import Spool
 from tuner.study.storage.address import StudyPlace
@@ -75,7 +75,8 @@ class Presenter(Protocol):
         """What the dashboard is to show."""
 
 
-_KEPT = "everything measured is kept, and the same command with --resume continues it"
+_KEPT = "everything measured is kept, and"
+_CONTINUED = "the same command with --resume continues it"
 
 
 class SearchStopped(InterruptedSearchError):  # noqa: N818 - an ending, not an error
@@ -84,8 +85,8 @@ class SearchStopped(InterruptedSearchError):  # noqa: N818 - an ending, not an e
     def __init__(self, answer: StudyAnswer) -> None:
         self.answer = answer
         super().__init__(
-            f"interrupted after {plural(answer.blocks, 'block')}; everything measured is kept, and "
-            f"this continues it: {resume_command(answer.study, answer.folder)}"
+            f"interrupted after {plural(answer.blocks, 'block')}; {_KEPT} this continues it: "
+            f"{resume_command(answer)}"
         )
 
 
@@ -122,7 +123,7 @@ def search(
 
     draft = request.draft
     if draft.problems:
-        if draft.workload:
+        if draft.workload and draft.program is None:
             # A workload is asked for its own mistakes, too.
             plan_of(draft, launcher)
         raise UsageError.of_request(draft.problems)
@@ -166,7 +167,7 @@ def search(
             patience.stop_waiting()
             raise SearchStopped(_told(store, session, observer, presenter)) from None
         except LauncherError as error:
-            raise LauncherError(f"{error}; {_KEPT}") from error
+            raise LauncherError(f"{error}; {_KEPT} {_CONTINUED}") from error
         return _told(store, session, observer, presenter)
 
 

@@ -42,6 +42,8 @@ class StudyAnswer:
     study: str
     folder: StudyFolder
     """Where its files are."""
+    storage: str | None = None
+    """The URL of its storage, without a password; None where that is the database of its folder."""
     plan: StudyPlan
     environment: Environment
     objective: Objective
@@ -234,6 +236,7 @@ def study_answer(
     environment: Environment,
     folder: StudyFolder,
     *,
+    storage: str | None = None,
     elapsed_s: float,
     measured_at: datetime,
     interrupted: bool,
@@ -245,6 +248,7 @@ def study_answer(
         conclusion: What the log says; None for a study that has no conclusion.
         environment: Where it was measured.
         folder: Where its files are.
+        storage: The URL of its storage, without a password; None where it is in the folder.
         elapsed_s: Wall time of all sessions, in seconds.
         measured_at: When the last session ended.
         interrupted: Whether there is still something to measure.
@@ -266,6 +270,7 @@ def study_answer(
     return StudyAnswer(
         study=log.plan.name,
         folder=folder,
+        storage=storage,
         plan=log.plan,
         environment=environment,
         objective=log.plan.objective,

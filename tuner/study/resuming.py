@@ -1,18 +1,16 @@
-"""The plan of a search: the one that is asked for, or that of a study that is gone on with."""
+"""The plan of a search: the one that is asked for, or that of the study that is resumed."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tuner.errors import UsageError
-from tuner.files import shown
 from tuner.plan.draft import PlanDraft, draft_plan
-from tuner.plan.request import asked_draft, given
-from tuner.study.folder import STUDIES, StudyFolder
+from tuner.plan.request import asked_draft, changed, given
+from tuner.study.folder import StudyFolder
 
 
-def draft_of(
+def asked_or_resumed_draft(
     workload: str | None,
     program: Sequence[str] | str | None,
     beside: Sequence[Sequence[str] | str],
@@ -31,46 +29,32 @@ def draft_of(
             cannot be read.
     """
     if resume and workload is None and plan is None and program is None and not beside:
-        asked = given(changes)
-        return draft_plan({**_plan_of_study(asked), **asked})
+        return _resumed_draft(given(changes))
     return asked_draft(workload, program, beside, plan, changes)
 
 
-def resume_command(study: str, folder: StudyFolder, budget_s: int | None = None) -> str:
-    """One line for a shell, in the current folder, that goes on with a study.
-
-    Args:
-        study: Its name.
-        folder: The folder of its files.
-        budget_s: The budget to name; None where that of its plan is not spent.
-    """
-    words = ["python", "-m", "tuner.search", "--resume", *flags_naming(study, folder)]
-    return shlex.join(words if budget_s is None else [*words, "--budget", f"{budget_s}s"])
-
-
-def flags_naming(study: str, folder: StudyFolder) -> list[str]:
-    """The flags that say where a study is. A storage may be a secret, and is left to fill in."""
-    flags = ["--study", study]
-    if folder.root.absolute() != (STUDIES / study).absolute():
-        flags += ["--out", shown(folder.root)]
-    return flags if folder.database.is_file() else [*flags, "--storage", "URL"]
-
-
-def _plan_of_study(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of the plan of the study that these name."""
+def _resumed_draft(asked: Mapping[str, Any]) -> PlanDraft:
+    """The plan of the study that the keys name, with what else they say on top."""
     # Late: what is mistyped in a new search does not wait for Optuna.
     from tuner.study.finding import place_of
-    from tuner.study.storage.opening import load_study
+    from tuner.study.storage.opening import is_half_made, load_study
 
-    name, out = asked.get("name"), asked.get("out")
-    if name is None and out is None:
+    name, storage = asked.get("name"), asked.get("storage")
+    out = None if asked.get("out") is None else Path(asked["out"])
+    if name is None and out is not None and storage is not None:
+        name = StudyFolder(out).manifest.study()
+    if name is None and (out is None or storage is not None):
         raise UsageError(
-            "name the study to continue, or what it tunes: --resume --study NAME, or the command "
-            "of its search with --resume"
+            "name the study to resume, or what it tunes: --resume --study NAME, or the command of "
+            "its search with --resume"
         )
-    place = place_of(
-        name if name is not None else str(out),
-        storage=asked.get("storage"),
-        out=None if out is None or name is None else Path(out),
-    )
-    return {**load_study(place).plan().keys(), "out": str(place.folder.root)}
+    place = place_of(str(out)) if name is None else place_of(name, storage=storage, out=out)
+    if is_half_made(place.address):
+        raise UsageError(
+            f"the study {place.address.name} was not created completely, and does not know what "
+            "it tunes: the whole command of its search, with --resume or --overwrite, begins it "
+            "anew"
+        )
+    keys = changed(load_study(place).plan().keys(), asked)
+    # A person may know a study by the name of its folder.
+    return draft_plan({**keys, "name": place.address.name, "out": str(place.folder.root)})

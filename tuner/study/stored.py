@@ -50,6 +50,7 @@ def answer_of(store: StudyStore, log: StudyLog) -> StudyAnswer:
         None if interrupted else conclude(log),
         store.environment,
         store.folder,
+        storage=store.storage_elsewhere,
         elapsed_s=store.elapsed_s,
         measured_at=store.measured_at,
         interrupted=interrupted,

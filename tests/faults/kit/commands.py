@@ -176,7 +176,7 @@ def _told(process: psutil.Process) -> str:
 
 
 def _marked(mark: bytes) -> Iterator[psutil.Process]:
-    for file in Path("/proc").glob("[0-9]*/environ"):
+    for pid in psutil.pids():
         with suppress(OSError, psutil.Error):
-            if mark in file.read_bytes().split(b"\0"):
-                yield psutil.Process(int(file.parent.name))
+            if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                yield psutil.Process(pid)

@@ -149,6 +149,9 @@ def test_of_calls_issued_all_together_those_in_the_middle_are_shown_as_they_are_
     assert found.length_ms == 10 * EXCERPT_CALLS
     assert [len(bars) for bars in bars_of(found)] == [EXCERPT_CALLS]
     assert found.servers[0].in_flight[0] == (0, 111)  # one ends later than it was served
+    # Steps that do not wait for their calls are over before these are served.
+    stepwise = timeline(replace(trace(burst), steps=4))
+    assert (stepwise.note, stepwise.servers) == (found.note, found.servers)
 
 
 def test_a_step_of_very_many_calls_is_not_shown_whole() -> None:

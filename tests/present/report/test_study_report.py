@@ -158,7 +158,7 @@ def test_an_interrupted_study_is_no_answer(plan: StudyPlan) -> None:
     assert "Not finished, after 12 blocks: there is no verdict yet." in verdict
     assert "So far num_worker_threads=4 is ahead, with 2 ms in 5 worlds." in verdict
     assert "import torch" not in verdict
-    assert "To go on measuring: Copy python -m tuner.search --resume --study udf" in verdict
+    assert "To continue measuring: Copy python -m tuner.search --resume --study udf" in verdict
 
 
 def test_a_study_in_which_nothing_ran_has_a_page(plan: StudyPlan) -> None:

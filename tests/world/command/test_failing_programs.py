@@ -187,7 +187,6 @@ def test_the_rank_that_fails_first_in_init_rpc_is_named() -> None:
     [
         ("import nothing_here", "ModuleNotFoundError: No module named 'nothing_here'"),
         ("def f(:", "SyntaxError: invalid syntax"),
-        ("print(undefined)", "NameError: name 'undefined' is not defined"),
         (
             "import argparse as a; p = a.ArgumentParser(); p.add_argument('size'); p.parse_args()",
             "error: the following arguments are required: size",

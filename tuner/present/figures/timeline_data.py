@@ -185,7 +185,10 @@ def _excerpt_of_calls(work: pd.DataFrame, steps: int | None, most_steps: int | N
         start_ns, end_ns = _extent(work, first * each, shown * each)
         which = f"step {first + 1}" if shown == 1 else f"steps {first + 1} to {first + shown}"
         which = f"{which} of {steps}" if shown < steps else f"all {plural(steps, 'step')}"
-        return _Excerpt(start_ns, end_ns, f"{which}, {plural(shown * each, 'call')}", shown)
+        found = _Excerpt(start_ns, end_ns, f"{which}, {plural(shown * each, 'call')}", shown)
+        # Steps that do not wait for their calls may be over before any is served.
+        if not found.part(work).empty:
+            return found
     if count <= MOST_CALLS:
         return _Excerpt(*_extent(work, 0, count), f"all {plural(count, 'served call')}", None)
     first = (count - EXCERPT_CALLS) // 2

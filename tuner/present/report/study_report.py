@@ -9,7 +9,7 @@ from tuner.present.environment_and_method import Facts, environment_facts, metho
 from tuner.present.failures import failure_lines
 from tuner.present.figures import DrawnFigure
 from tuner.present.front import front_sentence, front_table
-from tuner.present.how_to_use import going_on, snippet_of
+from tuner.present.how_to_use import continuing, snippet_of
 from tuner.present.knob_effects import effects_table
 from tuner.present.report.pages import render
 from tuner.present.sentences import sentences_of
@@ -24,7 +24,7 @@ from tuner.present.tables import (
 from tuner.present.wording import verdict_sentence
 from tuner.recommended.recheck import search_command
 from tuner.study.answer import StudyAnswer
-from tuner.study.resuming import flags_naming
+from tuner.study.continuing import place_flags
 from tuner.text import plural
 
 
@@ -53,7 +53,7 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         front_note=front_sentence(answer),
         knobs=effects_table(answer),
         snippet=snippet_of(answer),
-        going_on=going_on(answer),
+        continuing=continuing(answer),
         why=_why(answer),
         figures=figures,
         trials=trials_of(answer),
@@ -70,7 +70,7 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         failures_note=(f"The output and the stacks of each rank are in {answer.folder.failures}."),
         environment=environment_facts(answer),
         method=method_facts(answer),
-        command=search_command(answer.plan, flags_naming(answer.study, answer.folder)),
+        command=search_command(answer.plan, place_flags(answer)),
     )
 
 

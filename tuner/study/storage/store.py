@@ -53,6 +53,8 @@ class StudyStore:
 
     def __init__(self, place: StudyPlace, study: optuna.Study, tell: Callable[[str], None]) -> None:
         self.folder = place.folder
+        self.storage_elsewhere = None if place.address.in_own_folder else str(place.address)
+        """The URL of the storage, without a password; None where it is in the folder."""
         patience = place.address.patience
         self.spool = patience.spool if patience else Spool(place.folder, study.study_name)
         self._tell = tell

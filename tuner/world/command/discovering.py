@@ -16,10 +16,10 @@ from tuner.world.command.running import why_no_command
 from tuner.world.measurement import Failure, Measurement
 
 _IN_ANY_NETWORK = re.compile(
-    r"\b(ModuleNotFound|Import|Syntax|Indentation|Tab|Name)Error: "
-    r"|: error: (the following arguments are required|unrecognized arguments|argument )"
+    r"\b(ModuleNotFound|Import|Syntax|Indentation|Tab)Error: "
+    r"|: error: (the following arguments are required|unrecognized arguments)"
 )
-"""In the last line of what fails in every network: code or arguments that are wrong."""
+"""In the last line of what fails in every network: code that cannot be read, missing arguments."""
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def _is_alive(process: psutil.Process) -> bool:
 def _marked(mark: bytes) -> Iterator[int]:
     """The processes whose order has the mark; one that has ended has no environment any more."""
     variable = f"{ORDER_VARIABLE}=".encode()
-    # No glob: it asks of each file whether it exists, and fails where the process ends meanwhile.
+    # A glob calls exists() on each file, which raises if the process has ended.
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():
             continue
