@@ -111,7 +111,7 @@ claims: $(READY)  ## How often searches of real worlds are right, where the trut
 faults: $(READY)  ## Every fault that must be survived, caused on purpose: a table (PARTS=folders runs that alone)
 	$(PYTHON) -m tests.faults $(PARTS) $(FAULTS_ARGS)
 
-pictures: $(READY) chromium  ## The README's output and pictures, measured anew
+pictures: $(READY) chromium  ## Run every command of the README, and make its outputs and pictures anew
 	$(PYTHON) -m tests.pictures
 
 clean:  ## Remove what the other goals made
