@@ -32,9 +32,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert not list(tmp_path.glob("*-check"))
 
 
-def searched(step_ms: Callable[[Config], float], baseline: int = 1, **changes: Any) -> Path:
+def searched(
+    step_ms: Callable[[Config], float], baseline: int = 1, sigma: float = 0.01, **changes: Any
+) -> Path:
     """A study in `studies/udf` of 1 to 4 threads, quick enough to be repeated by each test."""
-    launcher = FakeLauncher(step_ms=step_ms, sigma=0.01)
+    launcher = FakeLauncher(step_ms=step_ms, sigma=sigma)
     result = tune(
         "udf", launcher=launcher, clock=launcher.clock, budget="30s", max_blocks=30,
         space={"num_worker_threads": [1, 2, 4]}, baseline={"num_worker_threads": baseline},
@@ -83,6 +85,13 @@ def test_a_baseline_that_was_kept_meets_its_rival() -> None:
     assert "its strongest rival num_worker_threads=2 is " in str(result)
     result = today(step_ms=scaling)
     assert (result.outcome, result.exit_code) == ("no-longer-holds", 4)
+
+
+def test_what_an_undecided_search_kept_was_never_shown_to_hold() -> None:
+    searched(equal, sigma=0.4)
+    result = today(step_ms=scaling)
+    assert (result.outcome, result.exit_code) == ("no-longer-holds", 4)
+    assert str(result).startswith("The search was undecided, and today shows that what it kept is ")
 
 
 def test_what_is_shown_neither_way_is_no_alarm() -> None:

@@ -46,6 +46,8 @@ def init(
     if what not in NAMES:
         raise UsageError(f"there is no skeleton of {what!r}{did_you_mean(what, list(NAMES))}")
     path = file or Path(NAMES[what])
+    if path.suffix != (suffix := Path(NAMES[what]).suffix):
+        raise UsageError(f"give the {what} a FILE that ends in {suffix}, not {path}")
     if path.exists():
         raise UsageError(f"{path} is there already: give another FILE, or move it away")
     text = (_SKELETONS / f"{what}.txt").read_text(encoding="utf-8").replace("{name}", str(path))

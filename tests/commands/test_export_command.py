@@ -77,6 +77,10 @@ def test_a_file_is_written_whole_and_nothing_is_printed(
         (["--trial", "4"], "trial 4 (num_worker_threads=32) cannot run: crashed: server failed"),
         (["--trial", "9"], "the study udf has no trial 9; its trials are 0 to 4"),
         (["--output", "/dev/null/x.json"], "cannot write /dev/null/x.json: "),
+        (
+            ["--format", "python", "--output", "recommended.json"],
+            "--output recommended.json is a file of another format than python",
+        ),
     ],
 )
 def test_what_cannot_be_exported_is_one_sentence_and_exit_code_2(

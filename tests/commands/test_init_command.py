@@ -71,5 +71,7 @@ def test_what_there_is_no_skeleton_of_is_told(capsys: pytest.CaptureFixture[str]
     assert init.main(["worklod"]) == 2
     message = "there is no skeleton of 'worklod'; did you mean workload?"
     assert message in capsys.readouterr().err
+    assert init.main(["workload", "mine"]) == 2
+    assert "give the workload a FILE that ends in .py, not mine" in capsys.readouterr().err
     assert init.main(["plan", "/proc/none/my_plan.toml"]) == 2
     assert "cannot write /proc/none/my_plan.toml: " in capsys.readouterr().err

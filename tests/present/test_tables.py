@@ -91,6 +91,19 @@ def test_it_is_said_what_the_ratios_are_and_what_is_not_known(plan: StudyPlan) -
         assert "1.50 (1.40 to 1.62)" in text
 
 
+def test_an_interval_too_wide_for_a_number_that_is_all_on_one_side_has_a_word(
+    plan: StudyPlan,
+) -> None:
+    slow = against(ROWS[3], 0.05, 0.01, 0.4)
+    fast = against(ROWS[1], 12.0, 2.5, 40.0)
+    either = against(ROWS[0], 1.0, 0.3, 3.0)
+    result = study_result(plan, rows=(fast, either, COMPARED[2], slow), best=threads(16))
+    cells = [
+        " ".join(line).split("much ")[-1] for line in printed(result) if "much " in " ".join(line)
+    ]
+    assert [cell.split()[0] for cell in cells] == ["faster", "slower"]
+
+
 def test_what_was_seen_once_and_is_far_off_is_said_without_an_interval(plan: StudyPlan) -> None:
     far = against(replace(ROWS[3], value=1660.0, samples=1), 0.05, 0.0, math.inf, blocks=1)
     fast = against(replace(ROWS[1], value=0.25), 12.0, 0.0, math.inf, blocks=2)

@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,6 +92,18 @@ def test_a_budget_too_short_says_what_it_needs_and_writes_nothing(
     why = r"with \d+ worlds of .* or more each; it needs about 5s"
     with pytest.raises(UsageError, match=rf"a budget of 2s is too short .* {why}"):
         tune(FakeLauncher(), budget="2s")
+    assert not (tmp_path / "study").exists()
+
+
+def test_setting_up_may_not_spend_what_the_first_world_needs(tune: Tune, tmp_path: Path) -> None:
+    class SlowToDescribe(FakeLauncher):
+        def subject_of(self, *arguments: Any) -> Any:
+            self.clock.advance(61.0)
+            return super().subject_of(*arguments)
+
+    told = "a budget of 20s is too short: setting up alone took 1m01s"
+    with pytest.raises(UsageError, match=told):
+        tune(SlowToDescribe(), budget="20s")
     assert not (tmp_path / "study").exists()
 
 

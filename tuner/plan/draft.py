@@ -225,5 +225,5 @@ def _read_name(mapping: Mapping[str, Any]) -> tuple[str | None, list[str]]:
         return None, []
     name = str(mapping["name"])
     if not _STUDY_NAME.fullmatch(name):
-        return name, [f"name must be letters, digits, '.', '_' and '-', got {name!r}"]
+        return name, [f"name (--study) must be letters, digits, '.', '_' and '-', got {name!r}"]
     return name, []

@@ -24,7 +24,7 @@ def print_catalogue(entries: Sequence[CatalogueEntry], console: Console) -> None
     console.print(
         Text(
             "Your own: --workload package.module:Class or --workload path/to/file.py:Class; "
-            "see docs/your-own-workload.md."
+            "rpc-tuner init workload writes one to begin with."
         )
     )
 

@@ -132,12 +132,17 @@ class CheckResult:
             case "holds":
                 return f"The recommendation holds: {self._compared()}."
             case "no-longer-holds":
-                return f"The recommendation no longer holds: {self._compared()}; search again."
+                return f"{self._no_longer()}: {self._compared()}; search again."
             case _:
                 return (
                     f"Undecided whether the recommendation still holds: {self._compared()}; a "
                     "larger --budget tells more."
                 )
+
+    def _no_longer(self) -> str:
+        if self.recommendation.verdict == "undecided":
+            return "The search was undecided, and today shows that what it kept is not the best"
+        return "The recommendation no longer holds"
 
     def _cannot_run(self) -> str:
         row = self._baseline if self.keeps_baseline else self._other

@@ -45,6 +45,8 @@ def why_nothing_ran(answer: StudyAnswer) -> str:
         which = f"of the {tried} that were tried, {first.label} failed first"
     cause = without_evidence(first.failure or "").split("\n")[0]
     cause = cause if first.outcome in cause else f"{first.outcome}, {cause}"
+    if all(group[0].outcome == "timed-out" for group in groups):
+        cause += "; a larger --deadline, with a larger --budget, gives each more time"
     return f"{told}: {which}: {cause}; see {shown(answer.folder.failures)}"
 
 

@@ -128,9 +128,10 @@ def _compared(compared: Compared) -> list[_Part]:
 def _forecast(compared: Compared, more: str) -> str:
     """What to expect of the time that is left; a forecast, which luck may prove wrong."""
     assert compared.more_s is not None
-    has_time = compared.more_s <= compared.left_s
     if compared.is_decided:
-        return f"decided, exact in about {more}" if has_time else "decided, not yet exact"
+        # When the interval is narrow enough hangs on luck alone.
+        return "decided, not yet exact"
+    has_time = compared.more_s <= compared.left_s
     return f"clear in about {more}" if has_time else f"may take longer: about {more} more"
 
 

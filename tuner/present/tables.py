@@ -99,12 +99,17 @@ def _against_baseline(answer: StudyAnswer, row: TrialRow) -> str:
     if row.against_baseline is None:
         return ""
     ratio, blocks = row.against_baseline
+    better, worse = ("faster", "slower") if answer.objective.is_time else ("better", "worse")
+    far = f"much {worse if ratio.estimate < 1 else better}"
     if _is_far_off(row):
-        better, worse = ("faster", "slower") if answer.objective.is_time else ("better", "worse")
-        return f"much {worse if ratio.estimate < 1 else better}, {_TIMES[blocks]}"
+        return f"{far}, {_TIMES[blocks]}"
+    if not ratio.is_told and not (ratio.high >= 1 / _MUCH and ratio.low <= _MUCH):
+        return far
     return ratio_cell(ratio.estimate, ratio.low, ratio.high)
 
 
+_MUCH = 2.0
+"""An interval that is too wide for a number says something where all of it is beyond this."""
 _TIMES = {1: "once", 2: "twice"}
 """In how many blocks something was seen that too few blocks tell an interval of."""
 

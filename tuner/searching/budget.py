@@ -9,6 +9,8 @@ from tuner.plan.measuring import LEAST_START_S
 END_S = 2.0
 # A world that takes longer than this share of the budget leaves no time to compare it with others.
 LONGEST_SHARE = 1 / 3
+LEAST_FIRST_S = 1.0
+"""Seconds without which a first world is not begun: it could only run into their end."""
 
 
 def first_world_s(budget_s: float, spent_s: float) -> float:

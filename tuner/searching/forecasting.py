@@ -23,6 +23,7 @@ from tuner.searching.runner import Runner, steps_in
 from tuner.study.folder import StudyFolder
 from tuner.study.sampled import Sampling
 from tuner.world.launcher import Launcher
+from tuner.world.likeness import without_evidence
 from tuner.world.measurement import Failure, Measurement
 
 # Worlds beside the one that calibrates: the fewest that tell something of their spread.
@@ -126,7 +127,9 @@ def _left_for_blocks(
 
 def _measured(outcome: Measurement | Failure) -> Measurement:
     if isinstance(outcome, Failure):
-        raise NothingRanError(f"the baseline does not run: {outcome.failure}: {outcome.message}")
+        # What it left is in no folder that stays.
+        why = without_evidence(outcome.message)
+        raise NothingRanError(f"the baseline does not run: {outcome.failure}: {why}")
     return outcome
 
 

@@ -13,7 +13,7 @@ from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.scratch import own_prefix
-from tuner.searching.budget import Budget, first_world_s
+from tuner.searching.budget import LEAST_FIRST_S, Budget, first_world_s
 from tuner.searching.exploring import sampling_for
 from tuner.searching.progress import Observer, tell_stage
 from tuner.searching.runner import Runner, check_budget
@@ -33,7 +33,7 @@ from tuner.study.storage.patience import Patience
 from tuner.study.storage.prior import in_prior_order, prior_costs
 from tuner.study.storage.store import StudyStore
 from tuner.study.stored import answer_of
-from tuner.text import plural
+from tuner.text import duration, plural
 from tuner.world.environment import Environment
 from tuner.world.groups import environment_with, members_of
 from tuner.world.launcher import Launcher
@@ -232,6 +232,11 @@ def _first_world(
     with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
         elsewhere = StudyFolder(Path(scratch))
         longest_s = first_world_s(plan.measuring.budget_s, spent_s())
+        if longest_s < LEAST_FIRST_S:
+            raise UsageError(
+                f"a budget of {duration(plan.measuring.budget_s)} is too short: setting up alone "
+                f"took {duration(spent_s())}; give a larger --budget"
+            )
         runner = Runner(plan, launcher, elsewhere)
         outcome = runner.run(plan.baseline, CALIBRATION_BLOCK, None, longest_s)
         if (sampling := sampling_for(plan, outcome, spent_s())) is None:

@@ -45,11 +45,7 @@ class Session:
         """Measure what is still to be measured, and close the study."""
         measurer = self._measurer
         if not measurer.store.running():
-            least_s = resume_budget_s(self.log, measurer.budget.spent_s)
-            measurer.observer.on_event(
-                "the study is finished: nothing is left to measure; "
-                f"--budget {least_s}s or more continues it"
-            )
+            measurer.observer.on_event(f"the study is finished: {self._what_helps()}")
             return
         try:
             explore(measurer)
@@ -63,6 +59,15 @@ class Session:
             measurer.close()
             measurer.note_elapsed()
         self._close()
+
+    def _what_helps(self) -> str:
+        """What a finished study needs to be gone on with."""
+        if not self.log.alive:
+            return (
+                "no configuration could run; once what fails is repaired, --overwrite searches anew"
+            )
+        least_s = resume_budget_s(self.log, self._measurer.budget.spent_s)
+        return f"nothing is left to measure; --budget {least_s}s or more continues it"
 
     def _close(self) -> None:
         """End every trial that is still running; the recommended one is never pruned."""

@@ -112,7 +112,7 @@ def _resumes(place: StudyPlace, *, resume: bool, overwrite: bool) -> bool:
     if exists and not resume and not overwrite:
         raise UsageError(
             f"there is a study {name} in {where} already: --resume continues it, "
-            "--overwrite deletes it first, another --study and --out keep it"
+            f"--overwrite deletes it first, another {_elsewhere(place)} keeps it"
         )
     owner = folder.manifest.study()
     owners = [owner] if owner else names if address.in_own_folder else []
@@ -128,6 +128,12 @@ def _resumes(place: StudyPlace, *, resume: bool, overwrite: bool) -> bool:
             "--overwrite deletes them, another --out keeps them"
         )
     return exists and resume and not is_half_made
+
+
+def _elsewhere(place: StudyPlace) -> str:
+    """The flags that put a study into another place than this one."""
+    usual = StudyPlace.named(place.address.name).folder
+    return "--study" if place.folder == usual else "--study with another --out"
 
 
 def _names(place: StudyPlace, *, overwrite: bool) -> list[str]:

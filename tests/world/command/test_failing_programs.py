@@ -206,6 +206,24 @@ def test_a_program_that_fails_in_every_network_is_run_once(
     assert runs.read_text() == "\n"
 
 
+def test_what_a_served_function_raises_is_told_with_who_served_it(tmp_path: Path) -> None:
+    program = tmp_path / "main.py"
+    program.write_text(
+        "import sys, torch.distributed.rpc as rpc, torch.multiprocessing as mp\n"
+        "def refuses(row): raise ValueError(f'bad row {row}')\n"
+        "def run(rank, port):\n"
+        "    at = rpc.TensorPipeRpcBackendOptions(init_method='tcp://127.0.0.1:' + port)\n"
+        "    rpc.init_rpc(f'w{rank}', rank=rank, world_size=2, rpc_backend_options=at)\n"
+        "    if rank == 0: rpc.rpc_sync('w1', refuses, args=(7,))\n"
+        "    rpc.shutdown()\n"
+        "if __name__ == '__main__': mp.spawn(run, args=(sys.argv[1],), nprocs=2)\n"
+    )
+    told: list[str] = []
+    with CommandLauncher(told.append) as launcher:
+        launcher.subject_of(draft_plan({"programs": [[PYTHON, str(program), free_port()]]}))
+    assert "s: ValueError: bad row 7 (in a call that w1 served)" in told[-1]
+
+
 def own_network_is_allowed() -> bool:
     with OwnNetwork() as network:
         return bool(network.prefix)

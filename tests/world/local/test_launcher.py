@@ -95,6 +95,13 @@ def test_a_world_past_its_deadline_is_ended(launcher: LocalLauncher) -> None:
     assert "s (0 steps done; worker0 in step" in found.message
 
 
+def test_what_a_served_function_raises_is_told_with_who_served_it(launcher: LocalLauncher) -> None:
+    found = failure(run(launcher, "ServedRaises"))
+    assert found.message == (
+        "worker0 failed first, in step: ValueError: bad row 7 (in a call that worker1 served)"
+    )
+
+
 def test_a_bare_assert_is_reported_by_its_line(launcher: LocalLauncher) -> None:
     found = failure(run(launcher, "BareAssert"))
     assert found.message.startswith("worker0 failed first, in check: AssertionError: troubles.py:")

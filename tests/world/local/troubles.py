@@ -96,6 +96,15 @@ class WrongAnswer(Pair):
         raise ValueError("2 is not 3")
 
 
+def refuses(row: int) -> None:
+    raise ValueError(f"bad row {row}")
+
+
+class ServedRaises(Pair):
+    def step(self, world: World) -> None:
+        rpc.rpc_sync("worker1", refuses, args=(7,))
+
+
 class BareAssert(Pair):
     def check(self, world: World) -> None:
         self.steps = 1

@@ -18,6 +18,7 @@ from tuner.world.measurement import Failure, Measurement
 _IN_ANY_NETWORK = re.compile(
     r"\b(ModuleNotFound|Import|Syntax|Indentation|Tab)Error: "
     r"|: error: (the following arguments are required|unrecognized arguments)"
+    r"|: can't open file "
 )
 """In the last line of what fails in every network: code that cannot be read, missing arguments."""
 

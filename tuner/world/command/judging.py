@@ -9,6 +9,7 @@ from tuner.world.command.program_world import ProgramEnd
 from tuner.world.command.reports import RankReport
 from tuner.world.measurement import Failure, FailureKind, Measurement, ProgramRun, RankUsage
 from tuner.world.postmortem import deadlock, ending, gauges, was_killed
+from tuner.world.served_error import served_error
 
 _TAIL_LINES = 40
 _WARNING_OF_TORCH = re.compile(r"(\[rank\d+\]:)?\[[IW]\d{4} \d\d:\d\d:\d\d")
@@ -133,7 +134,9 @@ def _how_it_ended(end: ProgramEnd, request: ProgramRequest, why: str) -> str:
     pairs = zip(request.commands, end.exit_codes, strict=True)
     command, code = next((command, code) for command, code in pairs if code)
     which = "" if len(request.commands) == 1 else f" of {command[0]!r}"
-    last = f": {lines[-1].strip()[:300]}" if (lines := _telling(end.output)) else ""
+    lines = _telling(end.output)
+    said = served_error("\n".join(lines)) or "".join(lines[-1:]).strip()
+    last = f": {said[:300]}" if said else ""
     return f"{ending(code)}{which} after {end.run_s:.1f} s{why or last}"
 
 

@@ -109,11 +109,13 @@ class CommandLauncher:
         trying = partial(self._try, request, draft.measuring.deadline_s, until_s)
         first, learnt = self._first_run(request, partial(trying, failure_folder), until_s)
         check_backend(first.end)
-        second_s = max(until_s, time.monotonic()) + first.end.run_s + SECOND_RUN_S
-        trying = partial(self._try, request, draft.measuring.deadline_s, second_s)
-        second = self._warm_run(request, learnt, first, trying, until_s)
+        trying = partial(self._try, request, draft.measuring.deadline_s)
+        second_s = first.end.run_s + SECOND_RUN_S
+        warm_until_s = max(until_s, time.monotonic()) + second_s
+        second = self._warm_run(request, learnt, first, partial(trying, warm_until_s), until_s)
         if second is None and first.failure is None:
-            second = trying(failure_folder)
+            # The warm run may have spent the time.
+            second = trying(max(warm_until_s, time.monotonic() + second_s), failure_folder)
             if second.failure is not None:
                 raise ProgramFailedError(
                     f"a second run of the program failed: {second.failure.message}"

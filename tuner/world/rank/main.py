@@ -28,6 +28,7 @@ from tuner.world.rank.meeting import enable_meeting
 from tuner.world.rank.task import RankTask
 from tuner.world.rank.timing import StepTimer
 from tuner.world.rank.traced import time_traced_steps
+from tuner.world.served_error import served_error
 from workloads import Rank, Workload, World
 from workloads.registry import load_workload
 
@@ -137,15 +138,24 @@ def _isolate(task: RankTask) -> None:
 
 
 def _one_line(error: BaseException) -> str:
-    """The error and its message; without one, as of a bare assert, the line that raised it."""
-    try:
-        message = shortened(str(error).strip(), MOST_CHARACTERS)
-    except Exception as problem:
-        message = f"its message cannot be read: {type(problem).__name__}"
+    """The error and its message; without one, as of a bare assert, the line that raised it.
+
+    Of an error that a served function raised, it is that one.
+    """
+    if told := served_error(_message(error)):
+        return shortened(told, MOST_CHARACTERS)
+    message = shortened(_message(error), MOST_CHARACTERS)
     frames = traceback.extract_tb(error.__traceback__)
     if not message and frames:
         message = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}: {frames[-1].line}"
     return f"{type(error).__name__}: {message}"
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error).strip()
+    except Exception as problem:
+        return f"its message cannot be read: {type(problem).__name__}"
 
 
 def _bounded_traceback() -> str:
@@ -162,7 +172,7 @@ def _failure_kind(phase: str, error: BaseException) -> str:
         return "wrong-answer"
     if isinstance(error, TraceError):
         return "trace-failed"
-    return "timed-out" if RPC_TIMEOUT_MARK in _one_line(error) else "crashed"
+    return "timed-out" if RPC_TIMEOUT_MARK in _message(error) else "crashed"
 
 
 def _wait_to_be_ended() -> NoReturn:
