@@ -12,6 +12,8 @@ from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import WorkloadSpec, study_name_of
 
+NAME_MUST_BE = "name (--study) must be letters, digits, '.', '_' and '-', got"
+
 
 def finished(spec: WorkloadSpec | None = None, **keys: Any) -> StudyPlan:
     return draft_plan({"workload": "udf", **keys}).finish(spec or workload_spec())
@@ -121,8 +123,7 @@ def test_device_maps_are_no_role() -> None:
          "max_blocks: input should be greater than or equal to 1, got 0"),
         ({"seed": -1}, "seed: input should be greater than or equal to 0, got -1"),
         ({"options": 3}, "options must be a table, got 3"),
-        *(({"name": name}, f"name (--study) must be letters, digits, '.', '_' and '-', got {name!r}")
-          for name in ("my study", "../up", "")),
+        *(({"name": name}, f"{NAME_MUST_BE} {name!r}") for name in ("my study", "../up", "")),
         ({"space": {}}, "space: it is empty; give it a knob, such as num_worker_threads=1,2,4,8"),
         ({"space": {"num_worker_thread": "1"}},
          "space: unknown knob 'num_worker_thread'; did you mean num_worker_threads?"),
