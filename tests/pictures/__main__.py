@@ -1,6 +1,6 @@
 """`make pictures`: runs the README's commands, and replaces their outputs and the pictures.
 
-This needs a quiet machine for up to twelve minutes, and Chromium for the pictures of pages.
+This needs a quiet machine for about seven minutes, and Chromium for the pictures of pages.
 """
 
 import contextlib
