@@ -48,7 +48,11 @@ def _signalled(numbers: Sequence[int], folder: Path) -> Outcome:
         running.process.send_signal(number)
     ended = running.ended(PATIENCE_S)
     lost = max(0, known - len(observations(study)))
-    survived = ended.code == 130 and "--resume continues it" in ended.stderr
+    survived = (
+        ended.code == 130
+        and "; everything measured is kept, and this continues it: python -m tuner.search --resume "
+        in ended.stderr
+    )
     return outcome_of(ended, study, f"exit code {ended.code}, the answer so far", survived, lost)
 
 
