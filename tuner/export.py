@@ -10,8 +10,8 @@ from tuner import completing
 from tuner.command_line import Command, FolderOption, StorageOption, run
 from tuner.errors import UsageError
 
-_FORMATS = ("json", "toml", "python")
-_SUFFIXES = {".json": "json", ".toml": "toml", ".py": "python"}
+_BY_SUFFIX = {".json": "json", ".toml": "toml", ".py": "python"}
+_FORMATS = tuple(_BY_SUFFIX.values())
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -63,7 +63,7 @@ def export(
     from tuner.present.export_formats import exported
     from tuner.study.finding import find_study
 
-    if output is not None and _SUFFIXES.get(output.suffix, form) != form:
+    if output is not None and _BY_SUFFIX.get(output.suffix, form) != form:
         raise UsageError(f"--output {output} is a file of another format than {form}")
     content = exported(find_study(study, storage=storage, out=out), form, trial)
     if output is None:

@@ -121,17 +121,16 @@ def _compared(compared: Compared) -> list[_Part]:
     told = times_cell(found.estimate, found.low, found.high) if found.is_told else f"gain {UNTOLD}"
     parts = [_Part(compared.rival, f": {told}")]
     if compared.more_s is not None:
-        parts.append(_Part("", _forecast(compared, rough_duration(compared.more_s))))
+        parts.append(_Part("", _forecast(compared, compared.more_s)))
     return parts
 
 
-def _forecast(compared: Compared, more: str) -> str:
+def _forecast(compared: Compared, more_s: float) -> str:
     """What to expect of the time that is left; a forecast, which luck may prove wrong."""
-    assert compared.more_s is not None
     if compared.is_decided:
         # When the interval is narrow enough hangs on luck alone.
         return "decided, not yet exact"
-    has_time = compared.more_s <= compared.left_s
+    more, has_time = rough_duration(more_s), more_s <= compared.left_s
     return f"clear in about {more}" if has_time else f"may take longer: about {more} more"
 
 
