@@ -24,7 +24,7 @@ def trace(**facts: Any) -> MergedTrace:
     first = client_span(0, start_ns=zero + 1001, issued_ns=zero + 1500, end_ns=zero + 9_000_003)
     second = client_span(
         1, start_ns=zero + 2000, issued_ns=zero + 2500, end_ns=zero + 8_000_000, status="raised",
-        error='ValueError("no \N{SNOWMAN}\\n")',
+        error='ValueError("no \N{SNOWMAN}\\n")', timeout_s=0.1, request_bytes=2**40,
     )  # fmt: skip
     builtin = client_span(2, start_ns=zero + 3000, end_ns=zero + 9999, body="builtin",
                           function="aten::add")  # fmt: skip
@@ -42,7 +42,9 @@ def trace(**facts: Any) -> MergedTrace:
             1,
             client_spans=[nested],
             server_spans=[
-                server_span(first, start_ns=zero + 1600, end_ns=zero + 7_777_777),
+                server_span(
+                    first, start_ns=zero + 1600, end_ns=zero + 7_777_777, answered_ns=zero + 7777778
+                ),
                 server_span(second, thread=2002, run_queue_ns=None, cpu_ns=2**40),
                 server_span(hanging, thread=2003, end_ns=None, cpu_ns=None, run_queue_ns=None),
             ],
@@ -175,11 +177,14 @@ def test_calls_are_read_as_they_were_written() -> None:
             "end_ns": span.end_ns,
             "status": span.status,
             "error": span.error,
+            "timeout_s": span.timeout_s,
+            "request_bytes": span.request_bytes,
             "parent_call": span.parent_call,
             "link": call.link,
             "server_thread": served and served.thread,
             "server_start_ns": served and served.start_ns,
             "server_end_ns": served and served.end_ns,
+            "answered_ns": served and served.answered_ns,
             "done_ns": call.done_ns,
             "cpu_ns": served and served.cpu_ns,
             "run_queue_ns": served and served.run_queue_ns,

@@ -6,6 +6,7 @@ import pytest
 from torch.distributed.rpc import api
 
 from tuner.torch_private.calls import CallTarget, time_limit_s
+from tuner.trace.model.spans import ServerSpan
 from tuner.trace.record import server as server_module
 from tuner.trace.record.server import Server
 from tuner.trace.record.threads import Thread, forget_threads, serving_threads, this_thread
@@ -25,7 +26,7 @@ def test_a_call_that_ends_during_the_collection_is_collected_once(
     spans = {span.call_id: span for span in server.spans()}
     assert len(server.spans()) == len(spans) == 2
     assert spans[7].end_ns is not None
-    assert spans[8] == (8, 98, 6, None, None, None)
+    assert spans[8] == ServerSpan(8, 98, 6, None, None, None)
 
 
 def test_a_thread_serves_nothing_after_a_function_that_raised() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tuner.trace.model.spans import ServerSpan
 from tuner.trace.record.journal import NOTHING, STATUSES, Journal, Records, read_journal
 
 TARGET = '["rpc_sync", "work", "worker1", 1, "python"]'
@@ -42,8 +43,8 @@ def test_served_calls_come_back_with_their_time_on_the_run_queue(tmp_path: Path)
     journal.write()
     content = read_journal(tmp_path / "one")
     assert content.server_spans == [
-        (7, 21, 1000, 1900, 300, 50), (8, 22, 1100, None, None, None),
-        (9, 21, 2000, 2900, 300, None),
+        ServerSpan(7, 21, 1000, 1900, 300, 50), ServerSpan(8, 22, 1100, None, None, None),
+        ServerSpan(9, 21, 2000, 2900, 300, None),
     ]  # fmt: skip
     assert content.done_ns == {7: 2500}
 

@@ -36,6 +36,9 @@ class Args(msgspec.Struct, gc=False):
     error: str = ""
     parent: Number | None = None
     link: str = ""
+    timeout_s: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    request_bytes: Lasting | None = None
+    answered_ns: Number | None = None
     done_ns: Number | None = None
     cpu_ns: Lasting | None = None
     run_queue_ns: Lasting | None = None

@@ -26,7 +26,7 @@ _NO_CALL = -(2**63)
 
 _CARRIED = (
     *("kind", "body", "function", "client", "server", "client_rank", "server_rank"),
-    *("issued_ns", "error", "link"),
+    *("issued_ns", "error", "timeout_s", "request_bytes", "link"),
 )
 """The columns that the arguments of a call's first event hold, with equal names."""
 _SORTED = {*_CARRIED, "status"}
@@ -192,6 +192,7 @@ def _served(served: Sequence[Event]) -> pd.DataFrame:
         "server_thread": [event.tid for event in served],
         "server_start_ns": starts_ns,
         "server_end_ns": ends_ns,
+        "answered_ns": [fact.answered_ns for fact in facts],
         "done_ns": [fact.done_ns for fact in facts],
         "cpu_ns": [fact.cpu_ns for fact in facts],
         "run_queue_ns": [fact.run_queue_ns for fact in facts],

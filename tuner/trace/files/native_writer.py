@@ -58,6 +58,8 @@ def _client_events(call: MergedCall) -> Iterator[dict[str, Any]]:
         "issued_ns": span.issued_ns,
         "status": span.status,
         "error": span.error,
+        "timeout_s": span.timeout_s,
+        "request_bytes": span.request_bytes,
         "parent": span.parent_call,
         "link": call.link,
     }
@@ -93,6 +95,7 @@ def _server_events(call: MergedCall) -> Iterator[dict[str, Any]]:
             "call": served.call_id,
             "cpu_ns": served.cpu_ns,
             "run_queue_ns": served.run_queue_ns,
+            "answered_ns": served.answered_ns,
             "done_ns": call.done_ns,
         },
     }

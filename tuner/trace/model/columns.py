@@ -23,11 +23,14 @@ CALL_COLUMNS: dict[str, str] = {
     "end_ns": "Int64",  # the client's future is complete; null: not within the trace
     "status": "category",  # CallStatus, as the client saw it
     "error": "str",  # the exception's type and first line; empty if none
+    "timeout_s": "Float64",  # after how long PyTorch fails the call; 0 for never
+    "request_bytes": "Int64",  # of what was sent: pickle and tensors
     "parent_call": "Int64",  # the call that the client was serving when it made this one
     "link": "category",  # Link
     "server_thread": "Int64",
     "server_start_ns": "Int64",  # the function begins on the server
     "server_end_ns": "Int64",  # the function leaves its thread
+    "answered_ns": "Int64",  # the thread has pickled the answer
     "done_ns": "Int64",  # the future of an async_execution function is complete
     "cpu_ns": "Int64",  # on-CPU time of the server's thread in the function
     "run_queue_ns": "Int64",  # time that thread was runnable and waited for a CPU
@@ -86,6 +89,8 @@ def _missing(rows: int, dtype: str) -> pd.Series:
     if dtype == "Int64":
         empty = pd.arrays.IntegerArray(np.zeros(rows, np.int64), np.ones(rows, bool))
         return pd.Series(empty)
+    if dtype == "Float64":
+        return pd.Series(pd.arrays.FloatingArray(np.zeros(rows), np.ones(rows, bool)))
     if dtype == "category":
         return pd.Series(pd.Categorical.from_codes(np.zeros(rows, np.int64), pd.Index([""])))
     return pd.Series([""] * rows if dtype == "str" else [], dtype=dtype)

@@ -37,6 +37,10 @@ class ClientSpan(NamedTuple):
     """None if the call was still under way when the trace ended."""
     status: str
     error: str
+    timeout_s: float | None = None
+    """After how many seconds PyTorch fails the call; 0 for never, None where that is not known."""
+    request_bytes: int | None = None
+    """The size of what was sent, pickle and tensors; None where PyTorch packs it in C++."""
 
     @property
     def has_server_span(self) -> bool:
@@ -55,6 +59,10 @@ class ServerSpan(NamedTuple):
     cpu_ns: int | None
     run_queue_ns: int | None
     """None where the kernel does not measure it."""
+    answered_ns: int | None = None
+    """When the thread had pickled the answer; None where that is not known."""
+    error: str = ""
+    """What the function raised, in one line."""
 
 
 class OperatorSpan(NamedTuple):

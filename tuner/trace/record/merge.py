@@ -140,8 +140,10 @@ def _client_span(span: ClientSpan, zero_ns: int) -> ClientSpan:
 
 
 def _server_span(span: ServerSpan, zero_ns: int) -> ServerSpan:
-    end_ns = None if span.end_ns is None else span.end_ns - zero_ns
-    return span._replace(start_ns=span.start_ns - zero_ns, end_ns=end_ns)
+    end_ns, answered_ns = (
+        None if time is None else time - zero_ns for time in (span.end_ns, span.answered_ns)
+    )
+    return span._replace(start_ns=span.start_ns - zero_ns, end_ns=end_ns, answered_ns=answered_ns)
 
 
 def _operator_span(span: OperatorSpan, zero_ns: int) -> OperatorSpan:
