@@ -1,5 +1,8 @@
-"""What a call returns: values, exceptions, futures."""
+"""What a call returns: values, exceptions, futures; and the functions that return them."""
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -12,14 +15,41 @@ _RemoteException: Any = getattr(internal, "RemoteException", None)
 RPC_TIMEOUT_MARK = "RPCErr:1:"
 
 
-def answer_of(error: Exception) -> Any:
-    """PyTorch's answer to a call whose function raised this; also prints the traceback here."""
-    run: Any = internal._run_function
-    return run(internal.PythonUDF(_raise, (error,), {}))
+@contextmanager
+def hooked_answers(
+    raised: Callable[[str], None], reduced: Callable[[Any], tuple[Any, ...] | None]
+) -> Iterator[None]:
+    """Make each answer that is an exception go through these, while PyTorch's own code makes it.
+
+    Args:
+        raised: Gets the exception of a served function, in one line, on the function's thread.
+        reduced: How to pickle an answer that is one, in place of PyTorch's way; None for that.
+    """
+    private: Any = internal
+    current_agent, reducers = private._get_current_rpc_agent, _reducers()
+
+    # Of all that PyTorch does with an exception, this comes first.
+    def agent_of_error() -> Any:
+        if (error := sys.exc_info()[1]) is not None:
+            raised(error_line(error))
+        return current_agent()
+
+    def reduce(answer: Any) -> tuple[Any, ...]:
+        return reduced(answer) or answer.__reduce_ex__(2)
+
+    private._get_current_rpc_agent, reducers[_RemoteException] = agent_of_error, reduce
+    try:
+        yield
+    finally:
+        private._get_current_rpc_agent = current_agent
+        del reducers[_RemoteException]
 
 
-def _raise(error: Exception) -> None:
-    raise error
+def _reducers() -> dict[Any, Any]:
+    """Those of the pickler of all answers, by type."""
+    private: Any = internal
+    reducers: dict[Any, Any] = private._internal_rpc_pickler._dispatch_table
+    return reducers
 
 
 def error_of(answer: Any) -> str:

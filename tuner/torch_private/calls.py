@@ -1,29 +1,34 @@
-"""The client's end of calls: hooks into `rpc.api`, and requests that bypass them."""
+"""The client's end of calls: hooks into `rpc.api`, by names that it looks up in each call."""
 
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from time import time_ns
 from types import FunctionType
 from typing import Any, NamedTuple, Protocol
 
 import torch
-from torch.distributed.rpc import api, internal, rref_proxy
+from torch.distributed import autograd
+from torch.distributed.rpc import api, backend_registry, internal, rref_proxy
 from torch.distributed.rpc.constants import UNSET_RPC_TIMEOUT
-from torch.futures import Future
 
-from tuner.torch_private.senders import SENDERS
+from tuner.torch_private.senders import BACKWARD, SENDERS, Sender
+from tuner.torch_private.tracebacks import unseen_in_tracebacks, without_our_frames
 
-# The C++ functions that calls end in, with what then runs on the server.
 # Looked up once, for speed; `support` reports what is missing.
 PY_RREF: Any = getattr(api, "PyRRef", None)
 _local_invoke: Any = getattr(rref_proxy, "_local_invoke", None)
 _local_invoke_async_execution: Any = getattr(rref_proxy, "_local_invoke_async_execution", None)
-_find_builtin: Any = getattr(torch.jit._builtins, "_find_builtin", None)
-_profiler_enabled: Any = getattr(torch.autograd, "_profiler_enabled", None)
-_send_udf: Any = getattr(api, "_invoke_rpc_python_udf", None)
+_default_s: Any = getattr(api, "get_rpc_timeout", None)
 # What `init_rpc` and `shutdown` call on other ranks.
 _OWN_CALLS = {
-    getattr(api, name, None)
-    for name in ("_gather_to_leader", "_broadcast_to_followers", "_update_group_membership")
+    getattr(place, name, None)
+    for place, name in (
+        (api, "_gather_to_leader"),
+        (api, "_broadcast_to_followers"),
+        (api, "_update_group_membership"),
+        (backend_registry, "_get_device_infos"),
+    )
 }
 _KINDS = {mode: f"rpc_{mode.value}" for mode in internal.RPCExecMode}
 
@@ -37,10 +42,19 @@ class CallTarget(NamedTuple):
     """The name in PyTorch's profiles; `Class.method` for a proxy's call; empty for to_here."""
     server: str
     server_rank: int
-    worker: Any = None
-    """PyTorch's own WorkerInfo."""
-    timeout_s: float = UNSET_RPC_TIMEOUT
-    """As it was given; known only for calls that go through `call_python`."""
+
+
+class IssuedCall(Protocol):
+    """A call that is being issued, as far as its sender knows it."""
+
+    body: str
+    """What runs on the server: `python`, `builtin` or `script`."""
+    timeout_s: float | None
+    """After how long PyTorch fails the call; 0 for never."""
+    request_bytes: int | None
+    """The size of its pickle and tensors; None where PyTorch packs it in C++."""
+    answers_plainly: bool
+    """Whether a Python function runs, and what it returns is the answer."""
 
 
 class ClientHooks(Protocol):
@@ -49,48 +63,30 @@ class ClientHooks(Protocol):
     is_issuing: bool
     """Whether to record calls that begin now; calls that have begun are recorded to their end."""
 
-    def counted(self, server: str, body: str, by: int) -> None:
-        """A call is about to be sent (1), or could not be sent after it was counted (-1)."""
-
-    def call_python(
-        self,
-        target: CallTarget,
-        func: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Future[Any]:
-        """Make an `rpc_sync` or `rpc_async` call of a plain Python function; returns its future."""
-
     def opened(
         self, target: CallTarget, inner: AbstractContextManager[Any]
     ) -> AbstractContextManager[Any]:
-        """Any other call begins. The context ends when the call is issued, or could not be.
+        """A call begins. The context ends when the call is issued, or could not be.
 
         On entry it returns what `inner` does, which is PyTorch's own profiling context.
         """
 
-    def wrapped(
-        self,
-        func: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        method: str | None,
-    ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-        """What to send in place of the Python function of the call that was opened last.
+    def issuing(self) -> Any:
+        """The `IssuedCall` that this thread has opened; None if there is none."""
 
-        `method` is `Class.method` if a proxy makes the call.
-        """
+    def sending(self, call: Any, pickled: bytes | None) -> bytes | None:
+        """The call is about to be sent; returns what to send in place of its pickle, or that."""
 
-    def issuing_to(self) -> str | None:
-        """The server of the call that this thread is issuing; None if there is none."""
+    def sent(self, call: Any, future: Any) -> None:
+        """The call was sent; `future` is complete once it is answered or has failed."""
 
-    def sent(self, body: str, future: Future[Any]) -> None:
-        """The call that this thread is issuing was sent.
+    def not_sent(self, call: Any) -> None:
+        """The call could not be sent."""
 
-        `future` is complete once the call is answered or has failed.
-        """
+    def noted(self, name: str, start_ns: int) -> None:
+        """This thread has just left an operator that it entered then."""
 
-    def fetching(self, target: CallTarget, fetch: Callable[[], Any]) -> Any:
+    def fetching(self, target: CallTarget, timeout_s: float, fetch: Callable[[], Any]) -> Any:
         """Fetch an RRef's value from its owner, and return it."""
 
 
@@ -98,148 +94,120 @@ class ClientHooks(Protocol):
 def hooked_client(hooks: ClientHooks) -> Iterator[None]:
     """Make each call that Python issues go through `hooks`, however the caller imported the API.
 
-    The hooks replace names that `rpc.api` looks up in each call: the function that `rpc_sync` and
-    `rpc_async` share; and for `remote`, and for what does not run as plain Python, the profiling
-    context, the constructor of what is pickled, and the C++ functions that calls end in.
+    The hooks replace the profiling context of a call, the C++ functions that calls end in, the
+    fetch of an RRef's value, and `dist_autograd.backward`. PyTorch's own code runs between them, so
+    that a program sees the same objects, and the same tracebacks, as without them.
     """
     senders = {
-        name: _hooked_sender(hooks, getattr(api, name), body) for name, body in SENDERS.items()
+        name: _hooked_sender(hooks, getattr(api, name), sender) for name, sender in SENDERS.items()
     }
-    here = _replaced(
-        api,
-        _invoke_rpc=_hooked_invoke(hooks),
-        _enable_rpc_profiler=_hooked_profiling(hooks),
-        PythonUDF=_hooked_udf(hooks),
-        **senders,
-    )
-    with here, _replaced(PY_RREF, to_here=_hooked_to_here(hooks)):
+    with (
+        _replaced(api, _enable_rpc_profiler=_hooked_profiling(hooks), **senders),
+        _replaced(PY_RREF, to_here=_hooked_to_here(hooks)),
+        _replaced(autograd, backward=_hooked_backward(hooks)),
+    ):
         yield
-
-
-def _hooked_invoke(hooks: ClientHooks) -> Callable[..., Any]:
-    """What `rpc_sync` and `rpc_async` share."""
-    private: Any = api
-    invoke_rpc = private._invoke_rpc
-    # Most programs repeat few different calls.
-    known: dict[tuple[Any, str, Any, float], CallTarget] = {}
-
-    def invoke(
-        to: Any, func: Any, mode: Any, args: Any = None, kwargs: Any = None, timeout: float = -1
-    ) -> Any:
-        target = known.get((func, to, mode, timeout)) if type(func) is FunctionType else None
-        if target is None:
-            if not _is_plain_python(func):
-                return invoke_rpc(to, func, mode, args, kwargs, timeout)
-            target = _python_target(to, func, mode, args, timeout)
-            if type(func) is FunctionType and type(to) is str and not _is_proxy(func):
-                known[func, to, mode, timeout] = target
-        # The legacy profiler must see the call.
-        legacy = _profiler_enabled() and private._get_should_profile()
-        if legacy or not hooks.is_issuing:
-            return invoke_rpc(to, func, mode, args, kwargs, timeout)
-        hooks.counted(target.server, "python", 1)
-        try:
-            return hooks.call_python(target, func, args or (), kwargs or {})
-        except BaseException:
-            hooks.counted(target.server, "python", -1)
-            raise
-
-    return invoke
 
 
 def _hooked_profiling(hooks: ClientHooks) -> Callable[..., Any]:
     """The profiling context of a call."""
     private: Any = api
     profiling = private._enable_rpc_profiler
+    # Most programs repeat few different calls.
+    known: dict[tuple[Any, Any, str], CallTarget] = {}
 
     def enable(
         should_profile: bool, qualified_name: str | None, func: Any, mode: Any, worker: Any
     ) -> AbstractContextManager[Any]:
+        inner: AbstractContextManager[Any]
         inner = profiling(should_profile, qualified_name, func, mode, worker)
-        if not hooks.is_issuing or _is_of_rpc_itself(func):
-            return inner  # type: ignore[no-any-return]
-        name = qualified_name or _function_name(func)
-        return hooks.opened(CallTarget(_KINDS[mode], name, worker.name, worker.id), inner)
+        if not hooks.is_issuing:
+            return inner
+        server = worker.name
+        target = known.get((func, mode, server)) if type(func) is FunctionType else None
+        if target is None:
+            if _is_of_rpc_itself(func):
+                return inner
+            if func is _local_invoke or func is _local_invoke_async_execution:
+                name = _method_of_proxy(sys._getframe(1).f_locals["args"])
+            else:
+                name = qualified_name or _function_name(func)
+            target = CallTarget(_KINDS[mode], name, server, worker.id)
+            if type(func) is FunctionType and name == func.__qualname__:
+                known[func, mode, server] = target
+        return hooks.opened(target, inner)
 
     return enable
 
 
-def _hooked_udf(hooks: ClientHooks) -> Callable[..., Any]:
-    """The constructor of what is pickled."""
-    private: Any = api
-    udf = private.PythonUDF
+def _hooked_sender(hooks: ClientHooks, send: Callable[..., Any], how: Sender) -> Callable[..., Any]:
+    """A C++ function that calls end in."""
+    body, timeout_place, returns_rref = how
+    is_pickled = body == "python"
 
-    def make_udf(func: Any, args: Any, kwargs: Any) -> Any:
-        method = _method_of_proxy(args) if _is_proxy(func) else None
-        return udf(*hooks.wrapped(func, args, kwargs, method))
-
-    return make_udf
-
-
-def _hooked_sender(hooks: ClientHooks, send: Callable[..., Any], body: str) -> Callable[..., Any]:
-    """A C++ function that calls end in; `body` is what then runs on the server."""
-
-    def send_and_tell(*args: Any, **kwargs: Any) -> Any:
-        if (server := hooks.issuing_to()) is None:
+    def send_and_note(*args: Any, **kwargs: Any) -> Any:
+        call = hooks.issuing()
+        if call is None:
             return send(*args, **kwargs)
-        hooks.counted(server, body, 1)
+        call.body, call.timeout_s = body, _limit_s(args[timeout_place])
+        if is_pickled:
+            worker, pickled, tensors, timeout_s, is_async = args
+            call.request_bytes = len(pickled) + sum(map(_dense_bytes, tensors))
+            call.answers_plainly = not (returns_rref or is_async)
+            args = (worker, hooks.sending(call, pickled), tensors, timeout_s, is_async)
+        else:
+            hooks.sending(call, None)
         try:
             result = send(*args, **kwargs)
-        except BaseException:
-            hooks.counted(server, body, -1)
+        except BaseException as error:
+            hooks.not_sent(call)
+            without_our_frames(error)
             raise
-        future: Any = result._get_future() if isinstance(result, PY_RREF) else result
-        hooks.sent(body, future)
+        hooks.sent(call, result._get_future() if returns_rref else result)
         return result
 
-    return send_and_tell
+    return send_and_note
+
+
+def _limit_s(timeout_s: float) -> float:
+    """The seconds after which PyTorch fails a call with this timeout; 0 for never."""
+    return float(_default_s()) if timeout_s == UNSET_RPC_TIMEOUT else timeout_s
+
+
+def _dense_bytes(tensor: torch.Tensor) -> int:
+    return tensor.nbytes if tensor.layout is torch.strided else 0
 
 
 def _hooked_to_here(hooks: ClientHooks) -> Callable[..., Any]:
     """The fetch of an RRef's value."""
     to_here = PY_RREF.to_here
 
-    def fetch(rref: Any, *args: Any, **kwargs: Any) -> Any:
+    @unseen_in_tracebacks
+    def fetch(rref: Any, timeout: float = UNSET_RPC_TIMEOUT) -> Any:
         if rref.is_owner() or not hooks.is_issuing:
-            return to_here(rref, *args, **kwargs)
+            return to_here(rref, timeout)
         owner = rref.owner()
-        hooks.counted(owner.name, "fetch", 1)
         target = CallTarget("to_here", "", owner.name, owner.id)
-        return hooks.fetching(target, lambda: to_here(rref, *args, **kwargs))
+        return hooks.fetching(target, _limit_s(timeout), lambda: to_here(rref, timeout))
 
     return fetch
 
 
-def send_python(target: CallTarget, request: object) -> Any:
-    """Send an object that is unpickled as a `python_request`; returns the future of the answer.
+def _hooked_backward(hooks: ClientHooks) -> Callable[..., None]:
+    """The backward pass of distributed autograd."""
+    private: Any = autograd
+    backward = private.backward
 
-    It does what `rpc_async` does, but bypasses the hooks.
-    """
-    pickler: Any = api._default_pickler
-    pickled, tensors = pickler.serialize(request)
-    return _send_udf(target.worker, pickled, tensors, target.timeout_s, False)
+    @unseen_in_tracebacks
+    def run(*args: Any, **kwargs: Any) -> None:
+        start_ns = time_ns()
+        try:
+            backward(*args, **kwargs)
+        finally:
+            if hooks.is_issuing:
+                hooks.noted(BACKWARD, start_ns)
 
-
-def python_request(
-    func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None
-) -> Any:
-    """The object that a server runs, with this function in it."""
-    return internal.PythonUDF(func, args, kwargs or {})
-
-
-def _python_target(to: Any, func: Any, mode: Any, args: Any, timeout: float) -> CallTarget:
-    """The target of a call of a plain Python function."""
-    private: Any = api
-    worker = private._to_worker_info(to)
-    name = _method_of_proxy(args) if _is_proxy(func) else _function_name(func)
-    return CallTarget(_KINDS[mode], name, worker.name, worker.id, worker, timeout)
-
-
-def time_limit_s(target: CallTarget) -> float:
-    """The seconds after which PyTorch fails a call; 0 for never."""
-    private: Any = api
-    unset = target.timeout_s == UNSET_RPC_TIMEOUT
-    return float(private.get_rpc_timeout()) if unset else target.timeout_s
+    return run
 
 
 @contextmanager
@@ -254,25 +222,9 @@ def _replaced(place: Any, **names: Any) -> Iterator[None]:
             setattr(place, name, value)
 
 
-def _is_plain_python(func: Any) -> bool:
-    """Whether this runs as Python on the server, and its return value is the answer."""
-    return (
-        callable(func)
-        and not _is_of_rpc_itself(func)
-        and not hasattr(func, "_wrapped_async_rpc_function")
-        and not isinstance(func, torch.jit.ScriptFunction)
-        and _find_builtin(func) is None
-    )
-
-
 def _is_of_rpc_itself(func: Any) -> bool:
     """Whether `init_rpc` or `shutdown` makes this call: it is none of the program's."""
     return type(func) is FunctionType and func in _OWN_CALLS
-
-
-def _is_proxy(func: Any) -> bool:
-    """Whether this is what proxies such as `rref.rpc_sync()` send."""
-    return func is _local_invoke or func is _local_invoke_async_execution
 
 
 def _method_of_proxy(args: tuple[Any, ...]) -> str:

@@ -21,6 +21,7 @@ from tuner.roles import role_of
 from tuner.torch_private.option_names import PRIVATE_KEYWORDS
 from tuner.torch_private.rendezvous import Distributed, nobody_listens, number_in
 from tuner.torch_private.senders import SENDERS
+from tuner.torch_private.tracebacks import unseen_in_tracebacks, without_our_frames
 
 
 class Reports(Protocol):
@@ -123,6 +124,7 @@ class _Hooks:
             if name in values
         }
 
+        @unseen_in_tracebacks
         @functools.wraps(plain)
         def init(options: Any, *args: Any, **given: Any) -> None:
             values = {**given, **fixed}
@@ -157,6 +159,7 @@ class _Hooks:
             self._reports.send("hook-failed", error=repr(error))
 
     def _initialising(self, init_backend: Callable[..., None]) -> Callable[..., None]:
+        @unseen_in_tracebacks
         @functools.wraps(init_backend)
         def init(
             backend: Any, store: Any, name: str, rank: int, world_size: int | None, options: Any
@@ -259,6 +262,7 @@ class _Hooks:
         sys.stderr.flush()
 
     def _shutting_down(self, shutdown: Callable[..., None]) -> Callable[..., None]:
+        @unseen_in_tracebacks
         @functools.wraps(shutdown)
         def shut_down(*args: Any, **kwargs: Any) -> None:
             self._reports.send("shutdown", name=self._name, calls=self._calls, **_usage())
@@ -275,7 +279,11 @@ class _Hooks:
         def send_and_count(*args: Any, **kwargs: Any) -> Any:
             if get_ident() != self._busy_in:
                 self._calls += 1
-            return send(*args, **kwargs)
+            try:
+                return send(*args, **kwargs)
+            except BaseException as error:
+                without_our_frames(error)
+                raise
 
         return send_and_count
 

@@ -10,6 +10,8 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
+from tuner.torch_private.tracebacks import without_our_frames
+
 
 class Distributed:
     """`torch.distributed` as RPC sees it: a rendezvous is reported before it may hang."""
@@ -32,8 +34,14 @@ class Distributed:
     ) -> Iterator[Any]:
         """See `torch.distributed.rendezvous`."""
         known = self._before_rendezvous(url, rank, world_size)
-        with self._telling_of_failure(f"rank {known}", known):
-            yield from self._distributed.rendezvous(url, rank=rank, world_size=world_size, **kwargs)
+        try:
+            with self._telling_of_failure(f"rank {known}", known):
+                yield from self._distributed.rendezvous(
+                    url, rank=rank, world_size=world_size, **kwargs
+                )
+        except BaseException as error:
+            without_our_frames(error)
+            raise
 
 
 def nobody_listens(url: str) -> bool:

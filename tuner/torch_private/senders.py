@@ -1,10 +1,28 @@
-"""The last Python before C++ of every call, by what runs on the server: names in `rpc.api`."""
+"""The last Python before C++: of every call, and of the backward pass of distributed autograd."""
+
+from typing import NamedTuple
+
+
+class Sender(NamedTuple):
+    """A C++ function that calls end in."""
+
+    body: str
+    """What then runs on the server: `python`, `builtin` or `script`."""
+    timeout_place: int
+    """Which of its arguments is the time limit."""
+    returns_rref: bool = False
+    """Whether it returns an RRef; else a future."""
+
 
 SENDERS = {
-    "_invoke_rpc_python_udf": "python",
-    "_invoke_remote_python_udf": "python",
-    "_invoke_rpc_builtin": "builtin",
-    "_invoke_remote_builtin": "builtin",
-    "_invoke_rpc_torchscript": "script",
-    "_invoke_remote_torchscript": "script",
+    "_invoke_rpc_python_udf": Sender("python", 3),
+    "_invoke_remote_python_udf": Sender("python", 3, returns_rref=True),
+    "_invoke_rpc_builtin": Sender("builtin", 2),
+    "_invoke_remote_builtin": Sender("builtin", 2, returns_rref=True),
+    "_invoke_rpc_torchscript": Sender("script", 4),
+    "_invoke_remote_torchscript": Sender("script", 2, returns_rref=True),
 }
+"""Names in `rpc.api`."""
+BACKWARD = "dist_autograd.backward"
+"""The operator that stands for the backward pass, on the rank that starts it. What the ranks send
+each other meanwhile never passes through Python."""

@@ -1,27 +1,64 @@
 """The two ends of calls, within this process."""
 
 import pickle
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
-from torch.distributed.rpc import api
+from torch.distributed.rpc import internal
 
-from tuner.torch_private.calls import CallTarget, time_limit_s
+from tuner.torch_private.answers import error_of
 from tuner.trace.model.spans import ServerSpan
 from tuner.trace.record import server as server_module
 from tuner.trace.record.server import Server
-from tuner.trace.record.threads import Thread, forget_threads, serving_threads, this_thread
-from tuner.trace.record.wire import Answer, Request
+from tuner.trace.record.threads import Serving, Thread, forget_threads, serving_threads, this_thread
+from tuner.trace.record.wire import Answer, Ends, marked
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """One that records, in a process whose agent PyTorch can ask who it is."""
+    agent = SimpleNamespace(get_worker_info=lambda: "WorkerInfo(id=1, name=worker1)")
+    monkeypatch.setattr(internal, "_get_current_rpc_agent", lambda: agent)
+    found = Server()
+    monkeypatch.setattr(Ends, "server", found)
+    found.start()
+    yield found
+    found.stop()
+    forget_threads()
+
+
+def served(
+    server: Server, call_id: int, func: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    """What PyTorch gets from a function that it runs, as the answer."""
+    udf = internal.PythonUDF(func, args, kwargs)
+    run = cast(Any, internal)._run_function
+    return run(server.arrived(call_id, udf, answers_plainly=True))
+
+
+def kept(server: Server, call_id: int, func: Callable[..., Any], *args: Any) -> Any:
+    """Likewise, of `remote`."""
+    udf = internal.PythonUDF(func, args, {})
+    return cast(Any, internal)._run_function(server.arrived(call_id, udf, answers_plainly=False))
+
+
+def under_way(call_id: int, start_ns: int) -> Serving:
+    return cast(Serving, SimpleNamespace(call_id=call_id, start_ns=start_ns))
 
 
 def test_a_call_that_ends_during_the_collection_is_collected_once(
-    monkeypatch: pytest.MonkeyPatch,
+    server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = Server()
-    assert server.serve(7, max, (1, 2), {}) == 2
+    assert kept(server, 7, max, 1, 2) == 2
     late = Thread(99)
-    late.serving = (7, 5)
+    late.serving = under_way(7, 5)
     other = Thread(98)
-    other.serving = (8, 6)
+    other.serving = under_way(8, 6)
     monkeypatch.setattr(server_module, "serving_threads", lambda: [late, other])
     spans = {span.call_id: span for span in server.spans()}
     assert len(server.spans()) == len(spans) == 2
@@ -29,42 +66,144 @@ def test_a_call_that_ends_during_the_collection_is_collected_once(
     assert spans[8] == ServerSpan(8, 98, 6, None, None, None)
 
 
-def test_a_thread_serves_nothing_after_a_function_that_raised() -> None:
-    server = Server()
-    with pytest.raises(ZeroDivisionError):
-        server.serve(7, divmod, (1, 0), {})
+def fails() -> None:
+    raise KeyError("shard 1")
+
+
+@pytest.mark.parametrize("run", [served, kept])
+def test_a_thread_serves_nothing_after_a_function_that_raised(
+    run: Callable[..., Any], server: Server
+) -> None:
+    answer = run(server, 7, fails)
+    assert error_of(answer) == "KeyError('shard 1')"
     assert this_thread().serving is None
     assert serving_threads() == []
     assert server.pending == 0
-    assert [span.call_id for span in server.spans()] == [7]
-    forget_threads()
+    (span,) = server.spans()
+    assert (span.call_id, span.error) == (7, "KeyError: 'shard 1'")
 
 
-def test_after_a_nested_call_the_outer_one_is_being_served() -> None:
-    server = Server()
+@pytest.mark.parametrize("run", [served, kept])
+def test_nor_after_one_that_would_end_the_process(run: Callable[..., Any], server: Server) -> None:
+    with pytest.raises(SystemExit):
+        run(server, 7, sys.exit, 3)
+    assert serving_threads() == []
+    (span,) = server.spans()
+    assert (span.call_id, span.error) == (7, "BaseException")
+
+
+def test_after_a_nested_call_the_outer_one_is_being_served(server: Server) -> None:
     inside = []
 
     def outer() -> None:
-        server.serve(2, lambda: inside.append(this_thread().serving), (), {})
+        kept(server, 2, lambda: inside.append(this_thread().serving))
         inside.append(this_thread().serving)
 
-    server.serve(1, outer, (), {})
-    assert [service[0] for service in inside if service] == [2, 1]
-    forget_threads()
+    kept(server, 1, outer)
+    assert [serving.call_id for serving in inside if serving] == [2, 1]
 
 
-def test_the_time_limit_is_the_calls_own_or_else_the_current_default(
-    monkeypatch: pytest.MonkeyPatch,
+def stack(**named: int) -> list[str]:
+    del named
+    return [frame.filename for frame in traceback.extract_stack()]
+
+
+@pytest.mark.parametrize("named", [{}, {"number": 1}])
+def test_no_frame_of_ours_is_below_a_function_or_in_its_traceback(
+    named: dict[str, int], server: Server
 ) -> None:
-    limits = iter([60.0, 0.2])
-    monkeypatch.setattr(api, "get_rpc_timeout", lambda: next(limits))
-    target = CallTarget("rpc_sync", "f", "worker1", 1)
-    assert time_limit_s(target._replace(timeout_s=3.0)) == 3.0
-    assert [time_limit_s(target), time_limit_s(target)] == [60.0, 0.2]
+    """PyTorch's own frame is the one that called it."""
+    here = __file__
+    answer = served(server, 7, stack, **named)
+    found = pickle.loads(pickle.dumps(answer))
+    assert found[-3:] == [here, internal.__file__, here]
+    message = served(server, 8, fails).msg
+    plain = cast(Any, internal)._run_function(internal.PythonUDF(fails, (), {})).msg
+    assert message == plain
 
 
-def test_pickles_name_no_function_of_ours() -> None:
+def test_what_a_call_brought_and_returned_is_not_kept_alive(server: Server) -> None:
+    class Large:
+        pass
+
+    alive = sys.getrefcount(large := Large())
+    answer = served(server, 7, lambda value: value, large)
+    pickled = pickle.dumps(answer_of_text := served(server, 8, str, 5))
+    del answer
+    assert sys.getrefcount(large) == alive
+    assert pickle.loads(pickled) == "5"
+    del answer_of_text
+
+
+# Pickles.
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("load", [pickle.loads, pickle._loads])  # type: ignore[attr-defined]
+def test_a_pickle_with_a_mark_runs_what_the_program_pickled(
+    protocol: int, load: Callable[[bytes], Any], server: Server
+) -> None:
+    """Also one of several frames, of each protocol, by both unpicklers."""
+    value = [{"key": "x" * 70_000}, "y" * 100_000, ("z", "z")]
+    pickled = pickle.dumps(internal.PythonUDF(max, (value, []), {}), protocol)
+    with_mark = marked(pickled, 2**40 + 7, answers_plainly=True)
+    assert with_mark is not None
+    udf = load(with_mark)
+    assert server.arrivals == [2**40 + 7]
+    answer = udf.func(*udf.args, **udf.kwargs)
+    assert load(pickle.dumps(answer)) == value
+    assert [span.call_id for span in server.spans()] == [2**40 + 7]
+
+
+def test_a_pickle_with_a_mark_is_the_programs_own_where_nothing_is_recorded() -> None:
+    udf = internal.PythonUDF(max, (1, 2), {})
+    with_mark = marked(pickle.dumps(udf), 7, answers_plainly=False)
+    assert with_mark is not None
+    assert pickle.loads(with_mark) == udf
+
+
+def test_what_is_no_pickle_of_a_known_protocol_gets_no_mark() -> None:
+    assert marked(pickle.dumps([1], 0), 7, answers_plainly=True) is None
+    assert marked(b"", 7, answers_plainly=True) is None
+    assert marked(b"\x80\x04 encrypted", 7, answers_plainly=True) is None
+
+
+def test_pickles_name_no_function_of_ours(server: Server) -> None:
     """Finding a function by its name would take most of the time to unpickle."""
-    for travels in (Request(7, max, (1, 2), {}), Answer(7, 3)):
-        assert b"tuner" not in pickle.dumps(travels)
-    assert pickle.loads(pickle.dumps(Answer(7, 3))) == 3
+    udf = internal.PythonUDF(max, (1, 2), {})
+    request = marked(pickle.dumps(udf), 7, answers_plainly=True)
+    answer = pickle.dumps(Answer(7, 3, lambda: None))
+    error = pickle.dumps(served(server, 7, fails), protocol=4)
+    assert request is not None
+    assert b"tuner" not in request + answer + error
+    assert pickle.loads(answer) == 3
+
+
+def test_an_answer_that_takes_long_to_pickle_says_when_it_is_pickled(server: Server) -> None:
+    class Slow:
+        def __reduce__(self) -> tuple[Any, ...]:
+            time.sleep(0.01)
+            return int, ()
+
+    for call_id, value in ((1, 3), (2, Slow())):
+        pickle.dumps(served(server, call_id, lambda value: value, value))
+    quick, slow = server.spans()
+    assert quick.answered_ns is None
+    assert slow.answered_ns is not None
+    assert slow.end_ns is not None
+    assert slow.answered_ns - slow.end_ns >= 10_000_000
+
+
+def test_an_exception_notifies_its_client_where_it_is_unpickled(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the same exception, pickled again by the program, notifies nobody."""
+    ended: list[tuple[int, str]] = []
+    client = SimpleNamespace(answered=lambda call, value: ended.append((call, error_of(value))))
+    monkeypatch.setattr(Ends, "client", client)
+    serialize = cast(Any, internal).serialize
+    answer = served(server, 7, fails)
+    for _ in range(2):
+        arrived = cast(Any, internal).deserialize(*serialize(answer))
+        assert arrived == answer
+    assert ended == [(7, "KeyError('shard 1')")]

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tuner.trace.model.spans import ServerSpan
-from tuner.trace.record.journal import NOTHING, STATUSES, Journal, Records, read_journal
+from tuner.trace.model.spans import OperatorSpan, ServerSpan
+from tuner.trace.record.journal import NOTHING, STATUSES, Journal, Records
+from tuner.trace.record.journal_reader import read_journal
 
 TARGET = '["rpc_sync", "work", "worker1", 1, "python"]'
 
@@ -16,16 +17,18 @@ def test_calls_come_back_as_they_were_written(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "one")
     target, problem = journal.text(TARGET), journal.text("[Errno 2]: no")
     raised, unfinished = STATUSES.index("raised"), STATUSES.index("unfinished")
-    journal.calls.put((7, target, 11, NOTHING, 100, 105, unfinished, NOTHING, NOTHING))
-    journal.calls.put((7, target, 11, NOTHING, 100, 105, raised, problem, 150))
-    journal.calls.put((8, target, 12, 7, 120, 0, 0, NOTHING, 125))
-    journal.calls.put((9, target, 12, 7, 130, 0, unfinished, NOTHING, NOTHING))
-    journal.write()
+    unknown = (NOTHING, NOTHING)
+    journal.calls.put((7, target, 11, NOTHING, 100, 105, unfinished, NOTHING, 0.5, 99, NOTHING))
+    journal.calls.put((7, target, 11, NOTHING, 100, 105, raised, problem, 0.5, 99, 150))
+    journal.calls.put((8, target, 12, 7, 120, 0, 0, NOTHING, *unknown, 125))
+    journal.calls.put((9, target, 12, 7, 130, 0, unfinished, NOTHING, *unknown, NOTHING))
     first, second, third = read_journal(tmp_path / "one").client_spans
     assert (first.call_id, first.kind, first.function) == (7, "rpc_sync", "work")
     assert (first.server, first.server_rank) == ("worker1", 1)
     assert (first.start_ns, first.issued_ns, first.end_ns) == (100, 105, 150)
     assert (first.status, first.error, first.parent_call) == ("raised", "[Errno 2]: no", None)
+    assert (first.timeout_s, first.request_bytes) == (0.5, 99)
+    assert (second.timeout_s, second.request_bytes) == (None, None)
     # An answer that came before the issue was noted.
     assert (second.issued_ns, second.end_ns, second.status) == (125, 125, "ok")
     assert (third.call_id, third.end_ns, third.status) == (9, None, "unfinished")
@@ -34,17 +37,20 @@ def test_calls_come_back_as_they_were_written(tmp_path: Path) -> None:
 
 def test_served_calls_come_back_with_their_time_on_the_run_queue(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "one")
+    problem = journal.text("KeyError: 1")
     journal.served.put((7, 21, 1000, 300, b"5000 100 3\n", b"5300 150 4\n", 1900))
     # It was noted as being served when it had just ended.
     journal.served.put((7, 21, 1000, 0, b"", b"", NOTHING))
     journal.served.put((8, 22, 1100, 0, b"", b"", NOTHING))
     journal.served.put((9, 21, 2000, 300, b"", b"", 2900))
+    journal.raised.put((9, 1 + journal.text("BaseException")))
+    journal.raised.put((9, 1 + problem))
+    journal.answered.put((9, 2950))
     journal.done.put((7, 2500))
-    journal.write()
     content = read_journal(tmp_path / "one")
     assert content.server_spans == [
         ServerSpan(7, 21, 1000, 1900, 300, 50), ServerSpan(8, 22, 1100, None, None, None),
-        ServerSpan(9, 21, 2000, 2900, 300, None),
+        ServerSpan(9, 21, 2000, 2900, 300, None, 2950, "KeyError: 1"),
     ]  # fmt: skip
     assert content.done_ns == {7: 2500}
 
@@ -67,9 +73,6 @@ def test_a_killed_process_leaves_all_that_it_had_written(tmp_path: Path) -> None
         records.create(tmp_path / "records")
         for place in range(number):
             records.put((place, 1 + place))
-            if place == number // 2:
-                records.write()
-        records.write()
         os.kill(os.getpid(), signal.SIGKILL)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
     found = list(Records("2q").read(tmp_path / "records"))
@@ -87,8 +90,20 @@ def test_a_full_disk_loses_calls_and_does_no_harm(
     monkeypatch.setattr(os, "posix_fallocate", full)
     for number in range(1, 5001):
         records.put((number,))
-        records.write()
     assert records.is_full
     kept = [number for (number,) in records.read(tmp_path / "records")]
     assert kept == [*range(1, len(kept) + 1)]
     assert 1000 < len(kept) < 5000
+
+
+def test_what_comes_after_the_end_is_not_kept_and_nothing_stays_open(tmp_path: Path) -> None:
+    before = len([*Path("/proc/self/fd").iterdir()])
+    journal = Journal(tmp_path / "one")
+    journal.noted.put((journal.text("dist_autograd.backward"), 11, 100, 200))
+    journal.close()
+    journal.noted.put((0, 11, 300, 400))
+    assert journal.text("late") == NOTHING
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
+    content = read_journal(tmp_path / "one")
+    assert content.noted == [OperatorSpan("dist_autograd.backward", 11, 100, 200, True)]
+    assert content.damaged == 0

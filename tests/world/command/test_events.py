@@ -20,7 +20,7 @@ from tuner.errors import TraceError
 from tuner.plan.program_spec import ProgramRequest
 from tuner.trace.files.native_reader import trace_of
 from tuner.trace.model.trace import Trace
-from tuner.trace.record.journal import read_journal
+from tuner.trace.record.journal_reader import read_journal
 from tuner.world.command.events import MOST_BYTES, by_world, read_events
 from tuner.world.command.joining import join_recorded
 from tuner.world.command.judging import outcome_of

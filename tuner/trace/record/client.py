@@ -4,59 +4,93 @@ import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from time import time_ns
-from types import TracebackType
 from typing import Any
 
 from torch.futures import Future
 
 from tuner.daemon_threads import start_daemon
 from tuner.torch_private.answers import RPC_TIMEOUT_MARK, error_line, error_of
-from tuner.torch_private.calls import CallTarget, hooked_client, send_python, time_limit_s
-from tuner.trace.model.spans import CALLS_PER_RANK, ClientSpan
+from tuner.torch_private.calls import CallTarget, hooked_client
+from tuner.trace.model.spans import CALLS_PER_RANK, ClientSpan, OperatorSpan
 from tuner.trace.record.threads import this_thread
-from tuner.trace.record.wire import Request, served
+from tuner.trace.record.wire import marked
 
 # How often to look for calls that ended without an answer that tells so.
 WATCH_S = 0.05
+_NO_CONTEXT: AbstractContextManager[Any] = nullcontext()
 # Never reset: an answer to a call of an earlier trace must not end a call of a later one.
 _numbers = itertools.count()
 
 
 class OpenCall:
-    """A call that may still be under way."""
+    """A call that may still be under way; a context while PyTorch issues it.
+
+    Args:
+        call_id: Its number in the trace.
+        target: What it calls.
+        inner: PyTorch's own context of the call.
+    """
 
     __slots__ = (
+        "_inner",
+        "_outer",
+        "_thread",
+        "answers_plainly",
         "body",
         "call_id",
         "end",
         "future",
+        "is_marked",
         "issued_ns",
         "parent",
+        "request_bytes",
         "start_ns",
         "target",
-        "thread",
+        "timeout_s",
     )
 
-    def __init__(self, call_id: int, target: CallTarget, body: str) -> None:
+    def __init__(
+        self, call_id: int, target: CallTarget, inner: AbstractContextManager[Any] = _NO_CONTEXT
+    ) -> None:
         thread = this_thread()
+        self._thread = thread
+        self._inner = inner
         self.call_id = call_id
         self.target = target
-        self.body = body
-        self.thread = thread.id
-        self.parent = None if thread.serving is None else thread.serving[0]
+        self.body = ""
+        """Empty until it is sent."""
+        self.parent = None if thread.serving is None else thread.serving.call_id
+        self.timeout_s: float | None = None
+        self.request_bytes: int | None = None
+        self.answers_plainly = False
+        self.is_marked = False
+        """Whether its answer notes its end: see `wire.marked`."""
         self.future: Future[Any] | None = None
         self.end: tuple[int | None, str, str] = (None, "unfinished", "")
         """The time, the status, and the error in one line."""
         self.issued_ns = 0
         self.start_ns = time_ns()
 
+    def __enter__(self) -> Any:
+        thread = self._thread
+        self._outer, thread.issuing_to = thread.issuing_to, self
+        return self._inner.__enter__()
+
+    def __exit__(self, *raised: Any) -> bool | None:
+        self._thread.issuing_to = self._outer
+        return self._inner.__exit__(*raised)
+
+    @property
+    def thread(self) -> int:
+        """The kernel's id of the thread that issues it."""
+        return self._thread.id
+
     @property
     def is_pending(self) -> bool:
         """Whether the call is under way, or its end is yet to be noted."""
-        is_noted_elsewhere = self.target.worker is None
-        return is_noted_elsewhere or self.future is None or not self.future.done()
+        return not self.is_marked or self.future is None or not self.future.done()
 
     @property
     def span(self) -> ClientSpan:
@@ -76,6 +110,8 @@ class OpenCall:
             end_ns,
             status,
             error,
+            self.timeout_s,
+            self.request_bytes,
         )
 
 
@@ -88,6 +124,8 @@ class Client:
         """No call of this client has a smaller id."""
         self.is_issuing = False
         """See `ClientHooks.is_issuing`."""
+        self.operators: list[OperatorSpan] = []
+        """Those that are noted in Python."""
         self._open: dict[int, OpenCall] = {}
         # Lists, since they can be added to from any thread without a lock.
         self._sent: list[OpenCall] = []
@@ -133,89 +171,64 @@ class Client:
             counts[server, body] += by
         return dict(counts)
 
-    def counted(self, server: str, body: str, by: int) -> None:
-        """See `ClientHooks.counted`."""
-        self._counts.append((server, body, by))
-
-    def call_python(
-        self,
-        target: CallTarget,
-        func: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Future[Any]:
-        """See `ClientHooks.call_python`. The answer notes the call's end: see `wire.Request`."""
-        call = OpenCall(self._new_call_id(), target, "python")
-        return self._send(call, Request(call.call_id, func, args, kwargs))
-
-    def _send(self, call: OpenCall, request: object) -> Future[Any]:
-        """Send the request of a call of a plain Python function."""
-        # The answer may arrive before `send_python` returns.
-        self._open[call.call_id] = call
-        self._note_sent(call)
-        try:
-            future: Future[Any] = send_python(call.target, request)
-        except BaseException:
-            # It was never a call: it could not be pickled, for example.
-            del self._open[call.call_id]
-            self._forget(call)
-            raise
-        call.issued_ns = time_ns()
-        call.future = future
-        if call.call_id not in self._open:
-            call.future = None  # it was answered: do not keep the program's value alive
-        return future
-
     def opened(
         self, target: CallTarget, inner: AbstractContextManager[Any]
     ) -> AbstractContextManager[Any]:
-        """See `ClientHooks.opened`."""
-        call = OpenCall(self._new_call_id(), target, "")
-        self._open[call.call_id] = call
-        return _Issuing(call, inner, self._open)
+        """See `ClientHooks.opened`. What is never sent, as it cannot be pickled, is no call."""
+        return OpenCall(self._new_call_id(), target, inner)
 
-    def wrapped(
-        self,
-        func: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        method: str | None,
-    ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-        """See `ClientHooks.wrapped`. The function travels as an argument of `served`."""
-        call = self._issuing()
-        if call is None:
-            return func, args, kwargs
-        if method is not None:
-            call.target = call.target._replace(function=method)
-        return served, (call.call_id, func, args, kwargs), {}
-
-    def issuing_to(self) -> str | None:
-        """See `ClientHooks.issuing_to`."""
-        call = self._issuing()
-        return None if call is None else call.target.server
-
-    @staticmethod
-    def _issuing() -> "OpenCall | None":
+    def issuing(self) -> OpenCall | None:
+        """See `ClientHooks.issuing`."""
         call = this_thread().issuing_to
         return call if isinstance(call, OpenCall) else None
 
-    def sent(self, body: str, future: Future[Any]) -> None:
-        """See `ClientHooks.sent`."""
-        call = self._issuing()
-        assert call is not None
-        call.body = body
-        call.issued_ns = time_ns()
-        call.future = future
+    def sending(self, call: OpenCall, pickled: bytes | None) -> bytes | None:
+        """See `ClientHooks.sending`."""
+        self._counts.append((call.target.server, call.body, 1))
+        # The answer may arrive before the call is known to be sent.
+        self._open[call.call_id] = call
         self._note_sent(call)
+        if pickled is None or not self._reads_marks(call.target.server):
+            return pickled
+        if (with_mark := marked(pickled, call.call_id, call.answers_plainly)) is None:
+            return pickled
+        call.is_marked = call.answers_plainly
+        return with_mark
 
-        def ended(future: Future[Any]) -> None:
-            self.ended(call.call_id, time_ns(), *outcome(future))
+    def sent(self, call: OpenCall, future: Future[Any]) -> None:
+        """See `ClientHooks.sent`."""
+        call.issued_ns = time_ns()
+        if not call.is_marked:
 
-        future.add_done_callback(ended)
+            def ended(future: Future[Any]) -> None:
+                self.ended(call.call_id, time_ns(), *outcome(future))
 
-    def fetching(self, target: CallTarget, fetch: Callable[[], Any]) -> Any:
+            future.add_done_callback(ended)
+        elif call.call_id in self._open:
+            call.future = future
+            if call.call_id not in self._open:
+                call.future = None  # it was answered: do not keep the program's value alive
+
+    def not_sent(self, call: OpenCall) -> None:
+        """See `ClientHooks.not_sent`."""
+        self._counts.append((call.target.server, call.body, -1))
+        del self._open[call.call_id]
+        self._forget(call)
+
+    def _reads_marks(self, server: str) -> bool:
+        """Whether a rank records, and so can read a pickle with a mark."""
+        del server
+        return True
+
+    def noted(self, name: str, start_ns: int) -> None:
+        """See `ClientHooks.noted`."""
+        self.operators.append(OperatorSpan(name, this_thread().id, start_ns, time_ns(), True))
+
+    def fetching(self, target: CallTarget, timeout_s: float, fetch: Callable[[], Any]) -> Any:
         """See `ClientHooks.fetching`."""
-        call = OpenCall(self._new_call_id(), target, "fetch")
+        self._counts.append((target.server, "fetch", 1))
+        call = OpenCall(self._new_call_id(), target)
+        call.body, call.timeout_s = "fetch", timeout_s
         call.issued_ns = call.start_ns
         self._open[call.call_id] = call
         self._note_sent(call)
@@ -239,6 +252,7 @@ class Client:
         if (call := self._open.pop(call_id, None)) is not None:
             call.end = (end_ns, status, error)
             call.future = None  # do not keep the value alive
+            self._note_ended(call)
 
     def _note_sent(self, call: OpenCall) -> None:
         """A call is being sent."""
@@ -247,6 +261,9 @@ class Client:
     def _forget(self, call: OpenCall) -> None:
         """A call that was noted was never sent."""
         self._sent.remove(call)
+
+    def _note_ended(self, call: OpenCall) -> None:
+        """A call has ended, and may only just be noting when it was issued."""
 
     def _watch(self, is_over: threading.Event) -> None:
         while not is_over.wait(WATCH_S):
@@ -262,45 +279,17 @@ class Client:
         A call that timed out ended at its time limit; the end of others is known to within WATCH_S.
         """
         for call in list(self._open.values()):
-            if call.target.worker is not None and (future := call.future) and future.done():
+            if (future := call.future) is not None and future.done():
                 end_ns = time_ns()
                 status, problem = outcome(future)
                 if status == "timed-out":
-                    limit_ns = call.issued_ns + round(time_limit_s(call.target) * 1e9)
+                    limit_ns = call.issued_ns + round((call.timeout_s or 0.0) * 1e9)
                     # A client whose threads are all blocked notices the timeout later.
                     end_ns = limit_ns if end_ns - limit_ns < 2e9 * WATCH_S else end_ns
                 self.ended(call.call_id, end_ns, status, problem)
 
     def _new_call_id(self) -> int:
         return self._rank * CALLS_PER_RANK + next(_numbers)
-
-
-class _Issuing:
-    """The context in which a call is issued: PyTorch's own, and this thread knows the call."""
-
-    def __init__(
-        self, call: OpenCall, inner: AbstractContextManager[Any], open_calls: dict[int, OpenCall]
-    ) -> None:
-        self._call = call
-        self._inner = inner
-        self._open_calls = open_calls
-
-    def __enter__(self) -> Any:
-        thread = this_thread()
-        self._outer, thread.issuing_to = thread.issuing_to, self._call
-        return self._inner.__enter__()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        this_thread().issuing_to = self._outer
-        if not self._call.body:
-            # It was never a call: it raised before it was sent, as in pickling.
-            del self._open_calls[self._call.call_id]
-        return self._inner.__exit__(kind, error, trace)
 
 
 def outcome(future: Future[Any]) -> tuple[str, str]:

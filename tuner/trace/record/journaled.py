@@ -1,17 +1,16 @@
 """Both ends of the calls of a process that writes what it records into its journal."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from time import time_ns
 from typing import Any
 
 from torch.futures import Future
 
-from tuner.torch_private.calls import CallTarget, python_request
-from tuner.trace.record.client import WATCH_S, Client, OpenCall, outcome
+from tuner.trace.record.client import WATCH_S, Client, OpenCall
 from tuner.trace.record.journal import MOST_CALLS, NOTHING, STATUSES, Journal
 from tuner.trace.record.server import Server
-from tuner.trace.record.threads import serving_threads
+from tuner.trace.record.threads import serving_threads, this_thread
 
 _STATUS_NUMBERS = {status: number for number, status in enumerate(STATUSES)}
 
@@ -22,26 +21,36 @@ class JournaledServer(Server):
     def __init__(self, journal: Journal) -> None:
         super().__init__()
         self._journal = journal
-        self._note = journal.served.put
+        self.note = journal.served.put
 
     def done(self, call_id: int) -> None:
-        """See `wire.ServerEnd.done`."""
+        """See `Server.done`."""
         self._journal.done.put((call_id, time_ns()))
+
+    def answered(self, call_id: int, time_ns: int) -> None:
+        """See `wire.ServerEnd.answered`."""
+        self._journal.answered.put((call_id, time_ns))
+
+    def raised(self, call_id: int, error: str) -> None:
+        """See `Server.raised`."""
+        self._journal.raised.put((call_id, 1 + self._journal.text(error)))
 
     def note_open_calls(self, began_ns: int, began_before_ns: int) -> None:
         """Note the calls that are being served and began in this span of time."""
         for thread in serving_threads():
             serving = thread.serving
-            if serving is not None and began_ns <= serving[1] < began_before_ns:
-                self._journal.served.put((serving[0], thread.id, serving[1], 0, b"", b"", NOTHING))
+            if serving is not None and began_ns <= serving.start_ns < began_before_ns:
+                self._journal.served.put(
+                    (serving.call_id, thread.id, serving.start_ns, 0, b"", b"", NOTHING)
+                )
 
 
 class JournaledClient(Client):
     """Records the calls that this process issues, also those to ranks that record nothing.
 
     A call is noted when it has ended. Calls under way are noted, once, when they are as old as
-    WATCH_S: no call costs more than one record, but long ones, and a process that is killed leaves
-    all calls but the youngest.
+    WATCH_S: few calls cost more than one record, and of a process that is killed, only calls that
+    had just begun are lost.
     """
 
     def __init__(
@@ -53,68 +62,36 @@ class JournaledClient(Client):
         self._server = server
         self._reads = reads
         self._targets: dict[tuple[str, str, str, int, str], int] = {}
-        self._ended: list[tuple[OpenCall, int, str, str]] = []
         self._noted_before_ns = 0
         self.is_cut = False
         """Whether it made more calls than are recorded, or than the disk has room for."""
 
-    def call_python(
-        self,
-        target: CallTarget,
-        func: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Future[Any]:
-        """See `ClientHooks.call_python`."""
-        if self._reads[target.server]:
-            return super().call_python(target, func, args, kwargs)
-        call = OpenCall(self._new_call_id(), target, "python")
-        future = self._send(call, python_request(func, args, kwargs))
+    def _reads_marks(self, server: str) -> bool:
+        return self._reads[server]
 
-        def ended(future: Future[Any]) -> None:
-            self.ended(call.call_id, time_ns(), *outcome(future))
+    def sent(self, call: OpenCall, future: Future[Any]) -> None:
+        """See `ClientHooks.sent`."""
+        super().sent(call, future)
+        if call.end[0] is not None:
+            self._note_ended(call)  # it was noted without the time at which it was issued
 
-        future.add_done_callback(ended)
-        return future
-
-    def wrapped(
-        self,
-        func: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        method: str | None,
-    ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-        """See `ClientHooks.wrapped`."""
-        sent = super().wrapped(func, args, kwargs, method)
-        server = self.issuing_to()
-        return sent if server is None or self._reads[server] else (func, args, kwargs)
-
-    def ended(self, call_id: int, end_ns: int, status: str, error: str) -> None:
-        """A call has ended."""
-        if (call := self._open.pop(call_id, None)) is not None:
-            call.future = None  # do not keep the value alive
-            self._ended.append((call, end_ns, status, error))
-
-    def note_ended_calls(self) -> None:
-        """Note the calls that have ended until now; one thread at a time."""
-        count = len(self._ended)
-        for call, end_ns, status, error in self._ended[:count]:
-            self._note(call, _STATUS_NUMBERS[status], error, end_ns)
-        del self._ended[:count]
+    def noted(self, name: str, start_ns: int) -> None:
+        """See `ClientHooks.noted`."""
+        text = self._journal.text(name)
+        self._journal.noted.put((text, this_thread().id, start_ns, time_ns()))
 
     def note_open_calls(self, began_before_ns: int) -> None:
         """Note the calls under way of both ends that began before this time, and were not noted."""
         since_ns, self._noted_before_ns = self._noted_before_ns, began_before_ns
         for call in list(self._open.values()):
-            if since_ns <= call.start_ns < began_before_ns and call.body:
-                self._note(call, _STATUS_NUMBERS["unfinished"], "", NOTHING)
+            if since_ns <= call.start_ns < began_before_ns:
+                self._note_ended(call)
         self._server.note_open_calls(since_ns, began_before_ns)
 
     def _look(self) -> None:
         super()._look()
         self.note_open_calls(time_ns() - round(WATCH_S * 1e9))
-        is_full = self._journal.calls.is_full or self._journal.served.is_full
-        if is_full or len(self._counts) > MOST_CALLS:
+        if self._journal.is_full or len(self._counts) > MOST_CALLS:
             self.is_cut, self.is_issuing = True, False
 
     def _note_sent(self, call: OpenCall) -> None:
@@ -123,15 +100,25 @@ class JournaledClient(Client):
     def _forget(self, call: OpenCall) -> None:
         """It was not noted."""
 
-    def _note(self, call: OpenCall, status: int, error: str, end_ns: int) -> None:
-        target = call.target
+    def _note_ended(self, call: OpenCall) -> None:
+        """Note a call that has ended, or is under way."""
+        target, (end_ns, status, error) = call.target, call.end
         key = (target.kind, target.function, target.server, target.server_rank, call.body)
         text = self._targets.get(key)
         if text is None:
             text = self._targets[key] = self._journal.text(json.dumps(key))
-        parent = NOTHING if call.parent is None else call.parent
-        problem = self._journal.text(error) if error else NOTHING
         self._journal.calls.put(
-            (call.call_id, text, call.thread, parent, call.start_ns, call.issued_ns, status,
-             problem, end_ns)
-        )  # fmt: skip
+            (
+                call.call_id,
+                text,
+                call.thread,
+                NOTHING if call.parent is None else call.parent,
+                call.start_ns,
+                call.issued_ns,
+                _STATUS_NUMBERS[status],
+                self._journal.text(error) if error else NOTHING,
+                NOTHING if call.timeout_s is None else call.timeout_s,
+                NOTHING if call.request_bytes is None else call.request_bytes,
+                NOTHING if end_ns is None else end_ns,
+            )
+        )

@@ -76,7 +76,7 @@ def _add_server(
     here = [_server_span(span, zero_ns) for span in each.server_spans]
     sides.served.update((span.call_id, span) for span in here)
     sides.done_ns.update((call, done - zero_ns) for call, done in each.done_ns.items())
-    spans = [_operator_span(span, zero_ns) for span in each.operators or ()]
+    spans = [_operator_span(span, zero_ns) for span in (*(each.operators or ()), *each.noted)]
     links = link(spans, here, made_to, main_thread=each.pid)
     sides.inferred.update(links.inferred)
     sides.operators += [
@@ -88,12 +88,16 @@ def _add_server(
 
 def _merged_call(span: ClientSpan, client: RankRecording, sides: _ServerSides) -> MergedCall:
     call = span.call_id
+    served = sides.served.get(call) or sides.inferred.get(call)
+    if span.status == "ok" and served is not None and served.error:
+        # `remote` is answered before its function has run.
+        span = span._replace(status="raised", error=served.error)
     return MergedCall(
         name=call_name(span, client.name),
         client=client.name,
         client_rank=client.rank,
         span=span,
-        served=sides.served.get(call) or sides.inferred.get(call),
+        served=served,
         done_ns=sides.done_ns.get(call),
         link=_call_link(call, sides),
     )

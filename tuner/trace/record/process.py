@@ -56,6 +56,7 @@ class _Tracing:
     def end(self) -> tuple[list[OperatorSpan] | None, bool]:
         """Stop recording; returns the operators, and whether another profiler ended them early."""
         self.client.stop()
+        self.server.stop()
         Ends.client = Ends.server = None
         if self.operators is None:
             return None, False
@@ -85,6 +86,7 @@ def listen(trace: str, operators: bool) -> Listening:
             raise RuntimeError("this process is already being traced")
         profiler = OperatorProfiler() if operators else None
         _tracing = _Tracing(trace, client, server, operators, profiler)
+        server.start()
         Ends.client, Ends.server = client, server
     return Listening(boot_id(), client.first_call)
 
@@ -101,6 +103,7 @@ def pause(trace: str) -> None:
     """Record no new calls until `resume`; the operators recorded so far are lost."""
     tracing = _here(trace)
     tracing.client.pause()
+    tracing.server.stop()
     if tracing.operators is not None:
         tracing.operators.stop()
         tracing.operators = None
@@ -111,6 +114,7 @@ def resume(trace: str) -> None:
     tracing = _here(trace)
     if tracing.with_operators:
         tracing.operators = OperatorProfiler()
+    tracing.server.start()
     tracing.client.resume()
 
 
@@ -180,6 +184,7 @@ def collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         server_spans=server_spans,
         done_ns={call: done for call, done in server.done_ns.items() if is_ours(call)},
         operators=operators,
+        noted=client.operators,
         disturbed=disturbed,
         issued=client.issued,
         arrived=dict(arrived),

@@ -20,10 +20,10 @@ from tuner.daemon_threads import start_daemon
 from tuner.torch_private.agent import default_timeout_s, worker_threads
 from tuner.torch_private.operators import OperatorProfiler
 from tuner.torch_private.support import missing_operator_support, missing_tracing_support
-from tuner.trace.record.journal import EVERYBODY_READS, WRITE_S, Journal
+from tuner.trace.record.journal import EVERYBODY_READS, Journal
 from tuner.trace.record.journaled import JournaledClient, JournaledServer
 from tuner.trace.record.process import boot_id, thread_names
-from tuner.trace.record.threads import main_schedule, main_thread_s
+from tuner.trace.record.threads import forget_threads, main_schedule, main_thread_s
 from tuner.trace.record.wire import Ends
 
 # What calls under way get to end once the window is over.
@@ -64,7 +64,7 @@ class ProgramRecorder:
         self._main_started = b""
         self._ending = threading.Lock()
         self._has_ended = False
-        self._writing = threading.Lock()
+        self._finalizer: multiprocessing.util.Finalize | None = None
         self._is_over = threading.Event()
 
     def prepare(self, name: str, rank: int) -> None:
@@ -79,8 +79,8 @@ class ProgramRecorder:
         readers = _Readers(self._folder)
         self._server = JournaledServer(journal)
         self._client = JournaledClient(rank, journal, self._server, readers)
+        self._server.start()
         Ends.client, Ends.server = self._client, self._server
-        start_daemon(self._keep_writing, "rpc-tuner journal", is_over=self._is_over)
         readers.add_this_rank(name)
         self._tell(
             "recording",
@@ -91,7 +91,9 @@ class ProgramRecorder:
         )
         # A child by fork ends by os._exit, without atexit but with the finalizers.
         atexit.register(self.end, "exit")
-        multiprocessing.util.Finalize(None, self.end, args=("exit",), exitpriority=0)
+        self._finalizer = multiprocessing.util.Finalize(
+            None, self.end, args=("exit",), exitpriority=0
+        )
         if not self._has_window:
             # Before `start`: as soon as the agent has started, a function that a quicker rank calls
             # may make calls of its own.
@@ -115,20 +117,20 @@ class ProgramRecorder:
             if not self._has_ended:
                 self._has_ended = True
                 self._hand_over(reason, standing or self._standing())
-        if reason == "shutdown":
-            Ends.client = Ends.server = None
         if reason != "window":
             self._is_over.set()
-            self._write()  # what was served since the end of a window
+        if reason == "shutdown":
+            self._release()
 
-    def _keep_writing(self, is_over: threading.Event) -> None:
-        while not is_over.wait(WRITE_S):
-            self._write()
-
-    def _write(self) -> None:
-        with self._writing:
-            self._client.note_ended_calls()
-            self._journal.write()
+    def _release(self) -> None:
+        """Keep nothing open: the process may start RPC again, as often as it likes."""
+        self._server.stop()
+        Ends.client = Ends.server = None
+        self._journal.close()
+        forget_threads()
+        atexit.unregister(self.end)
+        if self._finalizer is not None:
+            self._finalizer.cancel()
 
     @property
     def _has_window(self) -> bool:
@@ -181,7 +183,6 @@ class ProgramRecorder:
         self._client.stop()
         self._client.note_open_calls(time.time_ns())
         self._journal.note_arrivals(standing.arrivals)
-        self._write()
         operators, disturbed = (None, False) if self._profiler is None else self._profiler.stop()
         facts: dict[str, object] = {}
         if operators is not None:

@@ -1,6 +1,6 @@
 """What one process recorded. It travels by RPC to the driver, or by a file to the command."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tuner.trace.model.spans import ClientSpan, OperatorSpan, ServerSpan
 
@@ -26,6 +26,8 @@ class RankRecording:
     """When the future of each `async_execution` call was complete."""
     operators: list[OperatorSpan] | None
     """None if operators are not recorded."""
+    noted: list[OperatorSpan] = field(default_factory=list)
+    """Operators that are noted in Python, whether operators are recorded or not."""
     main_thread_s: tuple[float, float] | None = None
     """CPU seconds of the main thread, and seconds that it waited for a CPU."""
     disturbed: bool

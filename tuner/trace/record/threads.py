@@ -4,20 +4,34 @@ import os
 from contextlib import suppress
 from pathlib import Path
 from threading import get_native_id
+from typing import Protocol
 
 # More than the longest content of a `schedule`.
 SCHEDULE_BYTES = 64
 
 
+class Serving(Protocol):
+    """A call that is being served."""
+
+    call_id: int
+    answers_plainly: bool
+    start_ns: int
+    """Unix nanoseconds; 0 before it begins."""
+
+
 class Thread:
     """One thread. Other threads read `serving` only."""
 
-    __slots__ = ("id", "issuing_to", "schedule", "serving")
+    __slots__ = ("answering", "id", "issuing_to", "raising", "schedule", "serving")
 
     def __init__(self, native_id: int) -> None:
         self.id = native_id
-        self.serving: tuple[int, int] | None = None
-        """The id of the call that is being served, and its start in Unix nanoseconds."""
+        self.serving: Serving | None = None
+        """The call that is being served."""
+        self.raising: Serving | None = None
+        """The call whose function has left the thread with an exception."""
+        self.answering: int | None = None
+        """The id of the call whose exception is about to be pickled."""
         self.issuing_to: object = None
         """The call that is being issued."""
         self.schedule: int | None = None

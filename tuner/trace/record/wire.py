@@ -1,35 +1,29 @@
-"""What traced calls send in place of the program's functions, and what comes back.
+"""What traced calls carry beside the program's own pickles, and what comes back.
 
-Every traced process imports this: a request names a function of this module and has the program's
-own function as an argument. If no trace is running, it is only called.
+Every traced process imports this: what it adds to a pickle names functions of this module. If no
+trace is running, they give what the program sent.
 """
 
 import copyreg
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from tuner.torch_private.answers import is_future
-from tuner.torch_private.calls import python_request
+# Numbers this large are unassigned (PEP 307). To find these functions by name would take most of
+# the time to unpickle.
+_REQUESTED, _ANSWERED = 0x72706301, 0x72706302
+_PROTOCOL = b"\x80"
+_EXTENSION = b"\x84" + _REQUESTED.to_bytes(4, "little")
+_NUMBER = b"\x8a\x08"
+_TRUE, _FALSE = b"\x88", b"\x89"
+_END = b"\x87R."
+"""A tuple of three, the function called with it, and the end of a pickle."""
 
 
 class ServerEnd(Protocol):
     """Records what this process serves."""
 
-    arrived: Callable[[int], None]
-    """Told the id of each call that arrives here, apart from its span."""
-
-    def serve(
-        self, call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """Run a function that was sent here; returns, or raises, what the function does."""
-
-    def answer(
-        self, call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """Run a plain Python function; returns its answer, as an `Answer` if possible."""
-
-    def done(self, call_id: int) -> None:
-        """The future of a served `async_execution` call is complete."""
+    def arrived(self, call_id: int, udf: Any, *, answers_plainly: bool) -> Any:
+        """A call has arrived; returns what PyTorch runs in place of its PythonUDF."""
 
 
 class ClientEnd(Protocol):
@@ -46,54 +40,38 @@ class Ends:
     client: ClientEnd | None = None
 
 
-class Request:
-    """A call of a plain Python function on its way; unpickled, it runs `ServerEnd.answer`.
+def marked(pickled: bytes, call_id: int, answers_plainly: bool) -> bytes | None:
+    """A pickled PythonUDF, so that its server records the call.
 
-    It is as cheap to pickle as PyTorch's own tuple of a function and its arguments.
+    The pickle is the program's own: its pickler sees what PyTorch gives it. Around its code goes a
+    call of `_requested` with the call's id, and with what that code makes.
+
+    Args:
+        pickled: What the pickler has made of it.
+        call_id: The call.
+        answers_plainly: Whether what the function returns is the answer; else it stays on the
+            server, or is the future of an `async_execution` function.
+
+    Returns:
+        The pickle; None if this is none that can be marked.
     """
+    if not (pickled.startswith(_PROTOCOL) and pickled.endswith(_END[-1:])):
+        return None
+    mark = (
+        _EXTENSION,
+        _NUMBER,
+        call_id.to_bytes(8, "little"),
+        _TRUE if answers_plainly else _FALSE,
+    )
+    return b"".join((pickled[:2], *mark, pickled[2:-1], _END))
 
-    __slots__ = ("_contents",)
 
-    def __init__(
-        self, call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        self._contents = (call_id, func, args, kwargs)
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return _requested, self._contents
-
-
-def _requested(*contents: Any) -> Any:
+def _requested(call_id: int, answers_plainly: bool, udf: Any) -> Any:
+    """What PyTorch runs for a pickle with a mark; `udf` is the program's PythonUDF."""
     server = Ends.server
     if server is None:
-        return python_request(_unrecorded, contents)
-    server.arrived(contents[0])
-    return python_request(server.answer, contents)
-
-
-def _unrecorded(
-    call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """Run a function that was sent during a trace that has ended."""
-    del call_id
-    return func(*args, **kwargs)
-
-
-def served(
-    call_id: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """Run a function whose answer must not be wrapped in an `Answer`.
-
-    An RRef keeps the answer, or it is the future of an `async_execution` function.
-    """
-    server = Ends.server
-    if server is None:
-        return func(*args, **kwargs)
-    server.arrived(call_id)
-    result = server.serve(call_id, func, args, kwargs)
-    if is_future(result):
-        result.add_done_callback(lambda _: server.done(call_id))
-    return result
+        return udf  # it was sent during a trace that has ended
+    return server.arrived(call_id, udf, answers_plainly=answers_plainly)
 
 
 class Answer:
@@ -101,15 +79,33 @@ class Answer:
 
     A callback on the client's future could notify it, too, but it takes the GIL twice more, on a
     thread that has no Python state yet.
+
+    Args:
+        call_id: The call.
+        value: The answer.
+        pickled: Is called once the value is pickled.
     """
 
-    __slots__ = ("_contents",)
+    __slots__ = ("_contents", "_pickled")
 
-    def __init__(self, call_id: int, value: object) -> None:
+    def __init__(self, call_id: int, value: object, pickled: Callable[[], None]) -> None:
         self._contents = (call_id, value)
+        self._pickled = pickled
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Callable[[int, Any], Any], tuple[int, Any]]:
-        return _answered, self._contents
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        # The third and the fourth are for objects with a state, and for lists: a pickler asks for
+        # their items once it has pickled the second.
+        return _answered, self._contents, None, self._no_items()
+
+    def _no_items(self) -> Iterator[object]:
+        self._pickled()
+        return
+        yield
+
+
+def answered(call_id: int, value: object) -> tuple[Any, ...]:
+    """How to pickle a value so that it is unpickled as an `Answer` is."""
+    return _answered, (call_id, value)
 
 
 def _answered(call_id: int, value: Any) -> Any:
@@ -118,7 +114,5 @@ def _answered(call_id: int, value: Any) -> Any:
     return value
 
 
-# Pickles name these two functions by number: finding them by name would take most of the time to
-# unpickle. Numbers this large are unassigned (PEP 307).
-copyreg.add_extension(__name__, _requested.__name__, 0x72706301)
-copyreg.add_extension(__name__, _answered.__name__, 0x72706302)
+copyreg.add_extension(__name__, _requested.__name__, _REQUESTED)
+copyreg.add_extension(__name__, _answered.__name__, _ANSWERED)

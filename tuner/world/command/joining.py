@@ -17,7 +17,8 @@ from tuner.trace.files.trace_text import decode_json
 from tuner.trace.model.merged import MergedTrace
 from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan
 from tuner.trace.record.clock import SAME_CLOCK, ClockOffset
-from tuner.trace.record.journal import MOST_CALLS, JournalContent, read_journal
+from tuner.trace.record.journal import MOST_CALLS
+from tuner.trace.record.journal_reader import JournalContent, read_journal
 from tuner.trace.record.merge import merge
 from tuner.trace.record.recording import RankRecording
 from tuner.world.command.events import agents, by_world, read_events
@@ -144,6 +145,7 @@ def _part(folder: Path, agent: _Agent, program_ended_ns: int) -> _Part:
             server_spans=content.server_spans,
             done_ns=content.done_ns,
             operators=operators,
+            noted=content.noted,
             disturbed=bool(ended and ended["disturbed"]),
             **_counts(content, ended),
             rpc_timeout_s=timeout_s if timeout_s < _NO_TIMEOUT_S else 0,
