@@ -9,6 +9,7 @@ import torch
 from torch.distributed.rpc import internal
 
 # Looked up once, for speed; `support` reports what is missing.
+ScriptModule: Any = torch.jit.ScriptModule
 _RemoteException: Any = getattr(internal, "RemoteException", None)
 
 # How torch marks the error of a call that ran past its rpc_timeout.
@@ -52,6 +53,11 @@ def _reducers() -> dict[Any, Any]:
     return reducers
 
 
+def python_udf(func: Any, args: Any, kwargs: Any) -> Any:
+    """PyTorch's object for a function that runs on a server."""
+    return internal.PythonUDF(func, args, kwargs)
+
+
 def error_of(answer: Any) -> str:
     """The exception in an answer as one line; empty if the answer is a plain result."""
     if type(answer) is not _RemoteException:
@@ -75,8 +81,3 @@ def _remote_line(message: str) -> str:
 def is_future(value: Any) -> bool:
     """Whether this is a future, made by Python or by C++."""
     return isinstance(value, torch._C.Future)
-
-
-def is_script(value: Any) -> bool:
-    """Whether this is a TorchScript module."""
-    return isinstance(value, torch.jit.ScriptModule)

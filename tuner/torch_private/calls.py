@@ -19,6 +19,10 @@ from tuner.torch_private.tracebacks import unseen_in_tracebacks, without_our_fra
 PY_RREF: Any = getattr(api, "PyRRef", None)
 _local_invoke: Any = getattr(rref_proxy, "_local_invoke", None)
 _local_invoke_async_execution: Any = getattr(rref_proxy, "_local_invoke_async_execution", None)
+_find_builtin: Any = getattr(torch.jit._builtins, "_find_builtin", None)
+_profiler_enabled: Any = getattr(torch.autograd, "_profiler_enabled", None)
+_internal_pickler: Any = getattr(internal, "_internal_rpc_pickler", None)
+_send_udf: Any = getattr(api, "_invoke_rpc_python_udf", None)
 _default_s: Any = getattr(api, "get_rpc_timeout", None)
 # What `init_rpc` and `shutdown` call on other ranks.
 _OWN_CALLS = {
@@ -63,10 +67,21 @@ class ClientHooks(Protocol):
     is_issuing: bool
     """Whether to record calls that begin now; calls that have begun are recorded to their end."""
 
+    def call_python(
+        self,
+        target: CallTarget,
+        worker: Any,
+        func: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        timeout_s: float,
+    ) -> Any:
+        """Make an `rpc_sync` or `rpc_async` call of a plain Python function; returns its future."""
+
     def opened(
         self, target: CallTarget, inner: AbstractContextManager[Any]
     ) -> AbstractContextManager[Any]:
-        """A call begins. The context ends when the call is issued, or could not be.
+        """Any other call begins. The context ends when the call is issued, or could not be.
 
         On entry it returns what `inner` does, which is PyTorch's own profiling context.
         """
@@ -94,7 +109,8 @@ class ClientHooks(Protocol):
 def hooked_client(hooks: ClientHooks) -> Iterator[None]:
     """Make each call that Python issues go through `hooks`, however the caller imported the API.
 
-    The hooks replace the profiling context of a call, the C++ functions that calls end in, the
+    The hooks replace the function that `rpc_sync` and `rpc_async` share, and for what does not run
+    as plain Python the profiling context of a call and the C++ functions that calls end in; the
     fetch of an RRef's value, and `dist_autograd.backward`. PyTorch's own code runs between them, so
     that a program sees the same objects, and the same tracebacks, as without them.
     """
@@ -102,40 +118,128 @@ def hooked_client(hooks: ClientHooks) -> Iterator[None]:
         name: _hooked_sender(hooks, getattr(api, name), sender) for name, sender in SENDERS.items()
     }
     with (
-        _replaced(api, _enable_rpc_profiler=_hooked_profiling(hooks), **senders),
+        _replaced(
+            api,
+            _invoke_rpc=_hooked_invoke(hooks),
+            _enable_rpc_profiler=_hooked_profiling(hooks),
+            **senders,
+        ),
         _replaced(PY_RREF, to_here=_hooked_to_here(hooks)),
         _replaced(autograd, backward=_hooked_backward(hooks)),
     ):
         yield
 
 
+def _hooked_invoke(hooks: ClientHooks) -> Callable[..., Any]:
+    """What `rpc_sync` and `rpc_async` share.
+
+    In each call: every line of this, and of what it calls, slows the program.
+    """
+    private: Any = api
+    invoke_rpc = private._invoke_rpc
+    # Most programs repeat few different calls.
+    known: dict[tuple[Any, Any, Any], tuple[CallTarget, Any]] = {}
+
+    def plain_target(to: Any, func: Any, mode: Any, args: Any) -> tuple[CallTarget, Any] | None:
+        """What a call of a plain Python function calls, and PyTorch's WorkerInfo of it."""
+        if not _is_plain_python(func):
+            return None
+        worker = private._to_worker_info(to)
+        name = _method_of_proxy(args) if func is _local_invoke else _function_name(func)
+        target = CallTarget(_KINDS[mode], name, worker.name, worker.id)
+        is_lasting = type(func) is FunctionType and func is not _local_invoke and type(to) is str
+        # In a group of workers that may change, a name may come to mean another worker.
+        if is_lasting and _is_group_static():
+            known[to, func, mode] = target, worker
+        return target, worker
+
+    def invoke(
+        to: Any, func: Any, mode: Any, args: Any = None, kwargs: Any = None, timeout: float = -1
+    ) -> Any:
+        try:
+            # The legacy profiler must see the call.
+            if hooks.is_issuing and not (_profiler_enabled() and private._get_should_profile()):
+                found = known.get((to, func, mode)) if type(func) is FunctionType else None
+                if found is None:
+                    found = plain_target(to, func, mode, args)
+                if found is not None:
+                    try:
+                        target, worker = found
+                        return hooks.call_python(
+                            target, worker, func, args or (), kwargs or {}, timeout
+                        )
+                    except Exception:
+                        found = None  # It was not sent: PyTorch itself is to raise why.
+            return invoke_rpc(to, func, mode, args, kwargs, timeout)
+        except BaseException as error:
+            without_our_frames(error)
+            raise
+
+    return invoke
+
+
+def send_python(
+    worker: Any,
+    timeout_s: float,
+    udf: tuple[Any, Any, Any],
+    request: Any,
+    mark: Callable[[Any, bytes], bytes | None],
+) -> tuple[Any, int, bool]:
+    """Send the call of a plain Python function; it bypasses the hooks.
+
+    Args:
+        worker: PyTorch's WorkerInfo.
+        timeout_s: As the program gave it.
+        udf: The function, its arguments and its keywords.
+        request: What to send in their place, for it to know the call; None: it is not to know.
+        mark: Makes a pickle of just these tell what the request does, where the program has a
+            pickler of its own; None if that cannot be done.
+
+    Returns:
+        The future of the answer, the bytes that were sent, and whether they tell the server which
+        call they are.
+    """
+    pickler: Any = api._default_pickler
+    if pickler is _internal_pickler and request is not None:
+        pickled, tensors = pickler.serialize(request)
+        is_marked = True
+    else:
+        pickled, tensors = pickler.serialize(tuple.__new__(internal.PythonUDF, udf))
+        with_mark = None if request is None else mark(request, pickled)
+        is_marked = with_mark is not None
+        pickled = with_mark or pickled
+    size = len(pickled)
+    for tensor in tensors:
+        if tensor.layout is torch.strided:
+            size += tensor.nbytes
+    return _send_udf(worker, pickled, tensors, timeout_s, False), size, is_marked
+
+
+def _is_group_static() -> bool:
+    """Whether all workers were known when the agent was started; False before that."""
+    private: Any = api
+    with suppress(RuntimeError):
+        return bool(getattr(private._get_current_rpc_agent(), "is_static_group", False))
+    return False
+
+
 def _hooked_profiling(hooks: ClientHooks) -> Callable[..., Any]:
     """The profiling context of a call."""
     private: Any = api
     profiling = private._enable_rpc_profiler
-    # Most programs repeat few different calls.
-    known: dict[tuple[Any, Any, str], CallTarget] = {}
 
     def enable(
         should_profile: bool, qualified_name: str | None, func: Any, mode: Any, worker: Any
     ) -> AbstractContextManager[Any]:
         inner: AbstractContextManager[Any]
         inner = profiling(should_profile, qualified_name, func, mode, worker)
-        if not hooks.is_issuing:
+        if not hooks.is_issuing or _is_of_rpc_itself(func):
             return inner
-        server = worker.name
-        target = known.get((func, mode, server)) if type(func) is FunctionType else None
-        if target is None:
-            if _is_of_rpc_itself(func):
-                return inner
-            if func is _local_invoke or func is _local_invoke_async_execution:
-                name = _method_of_proxy(sys._getframe(1).f_locals["args"])
-            else:
-                name = qualified_name or _function_name(func)
-            target = CallTarget(_KINDS[mode], name, server, worker.id)
-            if type(func) is FunctionType and name == func.__qualname__:
-                known[func, mode, server] = target
-        return hooks.opened(target, inner)
+        if func is _local_invoke or func is _local_invoke_async_execution:
+            name = _method_of_proxy(sys._getframe(1).f_locals["args"])
+        else:
+            name = qualified_name or _function_name(func)
+        return hooks.opened(CallTarget(_KINDS[mode], name, worker.name, worker.id), inner)
 
     return enable
 
@@ -143,25 +247,27 @@ def _hooked_profiling(hooks: ClientHooks) -> Callable[..., Any]:
 def _hooked_sender(hooks: ClientHooks, send: Callable[..., Any], how: Sender) -> Callable[..., Any]:
     """A C++ function that calls end in."""
     body, timeout_place, returns_rref = how
-    is_pickled = body == "python"
 
+    @unseen_in_tracebacks
     def send_and_note(*args: Any, **kwargs: Any) -> Any:
         call = hooks.issuing()
         if call is None:
             return send(*args, **kwargs)
-        call.body, call.timeout_s = body, _limit_s(args[timeout_place])
-        if is_pickled:
+        call.body, call.timeout_s = body, limit_s(args[timeout_place])
+        pickled = None
+        if body == "python":
             worker, pickled, tensors, timeout_s, is_async = args
-            call.request_bytes = len(pickled) + sum(map(_dense_bytes, tensors))
+            call.request_bytes = len(pickled) + sum(
+                tensor.nbytes for tensor in tensors if tensor.layout is torch.strided
+            )
             call.answers_plainly = not (returns_rref or is_async)
-            args = (worker, hooks.sending(call, pickled), tensors, timeout_s, is_async)
-        else:
-            hooks.sending(call, None)
+        to_send = hooks.sending(call, pickled)
+        if pickled is not None:
+            args = (worker, to_send, tensors, timeout_s, is_async)
         try:
             result = send(*args, **kwargs)
-        except BaseException as error:
+        except BaseException:
             hooks.not_sent(call)
-            without_our_frames(error)
             raise
         hooks.sent(call, result._get_future() if returns_rref else result)
         return result
@@ -169,13 +275,9 @@ def _hooked_sender(hooks: ClientHooks, send: Callable[..., Any], how: Sender) ->
     return send_and_note
 
 
-def _limit_s(timeout_s: float) -> float:
+def limit_s(timeout_s: float) -> float:
     """The seconds after which PyTorch fails a call with this timeout; 0 for never."""
     return float(_default_s()) if timeout_s == UNSET_RPC_TIMEOUT else timeout_s
-
-
-def _dense_bytes(tensor: torch.Tensor) -> int:
-    return tensor.nbytes if tensor.layout is torch.strided else 0
 
 
 def _hooked_to_here(hooks: ClientHooks) -> Callable[..., Any]:
@@ -188,7 +290,7 @@ def _hooked_to_here(hooks: ClientHooks) -> Callable[..., Any]:
             return to_here(rref, timeout)
         owner = rref.owner()
         target = CallTarget("to_here", "", owner.name, owner.id)
-        return hooks.fetching(target, _limit_s(timeout), lambda: to_here(rref, timeout))
+        return hooks.fetching(target, limit_s(timeout), lambda: to_here(rref, timeout))
 
     return fetch
 
@@ -220,6 +322,17 @@ def _replaced(place: Any, **names: Any) -> Iterator[None]:
     finally:
         for name, value in before.items():
             setattr(place, name, value)
+
+
+def _is_plain_python(func: Any) -> bool:
+    """Whether this runs as Python on the server, and its return value is the answer."""
+    return (
+        callable(func)
+        and not _is_of_rpc_itself(func)
+        and not hasattr(func, "_wrapped_async_rpc_function")
+        and not isinstance(func, torch.jit.ScriptFunction)
+        and _find_builtin(func) is None
+    )
 
 
 def _is_of_rpc_itself(func: Any) -> bool:

@@ -45,19 +45,25 @@ def missing_tracing_support() -> list[str]:
         "rpc.api": (
             api,
             [
+                "_invoke_rpc",
                 "_enable_rpc_profiler",
+                "_get_should_profile",
+                "_to_worker_info",
+                "_default_pickler",
                 "get_rpc_timeout",
                 *SENDERS,
             ],
         ),
         "rpc.internal": (
             internal,
-            ["RemoteException", "_get_current_rpc_agent", "_internal_rpc_pickler"],
+            ["PythonUDF", "RemoteException", "_get_current_rpc_agent", "_internal_rpc_pickler"],
         ),
         "rpc.PyRRef": (PY_RREF, ["_get_future", "_get_type", "to_here"]),
         "rpc.rref_proxy": (rref_proxy, ["_local_invoke", "_local_invoke_async_execution"]),
         "_C._profiler": (torch._C._profiler, ["_ExperimentalConfig"]),
         "autograd.profiler": (torch.autograd.profiler, ["_is_profiler_enabled"]),
+        "autograd": (torch.autograd, ["_profiler_enabled"]),
+        "jit._builtins": (torch.jit._builtins, ["_find_builtin"]),
         "distributed.autograd": (torch.distributed.autograd, ["backward"]),
     }
     return [

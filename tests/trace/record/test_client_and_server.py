@@ -14,9 +14,9 @@ from torch.distributed.rpc import internal
 from tuner.torch_private.answers import error_of
 from tuner.trace.model.spans import ServerSpan
 from tuner.trace.record import server as server_module
-from tuner.trace.record.server import Server
-from tuner.trace.record.threads import Serving, Thread, forget_threads, serving_threads, this_thread
-from tuner.trace.record.wire import Answer, Ends, marked
+from tuner.trace.record.server import Server, Serving
+from tuner.trace.record.threads import Thread, forget_threads, serving_threads, this_thread
+from tuner.trace.record.wire import Answer, Ends, Request, marked
 
 
 @pytest.fixture
@@ -36,15 +36,14 @@ def served(
     server: Server, call_id: int, func: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Any:
     """What PyTorch gets from a function that it runs, as the answer."""
-    udf = internal.PythonUDF(func, args, kwargs)
     run = cast(Any, internal)._run_function
-    return run(server.arrived(call_id, udf, answers_plainly=True))
+    return run(server.serve((server, call_id, True, func, args, kwargs)))
 
 
 def kept(server: Server, call_id: int, func: Callable[..., Any], *args: Any) -> Any:
     """Likewise, of `remote`."""
-    udf = internal.PythonUDF(func, args, {})
-    return cast(Any, internal)._run_function(server.arrived(call_id, udf, answers_plainly=False))
+    run = cast(Any, internal)._run_function
+    return run(server.serve((server, call_id, False, func, args, {})))
 
 
 def under_way(call_id: int, start_ns: int) -> Serving:
@@ -84,12 +83,14 @@ def test_a_thread_serves_nothing_after_a_function_that_raised(
 
 
 @pytest.mark.parametrize("run", [served, kept])
-def test_nor_after_one_that_would_end_the_process(run: Callable[..., Any], server: Server) -> None:
+def test_nothing_hears_the_end_of_one_that_would_end_the_process_but_the_next_is_not_inside_it(
+    run: Callable[..., Any], server: Server
+) -> None:
     with pytest.raises(SystemExit):
         run(server, 7, sys.exit, 3)
+    run(server, 8, max, 1, 2)
     assert serving_threads() == []
-    (span,) = server.spans()
-    assert (span.call_id, span.error) == (7, "BaseException")
+    assert [span.call_id for span in server.spans()] == [8]
 
 
 def test_after_a_nested_call_the_outer_one_is_being_served(server: Server) -> None:
@@ -171,11 +172,12 @@ def test_what_is_no_pickle_of_a_known_protocol_gets_no_mark() -> None:
 def test_pickles_name_no_function_of_ours(server: Server) -> None:
     """Finding a function by its name would take most of the time to unpickle."""
     udf = internal.PythonUDF(max, (1, 2), {})
-    request = marked(pickle.dumps(udf), 7, answers_plainly=True)
-    answer = pickle.dumps(Answer(7, 3, lambda: None))
+    request = pickle.dumps(Request((7, True, *udf)))
+    with_mark = marked(pickle.dumps(udf), 7, answers_plainly=True)
+    answer = pickle.dumps(Answer(((7, 3), iter(()))))
     error = pickle.dumps(served(server, 7, fails), protocol=4)
-    assert request is not None
-    assert b"tuner" not in request + answer + error
+    assert with_mark is not None
+    assert b"tuner" not in request + with_mark + answer + error
     assert pickle.loads(answer) == 3
 
 

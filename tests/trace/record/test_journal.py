@@ -2,6 +2,7 @@
 
 import os
 import signal
+import struct
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,10 @@ def test_calls_come_back_as_they_were_written(tmp_path: Path) -> None:
     target, problem = journal.text(TARGET), journal.text("[Errno 2]: no")
     raised, unfinished = STATUSES.index("raised"), STATUSES.index("unfinished")
     unknown = (NOTHING, NOTHING)
-    journal.calls.put((7, target, 11, NOTHING, 100, 105, unfinished, NOTHING, 0.5, 99, NOTHING))
-    journal.calls.put((7, target, 11, NOTHING, 100, 105, raised, problem, 0.5, 99, 150))
-    journal.calls.put((8, target, 12, 7, 120, 0, 0, NOTHING, *unknown, 125))
-    journal.calls.put((9, target, 12, 7, 130, 0, unfinished, NOTHING, *unknown, NOTHING))
+    journal.calls.put(7, target, 11, NOTHING, 100, 105, unfinished, NOTHING, 0.5, 99, NOTHING)
+    journal.calls.put(7, target, 11, NOTHING, 100, 105, raised, problem, 0.5, 99, 150)
+    journal.calls.put(8, target, 12, 7, 120, 0, 0, NOTHING, *unknown, 125)
+    journal.calls.put(9, target, 12, 7, 130, 0, unfinished, NOTHING, *unknown, NOTHING)
     first, second, third = read_journal(tmp_path / "one").client_spans
     assert (first.call_id, first.kind, first.function) == (7, "rpc_sync", "work")
     assert (first.server, first.server_rank) == ("worker1", 1)
@@ -38,15 +39,15 @@ def test_calls_come_back_as_they_were_written(tmp_path: Path) -> None:
 def test_served_calls_come_back_with_their_time_on_the_run_queue(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "one")
     problem = journal.text("KeyError: 1")
-    journal.served.put((7, 21, 1000, 300, b"5000 100 3\n", b"5300 150 4\n", 1900))
+    journal.served.put(7, 21, 1000, 300, b"5000 100 3\n", b"5300 150 4\n", 1900)
     # It was noted as being served when it had just ended.
-    journal.served.put((7, 21, 1000, 0, b"", b"", NOTHING))
-    journal.served.put((8, 22, 1100, 0, b"", b"", NOTHING))
-    journal.served.put((9, 21, 2000, 300, b"", b"", 2900))
-    journal.raised.put((9, 1 + journal.text("BaseException")))
-    journal.raised.put((9, 1 + problem))
-    journal.answered.put((9, 2950))
-    journal.done.put((7, 2500))
+    journal.served.put(7, 21, 1000, 0, b"", b"", NOTHING)
+    journal.served.put(8, 22, 1100, 0, b"", b"", NOTHING)
+    journal.served.put(9, 21, 2000, 300, b"", b"", 2900)
+    journal.raised.put(9, 1 + journal.text("BaseException"))
+    journal.raised.put(9, 1 + problem)
+    journal.answered.put(9, 2950)
+    journal.done.put(7, 2500)
     content = read_journal(tmp_path / "one")
     assert content.server_spans == [
         ServerSpan(7, 21, 1000, 1900, 300, 50), ServerSpan(8, 22, 1100, None, None, None),
@@ -69,13 +70,13 @@ def test_a_killed_process_leaves_all_that_it_had_written(tmp_path: Path) -> None
     number = 30_000
     child = os.fork()
     if child == 0:
-        records = Records("2q")
+        records = Records(struct.Struct("2q"))
         records.create(tmp_path / "records")
         for place in range(number):
-            records.put((place, 1 + place))
+            records.put(place, 1 + place)
         os.kill(os.getpid(), signal.SIGKILL)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
-    found = list(Records("2q").read(tmp_path / "records"))
+    found = list(Records(struct.Struct("2q")).read(tmp_path / "records"))
     assert found == [(place, 1 + place) for place in range(number)]
 
 
@@ -85,11 +86,13 @@ def test_a_full_disk_loses_calls_and_does_no_harm(
     def full(descriptor: int, start: int, size: int) -> None:
         raise OSError(28, "No space left on device")
 
-    records = Records("q")
+    records = Records(struct.Struct("q"))
     records.create(tmp_path / "records")
     monkeypatch.setattr(os, "posix_fallocate", full)
     for number in range(1, 5001):
-        records.put((number,))
+        records.put(
+            number,
+        )
     assert records.is_full
     kept = [number for (number,) in records.read(tmp_path / "records")]
     assert kept == [*range(1, len(kept) + 1)]
@@ -99,9 +102,9 @@ def test_a_full_disk_loses_calls_and_does_no_harm(
 def test_what_comes_after_the_end_is_not_kept_and_nothing_stays_open(tmp_path: Path) -> None:
     before = len([*Path("/proc/self/fd").iterdir()])
     journal = Journal(tmp_path / "one")
-    journal.noted.put((journal.text("dist_autograd.backward"), 11, 100, 200))
+    journal.noted.put(journal.text("dist_autograd.backward"), 11, 100, 200)
     journal.close()
-    journal.noted.put((0, 11, 300, 400))
+    journal.noted.put(0, 11, 300, 400)
     assert journal.text("late") == NOTHING
     assert len([*Path("/proc/self/fd").iterdir()]) == before
     content = read_journal(tmp_path / "one")

@@ -68,12 +68,12 @@ def write_journal(folder: Path, rank: int) -> None:
         ends_ns = start_ns + 500_000
         if rank == 0:
             status = STATUSES.index("ok")
-            journal.calls.put((call, target, PIDS[0], NOTHING, start_ns, start_ns + 9, status,
-                               NOTHING, 60.0, 100, ends_ns))  # fmt: skip
+            journal.calls.put(call, target, PIDS[0], NOTHING, start_ns, start_ns + 9, status,
+                               NOTHING, 60.0, 100, ends_ns)  # fmt: skip
         else:
-            journal.served.put((call, 77, start_ns + 100, 200, b"500 10 3\n", b"700 15 4\n",
-                                ends_ns - 100))  # fmt: skip
-            journal.done.put((call, ends_ns - 50))
+            journal.served.put(call, 77, start_ns + 100, 200, b"500 10 3\n", b"700 15 4\n",
+                                ends_ns - 100)  # fmt: skip
+            journal.done.put(call, ends_ns - 50)
     journal.close()
     journal.note_arrivals([*range(_CALLS)] if rank else [])
     operators = [["aten::add", 77, BEGAN_NS + 80_000_200, BEGAN_NS + 80_000_300, True]]

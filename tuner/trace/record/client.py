@@ -2,9 +2,9 @@
 
 import itertools
 import threading
-from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from time import time_ns
 from typing import Any
 
@@ -12,56 +12,35 @@ from torch.futures import Future
 
 from tuner.daemon_threads import start_daemon
 from tuner.torch_private.answers import RPC_TIMEOUT_MARK, error_line, error_of
-from tuner.torch_private.calls import CallTarget, hooked_client
+from tuner.torch_private.calls import CallTarget, hooked_client, limit_s, send_python
 from tuner.trace.model.spans import CALLS_PER_RANK, ClientSpan, OperatorSpan
 from tuner.trace.record.threads import this_thread
-from tuner.trace.record.wire import marked
+from tuner.trace.record.wire import Request, marked
 
 # How often to look for calls that ended without an answer that tells so.
 WATCH_S = 0.05
-_NO_CONTEXT: AbstractContextManager[Any] = nullcontext()
+_NOT_KEPT: deque[Any] = deque(maxlen=0)
+_ALL_READ: Mapping[str, bool] = defaultdict(lambda: True)
 # Never reset: an answer to a call of an earlier trace must not end a call of a later one.
 _numbers = itertools.count()
 
 
 class OpenCall:
-    """A call that may still be under way; a context while PyTorch issues it.
-
-    Args:
-        call_id: Its number in the trace.
-        target: What it calls.
-        inner: PyTorch's own context of the call.
-    """
+    """A call that may still be under way: `tuner.torch_private.calls.IssuedCall`."""
 
     __slots__ = (
-        "_inner",
-        "_outer",
-        "_thread",
-        "answers_plainly",
-        "body",
-        "call_id",
-        "end",
-        "future",
-        "is_marked",
-        "issued_ns",
-        "parent",
-        "request_bytes",
-        "start_ns",
-        "target",
-        "timeout_s",
-    )
+        "answers_plainly", "body", "call_id", "end", "future", "is_marked", "issued_ns", "parent",
+        "request_bytes", "start_ns", "target", "thread", "timeout_s",
+    )  # fmt: skip
 
-    def __init__(
-        self, call_id: int, target: CallTarget, inner: AbstractContextManager[Any] = _NO_CONTEXT
-    ) -> None:
+    def __init__(self, rank: int, target: CallTarget) -> None:
         thread = this_thread()
-        self._thread = thread
-        self._inner = inner
-        self.call_id = call_id
+        self.call_id = rank * CALLS_PER_RANK + next(_numbers)
         self.target = target
+        self.thread = thread.id
+        self.parent = None if thread.serving is None else thread.serving.call_id
         self.body = ""
         """Empty until it is sent."""
-        self.parent = None if thread.serving is None else thread.serving.call_id
         self.timeout_s: float | None = None
         self.request_bytes: int | None = None
         self.answers_plainly = False
@@ -72,20 +51,6 @@ class OpenCall:
         """The time, the status, and the error in one line."""
         self.issued_ns = 0
         self.start_ns = time_ns()
-
-    def __enter__(self) -> Any:
-        thread = self._thread
-        self._outer, thread.issuing_to = thread.issuing_to, self
-        return self._inner.__enter__()
-
-    def __exit__(self, *raised: Any) -> bool | None:
-        self._thread.issuing_to = self._outer
-        return self._inner.__exit__(*raised)
-
-    @property
-    def thread(self) -> int:
-        """The kernel's id of the thread that issues it."""
-        return self._thread.id
 
     @property
     def is_pending(self) -> bool:
@@ -118,17 +83,22 @@ class OpenCall:
 class Client:
     """Records the calls that this process issues: `tuner.torch_private.calls.ClientHooks`."""
 
-    def __init__(self, rank: int) -> None:
-        self._rank = rank
-        self.first_call = self._new_call_id()
+    def __init__(self, rank: int, reads: Mapping[str, bool] = _ALL_READ) -> None:
+        """`reads` tells of every server, by its RPC name, whether it can read a mark."""
+        self._reads = reads
+        self.first_call = rank * CALLS_PER_RANK + next(_numbers)
         """No call of this client has a smaller id."""
         self.is_issuing = False
         """See `ClientHooks.is_issuing`."""
+        self._rank = rank
         self.operators: list[OperatorSpan] = []
         """Those that are noted in Python."""
         self._open: dict[int, OpenCall] = {}
         # Lists, since they can be added to from any thread without a lock.
         self._sent: list[OpenCall] = []
+        self._ended: list[OpenCall] = []
+        self._keep_sent: Callable[[OpenCall], None] = self._sent.append
+        self._keep_ended: Callable[[OpenCall], None] = _NOT_KEPT.append
         self._counts: list[tuple[str, str, int]] = []
         self._hooks = ExitStack()
         self._is_over = threading.Event()
@@ -171,11 +141,42 @@ class Client:
             counts[server, body] += by
         return dict(counts)
 
+    def call_python(
+        self,
+        target: CallTarget,
+        worker: Any,
+        func: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        timeout_s: float,
+    ) -> Future[Any]:
+        """See `ClientHooks.call_python`. The answer notes the call's end: see `wire.Answer`."""
+        call = OpenCall(self._rank, target)
+        call_id, server = call.call_id, target.server
+        call.body, call.timeout_s = "python", limit_s(timeout_s)
+        self._counts.append((server, "python", 1))
+        # The answer may arrive before the call is known to be sent.
+        self._open[call_id] = call
+        self._keep_sent(call)
+        request = None
+        if self._reads[server]:
+            request = Request((call_id, True, func, args, kwargs))
+        future: Future[Any]
+        try:
+            future, call.request_bytes, call.is_marked = send_python(
+                worker, timeout_s, (func, args, kwargs), request, Request.mark
+            )
+        except BaseException:
+            self.not_sent(call)
+            raise
+        self.sent(call, future)
+        return future
+
     def opened(
         self, target: CallTarget, inner: AbstractContextManager[Any]
     ) -> AbstractContextManager[Any]:
-        """See `ClientHooks.opened`. What is never sent, as it cannot be pickled, is no call."""
-        return OpenCall(self._new_call_id(), target, inner)
+        """See `ClientHooks.opened`."""
+        return _Issuing(OpenCall(self._rank, target), inner)
 
     def issuing(self) -> OpenCall | None:
         """See `ClientHooks.issuing`."""
@@ -184,13 +185,15 @@ class Client:
 
     def sending(self, call: OpenCall, pickled: bytes | None) -> bytes | None:
         """See `ClientHooks.sending`."""
-        self._counts.append((call.target.server, call.body, 1))
+        server = call.target.server
+        self._counts.append((server, call.body, 1))
         # The answer may arrive before the call is known to be sent.
         self._open[call.call_id] = call
-        self._note_sent(call)
-        if pickled is None or not self._reads_marks(call.target.server):
+        self._keep_sent(call)
+        if pickled is None or not self._reads[server]:
             return pickled
-        if (with_mark := marked(pickled, call.call_id, call.answers_plainly)) is None:
+        with_mark = marked(pickled, call.call_id, call.answers_plainly)
+        if with_mark is None:
             return pickled
         call.is_marked = call.answers_plainly
         return with_mark
@@ -204,21 +207,17 @@ class Client:
                 self.ended(call.call_id, time_ns(), *outcome(future))
 
             future.add_done_callback(ended)
-        elif call.call_id in self._open:
-            call.future = future
-            if call.call_id not in self._open:
-                call.future = None  # it was answered: do not keep the program's value alive
+            return
+        call.future = future
+        if call.call_id not in self._open:
+            call.future = None  # it was answered: do not keep the program's value alive
 
     def not_sent(self, call: OpenCall) -> None:
         """See `ClientHooks.not_sent`."""
         self._counts.append((call.target.server, call.body, -1))
         del self._open[call.call_id]
-        self._forget(call)
-
-    def _reads_marks(self, server: str) -> bool:
-        """Whether a rank records, and so can read a pickle with a mark."""
-        del server
-        return True
+        if call in self._sent:
+            self._sent.remove(call)
 
     def noted(self, name: str, start_ns: int) -> None:
         """See `ClientHooks.noted`."""
@@ -227,11 +226,11 @@ class Client:
     def fetching(self, target: CallTarget, timeout_s: float, fetch: Callable[[], Any]) -> Any:
         """See `ClientHooks.fetching`."""
         self._counts.append((target.server, "fetch", 1))
-        call = OpenCall(self._new_call_id(), target)
+        call = OpenCall(self._rank, target)
         call.body, call.timeout_s = "fetch", timeout_s
         call.issued_ns = call.start_ns
         self._open[call.call_id] = call
-        self._note_sent(call)
+        self._keep_sent(call)
         status, problem = "ok", ""
         try:
             return fetch()
@@ -252,18 +251,7 @@ class Client:
         if (call := self._open.pop(call_id, None)) is not None:
             call.end = (end_ns, status, error)
             call.future = None  # do not keep the value alive
-            self._note_ended(call)
-
-    def _note_sent(self, call: OpenCall) -> None:
-        """A call is being sent."""
-        self._sent.append(call)
-
-    def _forget(self, call: OpenCall) -> None:
-        """A call that was noted was never sent."""
-        self._sent.remove(call)
-
-    def _note_ended(self, call: OpenCall) -> None:
-        """A call has ended, and may only just be noting when it was issued."""
+            self._keep_ended(call)
 
     def _watch(self, is_over: threading.Event) -> None:
         while not is_over.wait(WATCH_S):
@@ -288,8 +276,22 @@ class Client:
                     end_ns = limit_ns if end_ns - limit_ns < 2e9 * WATCH_S else end_ns
                 self.ended(call.call_id, end_ns, status, problem)
 
-    def _new_call_id(self) -> int:
-        return self._rank * CALLS_PER_RANK + next(_numbers)
+
+class _Issuing:
+    """The context in which a call is issued: PyTorch's own, and this thread knows the call."""
+
+    def __init__(self, call: OpenCall, inner: AbstractContextManager[Any]) -> None:
+        self._call = call
+        self._inner = inner
+
+    def __enter__(self) -> Any:
+        thread = this_thread()
+        self._outer, thread.issuing_to = thread.issuing_to, self._call
+        return self._inner.__enter__()
+
+    def __exit__(self, *raised: Any) -> bool | None:
+        this_thread().issuing_to = self._outer
+        return self._inner.__exit__(*raised)
 
 
 def outcome(future: Future[Any]) -> tuple[str, str]:

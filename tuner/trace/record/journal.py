@@ -4,17 +4,19 @@ They are mapped into memory, and written as calls happen, so that the kernel kee
 process had written. Standard library only: it runs in the program's own interpreter.
 """
 
-import itertools
 import json
 import mmap
 import os
 import struct
 import threading
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from tuner.trace.model.spans import ServerSpan
+from tuner.trace.record.threads import waited_ns
 
 MOST_CALLS = 250_000
 """Calls of one process that are recorded: of many more, no reader of traces shows anything."""
@@ -25,6 +27,10 @@ NOTHING = -1
 """Stands for no number, no text, and the end of what has not ended."""
 STATUSES = ("ok", "raised", "timed-out", "unfinished")
 
+SERVED = struct.Struct("<4q32s32sq")
+"""A served call: its id, thread, start, CPU time, the thread's `schedule` before and after, and its
+end. Of a schedule the first two numbers count, which have 14 digits after a day."""
+
 _CHUNK_RECORDS = 1024
 MOST_RECORDS = 4 * MOST_CALLS
 """So much of a file is read: of a call there may be two records, and many may call one server."""
@@ -33,18 +39,17 @@ MOST_RECORDS = 4 * MOST_CALLS
 class Records:
     """A file of records of one size. The last value of each is never 0: then it is whole."""
 
-    def __init__(self, layout: str) -> None:
-        """The values of a record, as `struct` has them."""
-        self._layout = struct.Struct(f"<{layout}")
+    def __init__(self, layout: struct.Struct) -> None:
+        self._layout = layout
         # Chunks are mapped one by one, so they begin at multiples of a page.
-        pages = -(-_CHUNK_RECORDS * self._layout.size // mmap.PAGESIZE)
-        self._chunk_bytes = pages * mmap.PAGESIZE
-        self._chunks: list[mmap.mmap] = []
-        self._numbers = itertools.count()
+        self._chunk_bytes = -(-_CHUNK_RECORDS * layout.size // mmap.PAGESIZE) * mmap.PAGESIZE
+        self._chunks = 0
         self._growing = threading.Lock()
         self._file = NOTHING
         self.is_full = False
         """Whether the disk had no room for a record."""
+        self.write: Callable[[bytes], object] = _no_room
+        """Keep a record, from any thread; ValueError if there is no room in this chunk."""
 
     def create(self, path: Path) -> None:
         """Make the file; OSError if that is not possible."""
@@ -52,19 +57,31 @@ class Records:
         self._file = os.open(path, flags, 0o600)
         self._grow()
 
-    def put(self, values: tuple[Any, ...]) -> None:
-        """Write a record; from any thread. What comes after `close` is not kept."""
-        # In each call: every line of this slows the program.
-        chunk, place = divmod(next(self._numbers), _CHUNK_RECORDS)
-        chunks = self._chunks
-        if chunk < len(chunks) or self._has_grown_to(chunk):
-            self._layout.pack_into(chunks[chunk], place * self._layout.size, *values)
+    def put(self, *values: Any) -> None:
+        """Keep the record with these values; from any thread."""
+        record = self._layout.pack(*values)
+        try:
+            self.write(record)
+        except ValueError:
+            self.write_on(record)
+
+    def write_on(self, record: bytes) -> None:
+        """Keep a record in the next chunk; not if the disk is full, or the file closed."""
+        with self._growing:
+            try:
+                self.write(record)  # another thread may have mapped it meanwhile
+            except ValueError:
+                if self._file != NOTHING and not self.is_full:
+                    try:
+                        self._grow()
+                        self.write(record)
+                    except OSError:
+                        self.is_full = True
 
     def close(self) -> None:
         """Close the file; its records stay."""
         with self._growing:
-            # A thread that is writing keeps its chunk.
-            self._chunks = []
+            self.write = _no_room
             if self._file != NOTHING:
                 os.close(self._file)
                 self._file = NOTHING
@@ -80,20 +97,18 @@ class Records:
                 if len(chunk) < self._chunk_bytes:
                     return
 
-    def _has_grown_to(self, chunk: int) -> bool:
-        with self._growing:
-            try:
-                while self._file != NOTHING and not self.is_full and chunk >= len(self._chunks):
-                    self._grow()
-            except OSError:
-                self.is_full = True
-            return chunk < len(self._chunks)
-
     def _grow(self) -> None:
-        start = len(self._chunks) * self._chunk_bytes
+        start = self._chunks * self._chunk_bytes
         # A page that the disk has no room for would end the process when it is written.
         os.posix_fallocate(self._file, start, self._chunk_bytes)
-        self._chunks.append(mmap.mmap(self._file, self._chunk_bytes, offset=start))
+        # As long as whole records: one that does not fit is written to the next.
+        chunk = mmap.mmap(self._file, _CHUNK_RECORDS * self._layout.size, offset=start)
+        self._chunks += 1
+        self.write = chunk.write
+
+
+def _no_room(record: bytes) -> None:
+    raise ValueError
 
 
 def _is_written(values: tuple[Any, ...]) -> bool:
@@ -103,20 +118,18 @@ def _is_written(values: tuple[Any, ...]) -> bool:
 LAYOUTS = {
     # Call, its target's text, thread, parent, start, issue, number of its status, error, time limit
     # in seconds, bytes of its request, end. NOTHING stands for an unknown limit, too.
-    "calls": "8qd2q",
-    # Call, thread, start, CPU time, the thread's `schedule` before and after, end.
-    # Of a schedule the first two numbers count, which have 14 digits after a day.
-    "served": "4q32s32sq",
+    "calls": struct.Struct("<8qd2q"),
+    "served": SERVED,
     # Call, one more than the number of its function's error.
-    "raised": "2q",
+    "raised": struct.Struct("<2q"),
     # Call, when its answer was pickled.
-    "answered": "2q",
+    "answered": struct.Struct("<2q"),
     # Call, when the future of its `async_execution` function was complete.
-    "done": "2q",
+    "done": struct.Struct("<2q"),
     # Name, thread, start, end of an operator that is noted in Python.
-    "noted": "4q",
+    "noted": struct.Struct("<4q"),
 }
-"""The records of a journal, each in a file of its own, and their values as `struct` has them."""
+"""The records of a journal, each in a file of its own, and their values."""
 
 
 class Journal:
@@ -169,3 +182,13 @@ class Journal:
         """Keep the ids of the calls that have arrived here; once, at the end."""
         with suppress(OSError):  # the disk is full
             self._arrivals_file.write_bytes(array("q", calls).tobytes())
+
+
+def served_span(record: tuple[Any, ...], answered_ns: int | None, error: str) -> ServerSpan:
+    """The span of a served call, from the values of its record, a SERVED."""
+    call_id, thread, start_ns, cpu_ns, before, after, end_ns = record
+    # The run queue is read just outside the span, so it may exceed it.
+    run_queue_ns = waited_ns(
+        before.rstrip(b"\0"), after.rstrip(b"\0"), at_most_ns=end_ns - start_ns - cpu_ns
+    )
+    return ServerSpan(call_id, thread, start_ns, end_ns, cpu_ns, run_queue_ns, answered_ns, error)

@@ -17,8 +17,14 @@ from tuner.trace.model.spans import (
     OperatorSpan,
     ServerSpan,
 )
-from tuner.trace.record.journal import LAYOUTS, MOST_RECORDS, NOTHING, STATUSES, Records
-from tuner.trace.record.threads import waited_ns
+from tuner.trace.record.journal import (
+    LAYOUTS,
+    MOST_RECORDS,
+    NOTHING,
+    STATUSES,
+    Records,
+    served_span,
+)
 
 _MOST_TEXT_BYTES = 1 << 26
 _MOST_RANKS = 1 << 21
@@ -200,9 +206,7 @@ def _client_span(call: tuple[Any, ...], target: _Target, texts: Mapping[int, str
 
 
 def _server_span(call: tuple[Any, ...], answered_ns: int | None, error: str) -> ServerSpan:
-    call_id, thread, start_ns, cpu_ns, before, after, end_ns = call
-    if end_ns == NOTHING:
+    if call[-1] == NOTHING:
+        call_id, thread, start_ns, *_ = call
         return ServerSpan(call_id, thread, start_ns, None, None, None)
-    before, after = before.rstrip(b"\0"), after.rstrip(b"\0")
-    waited = waited_ns(before, after, at_most_ns=end_ns - start_ns - cpu_ns)
-    return ServerSpan(call_id, thread, start_ns, end_ns, cpu_ns, waited, answered_ns, error)
+    return served_span(call, answered_ns, error)

@@ -89,9 +89,12 @@ def _add_server(
 def _merged_call(span: ClientSpan, client: RankRecording, sides: _ServerSides) -> MergedCall:
     call = span.call_id
     served = sides.served.get(call) or sides.inferred.get(call)
-    if span.status == "ok" and served is not None and served.error:
+    if served is not None and span.status == "ok" and served.error:
         # `remote` is answered before its function has run.
         span = span._replace(status="raised", error=served.error)
+    if served is not None and span.status == "raised" and served.end_ns is None:
+        # It raised what is no Exception, and the server did not hear of that.
+        served = served._replace(end_ns=max(served.start_ns, span.end_ns or 0))
     return MergedCall(
         name=call_name(span, client.name),
         client=client.name,

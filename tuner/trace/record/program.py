@@ -181,7 +181,9 @@ class ProgramRecorder:
         self._client.pause()
         self._client.end_silent_calls()
         self._client.stop()
+        self._client.note_ended_calls()
         self._client.note_open_calls(time.time_ns())
+        self._server.note_pickled()
         self._journal.note_arrivals(standing.arrivals)
         operators, disturbed = (None, False) if self._profiler is None else self._profiler.stop()
         facts: dict[str, object] = {}

@@ -4,32 +4,21 @@ import os
 from contextlib import suppress
 from pathlib import Path
 from threading import get_native_id
-from typing import Protocol
+from typing import Any
 
 # More than the longest content of a `schedule`.
 SCHEDULE_BYTES = 64
 
 
-class Serving(Protocol):
-    """A call that is being served."""
-
-    call_id: int
-    answers_plainly: bool
-    start_ns: int
-    """Unix nanoseconds; 0 before it begins."""
-
-
 class Thread:
     """One thread. Other threads read `serving` only."""
 
-    __slots__ = ("answering", "id", "issuing_to", "raising", "schedule", "serving")
+    __slots__ = ("answering", "id", "issuing_to", "schedule", "serving")
 
     def __init__(self, native_id: int) -> None:
         self.id = native_id
-        self.serving: Serving | None = None
-        """The call that is being served."""
-        self.raising: Serving | None = None
-        """The call whose function has left the thread with an exception."""
+        self.serving: Any = None
+        """The call that is being served: `server.Serving`; or None."""
         self.answering: int | None = None
         """The id of the call whose exception is about to be pickled."""
         self.issuing_to: object = None
@@ -51,7 +40,8 @@ class Thread:
             os.close(self.schedule)
 
 
-_threads: dict[int, Thread] = {}
+threads: dict[int, Thread] = {}
+"""By the kernel's id of each."""
 
 
 def this_thread() -> Thread:
@@ -61,19 +51,19 @@ def this_thread() -> Thread:
     """
     native_id = get_native_id()
     try:
-        return _threads[native_id]
+        return threads[native_id]
     except KeyError:
-        return _threads.setdefault(native_id, Thread(native_id))
+        return threads.setdefault(native_id, Thread(native_id))
 
 
 def serving_threads() -> list[Thread]:
     """The threads that are serving a call."""
-    return [thread for thread in list(_threads.values()) if thread.serving is not None]
+    return [thread for thread in list(threads.values()) if thread.serving is not None]
 
 
 def forget_threads() -> None:
     """Drop all threads, and close their files: some threads end between traces."""
-    _threads.clear()
+    threads.clear()
 
 
 def main_schedule() -> bytes:

@@ -5,14 +5,16 @@ trace is running, they give what the program sent.
 """
 
 import copyreg
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol
+
+from tuner.torch_private.answers import python_udf
 
 # Numbers this large are unassigned (PEP 307). To find these functions by name would take most of
 # the time to unpickle.
-_REQUESTED, _ANSWERED = 0x72706301, 0x72706302
+_REQUESTED, _ANSWERED, _MARKED = 0x72706301, 0x72706302, 0x72706303
 _PROTOCOL = b"\x80"
-_EXTENSION = b"\x84" + _REQUESTED.to_bytes(4, "little")
+_EXTENSION = b"\x84" + _MARKED.to_bytes(4, "little")
 _NUMBER = b"\x8a\x08"
 _TRUE, _FALSE = b"\x88", b"\x89"
 _END = b"\x87R."
@@ -22,8 +24,18 @@ _END = b"\x87R."
 class ServerEnd(Protocol):
     """Records what this process serves."""
 
-    def arrived(self, call_id: int, udf: Any, *, answers_plainly: bool) -> Any:
-        """A call has arrived; returns what PyTorch runs in place of its PythonUDF."""
+    @property
+    def arrivals(self) -> list[int]:
+        """The id of each call that arrives is added here, apart from its span."""
+
+    @property
+    def serve(self) -> Callable[[tuple[Any, ...]], Any]:
+        """Makes what PyTorch runs in place of a PythonUDF.
+
+        It takes this object; the id of the call; whether what the function returns is the answer,
+        else it stays here, or is the future of an `async_execution` function; the function, its
+        arguments and its keywords.
+        """
 
 
 class ClientEnd(Protocol):
@@ -40,67 +52,67 @@ class Ends:
     client: ClientEnd | None = None
 
 
+class Request(tuple[Any, ...]):
+    """A call of a plain Python function on its way: the arguments of `_requested`.
+
+    It is as cheap to pickle as PyTorch's own tuple of a function and its arguments.
+    """
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return _requested, self[:]
+
+    def mark(self, pickled: bytes) -> bytes | None:
+        """See `marked`."""
+        return marked(pickled, *self[:2])
+
+
+def _requested(call_id: int, answers_plainly: bool, func: Any, args: Any, kwargs: Any) -> Any:
+    server = Ends.server
+    if server is None:
+        return python_udf(func, args, kwargs)  # it was sent during a trace that has ended
+    server.arrivals.append(call_id)
+    return server.serve((server, call_id, answers_plainly, func, args, kwargs))
+
+
 def marked(pickled: bytes, call_id: int, answers_plainly: bool) -> bytes | None:
     """A pickled PythonUDF, so that its server records the call.
 
-    The pickle is the program's own: its pickler sees what PyTorch gives it. Around its code goes a
-    call of `_requested` with the call's id, and with what that code makes.
+    For what is not sent as a `Request`. The pickle is the program's own: its pickler sees what
+    PyTorch gives it. Around its code goes a call of `_marked` with what that code makes.
 
     Args:
         pickled: What the pickler has made of it.
         call_id: The call.
-        answers_plainly: Whether what the function returns is the answer; else it stays on the
-            server, or is the future of an `async_execution` function.
+        answers_plainly: See `ServerEnd`.
 
     Returns:
         The pickle; None if this is none that can be marked.
     """
     if not (pickled.startswith(_PROTOCOL) and pickled.endswith(_END[-1:])):
         return None
-    mark = (
-        _EXTENSION,
-        _NUMBER,
-        call_id.to_bytes(8, "little"),
-        _TRUE if answers_plainly else _FALSE,
-    )
-    return b"".join((pickled[:2], *mark, pickled[2:-1], _END))
+    flag = _TRUE if answers_plainly else _FALSE
+    mark = _EXTENSION + _NUMBER + call_id.to_bytes(8, "little") + flag
+    return b"".join((pickled[:2], mark, pickled[2:-1], _END))
 
 
-def _requested(call_id: int, answers_plainly: bool, udf: Any) -> Any:
-    """What PyTorch runs for a pickle with a mark; `udf` is the program's PythonUDF."""
-    server = Ends.server
-    if server is None:
-        return udf  # it was sent during a trace that has ended
-    return server.arrived(call_id, udf, answers_plainly=answers_plainly)
+def _marked(call_id: int, answers_plainly: bool, udf: Any) -> Any:
+    if Ends.server is None:
+        return udf
+    return _requested(call_id, answers_plainly, udf.func, udf.args, udf.kwargs)
 
 
-class Answer:
+class Answer(tuple[Any, ...]):
     """An answer that is unpickled as the plain value, and then notifies the client's end.
 
     A callback on the client's future could notify it, too, but it takes the GIL twice more, on a
-    thread that has no Python state yet.
-
-    Args:
-        call_id: The call.
-        value: The answer.
-        pickled: Is called once the value is pickled.
+    thread that has no Python state yet. It holds the call's id with the value, and an iterator
+    without items, which is asked for them once the value is pickled; or None.
     """
 
-    __slots__ = ("_contents", "_pickled")
-
-    def __init__(self, call_id: int, value: object, pickled: Callable[[], None]) -> None:
-        self._contents = (call_id, value)
-        self._pickled = pickled
-
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        # The third and the fourth are for objects with a state, and for lists: a pickler asks for
-        # their items once it has pickled the second.
-        return _answered, self._contents, None, self._no_items()
-
-    def _no_items(self) -> Iterator[object]:
-        self._pickled()
-        return
-        yield
+        contents, pickled = self
+        # The third and the fourth are for objects with a state, and for lists.
+        return _answered, contents, None, pickled
 
 
 def answered(call_id: int, value: object) -> tuple[Any, ...]:
@@ -115,4 +127,5 @@ def _answered(call_id: int, value: Any) -> Any:
 
 
 copyreg.add_extension(__name__, _requested.__name__, _REQUESTED)
+copyreg.add_extension(__name__, _marked.__name__, _MARKED)
 copyreg.add_extension(__name__, _answered.__name__, _ANSWERED)
