@@ -127,7 +127,11 @@ def test_an_unknown_word_gets_the_nearest_known_one_or_all() -> None:
     ("seconds", "text"),
     [
         (0, "0s"),
-        (0.04, "0s"),
+        (0.00004, "0s"),
+        (0.04, "40ms"),
+        (0.0468, "46.8ms"),
+        (0.2641, "264ms"),
+        (0.9996, "1s"),
         (2.96, "3s"),
         (3.2, "3.2s"),
         (9.94, "9.9s"),

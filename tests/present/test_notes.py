@@ -43,7 +43,7 @@ def test_it_says_what_was_measured_and_where(plan: StudyPlan) -> None:
     note = study_note(study_result(plan))
     for line in (
         "- worlds: 60 worlds, 20 of them in 12 blocks, in 42s of 1m; each has new processes, and "
-        "after a warm-up at least 0.1s of timed steps",
+        "after a warm-up at least 100ms of timed steps",
         "- objective: median step time (ms), measured with tracing off; lower is better",
         "- CPU: Abacus 9000, 2 logical CPUs",
         "- date: 2026-11-21 09:30 UTC",

@@ -97,7 +97,7 @@ def test_what_was_measured_differently_is_refused_with_what_differs(
     assert caught.value.problems == (
         "objective: step_ms (here), cpu_ms_per_step (other)",
         "confidence of the intervals: 95 % (here), 90 % (other)",
-        "measured time of a world: 0.1s (here), 1s (other)",
+        "measured time of a world: 100ms (here), 1s (other)",
         "intra-op threads: 1 (here), 4 (other)",
     )
 
