@@ -9,13 +9,15 @@ from scipy import stats
 
 from tests.trace.analyze import planted
 from tests.trace.analyze.planted import repeated, shares
-from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
+from tests.trace.synthetic import Part, call, ns, operator, ranks, simulate, trace
 from tuner.trace.analyze.critical_path import (
     PARTS,
     PATH_COLUMNS,
     critical_path,
     find_critical_path,
 )
+from tuner.trace.analyze.evidence import gather
+from tuner.trace.analyze.parallelism import threads_taken
 from tuner.trace.analyze.path.steps import share_of
 from tuner.trace.analyze.path.walk import DEEPEST
 
@@ -163,6 +165,52 @@ def test_what_a_call_waits_for_on_its_server(threads: int, gil: bool, part: str)
     assert found.loc[0, "part"] == part
     expected = 5 / 5.203 if part == "on_cpu" else 15 / 20.203
     assert found.loc[0, "share"] == pytest.approx(expected, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("answered_ms", "answer", "way_back"), [(None, None, 0.2), (9.5, 0.15, 0.05), (11, 0.2, None)]
+)
+def test_the_pickling_of_an_answer_is_a_part_of_its_own(
+    answered_ms: float | None, answer: float | None, way_back: float | None
+) -> None:
+    """A call is served until 8 ms and its client has the answer, or gives up, at 10 ms."""
+
+    def step(at: float, number: int) -> planted.Rows:
+        return [planted.one_call(at, number, answered_ns=answered_ms and ns(at + answered_ms))]
+
+    found = shares(repeated(step))
+    for part, expected in (("answer", answer), ("to_client", way_back)):
+        share = found.get((part, "worker1", "udf"))
+        assert share == (expected and pytest.approx(expected, abs=0.003))
+
+
+@pytest.mark.parametrize(("is_answered", "part"), [(True, "queue"), (False, "to_server")])
+def test_a_thread_that_pickles_an_answer_is_not_free(is_answered: bool, part: str) -> None:
+    """Two threads take a quarter of the time to run each call, and the rest for its answer."""
+
+    def step(at: float, number: int) -> planted.Rows:
+        begins = [at + 2 * (i // 2) for i in range(8)]
+        return [
+            call(
+                number + i, at, begun + 2.1, thread=11 + i % 2, served_ms=(begun, begun + 0.8),
+                cpu_ms=0.8, run_queue_ms=0, answered_ns=ns(begun + 2) if is_answered else None,
+            )
+            for i, begun in enumerate(begins)
+        ]  # fmt: skip
+
+    taken = repeated(step, steps=20, processes=ranks(2, threads=2))
+    assert critical_path(taken).loc[0, "part"] == part
+    use = gather(taken, 1).use
+    assert (use.waited_full_share > 0.9) == is_answered
+    # Either way, no work of the program's is done meanwhile.
+    assert use.parallelism == pytest.approx(2)
+    assert use.busy_fraction == pytest.approx(0.32, abs=0.01)
+
+
+def test_the_answer_of_an_async_function_takes_no_thread_of_its_server() -> None:
+    later = call(1, 0, 10, served_ms=(0, 1), done_ns=ns(8), answered_ns=ns(9))
+    (steps,) = threads_taken(trace([later])).values()
+    assert steps.time_at_level().tolist() == [0, 1e6]
 
 
 def test_a_piece_of_a_call_has_its_piece_of_the_cpu_time() -> None:

@@ -29,6 +29,7 @@ PathPart = Literal[
     "off_cpu",
     "served",
     "pending",
+    "answer",
     "to_client",
     "unseen",
 ]
@@ -43,6 +44,7 @@ PARTS: dict[PathPart, str] = {
     "off_cpu": "sleeps, or waits for I/O, a lock, the GIL",
     "served": "runs; whether on the CPU is not known",
     "pending": "has returned, but its result is not complete",
+    "answer": "its thread pickles the answer, or the exception",
     "to_client": "the way back",
     "unseen": "is under way, but the trace does not show how it was served",
 }

@@ -8,7 +8,13 @@ import pandas as pd
 
 from tuner.trace.analyze.call_times import call_times
 from tuner.trace.analyze.intervals import Spans, Steps, group_codes, united
-from tuner.trace.analyze.parallelism import parallelism, server_name, threads_at_work, window
+from tuner.trace.analyze.parallelism import (
+    parallelism,
+    server_name,
+    threads_at_work,
+    threads_taken,
+    window,
+)
 from tuner.trace.model.facts import TraceRank
 from tuner.trace.model.trace import Trace
 
@@ -59,11 +65,11 @@ class Use:
     """Calls that it ran at once, on average while it was busy."""
     parallelism_max: int
     full_share: float
-    """Of its busy time, the share in which all its threads were at work."""
+    """Of the time in which a thread was taken, the share in which none was free."""
     waited_full_share: float
-    """Of the time that calls waited for a thread, the share in which all threads were at work."""
+    """Of the time that calls waited for a thread, the share in which none was free."""
     waited_serving_share: float
-    """Of the same time, the share in which at least one thread was at work."""
+    """Of the same time, the share in which at least one thread was taken."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +140,8 @@ class _Server(NamedTuple):
     """`call_times` of the served ones."""
     steps: Steps
     """How many of its threads are at work over time."""
+    taken: Steps
+    """How many are not free: they are at work, or pickle an answer."""
     threads_seen: int
 
     @property
@@ -177,6 +185,7 @@ def _server(trace: Trace, rank: int, served: pd.DataFrame) -> _Server:
         served=own,
         times=call_times(sent).loc[own.index],
         steps=steps,
+        taken=threads_taken(trace)[rank],
         threads_seen=max(1, own["server_thread"].nunique(), len(steps.time_at_level()) - 1),
     )
 
@@ -196,7 +205,7 @@ def _means(server: _Server) -> Means:
 
 def _use(server: _Server) -> Use:
     opened, closed = window(server.trace)
-    time_ns = server.steps.time_at_level()
+    time_ns, taken_ns = server.steps.time_at_level(), server.taken.time_at_level()
     busy_ns = max(float(time_ns[1:].sum()), 1.0)
     began = server.sent["start_ns"].to_numpy()
     ended = server.sent["end_ns"].to_numpy(dtype=np.int64, na_value=closed)
@@ -206,15 +215,15 @@ def _use(server: _Server) -> Use:
         busy_fraction=float(time_ns[1:].sum()) / max(closed - opened, 1),
         parallelism=float(time_ns @ np.arange(len(time_ns))) / busy_ns,
         parallelism_max=len(time_ns) - 1,
-        full_share=float(time_ns[server.pool :].sum()) / busy_ns,
+        full_share=float(taken_ns[server.pool :].sum()) / max(float(taken_ns[1:].sum()), 1.0),
         waited_full_share=_waited_share(server, server.pool),
         waited_serving_share=_waited_share(server, 1),
     )
 
 
 def _waited_share(server: _Server, level: int) -> float:
-    """Of the time that calls waited, the share in which at least `level` threads were at work."""
-    steps = server.steps
+    """Of the time that calls waited, the share in which at least `level` threads were taken."""
+    steps = server.taken
     reached = Steps(steps.time, (steps.level >= level).astype(np.int64))
     until = server.served["server_start_ns"].to_numpy(dtype=np.int64)
     waited_ns = np.round(server.times["queue_us"].to_numpy() * 1e3).astype(np.int64)

@@ -2,8 +2,10 @@
 
 It is counted in threads, each of which runs one call at a time. A thread is at work from
 `server_start_ns` to `server_end_ns` of each call that it runs, or to the end of the window if the
-call never left it. If operators are counted, it is at work while it is inside one. Spans that
-overlap on one thread, as those of nested operators do, are united first, so no thread counts twice.
+call never left it. Then it pickles the answer: it is not free (`threads_taken`), but that is
+none of the work that is counted. If operators are counted, it is at work while it is
+inside one. Spans that overlap on one thread, as those of nested operators do, are united first, so
+no thread counts twice.
 With L(t) the number of a server's threads at work at the time t, in a window of length W:
 
     mean            = integral of L over the window / W
@@ -70,7 +72,7 @@ class _Work(NamedTuple):
 def window(trace: Trace) -> tuple[int, int]:
     """Start and end of the trace in nanoseconds, widened to contain all its events."""
     calls, operators = trace.calls, trace.operators
-    of_calls = ("start_ns", "end_ns", "server_start_ns", "server_end_ns", "done_ns")
+    of_calls = ("start_ns", "end_ns", "server_start_ns", "server_end_ns", "answered_ns", "done_ns")
     times = [calls[column].dropna() for column in of_calls]
     times += [operators[column] for column in ("start_ns", "end_ns")]
     edges = list(trace.window_ns) if trace.window_ns[1] > trace.window_ns[0] else []
@@ -83,6 +85,12 @@ def window(trace: Trace) -> tuple[int, int]:
 def threads_at_work(trace: Trace, source: Source = "calls") -> dict[int, Steps]:
     """How many threads of each server are at work over time, by the server's rank."""
     work = _work(trace, source)
+    return {rank: _steps(work.take(work.rank == rank)) for rank in _servers(work)}
+
+
+def threads_taken(trace: Trace) -> dict[int, Steps]:
+    """How many threads of each server are not free: at work, or pickling the answer of a call."""
+    work = _served_calls(trace, with_answer=True)
     return {rank: _steps(work.take(work.rank == rank)) for rank in _servers(work)}
 
 
@@ -195,15 +203,20 @@ def _work(trace: Trace, source: Source) -> _Work:
     return _served_calls(trace) if source == "calls" else _remote_operators(trace)
 
 
-def _served_calls(trace: Trace) -> _Work:
+def _served_calls(trace: Trace, *, with_answer: bool = False) -> _Work:
     calls = trace.calls[trace.calls["server_start_ns"].notna()]
     nowhere = -1 - np.arange(len(calls))
     thread = calls["server_thread"]
+    end = calls["server_end_ns"].to_numpy(dtype=np.int64, na_value=window(trace)[1])
+    if with_answer:
+        # The answer of an async_execution function is pickled by the thread that completes it.
+        answered = calls["answered_ns"].where(calls["done_ns"].isna())
+        end = np.maximum(end, answered.to_numpy(dtype=np.int64, na_value=0))
     return _Work(
         calls["server_rank"].to_numpy(),
         np.where(thread.isna(), nowhere, thread.to_numpy(dtype=np.int64, na_value=0)),
         calls["server_start_ns"].to_numpy(dtype=np.int64),
-        calls["server_end_ns"].to_numpy(dtype=np.int64, na_value=window(trace)[1]),
+        end,
         calls["call_id"].to_numpy(),
     )
 

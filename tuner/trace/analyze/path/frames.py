@@ -23,14 +23,14 @@ from tuner.trace.analyze.intervals import (
     summed,
     united,
 )
-from tuner.trace.analyze.parallelism import threads_at_work
+from tuner.trace.analyze.parallelism import threads_taken
 from tuner.trace.model.trace import Trace
 
 BoolArray = NDArray[np.bool_]
 
 MOST = 0.5
-"""A call that waited on the server waited for a thread if all threads were at work for this share
-of the time; if not, but others were served for this share, it waited to be dispatched."""
+"""A call that waited on the server waited for a thread if none was free for this share of the time;
+if not, but a thread was taken for this share, it waited to be dispatched."""
 MAIN = 0.8
 """A thread whose calls cover this share of the time that its process waits is the driver alone."""
 DRIVER_FRAME = -1
@@ -52,7 +52,7 @@ class Driver(NamedTuple):
 class Frames:
     """Lists, since a loop reads single items of them much faster; nanoseconds, one item per call.
 
-    start <= issued <= end, and start <= arrived <= served <= left <= done <= end.
+    start <= issued <= end, and start <= arrived <= served <= left <= done <= answered <= end.
     """
 
     start: list[int]
@@ -62,6 +62,7 @@ class Frames:
     served: list[int]
     left: list[int]
     done: list[int]
+    answered: list[int]
     end: list[int]
     is_seen: list[bool]
     """Whether the trace shows how it was served."""
@@ -127,6 +128,7 @@ def make_frames(trace: Trace, driver: Driver, closed: int) -> Frames:
     served = np.clip(_filled(calls, "server_start_ns", end), start, end)
     left = np.clip(_filled(calls, "server_end_ns", end), served, end)
     done = np.clip(_filled(calls, "done_ns", left), left, end)
+    answered = np.clip(_filled(calls, "answered_ns", done), done, end)
     arrived, waits_for_thread = _arrivals(trace, served, start)
     frame = _frames_of(calls, driver)
     issued = np.clip(_filled(calls, "issued_ns", start), start, end)
@@ -140,6 +142,7 @@ def make_frames(trace: Trace, driver: Driver, closed: int) -> Frames:
         served=served.tolist(),
         left=left.tolist(),
         done=done.tolist(),
+        answered=answered.tolist(),
         end=end.tolist(),
         is_seen=is_seen.tolist(),
         waits_for_thread=waits_for_thread.tolist(),
@@ -175,7 +178,7 @@ def _arrivals(trace: Trace, served: IntArray, start: IntArray) -> tuple[IntArray
     arrived = np.maximum(served - np.round(queue_us * 1e3).astype(np.int64), start)
     is_full, is_serving = np.zeros(len(calls), bool), np.zeros(len(calls), bool)
     rank_of = calls["server_rank"].to_numpy()
-    for rank, steps in threads_at_work(trace).items():
+    for rank, steps in threads_taken(trace).items():
         process = trace.process(rank)
         threads = process.num_worker_threads if process else None
         pool = threads or max(1, len(steps.time_at_level()) - 1)
@@ -187,7 +190,7 @@ def _arrivals(trace: Trace, served: IntArray, start: IntArray) -> tuple[IntArray
 
 
 def _share_at(steps: Steps, level: int, start: IntArray, end: IntArray) -> FloatArray:
-    """Of each span, the share in which at least so many threads were at work."""
+    """Of each span, the share in which at least so many threads were taken."""
     reached = Steps(steps.time, (steps.level >= level).astype(np.int64))
     share: FloatArray = np.nan_to_num(reached.mean_level(start, end))
     return share

@@ -1,10 +1,11 @@
 """The walk along the critical path: backwards in time, from a step's end to its begin.
 
 At any time the path is in one frame. It goes back to the last child that ended, since the frame
-waited for it, and through what that child did: the way back, the served function (a frame of its
-own, with calls of its own), the wait for a thread, the way there. A frame waits for a call only
-since it was last seen at work: when it issued a call, or left an operator. What lies between is the
-frame's own time. The wait is explained by all that the call did since it was issued.
+waited for it, and through what that child did: the way back, the pickling of its answer, the served
+function (a frame of its own, with calls of its own), the wait for a thread, the way there. A frame
+waits for a call only since it was last seen at work: when it issued a call, or left an operator.
+What lies between is the frame's own time. The wait is explained by all that the call did since it
+was issued.
 
 A result that is complete only after its function returned (`async_execution`) waits for whoever
 completes it: a later call of the same function that is being served then, and so the client of that
@@ -31,8 +32,9 @@ class Part(IntEnum):
     DISPATCH = 4
     SERVED = 5
     PENDING = 6
-    TO_CLIENT = 7
-    UNSEEN = 8
+    ANSWER = 7
+    TO_CLIENT = 8
+    UNSEEN = 9
 
 
 DEEPEST = 100
@@ -41,8 +43,8 @@ CONCURRENT = 64
 """At most so many calls are looked at to find the one that completed a result."""
 
 # The loop is faster without an attribute of a class for each.
-_CALLER, _ISSUE, _TO_SERVER, _QUEUE, _DISPATCH, _SERVED, _PENDING, _TO_CLIENT, _UNSEEN = map(
-    int, Part
+_CALLER, _ISSUE, _TO_SERVER, _QUEUE, _DISPATCH, _SERVED, _PENDING, _ANSWER, _TO_CLIENT, _UNSEEN = (
+    map(int, Part)
 )
 
 
@@ -132,8 +134,12 @@ class _Walk:
             self.add(since, until, _UNSEEN, call)
             return
         done, left, served, arrived = f.done[call], f.left[call], f.served[call], f.arrived[call]
+        answered = f.answered[call]
+        if until > answered:
+            self.add(answered if answered > since else since, until, _TO_CLIENT, call)
+            until = answered
         if until > done:
-            self.add(done if done > since else since, until, _TO_CLIENT, call)
+            self.add(done if done > since else since, until, _ANSWER, call)
             until = done
         if until > left and until > since:
             self._pending(call, left if left > since else since, until, depth + 1)
