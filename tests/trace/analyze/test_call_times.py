@@ -32,7 +32,9 @@ class TestLatency:
         assert udf["max_us"] == 100_000
         assert udf["total_us"] == 5_059_000
         assert (udf["failed"], udf["unfinished"]) == (1, 1)
+        assert (udf["raised"], udf["timed_out"]) == (0, 1)
         assert (other["calls"], other["failed"], other["unfinished"]) == (1, 1, 0)
+        assert (other["raised"], other["timed_out"]) == (1, 0)
 
     def test_a_name_of_which_no_call_ended_has_a_row(self) -> None:
         (row,) = latency(trace([call(1, 0, None)]).calls).to_dict("records")

@@ -46,7 +46,13 @@ def test_calls_that_nobody_saw_served_are_said_to_be_unseen() -> None:
         call(i, 10 * i, 10 * i + 10, served_ms=(10 * i, 10 * i + 1) if i % 2 else None)
         for i in range(40)
     ]
-    said(trace(calls), "calls", "waited for udf on worker1, and the trace does not show how")
+    said(
+        trace(calls),
+        "no-clear-limit",
+        "No clear limit of worker0: for 45 % ",
+        "For 50 % (34-66 %) of the time, worker0 waited for udf on worker1, and the trace does not "
+        "show how it was served.",
+    )
 
 
 def test_spare_threads_are_named() -> None:
@@ -69,6 +75,28 @@ def test_a_server_that_merely_waits_is_not_named() -> None:
         "for 40 % it waited while last was off the CPU on worker3 (asleep, or waiting for I/O, a "
         "lock or the GIL)"
     ) in found.text
+
+
+def test_a_limit_that_is_no_lack_of_threads_is_not_explained_by_one() -> None:
+    """Calls of worker2 wait for a thread; those of the driver do not, and wait all the same."""
+    asleep: dict[str, Any] = {"cpu_ms": 0, "run_queue_ms": 0}
+
+    def step(at: float, number: int) -> list[dict[str, Any]]:
+        begun = at + (9 if number else 5.1)
+        crowd = [
+            call(number + i, at, at + i // 2, served_ms=(at + i // 2 - 1, at + i // 2),
+                 client_rank=2, thread=11 + i % 2, function="crowd", **asleep)
+            for i in range(2, 12)
+        ]  # fmt: skip
+        return [
+            *crowd,
+            call(number, at + 5, at + 10, served_ms=(begun, at + 10), thread=12, **asleep),
+            call(number + 1, at + 5, at + 10, served_ms=(at + 5, at + 10), client_rank=2, **asleep),
+        ]
+
+    taken = repeated(step, steps=20, processes=ranks(3, threads=2))
+    assert {limit.kind for limit in diagnose(taken).limits} == {"caller", "dispatch"}
+    assert "more threads help" not in diagnose(taken).text
 
 
 @pytest.mark.parametrize(("queued_ms", "rule"), [(0.1, "calls"), (1.2, "calls"), (1.6, "queueing")])
@@ -145,7 +173,7 @@ def test_steps_of_a_workload_that_were_disturbed_are_left_out_and_said() -> None
     assert found.sentences[-1] == (
         "4 of 20 steps are left out, since their time is more than twice that of the fast ones: "
         "for 93 % of it, the driver waited for calls on their way, most of udf to worker1 "
-        "(pickling, transport, waking a thread)."
+        "(transport, unpickling, pickling the answer, waking a thread)."
     )
 
 
@@ -162,6 +190,25 @@ def test_how_much_of_a_program_s_time_holds_calls_is_said() -> None:
 
     wide: dict[str, Any] = {"steps": 20, "window_ms": (-1800, 200)}
     taken = replace(repeated(short, **wide), steps=None)
-    said(taken, "calls", "the 0.2s from the first call to the end of the last one, 10 % of the 2s")
+    said(taken, "calls", "the 199ms from the first call to the end of the last one, 10 % of the 2s")
     assert "recorded: the rest" not in diagnose(replace(taken, steps=20)).text
+    assert "outside of it" not in diagnose(taken).text
     assert "recorded: the rest" not in diagnose(replace(taken, window_ns=(0, 200_000_000))).text
+
+
+def test_calls_of_others_beside_the_driver_s_are_not_said_to_be_none() -> None:
+    """Three ranks call worker0 for 200 ms each, one after another; the last one is the slowest."""
+    processes = ranks(4)
+    calls = [
+        call(20 * rank + i, at, at + lasts, served_ms=(at, at + lasts), client_rank=rank,
+             server_rank=0)
+        for rank, lasts in ((1, 8), (2, 8), (3, 10))
+        for i in range(20)
+        for at in [500 * rank + 10 * i]
+    ]  # fmt: skip
+    said(
+        trace(calls, processes=processes, window_ms=(0, 2000)),
+        "calls",
+        "All of that is about the 200ms from the first call of worker3 to the end of its last one, "
+        "10 % of the 2s recorded: 40 of 60 calls lie outside of it.",
+    )

@@ -1,18 +1,21 @@
 """Planted limits: each alone, two at once, none; and that noise names none that does not hold."""
 
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.trace.analyze.diagnosed import COMPUTE, SLEEP, said, waits_for_a_cpu
 from tests.trace.analyze.planted import Rows, repeated
-from tests.trace.synthetic import Part, call, operator, ranks, simulate
+from tests.trace.synthetic import Part, call, ns, operator, ranks, simulate, trace
 from tuner.present.analysis import Analysis
 from tuner.trace.analyze.diagnosis import Rule, diagnose
-from tuner.trace.analyze.limits import COMPARABLE, LARGE, MOST_LIMITS, SURE, Limit, limits_of
+from tuner.trace.analyze.limits import COMPARABLE, LARGE, MOST_LIMITS, Limit, limits_of
 from tuner.trace.analyze.limits import said as told
-from tuner.trace.analyze.path.steps import Share, share_of
+from tuner.trace.analyze.path.steps import SURE, Share, share_of
 from tuner.trace.model.facts import TraceRank
 from tuner.trace.model.trace import Trace
 
@@ -121,6 +124,144 @@ def test_processes_of_a_role_are_one_limit_together(
     assert Analysis.of(of_two_servers(*names), roles).diagnosis == found
 
 
+def test_processes_of_a_role_that_do_different_things_are_different_limits() -> None:
+    def step(at: float, number: int) -> Rows:
+        return [
+            call(number + i, at + 5 * i, at + 5 * i + 5, served_ms=(at + 5 * i, at + 5 * i + 5),
+                 server_rank=1 + i, function=f"f{i}")
+            for i in range(2)
+        ]  # fmt: skip
+
+    found = diagnose(repeated(step, steps=20))
+    assert {limit.processes: limit.functions for limit in found.limits} == {
+        ("worker1",): ("f0",),
+        ("worker2",): ("f1",),
+    }
+
+
+def in_two_phases(*, threads: int = 2) -> Trace:
+    """Sixty calls of one function, and then sixty of another one."""
+    taken = simulate([Part("sleep", 10)], threads=threads, at_once=60, steps=2)
+    function = pd.Series(np.where(taken.calls["call_id"] < 60, "look_up", "score"))
+    return replace(taken, calls=taken.calls.assign(function=function.astype("category")))
+
+
+def test_a_server_is_short_of_threads_whatever_its_calls_run() -> None:
+    text = said(in_two_phases(), "blocked-threads", "worker1 is the limit")
+    assert "waited for calls of look_up and score that waited for a thread of worker1" in text
+    assert "more threads help" in text
+    (limit,) = diagnose(in_two_phases()).limits
+    assert limit.share.share > 0.9
+    assert limit.share.low > 0.8
+
+
+def test_phases_that_differ_are_still_one_limit_together() -> None:
+    """For the first third of the time the caller waits for itself, then for a thread."""
+    alone = [call(i, 5 * i, 5 * i + 0.01, served_ms=(5 * i, 5 * i + 0.01)) for i in (0, 1)]
+    shifted = in_two_phases().calls
+    times = ("start_ns", "issued_ns", "end_ns", "server_start_ns", "server_end_ns")
+    late = shifted.assign(**{name: shifted[name] + ns(300) for name in times})
+    calls = pd.concat([trace(alone).calls, late.assign(call_id=late["call_id"] + 100)])
+    calls = calls.assign(function=calls["function"].astype("category")).reset_index(drop=True)
+    found = diagnose(replace(in_two_phases(), calls=calls))
+    assert [limit.kind for limit in found.limits] == ["queue", "caller"]
+
+
+def test_a_process_that_pickles_is_the_limit() -> None:
+    """It sends a large object to three others, and pickles it for each of them."""
+
+    def step(at: float, number: int) -> Rows:
+        return [
+            call(
+                number + i, at + 3 * i, at + 9.9, served_ms=(at + 9.7, at + 9.8),
+                issued_ns=round((at + 3 * i + 2.8) * 1e6), function="set_up", server_rank=1 + i,
+                request_bytes=27_000_000,
+            )
+            for i in range(3)
+        ]  # fmt: skip
+
+    said(
+        repeated(step, steps=12),
+        "pickling",
+        "worker0 is the limit: for 84 % of the time, worker0 pickled requests of set_up. These "
+        "are 36 requests of 27 MB each. No option of RPC makes that faster: send the data once, "
+        "send tensors instead of Python objects, or make fewer calls.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "helps"),
+    [(300, "These are 20 requests of 300 bytes each. No option of RPC makes that faster: make "
+      "fewer and larger calls."),
+     (None, "waking a thread). No option of RPC makes that faster: send the data once"),],
+)  # fmt: skip
+def test_what_helps_depends_on_the_size_of_the_requests(size: int | None, helps: str) -> None:
+    def step(at: float, number: int) -> Rows:
+        return [
+            call(number, at, at + 10, served_ms=(at + 9, at + 9.5), request_bytes=size,
+                 issued_ns=round((at + 8) * 1e6))
+        ]  # fmt: skip
+
+    said(repeated(step, steps=20), "pickling", helps)
+
+
+def test_a_server_that_pickles_for_others_is_waited_for() -> None:
+    def step(at: float, number: int) -> Rows:
+        inner: dict[str, Any] = {"client_rank": 1, "server_rank": 2, "parent_call": number}
+        return [
+            call(number, at, at + 10, served_ms=(at, at + 10), cpu_ms=9, run_queue_ms=0),
+            call(number + 1, at, at + 10, served_ms=(at + 9, at + 10),
+                 issued_ns=round((at + 9) * 1e6), function="deep", **inner),
+        ]  # fmt: skip
+
+    said(
+        repeated(step, steps=20),
+        "pickling",
+        "worker1 is the limit: for 90 % of the time, worker0 waited while worker1 pickled requests "
+        "of deep.",
+    )
+
+
+def test_a_share_that_is_not_known_is_no_finding() -> None:
+    """One of a few calls takes as long as all the others together, and does something else."""
+
+    def one_is_long(calls: int) -> Trace:
+        starts = np.cumsum([0, *(calls - 1 if i == 3 else 1 for i in range(calls))])
+        rows = [
+            call(i, at, until, served_ms=(at, until if i == 3 else at), cpu_ms=0, run_queue_ms=0)
+            for i, (at, until) in enumerate(pairwise(starts.tolist()))
+        ]
+        return trace(rows, processes=ranks())
+
+    said(
+        one_is_long(12),
+        "no-clear-limit",
+        "No clear limit of worker0: it made only 12 calls, too few to say what limits it.",
+    )
+    said(
+        one_is_long(30),
+        "no-clear-limit",
+        "No clear limit of worker0: what it waited for differs too much over the time.",
+    )
+
+
+def test_only_what_is_known_is_said() -> None:
+    wide = [drawn_share("served", 0.69, 0.0, 1.0), drawn_share("caller", 0.31, 0.0, 1.0)]
+    assert told("a", 14, wide, limits_of(wide)) == (
+        "No clear limit of a: it made only 14 calls, too few to say what limits it."
+    )
+    assert told("a", 100, wide, limits_of(wide)) == (
+        "No clear limit of a: what it waited for differs too much over the time."
+    )
+    sure = drawn_share("queue", 0.5, 0.3, 0.7)
+    beside = drawn_share("caller", 0.21, 0.0, 0.52)
+    assert "21 %" not in told("a", 100, [sure, beside], limits_of([sure, beside]))
+
+
+def drawn_share(kind: str, middle: float, low: float, high: float) -> Limit:
+    return Limit(kind=kind, processes=("b",), functions=("f",), share=Share(middle, low, high))
+
+
 def test_processes_of_two_roles_are_two_limits() -> None:
     roles = [("first", "env1")]
     limits = diagnose(of_two_servers("env1", "env2"), roles).limits
@@ -132,7 +273,7 @@ def share(middle: float, reach: float) -> Limit:
     return Limit(
         kind="served",
         processes=("worker1",),
-        function="f",
+        functions=("f",),
         share=Share(middle, middle - reach, middle + reach),
     )
 
@@ -148,7 +289,9 @@ def test_a_limit_is_a_large_share_whose_interval_holds() -> None:
     assert len(limits_of([largest, share(0.7 * COMPARABLE + 0.01, 0.01)])) == 2
     assert limits_of([sure] * MOST_LIMITS) == [sure] * MOST_LIMITS
     assert limits_of([sure] * (MOST_LIMITS + 1)) == []
-    unknown = Limit(kind="caller", processes=("a",), function="", share=Share(0.9, *[np.nan] * 2))
+    unknown = Limit(
+        kind="caller", processes=("a",), functions=("",), share=Share(0.9, *[np.nan] * 2)
+    )
     assert limits_of([unknown]) == []
     assert limits_of([]) == []
 
@@ -159,7 +302,9 @@ def drawn(seed: int, mean: list[float], steps: int = 30) -> list[Limit]:
     time = np.array(mean) * rng.lognormal(-0.054, 0.33, (steps, len(mean)))
     total = np.maximum(time.sum(axis=1), 10.0)
     limits = [
-        Limit(kind="served", processes=(f"worker{i}",), function="f", share=share_of(part, total))
+        Limit(
+            kind="served", processes=(f"worker{i}",), functions=("f",), share=share_of(part, total)
+        )
         for i, part in enumerate(time.T, start=1)
     ]
     return sorted(limits, key=lambda limit: -limit.share.share)
@@ -178,9 +323,9 @@ def test_noise_names_no_limit_that_does_not_hold() -> None:
 def test_what_is_named_in_one_run_is_at_least_said_in_the_next() -> None:
     """The share of worker2 is LARGE, so that chance decides whether it is a limit."""
     runs = [drawn(seed, [4.5, 10 * LARGE, 1.0]) for seed in range(400)]
-    named = [sum("worker2" in limit.phrase for limit in limits_of(shares)) for shares in runs]
+    named = [sum("worker2" in limit.phrase("a") for limit in limits_of(shares)) for shares in runs]
     assert 0 < sum(named) < len(runs)
-    assert all("worker2" in told("a", shares, limits_of(shares)) for shares in runs)
+    assert all("worker2" in told("a", 30, shares, limits_of(shares)) for shares in runs)
 
 
 def test_two_noisy_traces_of_one_configuration_say_the_same() -> None:
@@ -199,7 +344,9 @@ def test_two_noisy_traces_of_one_configuration_say_the_same() -> None:
 
     one, two = diagnose(noisy(1)), diagnose(noisy(2))
     assert one.text != two.text
-    assert one.limits[0].phrase == two.limits[0].phrase == "waited while udf ran on worker1"
+    assert [limit.phrase("worker0") for limit in (one.limits[0], two.limits[0])] == [
+        "waited while udf ran on worker1"
+    ] * 2
 
 
 def caller(cpu_s: float | None, run_queue_s: float | None, **columns: Any) -> Trace:

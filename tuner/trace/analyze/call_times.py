@@ -16,13 +16,17 @@ def latency(calls: pd.DataFrame) -> pd.DataFrame:
     Returns:
         One row per name, which is the index, the largest total first. p50_us, p90_us, p99_us,
         max_us and total_us are of latencies in microseconds: from the client's start to the
-        completion of its future. `calls` counts the calls that ended, `failed` those of them that
-        raised or timed out, `unfinished` the calls that did not end.
+        completion of its future. `calls` counts the calls that ended, `raised` and `timed_out`
+        those of them that did so, `failed` both, `unfinished` the calls that did not end.
     """
     took_us = (_ns(calls, "end_ns") - _ns(calls, "start_ns")) / 1e3
     ended = ~np.isnan(took_us)
-    failed = calls["status"].isin(["raised", "timed-out"]).to_numpy(dtype=bool)
-    frame = pd.DataFrame({"us": took_us, "failed": failed & ended, "unfinished": ~ended})
+    raised, timed_out = (
+        ended & (calls["status"] == status).to_numpy(dtype=bool)
+        for status in ("raised", "timed-out")
+    )
+    frame = pd.DataFrame({"us": took_us, "raised": raised, "timed_out": timed_out})
+    frame = frame.assign(failed=raised | timed_out, unfinished=~ended)
     groups = frame.groupby(calls["name"].array, observed=True)
     times = groups["us"]
     columns = {
@@ -32,8 +36,7 @@ def latency(calls: pd.DataFrame) -> pd.DataFrame:
         "p99_us": times.quantile(0.99),
         "max_us": times.max(),
         "total_us": times.sum(),
-        "failed": groups["failed"].sum(),
-        "unfinished": groups["unfinished"].sum(),
+        **{name: groups[name].sum() for name in ("failed", "raised", "timed_out", "unfinished")},
     }
     return _by_name(pd.DataFrame(columns), "total_us")
 

@@ -5,7 +5,8 @@ a limit lies on a server, more sentences say why, and whether more threads help.
 what the trace shows of that server, by the first rule of `RULES` that fits. Causes come before
 their effects: with full CPUs everything takes longer, also the waits for locks and threads; and
 threads that wait for each other, or sleep, make calls queue. So a queue is put down to the number
-of threads only where no cause before it explains it.
+of threads only where no cause before it explains it. What the trace does not show is no cause: it
+is said to be missing.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from tuner.text import duration, plural, whole_percent
 from tuner.trace.analyze.caller import caller_meanwhile
 from tuner.trace.analyze.critical_path import CriticalPath, find_critical_path
 from tuner.trace.analyze.evidence import Evidence, gather
+from tuner.trace.analyze.failing import failed_calls
 from tuner.trace.analyze.limits import Limit, limits_of, said, shares_of_path
 from tuner.trace.analyze.parallelism import server_name, window
 from tuner.trace.analyze.rules.blocked_threads import blocked_threads
@@ -23,11 +25,13 @@ from tuner.trace.analyze.rules.cpus_full import cpus_full, taken_by_others
 from tuner.trace.analyze.rules.gil_or_lock import gil_or_lock
 from tuner.trace.analyze.rules.queueing import queueing
 from tuner.trace.analyze.rules.thresholds import short_of_threads
+from tuner.trace.analyze.rules.wording import size_text
+from tuner.trace.analyze.unseen import unseen_shares, why_unseen
 from tuner.trace.model.trace import Trace
 
 Rule = Literal[
-    "cpus-full", "gil-or-lock", "blocked-threads", "queueing", "calls", "caller", "wire",
-    "no-clear-limit",
+    "cpus-full", "gil-or-lock", "blocked-threads", "queueing", "calls", "caller", "pickling",
+    "wire", "no-clear-limit",
 ]  # fmt: skip
 """What limits the steps; `calls`: the served functions themselves, whatever the configuration."""
 RULES: tuple[tuple[Rule, Callable[[Evidence], tuple[str, ...]]], ...] = (
@@ -41,6 +45,8 @@ ENOUGH_CALLS = 10
 """Fewer served calls are too few to judge by."""
 MOSTLY = 0.8
 """Where the time from a program's first call to its last is less of the run, that is said."""
+SMALL_BYTES = 10_000
+"""Of smaller requests, what a call costs anyway takes the time, and not its data."""
 KNOWN_SHARE = 0.8
 """The share of the calls to a server that must be known from start to end to speak for all."""
 
@@ -83,19 +89,21 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
         The limits, and sentences on them: which they are, and why.
     """
     path = find_critical_path(trace)
-    doubt = _doubt(trace)
+    failures, doubt = failed_calls(trace), _doubt(trace)
     if doubt or path is None:
         why = doubt or "holds no calls that ended"
-        return Diagnosis(rule="no-clear-limit", sentences=(f"No clear limit: the trace {why}.",))
-    shares = shares_of_path(path, roles)
+        sentences = (*failures, f"No clear limit: the trace {why}.")
+        return Diagnosis(rule="no-clear-limit", sentences=sentences)
+    driver, shares = server_name(trace, path.driver.rank), shares_of_path(path, roles)
     limits = limits_of(shares)
     whys = [_why(trace, path, limit) for limit in limits]
-    first = said(server_name(trace, path.driver.rank), shares, limits)
+    first = said(driver, len(path.driver.calls), shares, limits)
     # Two limits of one server have one explanation.
     more = dict.fromkeys(sentence for why in whys for sentence in why.sentences)
+    beside = (*_disturbed(path, driver, roles), *_beside_calls(trace, path))
     return Diagnosis(
         rule=whys[0].rule if whys else "no-clear-limit",
-        sentences=(first, *more, *_disturbed(path, roles), *_beside_calls(trace, path)),
+        sentences=(*failures, first, *more, *unseen_shares(trace, driver, shares), *beside),
         limits=tuple(limits),
         enough_threads=tuple(dict.fromkeys(name for why in whys for name in why.enough_threads)),
     )
@@ -117,11 +125,18 @@ def _doubt(trace: Trace) -> str:
     if calls.empty:
         return "holds no calls"
     if not served:
-        return "does not show how any call was served"
-    return f"holds only {plural(served, 'answered call')}" if served < ENOUGH_CALLS else ""
+        return f"does not show how any call was served{why_unseen(trace, calls)}"
+    if served >= ENOUGH_CALLS:
+        return ""
+    if (answered := int(calls["end_ns"].notna().sum())) < ENOUGH_CALLS:
+        return f"holds only {plural(answered, 'answered call')}"
+    how = f"shows of only {served} of {plural(answered, 'answered call')} how they were served"
+    return f"{how}{why_unseen(trace, calls)}"
 
 
-def _disturbed(path: CriticalPath, roles: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+def _disturbed(
+    path: CriticalPath, driver: str, roles: Sequence[tuple[str, str]]
+) -> tuple[str, ...]:
     """That steps were left out, and what filled most of their time."""
     disturbed, steps = len(path.disturbed_ns), len(path.disturbed_ns) + len(path.time_ns)
     if not disturbed:
@@ -131,21 +146,31 @@ def _disturbed(path: CriticalPath, roles: Sequence[tuple[str, str]]) -> tuple[st
     return (
         f"{disturbed} of {plural(steps, 'step')} {verb} left out, since {whose} time is more than "
         f"twice that of the fast ones: for {whole_percent(largest.share.share)} of it, the driver "
-        f"{largest.phrase}.",
+        f"{largest.phrase(driver)}.",
     )
 
 
 def _beside_calls(trace: Trace, path: CriticalPath) -> tuple[str, ...]:
-    """That much of a program's time lies before its first call, or after its last."""
+    """That much of a program's time lies before its driver's first call, or after its last."""
     opened, closed = window(trace)
     calls_s = (path.total_ns.sum() + path.disturbed_ns.sum()) / 1e9
     whole_s = (closed - opened) / 1e9
     if trace.steps is not None or calls_s >= MOSTLY * whole_s:
         return ()
+    calls, own = trace.calls, path.driver.calls
+    outside = (calls["start_ns"] < own["start_ns"].min()) | (
+        calls["end_ns"].fillna(closed) > own["end_ns"].max()
+    )
+    of_whole = f"{whole_percent(calls_s / whole_s)} of the {duration(whole_s)} recorded"
+    about = f"All of that is about the {duration(calls_s)} from the first call"
+    if number := int(outside.sum()):
+        return (
+            f"{about} of {server_name(trace, path.driver.rank)} to the end of its last one, "
+            f"{of_whole}: {number} of {plural(len(calls), 'call')} lie outside of it.",
+        )
     return (
-        f"All of that is about the {duration(calls_s)} from the first call to the end of the last "
-        f"one, {whole_percent(calls_s / whole_s)} of the {duration(whole_s)} recorded: the rest "
-        "holds no call, and no option of RPC changes it.",
+        f"{about} to the end of the last one, {of_whole}: the rest holds no call, and no option of "
+        "RPC changes it.",
     )
 
 
@@ -153,14 +178,19 @@ def _why(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
     """The rule of a limit, and the sentences that explain it."""
     if limit.kind == "caller":
         return _Why("caller", (caller_meanwhile(trace, path.driver, limit.share.share),))
+    if limit.kind == "issue":
+        return _Why("pickling", _pickled(trace, limit))
     if limit.kind == "wire":
         return _Why("wire", ())
-    if limit.kind in ("pending", "unseen"):
+    if limit.kind == "pending":
         return _Why("calls", ())
     calls = trace.calls
     server = calls.loc[calls["server"] == limit.processes[0], "server_rank"]
     found = gather(trace, int(server.iloc[0]))
     rule, sentences = explain(found)
+    if limit.kind == "dispatch" and rule in ("blocked-threads", "queueing"):
+        # These explain calls that find no thread free, or have one at once.
+        rule, sentences = "calls", ()
     if rule == "calls":
         spare = _spare_threads(found)
         if limit.kind == "run_queue":
@@ -174,9 +204,22 @@ def _why(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
     return _Why(rule, sentences, (found.server,) if is_enough else ())
 
 
+def _pickled(trace: Trace, limit: Limit) -> tuple[str, ...]:
+    """How large the requests are that take the time, and what helps."""
+    calls = trace.calls
+    ours = calls["client"].isin(limit.processes) & calls["function"].isin(limit.functions)
+    size = calls.loc[ours, "request_bytes"].dropna().astype(float)
+    is_small = len(size) > 0 and size.mean() < SMALL_BYTES
+    less = "send the data once, send tensors instead of Python objects, or make fewer"
+    helps = f"No option of RPC makes that faster: {'make fewer and larger' if is_small else less}"
+    each = f"These are {plural(len(size), 'request')} of {size_text(size.mean())} each."
+    return (*([each] if len(size) else []), f"{helps} calls.")
+
+
 def _spare_threads(found: Evidence) -> tuple[str, ...]:
     most = found.use.parallelism_max
-    if found.threads is None or most >= found.threads:
+    # Of calls that the trace does not show, more threads may have been at work.
+    if found.threads is None or most >= found.threads or found.served_calls < found.calls:
         return ()
     at_work = f"At most {most} of the {found.threads} threads of {found.server}"
     return (f"{at_work} were at work at a time: more do not help.",)

@@ -3,45 +3,55 @@
 A share is a limit if it is LARGE, if it is COMPARABLE with the largest one, and if the lower end
 of its interval is at least SURE. What is less than that, but not much, is said beside the limits.
 So if one trace of a configuration names a share that is about LARGE, and the next one does not, the
-next one still tells of it.
+next one still tells of it. What the trace does not show may be anything: it is no limit itself, and
+nothing smaller than it is one.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from tuner.roles import role_of
-from tuner.text import first_of, listed, whole_percent
+from tuner.text import listed, plural, whole_percent
 from tuner.trace.analyze.critical_path import CriticalPath
-from tuner.trace.analyze.path.steps import Share
+from tuner.trace.analyze.path.steps import SURE, Share
+from tuner.trace.analyze.rules.wording import few_named
 
 LARGE = 0.2
 COMPARABLE = 0.35
 """Of the largest share."""
-SURE = 0.1
 BESIDE = 0.15
 MOST_LIMITS = 3
 """Where more shares than these are large, none stands out."""
+NAMED = 0.1
+"""What has less than this of the time of a limit's first process, or function, is not named."""
 MOST_SHOWN = 3
-"""Shares that are said where none of them is a limit, and processes that are named."""
+"""Shares that are said where none is a limit, and processes that are the limit together."""
 SHOWN = 0.05
 """Smaller shares are not worth a word."""
+FEW_CALLS = 20
+"""Where what fewer calls waited for is not known, they are too few to tell."""
 
-WIRE = ("issue", "to_server", "to_client")
+UNSEEN = "unseen"
+WIRE = ("to_server", "answer", "to_client")
 _PHRASES = {
     "caller": "waited for no call",
-    "wire": "waited for calls on their way, most of {f} to {p} (pickling, transport, waking a "
-    "thread)",
+    "issue": "waited while {p} pickled requests of {fs}",
+    "wire": "waited for calls on their way, most of {f} to {p} (transport, unpickling, pickling "
+    "the answer, waking a thread)",
     "run_queue": "waited for functions that were ready to run but had no CPU, mostly {f} on {p}",
-    "queue": "waited for calls of {f} that waited for a thread of {p}",
-    "dispatch": "waited for calls of {f} that {p} had not begun though a thread was free",
-    "on_cpu": "waited while {f} was on the CPU on {p}",
-    "off_cpu": "waited while {f} was off the CPU on {p} (asleep, or waiting for I/O, a lock or "
+    "queue": "waited for calls of {fs} that waited for a thread of {p}",
+    "dispatch": "waited for calls of {fs} that {p} had not begun though a thread was free",
+    "on_cpu": "waited while {fs} {was} on the CPU on {p}",
+    "off_cpu": "waited while {fs} {was} off the CPU on {p} (asleep, or waiting for I/O, a lock or "
     "the GIL)",
-    "served": "waited while {f} ran on {p}",
-    "pending": "waited for results of {f} that were not complete yet on {p}",
-    "unseen": "waited for {f} on {p}, and the trace does not show how it was served",
+    "served": "waited while {fs} ran on {p}",
+    "pending": "waited for results of {fs} that were not complete yet on {p}",
+    UNSEEN: "waited for {fs} on {p}, and the trace does not show how {it} served",
 }
 _NAMES = {
     "caller": "The caller is the limit",
@@ -52,44 +62,53 @@ _NAMES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """A kind of waiting, and what waited: processes of one role, in one function."""
+    """A kind of waiting, and what waited: processes that do the same."""
 
     kind: str
     """A part of the path; `wire` for the way there and back."""
     processes: tuple[str, ...]
-    """The largest share first."""
-    function: str
+    """Those with much of the time, the largest share first."""
+    functions: tuple[str, ...]
+    """The same of the functions."""
     share: Share
 
-    @property
-    def phrase(self) -> str:
+    def phrase(self, driver: str) -> str:
         """What the driver did: `waited for calls of f that waited for a thread of p`."""
-        few = first_of(self.processes, MOST_SHOWN)
-        where = few if len(self.processes) > MOST_SHOWN else listed(self.processes)
-        if self.kind in ("wire", "run_queue"):
-            where = self.processes[0]
-        return _PHRASES[self.kind].format(f=self.function or "calls", p=where)
+        is_first = self.kind in ("wire", "run_queue")
+        # The function of a fetch has no name.
+        names = [name or "to_here" for name in self.functions]
+        if self.kind == "issue" and self.processes == (driver,):
+            return f"pickled requests of {few_named(names)}"
+        return _PHRASES[self.kind].format(
+            f=names[0],
+            fs=few_named(names),
+            p=self.processes[0] if is_first else few_named(self.processes),
+            was="was" if len(names) == 1 else "were",
+            it="it was" if len(names) == 1 else "they were",
+        )
 
     @property
     def name(self) -> str:
         """The beginning of a sentence about this limit alone."""
-        who = listed(self.processes) if len(self.processes) <= MOST_SHOWN else "The servers"
+        all_of_them = "The callers" if self.kind == "issue" else "The servers"
+        who = listed(self.processes) if len(self.processes) <= MOST_SHOWN else all_of_them
         number = "is" if len(self.processes) == 1 else "are"
         return _NAMES.get(self.kind, f"{who} {number} the limit")
 
 
 def shares_of_path(path: CriticalPath, roles: Sequence[tuple[str, str]] = ()) -> list[Limit]:
-    """All shares, the largest first: by kind of waiting, role and function.
+    """All shares, the largest first: by kind of waiting, and by what waited.
 
-    Processes of one role are taken together; for `roles` see `tuner.roles.role_of`.
+    A server that is short of threads is so whatever its calls run: all functions of a process are
+    taken together, and processes of one role that have a function in common. For `roles` see
+    `tuner.roles.role_of`.
     """
-    rows = path.rows
-    role = [role_of(process, roles) for process in rows["process"]]
+    kinds = ["wire" if part in WIRE else part for part in path.rows["part"]]
+    alike = _alike(path.rows, roles)
     keys = [
-        (part, "", "") if part in ("caller", "run_queue") else (part, role, function)
-        for part, role, function in zip(rows["part"], role, rows["function"], strict=True)
+        (kind, 0 if kind in ("caller", "run_queue", "wire") else number)
+        for kind, number in zip(kinds, alike, strict=True)
     ]
-    keys = [("wire", "", "") if key[0] in WIRE else key for key in keys]
     found = [
         _limit(path, key[0], pd.Series([each == key for each in keys])) for key in sorted(set(keys))
     ]
@@ -98,28 +117,39 @@ def shares_of_path(path: CriticalPath, roles: Sequence[tuple[str, str]] = ()) ->
 
 def limits_of(shares: list[Limit]) -> list[Limit]:
     """Those shares that are limits, the largest first; none where nothing stands out."""
-    least = max([LARGE, *(COMPARABLE * each.share.share for each in shares)])
-    limits = [each for each in shares if each.share.share >= least and each.share.low >= SURE]
+    seen = [each for each in shares if each.kind != UNSEEN]
+    unseen = sum(each.share.share for each in shares if each.kind == UNSEEN)
+    least = max([LARGE, unseen, *(COMPARABLE * each.share.share for each in seen)])
+    limits = [each for each in seen if each.share.share >= least and each.share.low >= SURE]
     return limits if len(limits) <= MOST_LIMITS else []
 
 
-def said(driver: str, shares: list[Limit], limits: list[Limit]) -> str:
-    """One sentence on what limits the steps of the driver."""
-    others = [each for each in shares if each.share.share >= BESIDE and each not in limits]
-    beside = "".join(f"; for another {share_text(each.share)} it {each.phrase}" for each in others)
+def said(driver: str, calls: int, shares: list[Limit], limits: list[Limit]) -> str:
+    """One sentence on what limits the steps of the driver, which made so many calls."""
+    seen = [each for each in shares if each.kind != UNSEEN and each not in limits]
+    others = [each for each in seen if each.share.share >= BESIDE and each.share.is_known]
+    beside = "".join(
+        f"; for another {share_text(each.share)} it {each.phrase(driver)}" for each in others
+    )
     if len(limits) == 1:
         (only,) = limits
-        of_time = f"for {share_text(only.share)} of the time, {driver} {only.phrase}"
+        of_time = f"for {share_text(only.share)} of the time, {driver} {only.phrase(driver)}"
         return f"{only.name}: {of_time}{beside}."
     if limits:
         number = {2: "Two", 3: "Three"}[len(limits)]
-        each_one = listed(f"for {share_text(each.share)} it {each.phrase}" for each in limits)
+        each_one = listed(
+            f"for {share_text(each.share)} it {each.phrase(driver)}" for each in limits
+        )
         return f"{number} things limit {driver}: {each_one}{beside}."
-    largest = [each for each in shares[:MOST_SHOWN] if each.share.share >= SHOWN]
+    if seen and not seen[0].share.is_known:
+        few = f"it made only {plural(calls, 'call')}, too few to say what limits it"
+        why = few if calls < FEW_CALLS else "what it waited for differs too much over the time"
+        return f"No clear limit of {driver}: {why}."
+    largest = [each for each in seen[:MOST_SHOWN] if each.share.share >= SHOWN]
     several = "; ".join(
-        f"for {share_text(each.share)} of the time it {each.phrase}" for each in largest
+        f"for {share_text(each.share)} of the time it {each.phrase(driver)}" for each in largest
     )
-    return f"No clear limit of {driver}: {several}."
+    return f"No clear limit of {driver}{': ' if several else ''}{several}."
 
 
 def share_text(share: Share) -> str:
@@ -130,15 +160,27 @@ def share_text(share: Share) -> str:
     return f"{middle} ({low.removesuffix(' %')}-{high})"
 
 
+def _alike(rows: pd.DataFrame, roles: Sequence[tuple[str, str]]) -> list[int]:
+    """A number for each row: the same for those that a process, or a function of a role, joins."""
+    # Of `issue` the process is the one that calls.
+    side = (rows["part"] == "issue").astype(str)
+    role = [role_of(process, roles) for process in rows["process"]]
+    process, processes = pd.factorize(side + rows["process"])
+    # Not by that which has no name, such as a fetch.
+    name = rows["function"].where(rows["function"] != "", rows["process"])
+    function, functions = pd.factorize(pd.MultiIndex.from_arrays([side, role, name]))
+    size = len(processes) + len(functions)
+    joined = coo_array((np.ones(len(rows)), (process, len(processes) + function)), (size, size))
+    numbers = connected_components(joined, directed=False)[1]
+    return [int(number) for number in numbers[process]]
+
+
 def _limit(path: CriticalPath, kind: str, mask: pd.Series) -> Limit:
     """The rows of the mask as one."""
     rows = path.rows[mask].assign(time=path.time_ns[:, mask.to_numpy()].sum(axis=0))
-    # Of the wire, what a call is issued to matters, not who issues it.
-    there = rows[rows["part"] != "issue"] if (rows["part"] != "issue").any() else rows
-    processes, functions = (
-        there.groupby(name)["time"].sum().sort_values(ascending=False).index.tolist()
+    times = [
+        rows.groupby(name)["time"].sum().sort_values(ascending=False)
         for name in ("process", "function")
-    )
-    return Limit(
-        kind=kind, processes=tuple(processes), function=functions[0], share=path.share(mask)
-    )
+    ]
+    processes, functions = (tuple(each.index[each >= NAMED * each.iloc[0]]) for each in times)
+    return Limit(kind=kind, processes=processes, functions=functions, share=path.share(mask))

@@ -111,8 +111,8 @@ class Profile:
 
         Returns:
             One row per call name, which is the index, the largest total first: `calls` that ended,
-            p50_us, p90_us, p99_us, max_us and total_us in microseconds, how many `failed` and how
-            many are `unfinished`.
+            p50_us, p90_us, p99_us, max_us and total_us in microseconds, how many `raised` or
+            `timed_out` (`failed`: both), and how many are `unfinished`.
 
         Raises:
             TraceError: The block has not ended, or the trace is incomplete.

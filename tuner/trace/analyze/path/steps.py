@@ -13,13 +13,18 @@ from tuner.trace.model.trace import Trace
 CONFIDENCE = 0.95
 MOST_STEPS = 100
 """More steps are taken together in turn: then neighbours, which resemble each other, count once."""
-LEAST_STEPS = 2
+LEAST_STEPS = 5
+"""Fewer steps say little of the next one: of two, Student's interval is 13 times their error. The
+time is then cut into SLICES."""
 USUAL = 2.0
 """A step that takes this many times as long as the fast ones do was disturbed."""
 FAST = 0.1
 """The quantile of the steps' durations that the fast ones have."""
 SLICES = 20
 """Equal parts of the time, where there are fewer steps than LEAST_STEPS."""
+WIDE = 0.5
+SURE = 0.1
+"""A share whose interval is wider than WIDE, and begins below SURE, is not known."""
 
 
 class Share(NamedTuple):
@@ -28,6 +33,11 @@ class Share(NamedTuple):
     share: float
     low: float
     high: float
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the interval says anything."""
+        return self.low >= SURE or self.high - self.low <= WIDE
 
 
 def step_edges(trace: Trace, driver: Driver) -> IntArray:

@@ -1,9 +1,13 @@
 """Words and numbers of the diagnosis."""
 
-from tuner.text import plural, three_digits, whole_percent
+from collections.abc import Sequence
+
+from tuner.text import first_of, listed, plural, three_digits, whole_percent
 from tuner.trace.analyze.evidence import Evidence
 from tuner.trace.analyze.rules.thresholds import SEVERAL
 
+MOST_NAMED = 3
+"""Processes, or functions, that are named."""
 MOVE_WORK = "Move work into longer operators, which release the GIL, or to more processes."
 
 
@@ -29,6 +33,11 @@ def logical_cpus(used: float, of: int | None = None) -> str:
     return "1 logical CPU" if number(used) == "1" else f"{number(used)} logical CPUs"
 
 
+def few_named(names: Sequence[str]) -> str:
+    """`a and b`, or `a, b, c, 4 more`."""
+    return listed(names) if len(names) <= MOST_NAMED else first_of(names, MOST_NAMED)
+
+
 def number(value: float) -> str:
     """A small number with two decimals at most."""
     return three_digits(round(value, 2))
@@ -39,3 +48,12 @@ def short_time(us: float) -> str:
     if us < 1e3:
         return f"{number(us)} us"
     return f"{number(us / 1e3)} ms" if us < 1e6 else f"{number(us / 1e6)} s"
+
+
+def size_text(size_bytes: float) -> str:
+    """Three digits, in bytes, kB or MB."""
+    if size_bytes < 1e3:
+        return f"{number(size_bytes)} bytes"
+    return (
+        f"{number(size_bytes / 1e3)} kB" if size_bytes < 1e6 else f"{number(size_bytes / 1e6)} MB"
+    )

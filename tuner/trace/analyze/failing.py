@@ -1,0 +1,123 @@
+"""Calls that failed, and the one that came nearest to its time limit."""
+
+import re
+from dataclasses import dataclass
+
+import pandas as pd
+
+from tuner.text import listed, percent, plural, three_digits
+from tuner.trace.analyze.rules.wording import short_time
+from tuner.trace.model.trace import Trace
+
+MOST_FAILURES = 3
+"""Functions that fail, each with a sentence of its own."""
+_EXCEPTION = re.compile(r"[^\W\d][\w.]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlowestCall:
+    """The call that came nearest to its time limit."""
+
+    name: str
+    took_s: float
+    """To its end, or to the trace's."""
+    status: str
+    """CallStatus, as its client saw it."""
+    timeout_s: float
+    """Its time limit."""
+
+    @property
+    def text(self) -> str:
+        """One sentence."""
+        limit, took = _seconds(self.timeout_s), short_time(self.took_s * 1e6)
+        verb = "had no answer after" if self.status == "unfinished" else "took"
+        part = f"{verb} {took} of {limit} ({percent(self.took_s / self.timeout_s)})"
+        if self.status == "timed-out":
+            part = f"timed out after {limit}"
+        return f"The call nearest to its time limit {part}: {self.name}."
+
+
+def failed_calls(trace: Trace) -> tuple[str, ...]:
+    """A sentence on each function whose calls raised or timed out, the most failures first.
+
+    Nobody may have waited for these calls, so that the program goes on as if all was well.
+    """
+    calls = trace.calls
+    function = calls["function"].astype(str).where(calls["kind"] != "to_here", "to_here")
+    failed = calls["status"].isin(["raised", "timed-out"])
+    number = function[failed].value_counts()
+    sentences = []
+    for name in number.index[:MOST_FAILURES]:
+        here = function == name
+        raised, late = (here & (calls["status"] == status) for status in ("raised", "timed-out"))
+        total, parts = plural(int(here.sum()), "call"), []
+        if raised.any():
+            kinds = calls.loc[raised, "error"].map(_exception).value_counts().index
+            parts.append(f"{raised.sum()} of {total} of {name} raised {listed(kinds)}")
+        if late.any():
+            who = f"{late.sum()} timed out" if parts else ""
+            who = who or f"{late.sum()} of {total} of {name} timed out"
+            parts.append(f"{who}{_after(calls.loc[late, 'timeout_s'])}")
+        sentences.append(f"{listed(parts)}.")
+    if more := int(number.iloc[MOST_FAILURES:].sum()):
+        others = plural(len(number) - MOST_FAILURES, "other function")
+        sentences.append(f"{plural(more, 'call')} of {others} failed too.")
+    return tuple(sentences)
+
+
+def slowest_call(trace: Trace) -> SlowestCall | None:
+    """The call that came nearest to its time limit.
+
+    Args:
+        trace: Any trace.
+
+    Returns:
+        The call; None if there is none, or if the trace knows of no time limit.
+    """
+    limit_s = time_limits_s(trace).dropna()
+    if limit_s.empty:
+        return None
+    calls = trace.calls.loc[limit_s.index]
+    took_s = (calls["end_ns"].fillna(trace.window_ns[1]) - calls["start_ns"]).astype(float) / 1e9
+    slowest = int((took_s / limit_s).to_numpy().argmax())
+    return SlowestCall(
+        name=str(calls["name"].iloc[slowest]),
+        took_s=float(took_s.iloc[slowest]),
+        status=str(calls["status"].iloc[slowest]),
+        timeout_s=float(limit_s.iloc[slowest]),
+    )
+
+
+def time_limits_s(trace: Trace) -> "pd.Series[float]":
+    """After how many seconds each call fails; NaN for never, and where that is not known.
+
+    An older trace has the `rpc_timeout` of its processes only: a call that took longer had another
+    limit, and of one that timed out it is not known which.
+    """
+    calls = trace.calls
+    limit_s = calls["timeout_s"].astype(float)
+    if limit_s.isna().all():
+        of_rank = {rank.name: rank.rpc_timeout_s for rank in trace.ranks}
+        limit_s = calls["client"].astype(str).map(of_rank).astype(float)
+        took_s = (calls["end_ns"] - calls["start_ns"]).astype(float) / 1e9
+        limit_s = limit_s.where(~(took_s > limit_s) & (calls["status"] != "timed-out"))
+    return limit_s.where(limit_s > 0)
+
+
+def _exception(error: str) -> str:
+    """The exception's type, which an error begins with."""
+    named = _EXCEPTION.match(error)
+    return named[0] if named else "an exception"
+
+
+def _after(limits_s: "pd.Series[float]") -> str:
+    """` after 0.1 s`; empty where it is not known."""
+    known = limits_s.dropna().unique()
+    if not len(known):
+        return ""
+    ends = dict.fromkeys(map(_seconds, (known.min(), known.max())))
+    return f" after {' to '.join(ends)}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{three_digits(seconds)} s"
