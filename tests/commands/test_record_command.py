@@ -120,11 +120,13 @@ def test_a_program_is_shown_and_kept(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert document["exit_code"] == 0
     assert document["timeline"] == str(tmp_path / "calls.timeline.png")
     assert (tmp_path / "calls.timeline.png").stat().st_size > 1000
-    assert [(each["role"], each["least"]) for each in document["least_threads"]] == [
-        ("driver", 1), ("relay", 4), ("cache", 1),
-    ]  # fmt: skip
+    driver, relay, cache = document["least_threads"]
+    assert (driver["role"], driver["least"]) == ("driver", None)
+    # The relay sleeps before it calls, and the trace does not tell that from a wait for others.
+    assert (relay["role"], relay["least"], relay["at_least"]) == ("relay", None, 4)
+    assert (cache["role"], cache["waiting"], cache["threads"]) == ("cache", 0, 4)
     slowest = document["slowest_call"]
-    assert slowest["rpc_timeout_s"] == 20
+    assert slowest["timeout_s"] == 20
     assert 0.05 <= slowest["took_s"] < 20
 
 
@@ -172,8 +174,9 @@ def test_a_program_that_never_ends_is_recorded_until_it_is_interrupted(tmp_path:
     trace = read_trace(tmp_path / "trace.json")
     # It tells of every hundredth call.
     assert counted <= len(trace.calls) <= counted + 100
-    assert "node never had a call waiting inside a served call: 1 thread is enough" in printed
-    assert re.search(r"The slowest call .* of rpc_timeout \(60 s\): rpc_sync#tick", printed)
+    assert re.search(
+        r"The call nearest to its time limit took .* of 60 s \(.*: rpc_sync#tick", printed
+    )
 
 
 @pytest.mark.world

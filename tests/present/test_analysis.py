@@ -55,6 +55,12 @@ def test_the_trace_is_described_before_its_tables() -> None:
     ]
 
 
+def test_a_trace_lasts_as_long_as_what_it_holds() -> None:
+    """A call may end after the driver's `shutdown`, which ended the recording."""
+    late = [call(n, n, n + 2, served_ms=(n, n + 1)) for n in (0, 1000)]
+    assert " for 1002 ms; " in printed(trace(late, window_ms=(0, 200)))[0]
+
+
 def test_every_section_is_there_and_the_diagnosis_comes_last() -> None:
     found = served_in_turn()
     lines = printed(found)
@@ -63,6 +69,12 @@ def test_every_section_is_there_and_the_diagnosis_comes_last() -> None:
     assert place > lines.index(SECTIONS[-1])
     assert "more threads help" in lines[place]
     assert "1 thread is enough not to deadlock" in lines[-1]
+
+
+def test_roles_of_which_nothing_is_known_have_no_line() -> None:
+    lines = printed(trace([call(n, n, n + 2, body="script") for n in range(20)]))
+    assert not any("deadlock" in line or "it may need more" in line for line in lines)
+    assert lines[-1] == Analysis.of(trace([call(1, 0, 2, body="script")])).diagnosis.text
 
 
 def test_the_recipes_table_names_calls_and_remote_operators_in_full() -> None:
@@ -82,12 +94,15 @@ def test_the_recipes_table_names_calls_and_remote_operators_in_full() -> None:
 def test_latency_shows_failures_only_where_there_are_some() -> None:
     fine = [call(n, n, n + 2, served_ms=(n, n + 1)) for n in range(3)]
     header = section(printed(trace(fine)), SECTIONS[1])[1].split()
-    assert "failed" not in header
-    assert "unfinished" not in header
-    bad = [*fine, call(7, 1, 3, status="raised"), call(8, 1, None)]
+    assert not {"raised", "out", "unfinished"} & set(header)
+    bad = [
+        *fine, call(7, 1, 3, status="raised"), call(8, 1, None), call(9, 1, 4, status="timed-out"),
+        call(10, 1, 4, status="timed-out"),
+    ]  # fmt: skip
     table = section(printed(trace(bad)), SECTIONS[1])
-    assert table[1].split()[-2:] == ["failed", "unfinished"]
-    assert table[-1].split()[-2:] == ["1", "1"]
+    assert table[0].split()[-1] == "timed"
+    assert table[1].split()[-3:] == ["raised", "out", "unfinished"]
+    assert table[-1].split()[-3:] == ["1", "2", "1"]
 
 
 def test_the_breakdown_says_how_its_parts_add_up() -> None:

@@ -15,8 +15,9 @@ from tuner.text import decimal, first_of, percent, plural, share, three_digits
 from tuner.trace.analyze.call_times import breakdown, latency
 from tuner.trace.analyze.critical_path import PARTS, critical_path
 from tuner.trace.analyze.diagnosis import Diagnosis, diagnose
-from tuner.trace.analyze.headroom import LeastThreads, SlowestCall, least_threads, slowest_call
-from tuner.trace.analyze.parallelism import Source, levels, parallelism, thread_use
+from tuner.trace.analyze.failing import SlowestCall, slowest_call
+from tuner.trace.analyze.headroom import LeastThreads, least_threads
+from tuner.trace.analyze.parallelism import Source, levels, parallelism, thread_use, window
 from tuner.trace.analyze.recipe_table import recipe_table
 from tuner.trace.model.trace import RECORDERS, Trace
 
@@ -89,7 +90,10 @@ class Analysis:
                 "rule": self.diagnosis.rule,
                 "sentences": self.diagnosis.sentences,
             },
-            "least_threads": [{**asdict(role), "least": role.least} for role in self.least_threads],
+            "least_threads": [
+                {**asdict(role), "least": role.least, "at_least": role.at_least}
+                for role in self.least_threads
+            ],
             "slowest_call": None if self.slowest_call is None else asdict(self.slowest_call),
         }
 
@@ -122,7 +126,8 @@ def print_analysis(
     # What stops a program comes before what makes it slow.
     deadlocks = [role.text for role in analysis.least_threads if role.is_deadlock]
     _print_prose(Text("\n".join([*deadlocks, analysis.diagnosis.text]), style="bold"), console)
-    sentences = [role.text for role in analysis.least_threads if not role.is_deadlock]
+    others = [role.text for role in analysis.least_threads if not role.is_deadlock]
+    sentences = [text for text in others if text]
     if analysis.slowest_call is not None:
         sentences.append(analysis.slowest_call.text)
     if sentences:
@@ -145,7 +150,7 @@ class _Section(NamedTuple):
 
 
 def _facts(trace: Trace) -> Iterator[str]:
-    opened, closed = trace.window_ns
+    opened, closed = window(trace)
     held = [plural(len(trace.calls), "call"), plural(len(trace.operators), "operator")]
     if trace.steps is not None:
         held.insert(0, plural(trace.steps, "step"))
@@ -222,9 +227,9 @@ def _latency_lines(table: pd.DataFrame, width: int) -> list[str]:
     headings = {"p50_us": "p50", "p90_us": "p90", "p99_us": "p99", "max_us": "max"}
     columns = [_column("calls", table["calls"]), *time_columns(table, headings)]
     columns += time_columns(table, {"total_us": "total"})
-    columns += [
-        _column(name, table[name]) for name in ("failed", "unfinished") if table[name].any()
-    ]
+    for name, heading in (("raised", "raised"), ("timed_out", "timed\nout"), ("unfinished",) * 2):
+        if table[name].any():
+            columns.append(_column(heading, table[name]))
     return named_rows("call", table.index.tolist(), columns, width)
 
 

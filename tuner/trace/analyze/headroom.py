@@ -1,4 +1,4 @@
-"""How near a trace came to what would stop it: too few threads, and `rpc_timeout`."""
+"""How near a trace came to a deadlock: the fewest worker threads that each role needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,10 +7,18 @@ import numpy as np
 import pandas as pd
 
 from tuner.roles import role_of
-from tuner.text import percent, plural, three_digits
-from tuner.trace.analyze.intervals import IntArray, Spans, open_over_time, united
+from tuner.text import plural
+from tuner.trace.analyze.call_times import call_times
+from tuner.trace.analyze.intervals import Spans, open_over_time, summed, united
+from tuner.trace.analyze.rules.wording import few_named
 from tuner.trace.model.trace import Trace
 
+ALLOWED_OFF_US = 50
+"""A call that was off the CPU for longer may have waited for another one. Of 17,000 calls that only
+computed, beside others and on a busy machine too, 99 % were off it for less than 20 us; a call of a
+script to another process of the same host had its answer after 150 us at the earliest."""
+OFTEN = 0.05
+"""A function is named if so many of its calls waited: a few others met the GIL, or a page fault."""
 _NEVER_NS = np.iinfo(np.int64).max
 """The end of what did not end."""
 
@@ -22,28 +30,49 @@ class LeastThreads:
     role: str
     waiting: int
     """The most threads of one process that waited at once, in served calls, for calls of theirs."""
+    may_wait: int
+    """The same with those that were off the CPU: they may have waited for another served call, or
+    for a call that the trace does not show."""
+    functions: tuple[str, ...]
+    """What these calls ran, the most frequent first."""
     under_way: int
     """The most calls to that process that were under way at once."""
     threads: int | None
     """The worker threads of that process; None if the trace does not tell."""
+    is_sure: bool
+    """Whether every served call of the role was seen, and on the CPU or in calls of its own, and no
+    script ran that may have made calls; False where the role served nothing."""
+    has_ended: bool
+    """Whether every served call ended."""
 
     @property
     def least(self) -> int | None:
-        """The fewest threads; None where threads were so short that more might have waited."""
-        if self.threads is None or self.waiting < self.threads - 1:
+        """The fewest threads; None where calls may have waited that the trace does not show."""
+        if not self.is_sure:
+            return None
+        if not self.waiting or self.threads is None or self.waiting < self.threads - 1:
             return self.waiting + 1
         is_all = self.waiting < self.threads and self.under_way <= self.waiting
         return self.waiting + 1 if is_all else None
 
     @property
+    def at_least(self) -> int:
+        """With fewer threads, the calls that were seen may deadlock."""
+        if self.may_wait == self.threads and self.has_ended:
+            return self.may_wait
+        # An answer, or another served call that ends the wait, needs a thread.
+        alone = not self.waiting and self.may_wait == self.under_way > 1
+        return self.may_wait + (not alone)
+
+    @property
     def is_deadlock(self) -> bool:
         """Whether all threads of the process waited: no answer could come."""
-        return self.least is None and self.waiting == self.threads
+        return self.waiting == self.threads and not self.has_ended
 
     @property
     def text(self) -> str:
-        """What there is to say, in a sentence or two."""
-        if self.least is None:
+        """What there is to say, in a sentence or two; empty where nothing is known."""
+        if self.is_deadlock or (self.least is None and self.is_sure):
             return (
                 f"{self.role} had {plural(self.waiting, 'call')} waiting inside served calls at "
                 f"once, with {plural(self.threads or 0, 'thread')}: "
@@ -53,6 +82,8 @@ class LeastThreads:
                     else "it may need more."
                 )
             )
+        if self.least is None:
+            return self._doubt
         threads = "1 thread is" if self.least == 1 else f"{self.least} threads are"
         enough = f"{threads} enough not to deadlock"
         if not self.waiting:
@@ -61,33 +92,30 @@ class LeastThreads:
         calls = plural(self.waiting, "call")
         return f"{self.role} never had more than {calls} waiting inside {inside}: {enough}."
 
-
-@dataclass(frozen=True, kw_only=True)
-class SlowestCall:
-    """The call that came nearest to its client's `rpc_timeout`, or had no answer for longest."""
-
-    name: str
-    took_s: float
-    """To its end, or to the trace's."""
-    has_ended: bool
-    rpc_timeout_s: float
-
     @property
-    def text(self) -> str:
-        """One sentence."""
-        took = f"{three_digits(self.took_s)} s"
-        limit = f"{three_digits(self.rpc_timeout_s)} s"
-        part = percent(self.took_s / self.rpc_timeout_s)
-        verb = "took" if self.has_ended else "had no answer after"
-        return f"The slowest call {verb} {took}, {part} of rpc_timeout ({limit}): {self.name}."
+    def _doubt(self) -> str:
+        if not self.functions or self.at_least < 2:
+            return ""
+        at_once, for_what = f"up to {self.may_wait} at once", "for each other, or "
+        if self.may_wait == 1:
+            at_once, for_what = "one at a time", ""
+        own = " or waited for calls of their own" if self.waiting else ""
+        few = f"fewer than {self.at_least} threads may deadlock"
+        if not self.waiting:
+            few = f"if they waited {for_what}for calls that the trace does not show, {few}"
+        return (
+            f"{self.role} ran calls of {few_named(self.functions)}, {at_once}, that were off the "
+            f"CPU{own}: {few}."
+        )
 
 
 def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[LeastThreads]:
-    """What each role needs so that nested calls as those in the trace cannot deadlock.
+    """What each role needs so that calls as those in the trace cannot deadlock.
 
     A served function that waits for a call of its own holds a thread, and the answer needs another
     one. A function that had not ended by the time of the answer may have waited for it; one that
-    returned before did not.
+    returned before did not. A function that was off the CPU beside its calls may have waited for
+    another served function, or for a call that a script made: then nothing is promised.
 
     Args:
         trace: A trace; one that was not recorded by us does not tell which calls are nested.
@@ -99,43 +127,33 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
     """
     if trace.source != "rpc-tuner" or trace.calls.empty or not _has_all_ranks(trace):
         return []
-    waiting, under_way = _most_waiting(trace), _most_under_way(trace)
+    held = _nested_waits(trace.calls)
+    served = _served(trace.calls, held)
+    off = served[served["is_off"]]
+    waiting = _most_open(served, held)
+    may_wait = _most_open(served, united(_joined(held, _spans(off))))
+    under_way = _most_under_way(trace)
+    is_sure = served["is_seen"] & ~served["is_off"]
+    waits = served["is_off"] | served.index.isin(held.group)
+    runs_scripts = (trace.calls["body"] == "script").any()
     by_role: dict[str, LeastThreads] = {}
     for rank in trace.ranks:
         role = role_of(rank.name, roles)
+        names = [each.name for each in trace.ranks if role_of(each.name, roles) == role]
+        mine = served[served["server"].isin(names)]
         found = LeastThreads(
             role=role,
             waiting=waiting.get(rank.name, 0),
+            may_wait=may_wait.get(rank.name, 0),
+            functions=_often(mine["function"], waits[mine.index]),
             under_way=under_way.get(rank.name, 0),
             threads=rank.num_worker_threads,
+            is_sure=not runs_scripts and len(mine) > 0 and bool(is_sure[mine.index].all()),
+            has_ended=bool(mine["has_ended"].all()),
         )
-        if role not in by_role or by_role[role].waiting < found.waiting:
+        if role not in by_role or by_role[role].may_wait < found.may_wait:
             by_role[role] = found
     return list(by_role.values())
-
-
-def slowest_call(trace: Trace) -> SlowestCall | None:
-    """The call that came nearest to its client's `rpc_timeout`; a call's own timeout is not known.
-
-    Args:
-        trace: Any trace.
-
-    Returns:
-        The call; None if there is none, or if the trace does not know of a timeout.
-    """
-    limits_s = {rank.name: rank.rpc_timeout_s for rank in trace.ranks if rank.rpc_timeout_s}
-    calls = trace.calls[trace.calls["client"].isin(list(limits_s))]
-    if calls.empty:
-        return None
-    took_s = (calls["end_ns"].fillna(trace.window_ns[1]) - calls["start_ns"]).astype(float) / 1e9
-    limit_s = calls["client"].astype(str).map(limits_s).astype(float)
-    slowest = int((took_s / limit_s).to_numpy().argmax())
-    return SlowestCall(
-        name=str(calls["name"].iloc[slowest]),
-        took_s=float(took_s.iloc[slowest]),
-        has_ended=str(calls["status"].iloc[slowest]) != "unfinished",
-        rpc_timeout_s=float(limit_s.iloc[slowest]),
-    )
 
 
 def _has_all_ranks(trace: Trace) -> bool:
@@ -144,39 +162,77 @@ def _has_all_ranks(trace: Trace) -> bool:
     return called <= names and {rank.rank for rank in trace.ranks} == set(range(len(names)))
 
 
-def _most_waiting(trace: Trace) -> dict[str, int]:
-    """By server, the most of its threads that waited at once in served calls."""
-    columns = ["call_id", "server", "server_start_ns", "server_end_ns"]
-    outer = trace.calls[columns].set_index("call_id")
-    inner = trace.calls[trace.calls["parent_call"].isin(outer.index)]
+def _nested_waits(calls: pd.DataFrame) -> Spans:
+    """When served calls waited for calls of their own; the group is the served call's id."""
+    served = calls[calls["body"] != "fetch"]
+    outer = served.set_index("call_id")["server_end_ns"].fillna(_NEVER_NS)
+    inner = calls[calls["parent_call"].isin(outer.index)]
     inner = inner[inner["kind"].isin(["rpc_sync", "rpc_async", "to_here"])]
-    if inner.empty:
-        return {}
-    around = outer.loc[inner["parent_call"].to_numpy(np.int64)]
-    left = around["server_end_ns"].fillna(_NEVER_NS).to_numpy(np.int64)
+    parent = inner["parent_call"].to_numpy(np.int64)
+    left = outer.loc[parent].to_numpy(np.int64)
     answered = inner["end_ns"].fillna(_NEVER_NS).to_numpy(np.int64)
-    spans = Spans(
-        inner["parent_call"].to_numpy(np.int64),
-        inner["start_ns"].to_numpy(np.int64),
-        np.minimum(answered, left),
-    )
+    spans = Spans(parent, inner["start_ns"].to_numpy(np.int64), np.minimum(answered, left))
     # Nobody waited for what came back later than the function ended.
-    waited = (answered <= left) | (inner["kind"] != "rpc_async").to_numpy()
-    held = united(spans.take(waited))
-    return _most_open(outer.loc[held.group, "server"], held.start, held.end)
+    return united(spans.take((answered <= left) | (inner["kind"] != "rpc_async").to_numpy()))
+
+
+def _served(calls: pd.DataFrame, held: Spans) -> pd.DataFrame:
+    """By call id: what ran on servers, for how long, whether it is known and was off the CPU.
+
+    `held` is when they waited for calls of their own, which is no time off the CPU here.
+    """
+    row = pd.Index(calls["call_id"]).get_indexer(pd.Index(held.group))
+    nested_us = summed(row.astype(np.int64), held.end - held.start, len(calls)) / 1e3
+    off_us = call_times(calls)["off_cpu_us"].to_numpy() - nested_us
+    begun = calls["server_start_ns"].notna()
+    is_python = calls["body"] == "python"
+    found = pd.DataFrame(
+        {
+            "call_id": calls["call_id"],
+            "server": calls["server"].astype(str),
+            "function": calls["function"].astype(str),
+            "start": calls["server_start_ns"].fillna(0).astype("int64"),
+            "end": calls["server_end_ns"].fillna(_NEVER_NS).astype("int64"),
+            "has_ended": calls["server_end_ns"].notna() | ~begun,
+            "is_seen": begun & ~np.isnan(off_us),
+            # An operator waits for no call; what a script waits for is not known.
+            "is_off": begun & is_python & ~(off_us <= ALLOWED_OFF_US),
+        }
+    )
+    return found[calls["body"] != "fetch"].set_index("call_id")
+
+
+def _spans(served: pd.DataFrame) -> Spans:
+    """When the served calls ran; the group is the call's id."""
+    return Spans(
+        *(values.to_numpy(np.int64) for values in (served.index, served["start"], served["end"]))
+    )
+
+
+def _joined(*several: Spans) -> Spans:
+    return Spans(*map(np.concatenate, zip(*several, strict=True)))
+
+
+def _often(function: pd.Series, waits: pd.Series) -> tuple[str, ...]:
+    """The functions whose calls often waited, the most frequent first."""
+    number = function[waits].value_counts()
+    return tuple(
+        str(name) for name in number.index if number[name] >= OFTEN * (function == name).sum()
+    )
 
 
 def _most_under_way(trace: Trace) -> dict[str, int]:
     """By server, the most calls to it that were under way at once."""
-    ends = trace.calls["end_ns"].fillna(_NEVER_NS).to_numpy(np.int64)
-    return _most_open(trace.calls["server"], trace.calls["start_ns"].to_numpy(np.int64), ends)
+    calls = trace.calls.set_index("call_id")
+    ends = calls["end_ns"].fillna(_NEVER_NS).to_numpy(np.int64)
+    return _most_open(calls, Spans(calls.index.to_numpy(), calls["start_ns"].to_numpy(), ends))
 
 
-def _most_open(servers: pd.Series, start: IntArray, end: IntArray) -> dict[str, int]:
-    """By server, the most of its spans that were open at once."""
-    names = servers.astype(str).to_numpy()
+def _most_open(calls: pd.DataFrame, spans: Spans) -> dict[str, int]:
+    """By server, the most of its calls' spans that were open at once; `calls` is by call id."""
+    names = calls.loc[spans.group, "server"].astype(str).to_numpy()
     most = {}
     for name in np.unique(names):
-        here = names == name
-        most[str(name)] = int(open_over_time(start[here], end[here]).level.max(initial=0))
+        here = spans.take(names == name)
+        most[str(name)] = int(open_over_time(here.start, here.end).level.max(initial=0))
     return most
