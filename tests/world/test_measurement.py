@@ -1,6 +1,8 @@
 """What a world yields."""
 
-from tuner.world.measurement import Failure, Quantiles
+import pytest
+
+from tuner.world.measurement import Failure, Measurement, ProgramRun, Quantiles, RankUsage
 
 
 def test_quantiles_of_a_hundred_even_steps() -> None:
@@ -22,3 +24,15 @@ def test_a_failure_can_be_written_to_any_file() -> None:
     failure = Failure(failure="crashed", message="no file '\udcff'", world_s=1.0)
     assert failure.message == r"no file '\udcff'"
     assert failure.model_dump_json().encode()
+
+
+def test_cpus_used_are_those_of_the_time_in_which_they_were_used() -> None:
+    usage = RankUsage(name="worker", cpu_s=3.0, peak_rss_mb=100.0, threads=3)
+    run = ProgramRun(calls=60, rpc_active_s=0.5)
+    late = Measurement(wall_s=0.5, world_s=3.0, cpu_wall_s=2.0, ranks=(usage,), program=run)
+    assert late.cpu_cores == 1.5
+    late.check_cpus(2)
+    wrong = late.model_copy(update={"cpu_wall_s": None})
+    assert wrong.cpu_cores == 6.0
+    with pytest.raises(AssertionError, match=r"3\.0 CPU s in 0\.5 s, with 2 CPUs"):
+        wrong.check_cpus(2)

@@ -162,6 +162,9 @@ def _cpu_s(world: MeasuredWorld) -> float | None:
 _WORKLOADS: tuple[Kind, ...] = ("workload",)
 _PROGRAMS: tuple[Kind, ...] = ("program",)
 
+ACTIVE_FROM_FIRST = "time from the first rank's init_rpc to the last shutdown"
+"""The label of `rpc_active_s` where ranks have no world size: each joins when it likes."""
+
 METRIC = Objective(
     name="metric",
     unit="",

@@ -100,6 +100,8 @@ class ProgramSpec(ProgramRequest):
     """Whether every rank calls `shutdown`."""
     own_network: bool
     """Whether it runs in a network namespace of its own."""
+    has_world_size: bool = True
+    """Whether its ranks are told how many they are; else they may join late and leave early."""
     cuda_devices: int = 0
 
     @property

@@ -7,9 +7,10 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict
 
 from tuner.plan.config import Config
+from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.launching import Launching
 from tuner.plan.measuring import Measuring
-from tuner.plan.objectives import METRIC, OBJECTIVES, Objective
+from tuner.plan.objectives import ACTIVE_FROM_FIRST, METRIC, OBJECTIVES, Objective
 from tuner.plan.program_request import program_keys
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.space import Space
@@ -41,7 +42,10 @@ class StudyPlan(BaseModel):
         return None if name is None else self._objective(name)
 
     def _objective(self, name: str) -> Objective:
-        metric = self.subject.metric if isinstance(self.subject, ProgramSpec) else None
+        program = self.subject if isinstance(self.subject, ProgramSpec) else None
+        if program is not None and name == "rpc_active_s" and not program.has_world_size:
+            return replace(OBJECTIVES[name], label=ACTIVE_FROM_FIRST)
+        metric = None if program is None else program.metric
         if name != METRIC.name or metric is None:
             return OBJECTIVES[name]
         return replace(
@@ -54,6 +58,13 @@ class StudyPlan(BaseModel):
         for config in [self.baseline, *self.space.grid()]:
             distinct.setdefault(config.resolved(self.subject), config)
         return list(distinct.values())
+
+    def threads_of(self, role: str, config: Config) -> int:
+        """The worker threads that a rank of a role has with a configuration."""
+        own = self.subject.default_of(role, NUM_WORKER_THREADS.name)
+        threads = config.for_role(role).get(NUM_WORKER_THREADS.name, own)
+        assert isinstance(threads, int)
+        return threads
 
     def keys(self) -> dict[str, Any]:
         """The plan as a plan file holds it, which `draft_plan` reads."""

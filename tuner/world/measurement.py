@@ -19,6 +19,9 @@ CallPart = Literal["transport", "queue", "on_cpu", "run_queue", "off_cpu", "serv
 """`served` stands for on_cpu, run_queue and off_cpu where the server's CPU time is not known."""
 
 
+CLOCKS_SHARE, CLOCKS_S = 0.1, 0.05
+"""The clocks of ranks are read one after the other: so much more CPU time they may show."""
+
 MOST_CHARACTERS = 4000
 """The most characters of an error's message that a rank tells in full."""
 MOST_OF_DETAIL = 16_000
@@ -34,7 +37,7 @@ PrintableText = Annotated[str, BeforeValidator(_printable)]
 
 
 class RankUsage(BaseModel):
-    """What one process used: CPU in `Measurement.wall_s`, memory and threads at its end."""
+    """What one process used: CPU in `Measurement.cpu_s`, memory and threads at its end."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -123,6 +126,9 @@ class Measurement(BaseModel):
     """Seconds that all timed steps took together, or that the RPC of a program was active."""
     world_s: float
     """Seconds from the launch of the first process to the end of the last."""
+    cpu_wall_s: float | None = None
+    """Seconds in which the ranks used their CPU time, where that is not `wall_s`: those of a
+    program also serve while they shut down, and may join late."""
     ranks: tuple[RankUsage, ...]
     tracing_overhead: float | None = None
     """Traced step time over untraced step time; None if the world was not traced. The times of a
@@ -141,13 +147,19 @@ class Measurement(BaseModel):
 
     @property
     def cpu_s(self) -> float:
-        """CPU seconds of all ranks in `wall_s`."""
+        """CPU seconds of all ranks in `cpu_wall_s`, or in `wall_s`."""
         return sum(rank.cpu_s for rank in self.ranks)
 
     @property
     def cpu_cores(self) -> float:
         """CPU seconds per wall second, all ranks."""
-        return self.cpu_s / self.wall_s
+        return self.cpu_s / (self.cpu_wall_s or self.wall_s)
+
+    def check_cpus(self, cpus: int) -> None:
+        """AssertionError if its ranks used more CPUs than there are, beyond what clocks explain."""
+        seconds = self.cpu_wall_s or self.wall_s
+        most_s = (1 + CLOCKS_SHARE) * cpus * seconds + CLOCKS_S * len(self.ranks)
+        assert self.cpu_s <= most_s, f"{self.cpu_s} CPU s in {seconds} s, with {cpus} CPUs"
 
     @property
     def is_disturbed(self) -> bool:

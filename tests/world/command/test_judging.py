@@ -1,12 +1,15 @@
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from tests.world.command.reported import BEGAN_NS, events_of
 from tuner.plan.program_spec import ProgramRequest
 from tuner.world.command.judging import outcome_of
 from tuner.world.command.program_world import ProgramEnd
-from tuner.world.command.reports import ProgramReport
-from tuner.world.measurement import Failure
+from tuner.world.command.reports import ProgramReport, read_reports
+from tuner.world.measurement import Failure, Measurement
 
 REQUEST = ProgramRequest(commands=(("python", "main.py"),))
 END = ProgramEnd(
@@ -29,3 +32,46 @@ def test_warnings_of_torch_are_told_where_there_is_nothing_else() -> None:
     failure = outcome_of(replace(END, output=f"{WARNING}\n"), REQUEST)
     assert isinstance(failure, Failure)
     assert failure.message.endswith(WARNING)
+
+
+def joining(folder: Path, world_size: int | None, late_s: float) -> Measurement:
+    """Two ranks; each is there for a second and makes three calls, the second one later."""
+    times_s = {"init_rpc": 0.0, "ready": 0.1, "shutdown": 1.0, "ended": 1.1}
+    for rank in range(2):
+        events = [event for event in events_of(rank) if event["event"] in times_s]
+        for event in events:
+            at_s = times_s[event["event"]] + late_s * rank
+            event |= {"time_ns": BEGAN_NS + round(at_s * 1e9)}
+            event |= {key: 3 for key in ("calls",) if key in event}
+            event |= {"world_size": world_size} if "world_size" in event else {}
+        lines = "\n".join(map(json.dumps, events))
+        (folder / f"{rank}.jsonl").write_text(f"{lines}\n")
+    end = replace(END, exit_codes=(0,), run_s=9.0, report=read_reports(folder))
+    outcome = outcome_of(end, REQUEST)
+    assert isinstance(outcome, Measurement)
+    return outcome
+
+
+@pytest.mark.parametrize(("world_size", "late_s", "active_s"), [(None, 5.0, 5.9), (2, 0.0, 0.9)])
+def test_every_ratio_is_of_one_interval(
+    tmp_path: Path, world_size: int | None, late_s: float, active_s: float
+) -> None:
+    """Without a world size ranks come and go: the first one is there long before the last."""
+    found = joining(tmp_path, world_size, late_s)
+    assert found.program is not None
+    assert found.program.calls == 6
+    assert found.wall_s == found.program.rpc_active_s == pytest.approx(active_s)
+    # Both used half a second, from their own start to the end of their own shutdown.
+    assert found.cpu_s == pytest.approx(1.0)
+    assert found.cpu_wall_s == pytest.approx(late_s + 1.0)
+    assert found.cpu_cores == pytest.approx(1.0 / (late_s + 1.0))
+
+
+def test_a_rank_that_comes_back_begins_no_other_world_without_a_world_size(tmp_path: Path) -> None:
+    joining(tmp_path, None, 5.0)
+    again = (tmp_path / "1.jsonl").read_text()
+    (tmp_path / "2.jsonl").write_text(again.replace(f"{BEGAN_NS // 10**9 + 5}", "1700000007"))
+    report = read_reports(tmp_path)
+    assert [rank.rank for rank in report.ranks] == [0, 1, 1]
+    assert len(report.worlds) == 1
+    assert not report.has_world_size

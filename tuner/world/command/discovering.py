@@ -104,6 +104,7 @@ def program_spec(
         calls=tuple(calls_of(end) for end in ends),
         shuts_down=all(end.report.rpc_active_s is not None for end in ends),
         own_network=own_network,
+        has_world_size=runs[0].end.report.has_world_size,
         cuda_devices=max(rank.cuda_devices for rank in ranks),
     )
 

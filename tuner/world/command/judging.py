@@ -95,6 +95,7 @@ def _measurement(end: ProgramEnd, metric: float | None) -> Measurement:
     return Measurement(
         wall_s=end.run_s if wall_s is None else wall_s,
         world_s=end.run_s,
+        cpu_wall_s=None if counted is not None else end.report.used_s,
         ranks=tuple(usage.values()),
         program=ProgramRun(
             calls=calls_of(end),

@@ -50,6 +50,8 @@ class RankReport:
     """Calls issued until it was shut down; 0 if it never was."""
     cpu_s: float | None
     """CPU seconds from `ready_ns` to the end of `shutdown`, or to the last probe before it."""
+    used_ns: int | None
+    """When these were read."""
     peak_rss_mb: float | None
     threads: int | None
     """When `shutdown` was called, or at the last probe."""
@@ -145,7 +147,7 @@ class ProgramReport:
 
         A rank that only serves calls `shutdown` at once and waits there: the last one to call it
         is the driver. None if a rank never came so far. Where RPC was started several times, the
-        sum.
+        sum. Without a world size no rank waits for the others, and it is from the first one's.
         """
         total_ns = 0
         for world in self.worlds:
@@ -153,12 +155,33 @@ class ProgramReport:
             shutdown = [rank.shutdown_ns for rank in world if rank.shutdown_ns is not None]
             if len(ready) < len(world) or len(shutdown) < len(world):
                 return None
-            total_ns += max(shutdown) - max(ready)
+            total_ns += max(shutdown) - (max(ready) if self.has_world_size else min(ready))
         return total_ns / 1e9 if self.ranks else None
 
     @property
+    def used_s(self) -> float | None:
+        """Seconds in which the ranks used their `cpu_s`: from the first one's start to the last
+        reading. None where none is known."""
+        total_ns = 0
+        for world in self.worlds:
+            begins = [each.ready_ns for each in world if each.ready_ns and each.used_ns]
+            ends = [each.used_ns for each in world if each.ready_ns and each.used_ns]
+            total_ns += max(ends) - min(begins) if ends else 0
+        return total_ns / 1e9 if total_ns > 0 else None
+
+    @property
+    def has_world_size(self) -> bool:
+        """Whether the ranks are told how many they are; else they may join late and leave early."""
+        return all(rank.world_size is not None for rank in self.ranks)
+
+    @property
     def worlds(self) -> list[list[RankReport]]:
-        """The ranks by world: those of one are started before any of the next."""
+        """The ranks by world: those of one are started before any of the next.
+
+        Without a world size it is one world, which ranks leave and join.
+        """
+        if not self.has_world_size:
+            return [[*self.ranks]]
         return by_world(sorted(self.ranks, key=lambda rank: rank.init_ns), lambda rank: rank.rank)
 
     @property
@@ -269,6 +292,7 @@ def _rank(agent: Mapping[str, Mapping[str, Any]]) -> RankReport:
         ended_ns=agent["ended"]["time_ns"] if "ended" in agent else None,
         calls=agent.get("ended", shutdown)["calls"] if shutdown else 0,
         cpu_s=last["cpu_s"] - ready["cpu_s"] if last and ready else None,
+        used_ns=last["time_ns"] if last else None,
         peak_rss_mb=last["peak_rss_mb"] if last else None,
         threads=(shutdown or last)["threads"] if last else None,
     )
