@@ -21,6 +21,7 @@ from tuner.plan.config import Config
 from tuner.plan.launching import Launching
 from tuner.present.check_result import CheckResult, check_lines
 from tuner.rechecking import check
+from tuner.world.measurement import FailureKind
 
 
 @pytest.fixture(autouse=True)
@@ -121,6 +122,30 @@ def test_without_the_baseline_what_runs_holds() -> None:
     result = today(step_ms=slower_with_threads, fails=failing("crashed", 2))
     assert result.outcome == "holds"
     assert "its strongest rival num_worker_threads=2 cannot run here (crashed)" in str(result)
+
+
+@pytest.mark.parametrize(
+    ("threads", "outcome", "code"), [(4, "no-longer-holds", 4), (1, "holds", 0)]
+)
+def test_what_fails_more_often_than_the_other_is_not_kept(
+    threads: int, outcome: str, code: int
+) -> None:
+    def fails(config: Config, world: int) -> FailureKind | None:
+        return "crashed" if threads_of(config) == threads and world % 4 else None
+
+    searched(scaling)
+    result = today(step_ms=lambda config: 2.0 / threads_of(config) ** 0.01, sigma=0.3, fails=fails)
+    assert (result.outcome, result.exit_code) == (outcome, code)
+    row = next(row for row in result.answer.rows if threads_of(row.config) == threads)
+    said = f"num_worker_threads={threads} failed in {row.worlds_failed} of {row.worlds_run} worlds"
+    assert f"{said} here, which is more often than the other" in str(result)
+
+
+def test_one_failure_is_no_end_of_a_recommendation() -> None:
+    searched(scaling)
+    result = today(fails=lambda config, world: "crashed" if world == 2 else None)
+    assert result.outcome == "holds"
+    assert any("The workload fails in 2 of " in line for line in check_lines(result))
 
 
 def test_it_leaves_the_study_alone_and_keeps_its_files_where_asked(tmp_path: Path) -> None:

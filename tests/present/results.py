@@ -64,6 +64,7 @@ def measured(
         outcome=outcome,
         failure=None,
         samples=5,
+        worlds_run=6,
         value=value,
         ci_low=ci[0],
         ci_high=ci[1],
@@ -81,6 +82,8 @@ def failed(trial: int, config: Config, message: str = "server failed first") -> 
         outcome="crashed",
         failure=message,
         samples=0,
+        worlds_run=4,
+        worlds_failed=4,
         value=math.nan,
         ci_low=math.nan,
         ci_high=math.nan,
@@ -95,9 +98,14 @@ def failed_later(
     *,
     outcome: str = "deadlocked",
 ) -> TrialRow:
-    """A trial that failed after three worlds were measured, whose numbers are kept."""
+    """A trial that failed too often after three worlds were measured, whose numbers are kept."""
     return replace(
-        measured(trial, config, value, ci, outcome=outcome), failure="no progress", samples=3
+        measured(trial, config, value, ci, outcome=outcome),
+        failure="no progress",
+        samples=3,
+        worlds_run=12,
+        worlds_failed=8,
+        unreliable=True,
     )
 
 

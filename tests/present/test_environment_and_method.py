@@ -91,16 +91,23 @@ def test_groups_are_told_and_what_makes_them_unlike(plan: StudyPlan) -> None:
         ),
         (0.5, None, "The smallest gain that this study could have shown is 50 %."),
         (0.5, Interval(1.0, 0.1, 9.0), "in the same blocks: too uncertain to say."),
-        (None, None, "Too little was measured to show any gain."),
-        (1e9, None, "Too little was measured to show any gain."),
+        *((least, None, (
+            "Too few blocks were measured to show any gain (12 blocks): a larger --budget helps, "
+            "and so do fewer values, or a quieter machine."
+        )) for least in (None, 1.01, 54.77, 1e9)),
     ],
 )  # fmt: skip
 def test_the_noise_floor_is_one_plain_sentence(
     plan: StudyPlan, least: float | None, floor: Interval | None, said: str
 ) -> None:
-    sentence = noise_sentence(study_result(plan, least_gain=least, noise_floor=floor))
+    answer = study_result(plan, verdict="undecided", least_gain=least, noise_floor=floor)
+    sentence = noise_sentence(answer)
     assert sentence is not None
     assert sentence.endswith(said)
+
+
+def test_a_large_gain_that_was_shown_needs_no_least_one(plan: StudyPlan) -> None:
+    assert noise_sentence(study_result(plan, least_gain=1.5)) is None
 
 
 def test_a_study_that_compared_nothing_has_no_noise_floor(plan: StudyPlan) -> None:

@@ -254,8 +254,9 @@ def csv(plan: StudyPlan, tmp_path: Path) -> pd.DataFrame:
 
 def test_the_csv_has_its_version_and_the_columns_of_the_contract(csv: pd.DataFrame) -> None:
     assert list(csv.columns) == [
-        "format", "trial", "label", "config", "outcome", "failure", "samples", "value", "ci_low",
-        "ci_high", "speedup", "speedup_ci_low", "speedup_ci_high", "paired_blocks",
+        "format", "trial", "label", "config", "outcome", "failure", "samples", "worlds_run",
+        "worlds_failed", "value", "ci_low", "ci_high", "speedup", "speedup_ci_low",
+        "speedup_ci_high", "paired_blocks",
         "cpu_cores", "step_p99_ms", "cpu_ms_per_step", "peak_rss_mb", "rpc_cpu_total_ms",
         "parallelism_mean", "parallelism_max", "tracing_overhead", "others_cpus",
         "disturbed_worlds", "diagnosis", "tied_with_best", "broken_limits", "eliminated",

@@ -8,6 +8,7 @@ from tests.present.results import FASTER, ROWS, failed, nothing_ran, study_resul
 from tuner.decide.statistics import Interval
 from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.study_plan import StudyPlan
+from tuner.present.failures import why_nothing_ran
 from tuner.present.notes import study_note, trial_notes
 from tuner.present.report.pages import prose
 from tuner.present.report.study_report import report_html
@@ -215,8 +216,8 @@ def test_a_baseline_that_failed(plan: StudyPlan) -> None:
         rows=(*ROWS[:2], failed(0, threads(16))),
     )
     assert verdict_sentence(result) == (
-        "Use num_worker_threads=4: the baseline num_worker_threads=16 cannot run here, so there "
-        "is no speed-up to state."
+        "Use num_worker_threads=4: the baseline num_worker_threads=16 failed in all 4 worlds, "
+        "so there is no speed-up to state."
     )
 
 
@@ -231,9 +232,9 @@ def test_a_baseline_that_failed_and_too_few_worlds_of_the_others(plan: StudyPlan
         rows=(few, failed(0, threads(16))),
     )
     assert verdict_sentence(result) == (
-        "Undecided: the baseline num_worker_threads=16 cannot run here, and num_worker_threads=4, "
-        "the best of what could run, was measured in only 2 worlds; --resume --budget 140s or "
-        "more continues it."
+        "Undecided: the baseline num_worker_threads=16 failed in all 4 worlds, and "
+        "num_worker_threads=4, the best of what could run, was measured in only 2 worlds; --resume "
+        "--budget 140s or more continues it."
     )
 
 
@@ -248,8 +249,8 @@ def test_a_baseline_that_failed_and_nothing_measured_beside_it(plan: StudyPlan) 
         rows=(failed(0, threads(16)),),
     )
     assert verdict_sentence(result) == (
-        "Undecided: the baseline num_worker_threads=16 cannot run here, and 42s was too short to "
-        "measure anything else; --resume --budget 140s or more continues it."
+        "Undecided: the baseline num_worker_threads=16 failed in all 4 worlds, and 42s was too "
+        "short to measure anything else; --resume --budget 140s or more continues it."
     )
 
 
@@ -265,6 +266,36 @@ def test_nothing_ran(plan: StudyPlan) -> None:
         verdict_sentence(result) == "No configuration of the search space could run the workload."
     )
     assert tied_sentence(result) is None
+
+
+def test_where_little_was_tried_nothing_is_said_of_the_whole_space(plan: StudyPlan) -> None:
+    nothing = nothing_ran(plan)
+    left = replace(failed(2, threads(8)), outcome="not-measured", failure=None, worlds_run=0)
+    one = replace(nothing, rows=(nothing.rows[0], left, replace(left, trial=3)))
+    assert verdict_sentence(one) == (
+        "Only num_worker_threads=16 was tried, and failed in all 4 worlds."
+    )
+    assert why_nothing_ran(one).startswith(
+        "only num_worker_threads=16 was tried, and failed in all 4 worlds: "
+        "crashed, server failed first; see "
+    )
+    two = replace(nothing, rows=(*nothing.rows, left))
+    assert verdict_sentence(two) == (
+        "None of the 2 configurations that were tried could run the workload, and 1 was not tried."
+    )
+
+
+def test_a_baseline_that_fails_too_often_is_left_with_the_rates(plan: StudyPlan) -> None:
+    often = replace(ROWS[2], worlds_run=12, worlds_failed=6, unreliable=True)
+    result = study_result(plan, rows=(*ROWS[:2], often))
+    assert verdict_sentence(result) == (
+        "Use num_worker_threads=4: the baseline num_worker_threads=16 failed in 6 of 12 worlds, "
+        "which is more often than the others, num_worker_threads=4 in 0 of 6; "
+        "num_worker_threads=4 is 50.0 % faster (40.0 % to 62.0 % faster, 95 % confidence) than it."
+    )
+    page = report_html(result, [])
+    assert "cannot run" not in page
+    assert "baseline, 6 of 12 failed" in page
 
 
 def test_a_single_tie_takes_the_singular(plan: StudyPlan) -> None:

@@ -73,6 +73,14 @@ def test_a_baseline_that_does_not_run_is_said() -> None:
         forecast()
 
 
+def test_a_baseline_that_fails_now_and_then_is_run_again() -> None:
+    launcher = FakeLauncher(
+        sigma=0.02, fails=lambda config, world: "crashed" if world % 3 else None
+    )
+    assert told(launcher).worlds == 4
+    assert len(launcher.orders) == 1 + 3 * 4
+
+
 @pytest.mark.parametrize("threads", [[8], [1, 2, 4, 8], [*range(1, 13)]])
 def test_a_search_has_the_time_that_was_told(
     threads: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

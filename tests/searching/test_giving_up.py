@@ -55,9 +55,9 @@ def test_where_all_hang_the_budget_holds_and_the_workload_is_broken(
     started_s = launcher.clock.now_s
     result = tune(launcher, space=EIGHT, budget=f"{budget_s}s", observer=heard)
     assert launcher.clock.now_s - started_s <= budget_s + 2
-    assert len(launcher.orders) in (2, 3)
+    assert len(launcher.orders) in (2, 3, 4)
     assert (result.best, result.verdict) == (None, None)
-    tried = len(launcher.orders)
+    tried = len({order.config for order in launcher.orders})
     told = why_nothing_ran(result)
     assert f"all {tried} that were tried failed alike" in told
     assert ": timed-out, not done" in told
@@ -121,7 +121,7 @@ def test_different_failures_are_no_broken_workload(tune: Tune) -> None:
     kinds: Any = {16: "crashed", 1: "wrong-answer"}
     launcher = FakeLauncher(fails=lambda config, world: kinds.get(threads_of(config), "crashed"))
     tune(launcher, space=EIGHT)
-    assert len(launcher.orders) == 9
+    assert len({order.config for order in launcher.orders}) == 9
 
 
 def test_a_knob_that_has_one_value_in_all_that_failed_may_be_the_cause(tune: Tune) -> None:
@@ -160,9 +160,9 @@ def test_a_deadlock_that_one_thread_implies_is_learnt(tune: Tune) -> None:
     assert Counter(row.outcome for row in result.rows)["deadlocked"] == 1
 
 
-@pytest.mark.parametrize(("times", "outcome"), [(1, None), (2, "crashed")])
+@pytest.mark.parametrize(("times", "failed"), [(1, 0), (2, 1)])
 def test_a_world_that_somebody_killed_is_run_once_more(
-    tune: Tune, monkeypatch: pytest.MonkeyPatch, times: int, outcome: str | None
+    tune: Tune, monkeypatch: pytest.MonkeyPatch, times: int, failed: int
 ) -> None:
     launcher, plain = FakeLauncher(step_ms=scaling), FakeLauncher.run
     killed: list[WorldOrder] = []
@@ -176,5 +176,5 @@ def test_a_world_that_somebody_killed_is_run_once_more(
     monkeypatch.setattr(FakeLauncher, "run", run)
     result = tune(launcher)
     (row,) = (row for row in result.rows if row.label == "num_worker_threads=4")
-    assert (row.failure and row.outcome) == outcome
+    assert (row.failure, row.worlds_failed) == (None, failed)
     assert len(killed) == times

@@ -20,6 +20,7 @@ from tuner.study.storage.opening import load_study
 from tuner.study.storage.store import StudyStore
 from tuner.study.stored import stored_log
 from tuner.world.launcher import WorldOrder
+from tuner.world.measurement import Failure, Measurement
 
 
 @pytest.fixture
@@ -147,14 +148,36 @@ def test_threads_end_with_the_search(tune: Callable[..., StudyAnswer]) -> None:
     assert threading.active_count() == before
 
 
-def test_a_trial_that_fails_in_one_group_is_run_by_none_from_then_on(
+@pytest.mark.usefixtures("nobody_is_beaten")
+def test_a_world_that_fails_is_run_again_by_the_group_of_its_block(
+    tune: Callable[..., StudyAnswer], tmp_path: Path
+) -> None:
+    def fails(config: Config, world: int) -> Any:
+        return "crashed" if world in (2, 4) else None
+
+    answer = tune(grouped(3, sigma=0.4, fails=fails), max_blocks=9)
+    store = load_study(StudyPlace.named("udf", out=tmp_path / "study"))
+    race = [each for each in store.records() if each.phase == "race"]
+    failed = [each for each in race if isinstance(each.outcome, Failure)]
+    assert len(failed) == sum(row.worlds_failed for row in answer.rows) >= 9
+    assert not any(row.unreliable for row in answer.rows)
+    ran = [(each.block, each.column) for each in race if isinstance(each.outcome, Measurement)]
+    assert len(ran) == len(set(ran)) == 9 * 4
+    groups = {(each.block, each.group) for each in race}
+    assert len(groups) == 9
+
+
+def test_a_trial_that_fails_more_often_is_run_by_no_group_from_then_on(
     tune: Callable[..., StudyAnswer],
 ) -> None:
     def fails(config: Config, world: int) -> Any:
         return "crashed" if threads_of(config) == 4 and world >= 2 else None
 
     answer = tune(grouped(3, sigma=0.4, fails=fails), max_blocks=9)
-    assert [row.outcome for row in answer.rows if row.failure] == ["crashed"]
+    (row,) = (row for row in answer.rows if row.failure)
+    assert (row.outcome, row.unreliable) == ("crashed", True)
+    # In nine blocks it would have failed in thirty and more.
+    assert row.worlds_failed < 30
     assert answer.blocks == 9
 
 

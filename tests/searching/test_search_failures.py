@@ -7,10 +7,14 @@ from typing import Any
 import optuna
 import pytest
 
+import tuner
 from tests.fakes import FakeLauncher, threads_of
-from tests.searching.tuning import Tune, failing, row_of, scaling, study
+from tests.searching.tuning import Listening, Tune, failing, row_of, scaling, study, tuning_in
 from tuner.api import SearchInterrupted
 from tuner.plan.config import Config
+from tuner.present.failures import failing_sentences
+from tuner.present.tables import trial_lines
+from tuner.present.wording import verdict_sentence
 
 
 def test_configs_that_fail_are_out_with_their_reason(tune: Tune, tmp_path: Path) -> None:
@@ -30,28 +34,115 @@ def test_configs_that_fail_are_out_with_their_reason(tune: Tune, tmp_path: Path)
     assert trial.user_attrs["failure_reason"] == "worker1 failed first"
 
 
-def test_configs_that_fail_only_sometimes_are_out_too(tune: Tune) -> None:
+def test_what_has_run_is_measured_again_after_a_failure(tune: Tune, tmp_path: Path) -> None:
     launcher = FakeLauncher(
         step_ms=scaling,
         fails=lambda config, world: "crashed" if threads_of(config) == 8 and world == 3 else None,
     )
     result = tune(launcher, baseline={"num_worker_threads": 1})
-    assert str(result.best) == "num_worker_threads=4"
-    crashed = next(row for row in result.rows if row.label == "num_worker_threads=8")
-    assert (crashed.outcome, crashed.samples) == ("crashed", 2)
+    row = next(row for row in result.rows if row.label == "num_worker_threads=8")
+    assert (row.failure, row.worlds_failed, row.worlds_run) == (None, 1, row.samples + 2)
+    # The block has a world of it all the same.
+    assert row.samples == result.blocks
+    assert study(tmp_path).trials[3].user_attrs["worlds_failed"] == 1
+    (told,) = failing_sentences(result)
+    assert told == (
+        f"num_worker_threads=8 failed in 1 of {row.worlds_run} worlds, and was measured again: "
+        "crashed: worker1 failed first."
+    )
+    (cause,) = result.to_json()["causes"]
+    assert (cause["failure"], cause["worlds"]) == ("crashed", 1)
+    (line,) = (each for each in trial_lines(result) if each.row is row)
+    assert line.outcome.endswith(f"1 of {row.worlds_run} failed")
 
 
-def test_a_challenger_that_fails_gives_way_to_the_next(tune: Tune) -> None:
+def test_a_config_that_fails_more_often_gives_way_to_the_next(tune: Tune, tmp_path: Path) -> None:
     def fails(config: Config, world: int) -> Any:
-        return "crashed" if threads_of(config) == 8 and world == 12 else None
+        return "crashed" if threads_of(config) == 8 and world >= 3 and world % 4 else None
 
     times = {1: 8.0, 2: 6.0, 4: 3.0, 8: 2.0, 16: 5.0}
     launcher = FakeLauncher(
         step_ms=lambda config: times[threads_of(config)], sigma=0.02, fails=fails
     )
-    result = tune(launcher, budget="60s")
+    heard = Listening()
+    result = tune(launcher, budget="60s", observer=heard)
     assert str(result.best) == "num_worker_threads=4"
     assert result.verdict == "better"
+    row = next(row for row in result.rows if row.label == "num_worker_threads=8")
+    assert (row.outcome, row.unreliable, row.samples > 0) == ("crashed", True, True)
+    rate = f"num_worker_threads=8 failed in {row.worlds_failed} of {row.worlds_run} worlds"
+    assert failing_sentences(result)[0].startswith(f"{rate}, which is more often than the others (")
+    assert any("more often than the others" in each for each in heard.told)
+    assert study(tmp_path).trials[4].state == optuna.trial.TrialState.FAIL
+    assert tuner.load_study(tmp_path / "study").answer.rows == result.rows
+
+
+def test_a_baseline_that_fails_more_often_is_not_kept_and_never_said_not_to_run(
+    tune: Tune,
+) -> None:
+    launcher = FakeLauncher(
+        sigma=0.02,
+        fails=lambda config, world: "crashed" if threads_of(config) == 16 and world % 2 else None,
+    )
+    result = tune(launcher, space={"num_worker_threads": [4, 8]}, budget="60s")
+    baseline = result.by_trial[0]
+    assert result.verdict == "better"
+    assert (baseline.failure, baseline.unreliable) == (None, True)
+    said = verdict_sentence(result)
+    rate = f"{baseline.worlds_failed} of {baseline.worlds_run}"
+    assert f"num_worker_threads=16 failed in {rate} worlds, which is more often than" in said
+    assert "cannot run" not in said
+    assert result.challenger_speedup is not None
+
+
+def test_a_baseline_that_failed_at_first_is_tried_again(tune: Tune) -> None:
+    launcher = FakeLauncher(
+        step_ms=scaling,
+        sigma=0.02,
+        fails=lambda config, world: "crashed" if threads_of(config) == 16 and world < 3 else None,
+    )
+    result = tune(launcher)
+    assert result.by_trial[0].worlds_failed == 3
+    assert result.by_trial[0].samples > 0
+    assert result.verdict in ("keep-baseline", "tie", "undecided")
+
+
+def test_what_hits_several_configurations_is_not_for_their_options(tune: Tune) -> None:
+    dice = random.Random(4)
+    launcher = FakeLauncher(
+        step_ms=scaling,
+        sigma=0.02,
+        fails=lambda config, world: "crashed" if dice.random() < 0.2 else None,
+    )
+    result = tune(launcher, budget="60s")
+    failed = sum(row.worlds_failed for row in result.rows)
+    worlds = sum(row.worlds_run for row in result.rows)
+    assert not any(row.unreliable or row.failure for row in result.rows)
+    assert failing_sentences(result) == [
+        f"The workload fails in {failed} of {worlds} worlds, whatever its options: crashed: "
+        "worker1 failed first."
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("best", ["num_worker_threads=4", "num_worker_threads=16"])
+def test_a_program_that_fails_in_one_of_five_runs_gets_its_true_verdict(
+    tmp_path: Path, best: str
+) -> None:
+    """In 20 of 20 searches, and keeps its baseline in each."""
+    for seed in range(20):
+        dice = random.Random(1000 + seed)
+        launcher = FakeLauncher(
+            step_ms=lambda config: 2.0 if str(config) == best else 2.6,
+            sigma=0.03,
+            seed=seed,
+            fails=lambda config, world, dice=dice: "crashed" if dice.random() < 0.2 else None,  # type: ignore[misc]
+        )
+        result = tuning_in(tmp_path / f"{best}-{seed}")(launcher, budget="60s")
+        assert result.by_trial[0].samples > 0
+        assert not any(row.unreliable for row in result.rows)
+        assert str(result.best) == best
+        assert result.verdict == ("keep-baseline" if best.endswith("16") else "better")
 
 
 def test_a_baseline_that_cannot_run_is_said_so(tune: Tune) -> None:

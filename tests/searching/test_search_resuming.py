@@ -158,6 +158,52 @@ def test_a_session_that_died_between_two_writes_is_repaired(tune: Tune, tmp_path
     assert 0 in states[16].intermediate_values
 
 
+def unlucky(config: Config, world: int) -> Any:
+    return "crashed" if threads_of(config) == 4 and world in (2, 3) else None
+
+
+@pytest.mark.usefixtures("on_disk")
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_a_world_that_failed_is_run_again_in_its_block_by_the_next_session(
+    tune: Tune, attempts: int
+) -> None:
+    asked: dict[str, Any] = {"space": {"num_worker_threads": [4]}, "max_blocks": 6}
+    heard = Listening(lambda each: each.worlds == 2 + 3 + 2 + attempts)
+    first = FakeLauncher(sigma=0.3, fails=unlucky)
+    with pytest.raises(SearchInterrupted) as stopped:
+        tune(first, **asked, observer=heard)
+    before = next(row for row in stopped.value.result.rows if row.trial == 1)
+    assert before.worlds_failed == attempts
+    rest = FakeLauncher(
+        sigma=0.3, seed=1, fails=lambda config, world: unlucky(config, world + 2 + attempts)
+    )
+    result = tune(rest, **asked, resume=True)
+    row = result.by_trial[1]
+    assert (row.worlds_failed, row.samples, result.blocks) == (2, 6, 6)
+    assert row.against_baseline is not None
+    assert row.against_baseline.blocks == 6
+    blocks = {seen.block for seen in result.observations if seen.trial == 1}
+    assert blocks == {*range(6)}
+
+
+def test_what_failed_at_first_is_tried_again_with_a_larger_budget(tune: Tune) -> None:
+    """It had failed too slowly for the first budget to try it twice."""
+
+    def launcher(fails: bool) -> FakeLauncher:
+        return FakeLauncher(
+            fails=lambda config, world: "timed-out" if fails and threads_of(config) == 4 else None,
+            failing_s=lambda config: 9.0,
+        )
+
+    first = tune(launcher(True), budget="30s")
+    (out,) = (row for row in first.rows if row.failure)
+    assert (out.worlds_run, out.outcome) == (1, "timed-out")
+    result = tune(launcher(False), budget="3m", resume=True)
+    again = result.by_trial[out.trial]
+    assert (again.failure, again.worlds_failed) == (None, 1)
+    assert again.samples > 0
+
+
 def test_there_must_be_a_study_to_resume(tune: Tune, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there is no study udf in .* to resume"):
         tune(FakeLauncher(), resume=True)

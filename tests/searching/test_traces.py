@@ -139,8 +139,11 @@ def test_who_is_not_traced_for_lack_of_time_is_told_once(tmp_path: Path) -> None
     assert len(labels) == len(set(labels))
 
 
-def test_a_trace_that_is_incomplete_is_taken_again(tmp_path: Path) -> None:
-    failures: list[FailureKind] = ["trace-failed", "trace-failed"]
+@pytest.mark.parametrize("kind", ["trace-failed", "crashed"])
+def test_a_trace_that_is_incomplete_or_fails_is_taken_again(
+    tmp_path: Path, kind: FailureKind
+) -> None:
+    failures: list[FailureKind] = [kind, kind]
     launcher = FakeLauncher(trace_fails=lambda config: failures.pop() if failures else None)
     result = search(launcher, tmp_path)
     assert all("parallelism_mean" in row.metrics for row in result.rows)

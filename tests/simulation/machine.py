@@ -33,6 +33,7 @@ class Machine:
     def __init__(self, cell: Cell, seed: int) -> None:
         self.now_s = 0.0
         self._times_s = STEP_S * np.exp(cell.log_times)
+        self._failing = cell.failing
         self._sigmas = [cell.sigma_of(trial) for trial in range(len(self._times_s))]
         self._random = np.random.default_rng(seed)
         self._drift = DRIFT * self._random.standard_normal()
@@ -52,6 +53,14 @@ class Machine:
         found: list[float] = (level * np.exp(spread * normal(count))).tolist()
         self.spend(FIXED_S + sum(found))
         return found
+
+    def fails(self, trial: int) -> bool:
+        """Whether the next world of a configuration fails, which takes as long as its start."""
+        chance = self._failing[trial]
+        if not chance or self._random.random() >= chance:
+            return False
+        self.spend(FIXED_S)
+        return True
 
     def log_time(self, trial: int, least_s: float) -> float:
         """Run a world, of as many steps as should last `least_s`; log of its median step time."""

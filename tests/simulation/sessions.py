@@ -20,7 +20,7 @@ from tuner.searching.runner import TRACED_TIME_S, Runner
 from tuner.searching.session import Session
 from tuner.study.conclusion import Conclusion, conclude
 from tuner.study.folder import StudyFolder
-from tuner.study.log import StudyLog
+from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import Record
 from tuner.study.storage.store import StudyStore
 from tuner.world.launcher import WorldOrder
@@ -44,7 +44,7 @@ class MemoryStore(StudyStore):
         return self._configs
 
     def records(self) -> list[Record]:
-        return sorted(self._kept, key=lambda record: (record.block, record.trial, record.again))
+        return sorted(self._kept, key=lambda record: record.key)
 
     def eliminated(self) -> dict[int, str]:
         return dict(self._out)
@@ -76,6 +76,9 @@ class MemoryStore(StudyStore):
     def prune(
         self, number: int, value: float | None, numbers: Mapping[str, float], outcome: str
     ) -> None:
+        return None
+
+    def fail(self, number: int, numbers: Mapping[str, float], outcome: str) -> None:
         return None
 
     def note_answer(self, number: int) -> None:
@@ -111,9 +114,12 @@ class SimulatedLauncher:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
 
-    def run(self, order: WorldOrder) -> Measurement:
+    def run(self, order: WorldOrder) -> Measurement | Failure:
         begun_s = self.machine()
         trial = _NUMBER[threads_of(order.config)]
+        if self.machine.fails(trial):
+            world_s = self.machine() - begun_s
+            return Failure(failure="crashed", message="worker1 failed first", world_s=world_s)
         step_s = self.machine.steps(trial, order.steps, order.min_time_s)
         wall_s = math.fsum(step_s)
         usage = RankUsage.model_construct(
@@ -184,7 +190,7 @@ def _outcome(cell: Cell, log: StudyLog, conclusion: Conclusion, spent_s: float) 
         recommended=conclusion.best,
         favourite=conclusion.best if conclusion.leader is None else conclusion.leader,
         verdict=conclusion.kind,
-        wrong=_is_wrong(cell, conclusion),
+        wrong=_is_wrong(cell, log, conclusion),
         covered=None if found is None or challenger is None
         else found.low <= cell.gain(challenger) <= found.high,
         width=math.nan if found is None else (found.high - found.low) / 2,
@@ -193,8 +199,13 @@ def _outcome(cell: Cell, log: StudyLog, conclusion: Conclusion, spent_s: float) 
     )  # fmt: skip
 
 
-def _is_wrong(cell: Cell, conclusion: Conclusion) -> bool:
-    """Whether the verdict says something that is not true."""
+def _is_wrong(cell: Cell, log: StudyLog, conclusion: Conclusion) -> bool:
+    """Whether the verdict, or who is said to fail more often, is not true."""
+    if not all(map(cell.fails_more, log.unreliable)):
+        return True
+    if BASELINE in log.unreliable:
+        # It is left for its failures, however fast it is.
+        return False
     best, rivals = conclusion.best, range(len(THREADS))
     assert best is not None
     log_epsilon = math.log1p(EPSILON) + 1e-12

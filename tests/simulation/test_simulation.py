@@ -51,6 +51,27 @@ def test_a_limit_and_a_second_budget_give_answers_too() -> None:
     assert resumed.spent_s > cell.budget_s / 2
 
 
+def test_worlds_fail_as_often_as_they_are_to() -> None:
+    cell = Cell("plateau, some fail more often", 0.07, 60.0)
+    machine = Machine(cell, 0)
+    shares = [sum(machine.fails(trial) for _ in range(2000)) / 2000 for trial in range(6)]
+    assert shares == pytest.approx(cell.failing, abs=0.04)
+    assert [*map(cell.fails_more, range(6))] == [False, False, False, True, False, True]
+    quiet = Machine(QUIET, 0)
+    assert not any(quiet.fails(trial) for trial in range(6))
+    assert quiet() == 0.0
+
+
+def test_a_session_tells_in_spite_of_failures_and_leaves_what_fails_too_often() -> None:
+    often = Cell("curve, the best fails half of the time", 0.07, 120.0)
+    some = Cell("curve, 1 of 5 worlds fails", 0.07, 120.0)
+    found = {cell: [run_session(cell, seed) for seed in range(4)] for cell in (often, some)}
+    assert not any(each.wrong for outcomes in found.values() for each in outcomes)
+    assert all(each.verdict == "better" for outcomes in found.values() for each in outcomes)
+    assert all(each.recommended != 4 for each in found[often])
+    assert all(cell.behind_best(4) == (math.inf if cell is often else 0.0) for cell in found)
+
+
 def test_a_session_is_the_same_again() -> None:
     assert run_session(QUIET, 3) == run_session(QUIET, 3)
 

@@ -158,13 +158,32 @@ def test_a_block_that_has_the_baseline_twice_counts_it_once(plan: StudyPlan) -> 
     assert found.ratio.estimate == pytest.approx(2.0)
 
 
-def test_a_baseline_that_failed_is_compared_with_nothing(plan: StudyPlan) -> None:
-    log = log_of(plan, *CALIBRATED)
-    blocks(log, "race", 0, {BASELINE: 1.0, 1: 2.0, 2: 0.5}, [1.0] * 4)
-    log.add(world("race", BASELINE, 4, failed()))
+def test_a_baseline_that_never_ran_is_compared_with_nothing(plan: StudyPlan) -> None:
+    log = log_of(plan, *CALIBRATED[1:], world("calibration", 0, CALIBRATION_BLOCK, failed()))
+    blocks(log, "race", 0, {1: 2.0, 2: 0.5}, [1.0] * 4)
     answer = answer_of(log)
+    assert answer.baseline_failed
     assert {row.against_baseline for row in answer.rows} == {None}
     assert [row.trial for row in answer.rows if row.is_measured] == [2, 1]
+
+
+@pytest.mark.parametrize("unreliable", [(), (BASELINE,)])
+def test_a_baseline_that_ran_is_compared_whatever_fails(
+    plan: StudyPlan, unreliable: tuple[int, ...]
+) -> None:
+    log = log_of(plan, *CALIBRATED)
+    blocks(log, "race", 0, {BASELINE: 1.0, 1: 2.0, 2: 1.1}, [1.0] * 4)
+    log.add(world("race", BASELINE, 4, failed()))
+    log.unreliable = unreliable
+    answer = answer_of(log)
+    assert not answer.baseline_failed
+    assert all(row.against_baseline for row in answer.rows if row.is_measured)
+    assert answer.by_trial[BASELINE].worlds_failed == 1
+    # What fails too often is not kept, even where it is the fastest.
+    expected = ("better", 2) if unreliable else ("undecided", BASELINE)
+    assert (answer.verdict, answer.best_trial) == expected
+    assert [each.reason for each in answer.passed_over] == ["unreliable"] * len(unreliable)
+    assert [cause.worlds for cause in answer.causes] == [{BASELINE: 1}]
 
 
 def test_who_is_not_shown_to_be_worse_than_the_best_is_not_told_apart(plan: StudyPlan) -> None:

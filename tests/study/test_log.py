@@ -9,7 +9,14 @@ from tuner.plan.draft import draft_plan
 from tuner.plan.limits import Limit
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.log import StudyLog
-from tuner.study.records import AGAIN, CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
+from tuner.study.records import (
+    AGAIN,
+    CALIBRATION_BLOCK,
+    MOST_REPEATS,
+    TRACE_BLOCK,
+    Phase,
+    Record,
+)
 from tuner.world.machine_state import MachineState
 from tuner.world.measurement import Failure, Measurement, Outcome, RankUsage
 
@@ -69,18 +76,52 @@ def test_the_matrix_has_a_row_per_block_and_a_column_per_trial(plan: StudyPlan) 
 
 def test_a_traces_failure_and_a_calibration_are_no_samples(plan: StudyPlan) -> None:
     log = log_of(plan, *RACED)
-    assert set(log.failures) == {1, 2}
+    assert set(log.failures) == {2}
+    assert [(log.ran(trial), len(log.failed(trial))) for trial in range(3)] == [
+        (4, 0),
+        (2, 1),
+        (0, 1),
+    ]
     assert [len(log.samples(trial)) for trial in range(3)] == [3, 1, 0]
     assert isinstance(log.traced(0), Failure)
     assert log.calibration(2) is None
     assert log.world_s(0) == pytest.approx(4.0)
 
 
-def test_only_what_ran_and_never_failed_can_be_measured(plan: StudyPlan) -> None:
+def test_only_what_ran_can_be_measured_however_it_began(plan: StudyPlan) -> None:
     log = log_of(plan, *CALIBRATED)
     assert log.alive == [0, 1, 2]
     assert log.runnable == [0, 1]
-    assert log_of(plan, *RACED).runnable == [0]
+    late = log_of(plan, *RACED)
+    assert late.runnable == [0, 1]
+    again = Record(trial=2, block=-1, phase="calibration", outcome=took(1.0), attempt=1)
+    late.add(again)
+    assert late.failures == {}
+    assert late.runnable == [0, 1, 2]
+    assert late.calibration(2) == again.outcome
+
+
+def test_who_fails_more_often_is_out_but_for_the_baseline(plan: StudyPlan) -> None:
+    log = log_of(plan, *RACED)
+    log.unreliable = (0, 1)
+    assert (log.alive, log.candidates, log.racing) == ([0], [], [0])
+    assert [log.outcome(trial) for trial in range(3)] == ["completed", "crashed", "crashed"]
+    assert log.why_out(0) is None
+
+
+def test_a_world_that_fails_is_missing_in_its_block_until_it_has_failed_enough(
+    plan: StudyPlan,
+) -> None:
+    log = log_of(plan, *CALIBRATED, world("race", 0, 0, took(1.0)))
+    for attempt in range(MOST_REPEATS + 1):
+        assert log.rows.measured("race") == {0: {0}}
+        assert log.rows.failed(0, 1) == attempt
+        record = world("race", 1, 0, failed())
+        log.add(record.model_copy(update={"attempt": attempt}))
+    assert log.rows.measured("race") == {0: {0, 1}}
+    log.add(world("race", 1, 1, took(1.0, world_s=2.0)))
+    # What fails before it goes well is a part of what a world costs.
+    assert log.world_s(1) == pytest.approx(2.0 + 1.0 + MOST_REPEATS)
 
 
 def test_an_open_block_is_known_with_what_it_has(plan: StudyPlan) -> None:
@@ -108,7 +149,7 @@ def test_the_baselines_second_world_of_a_block_is_a_column_of_its_own(plan: Stud
 
 def test_the_outcome_of_a_trial(plan: StudyPlan) -> None:
     log = log_of(plan, *RACED)
-    assert [log.outcome(trial) for trial in range(3)] == ["completed", "crashed", "crashed"]
+    assert [log.outcome(trial) for trial in range(3)] == ["completed", "completed", "crashed"]
 
 
 def test_who_was_eliminated_or_never_measured_did_not_complete(plan: StudyPlan) -> None:

@@ -8,6 +8,7 @@ from tuner.decide.rules import Rules
 from tuner.decide.standing import Standing, standing_of
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
+from tuner.present.failures import failing_sentences, rate_text
 from tuner.present.wording import busy_sentence, worlds_text
 from tuner.recommended.model import Recommendation
 from tuner.study.answer import StudyAnswer
@@ -55,13 +56,14 @@ class CheckResult:
         rival = self._other
         chosen = self._baseline if self.keeps_baseline else rival
         beside = rival if self.keeps_baseline else self._baseline
-        if chosen.failure is not None or self.answer.verdict is None:
+        if self.answer.verdict is None or (chosen.failure is not None and not chosen.unreliable):
             return "cannot-run"
-        if chosen.broken:
+        if chosen.broken or chosen.unreliable:
             return "no-longer-holds"
-        # Nothing to compare with: it could not run or breaks a limit, or the two configurations
-        # are one by now.
-        if beside.failure is not None or beside.broken or rival is self._baseline:
+        # Nothing to compare with: it could not run, fails too often or breaks a limit, or the two
+        # configurations are one by now.
+        is_out = beside.failure is not None or beside.broken or beside.unreliable
+        if is_out or rival is self._baseline:
             return "holds"
         measuring = self.answer.plan.measuring
         earlier = self.recommendation
@@ -153,6 +155,9 @@ class CheckResult:
         baseline, other = self._baseline, self._other
         if other is baseline:
             return f"{self.config} is what the baseline {baseline.label} is by now"
+        for row in (baseline, other):
+            if row.unreliable:
+                return f"{row.label} {rate_text(row)} here, which is more often than the other"
         if other.failure is not None:
             return f"its strongest rival {other.label} cannot run here ({other.outcome})"
         if baseline.failure is not None:
@@ -189,6 +194,7 @@ def check_lines(result: CheckResult) -> list[str]:
     lines = [str(result)]
     if result.differences:
         lines.append(f"Different from then (then, now): {'; '.join(result.differences)}.")
+    lines += failing_sentences(answer)
     if busy := busy_sentence(answer):
         lines.append(busy)
     epsilon = percent(answer.plan.measuring.epsilon)

@@ -38,6 +38,8 @@ def _clause(answer: StudyAnswer, group: list[PassedOver]) -> str:
     if first.reason == "limit":
         broken = "" if several else f" ({rows[0].broken_text})"
         return f"{who} would be ahead, but {'break' if several else 'breaks'} a limit{broken}"
+    if first.reason == "unreliable":
+        return f"{who} would be ahead, but {'fail' if several else 'fails'} too often"
     stands = "stand" if several else "stands"
     said = f"{who} {stands} above {answer.best} in the table, but {_why(answer, group)}"
     if first.preference is None:

@@ -1,18 +1,18 @@
-"""What failed, in words: a line for each kind of failure, and why nothing ran."""
+"""What failed, in words: a line for each kind of failure, how often, and why nothing ran."""
 
 from collections.abc import Hashable
 
 from tuner.files import shown
 from tuner.study.answer import StudyAnswer
 from tuner.study.trial_row import TrialRow
-from tuner.text import first_of
+from tuner.text import first_of, plural
 from tuner.world.likeness import likeness, without_evidence
 
 _MOST_NAMED = 3
 
 
 def failure_lines(answer: StudyAnswer) -> list[str]:
-    """One line for all configurations that failed alike.
+    """One line for all configurations that are out for failing alike.
 
     Where their reasons differ in numbers, it has those of the first alone.
     """
@@ -28,16 +28,70 @@ def failure_lines(answer: StudyAnswer) -> list[str]:
     return lines
 
 
+def failing_sentences(answer: StudyAnswer) -> list[str]:
+    """How often configurations failed that have run, and of what; none where none did.
+
+    What hits several of them, none of which fails more often than the others, is not for their
+    options.
+    """
+    sentences = []
+    counted = [row for row in answer.rows if row.worlds_failed < row.worlds_run]
+    reliable = {row.trial: row for row in counted if not row.unreliable}
+    worlds = sum(row.worlds_run for row in reliable.values())
+    for cause in answer.causes:
+        told = answer.folder.failure_text(cause.failure, cause.message)
+        hit = [reliable[trial] for trial in cause.worlds if trial in reliable]
+        if len(hit) > 1:
+            failed = sum(cause.worlds[row.trial] for row in hit)
+            sentences.append(
+                f"The {answer.plan.subject.kind} fails in {failed} of {worlds:,} worlds, whatever "
+                f"its options: {told}."
+            )
+        elif hit:
+            sentences.append(f"{hit[0].label} {rate_text(hit[0])}, and was measured again: {told}.")
+    others = f"{sum(row.worlds_failed for row in reliable.values())} of {worlds:,}"
+    sentences += [
+        f"{row.label} {rate_text(row)}, which is more often than the others ({others})."
+        for row in counted
+        if row.unreliable
+    ]
+    return sentences
+
+
+def rate_text(row: TrialRow) -> str:
+    """`failed in 1 of 9 worlds`, or `failed in all 4 worlds`."""
+    if row.worlds_failed < row.worlds_run:
+        return f"failed in {row.worlds_failed} of {plural(row.worlds_run, 'world')}"
+    return "failed in its only world" if row.worlds_run == 1 else (
+        f"failed in all {plural(row.worlds_run, 'world')}"
+    )  # fmt: skip
+
+
+def nothing_ran(answer: StudyAnswer) -> str:
+    """That nothing could run, and how much of the space was tried: a sentence without its end."""
+    what, tried = answer.plan.subject.kind, [row for row in answer.rows if row.failure]
+    sampling = answer.sampling
+    left = (len(answer.rows) if sampling is None else sampling.configs) - len(tried)
+    if left <= 0 or not tried:
+        return f"no configuration of the search space could run the {what}"
+    if len(tried) == 1:
+        return f"only {tried[0].label} was tried, and {rate_text(tried[0])}"
+    return (
+        f"none of the {len(tried)} configurations that were tried could run the {what}, and "
+        f"{left:,} {'was' if left == 1 else 'were'} not tried"
+    )
+
+
 def why_nothing_ran(answer: StudyAnswer) -> str:
     """Why no configuration could run, as one sentence without its end."""
-    told = f"no configuration of the search space could run the {answer.plan.subject.kind}"
+    told = nothing_ran(answer)
     groups = _alike(answer)
     if not groups:
         return told
     first = groups[0][0]
     tried = sum(map(len, groups))
     if tried == 1:
-        which = f"only {first.label} was tried, and failed"
+        which = f"{first.label} {rate_text(first)}" if len(answer.rows) == 1 else ""
     elif len(groups) == 1:
         such_as = "" if _is_one_reason(groups[0]) else f", such as {first.label}"
         which = f"all {tried} that were tried failed alike{such_as}"
@@ -47,7 +101,8 @@ def why_nothing_ran(answer: StudyAnswer) -> str:
     cause = cause if first.outcome in cause else f"{first.outcome}, {cause}"
     if all(group[0].outcome == "timed-out" for group in groups):
         cause += "; a larger --deadline, with a larger --budget, gives each more time"
-    return f"{told}: {which}: {cause}; see {shown(answer.folder.failures)}"
+    because = ": ".join(filter(None, [told, which, cause]))
+    return f"{because}; see {shown(answer.folder.failures)}"
 
 
 def _is_one_reason(rows: list[TrialRow]) -> bool:

@@ -123,6 +123,8 @@ def _facts(answer: StudyAnswer, row: TrialRow) -> Iterator[tuple[str, str]]:
         yield objective.heading, text
     if row.samples:
         yield "worlds", str(row.samples)
+    if row.fails_sometimes:
+        yield "worlds that failed", f"{row.worlds_failed} of {row.worlds_run}"
     for cell in metric_cells():
         if text := cell.text(row.metrics):
             yield cell.heading, text

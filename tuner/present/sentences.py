@@ -2,6 +2,7 @@
 
 from tuner.present.choice import choice_sentence
 from tuner.present.edges import edge_sentences, role_sentence
+from tuner.present.failures import failing_sentences
 from tuner.present.knob_effects import bad_value_sentences
 from tuner.present.wording import (
     as_good_sentence,
@@ -36,6 +37,7 @@ def sentences_of(answer: StudyAnswer) -> list[str]:
     # One further search at a time: the best value first, then the roles that need it.
     further = edge_sentences(answer) or [*filter(None, [role_sentence(answer)])]
     return [
+        *failing_sentences(answer),
         *known,
         *further,
         *tried_sentences(answer),

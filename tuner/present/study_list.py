@@ -82,7 +82,10 @@ class ListedStudy:
         """The state, what was measured, and of which budget."""
         entry = self.entry
         spent = f"{duration(entry['elapsed_s'])} of {entry['limit']}"
-        return f"{entry['state']}, {plural(entry['blocks'], 'block')}, {spent}"
+        # An earlier version's study knows of no causes.
+        failed = sum(cause["worlds"] for cause in entry.get("causes", ()))
+        failing = f", {plural(failed, 'world')} failed" if failed else ""
+        return f"{entry['state']}, {plural(entry['blocks'], 'block')}{failing}, {spent}"
 
 
 def entry_of(answer: "StudyAnswer", state: State) -> dict[str, Any]:

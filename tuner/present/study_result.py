@@ -112,7 +112,8 @@ class StudyResult:
         """A row per trial, in the order of `rows`.
 
         Columns: `trial` (number; 0 is the baseline), `label`, `config` (Config), `outcome`,
-        `failure` (message, or None), `samples` (worlds measured), `value`, `ci_low` and `ci_high`
+        `failure` (message, or None), `samples` (worlds measured), `worlds_run` and `worlds_failed`
+        (first worlds included, traces not), `value`, `ci_low` and `ci_high`
         (the objective, in its unit), `speedup`, `speedup_ci_low` and `speedup_ci_high` (how many
         times as fast as the baseline, from the `paired_blocks` that measured both), `cpu_cores`
         (CPU seconds per wall second, all ranks), `step_p99_ms`, `cpu_ms_per_step` and

@@ -295,4 +295,6 @@ def _outcome(answer: StudyAnswer, row: TrialRow) -> str:
         marks.insert(0, "measured so far" if unfinished else row.outcome)
     if row.trial == BASELINE:
         marks.append("baseline")
+    if row.fails_sometimes:
+        marks.append(f"{row.worlds_failed} of {row.worlds_run} failed")
     return ", ".join(marks)

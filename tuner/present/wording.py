@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.knobs import KNOBS
+from tuner.present.failures import nothing_ran, rate_text
 from tuner.study.answer import StudyAnswer
 from tuner.study.continuing import more_flags
+from tuner.study.log import BASELINE
 from tuner.text import (
-    MOST_TELLING,
     UNTOLD,
     duration,
     listed,
@@ -23,13 +24,17 @@ from tuner.text import (
 )
 from tuner.world.machine_state import DISTURBED_SHARE
 
+_MOST_LEAST = 1.0
+"""A smallest gain above this says that nothing could have been shown."""
+
 
 def verdict_sentence(answer: StudyAnswer) -> str:
     """One or two sentences that say what to do, and how sure that is."""
     if answer.interrupted:
         return _interrupted(answer)
     if answer.verdict is None:
-        return f"No configuration of the search space could run the {answer.plan.subject.kind}."
+        told = nothing_ran(answer)
+        return f"{told[0].upper()}{told[1:]}."
     if answer.baseline_failed:
         return _without_baseline(answer)
     if answer.none_feasible:
@@ -59,12 +64,19 @@ def tied_sentence(answer: StudyAnswer) -> str | None:
 
 
 def noise_sentence(answer: StudyAnswer) -> str | None:
-    """The smallest gain that the study could have shown; None if it compared nothing."""
+    """The smallest gain that the study could have shown; None if it compared nothing.
+
+    Where that is so large that it says nothing, it is why, and what helps; none after `better`.
+    """
     if answer.verdict is None or answer.baseline_failed or answer.challenger is None:
         return None
     least, floor = answer.least_gain, answer.noise_floor
-    if least is None or least > MOST_TELLING:
-        return "Too little was measured to show any gain."
+    if least is None or least > _MOST_LEAST:
+        blocks = plural(answer.blocks, "block")
+        return None if answer.verdict == "better" else (
+            f"Too few blocks were measured to show any gain ({blocks}): a larger --budget helps, "
+            "and so do fewer values, or a quieter machine."
+        )  # fmt: skip
     said = f"The smallest gain that this study could have shown is {share(least)}"
     if floor is None:
         return f"{said}."
@@ -114,7 +126,7 @@ def _interrupted(answer: StudyAnswer) -> str:
 def _without_baseline(answer: StudyAnswer) -> str:
     if answer.verdict == "better":
         return (
-            f"Use {answer.best}: the baseline {answer.baseline} cannot run here, "
+            f"Use {answer.best}: the baseline {answer.baseline} {_rate(answer, BASELINE)}, "
             "so there is no speed-up to state."
         )
     known = (
@@ -124,9 +136,13 @@ def _without_baseline(answer: StudyAnswer) -> str:
         f"{plural(answer.by_trial[answer.best_trial].samples, 'world')}"
     )
     return (
-        f"Undecided: the baseline {answer.baseline} cannot run here, and {known}; "
+        f"Undecided: the baseline {answer.baseline} {_rate(answer, BASELINE)}, and {known}; "
         f"{_resume(answer)} or more continues it."
     )
+
+
+def _rate(answer: StudyAnswer, trial: int) -> str:
+    return rate_text(answer.by_trial[trial])
 
 
 def _none_feasible(answer: StudyAnswer) -> str:
@@ -144,7 +160,13 @@ def _none_feasible(answer: StudyAnswer) -> str:
 
 
 def _infeasible_baseline(answer: StudyAnswer) -> str:
-    broken = f"the baseline {answer.baseline} breaks a limit ({answer.by_trial[0].broken_text})"
+    baseline, rows = answer.by_trial[BASELINE], answer.rows
+    broken = f"the baseline {answer.baseline} breaks a limit ({baseline.broken_text})"
+    if not baseline.broken:
+        best = [row for row in rows if row.trial == answer.best_trial]
+        rates = [f", {row.label} in {row.worlds_failed} of {row.worlds_run}" for row in best]
+        often = f"{_rate(answer, BASELINE)}, which is more often than the others"
+        broken = "".join([f"the baseline {answer.baseline} {often}", *rates])
     if answer.best is None:
         return (
             f"Undecided: {broken}, and {duration(answer.elapsed_s)} was too short to measure "

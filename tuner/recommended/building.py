@@ -92,7 +92,7 @@ def _best_row(answer: StudyAnswer) -> TrialRow:
     if answer.verdict is None:
         why = "no configuration of its search space could run"
     elif answer.baseline_broken:
-        why = "no configuration is known to keep its limits"
+        why = "no configuration is known to keep its limits, and to run often enough"
     raise UsageError(f"the study {answer.study} recommends nothing: {why}")
 
 
@@ -104,7 +104,9 @@ def _row_of_trial(answer: StudyAnswer, trial: int) -> TrialRow:
             f"the study {answer.study} has no trial {trial}; its trials are 0 to {last}"
         )
     if row.failure is not None:
-        raise UsageError(f"trial {trial} ({row.label}) cannot run: {row.outcome}: {row.failure}")
+        often = f"fails in {row.worlds_failed} of {row.worlds_run} worlds"
+        what = often if row.unreliable else "cannot run"
+        raise UsageError(f"trial {trial} ({row.label}) {what}: {row.outcome}: {row.failure}")
     if math.isnan(row.value) and trial != answer.best_trial:
         raise UsageError(f"trial {trial} ({row.label}) was not measured")
     return row

@@ -4,7 +4,12 @@ import math
 from collections.abc import Sequence
 
 from tuner.decide.simultaneous import LEAST_BLOCKS
-from tuner.searching.giving_up import deadlocks, most_different_first, why_broken
+from tuner.searching.giving_up import (
+    deadlocks,
+    is_tried_again,
+    most_different_first,
+    why_broken,
+)
 from tuner.searching.measurer import Measurer
 from tuner.searching.runner import TRACED_TIME_S
 from tuner.study.evidence import behind_in_first_world, strongest_rival
@@ -23,8 +28,8 @@ _NAMED = 5
 def calibrate(measurer: Measurer) -> None:
     """Run each configuration once, the baseline first, as far as the budget goes.
 
-    What fails is out. What there is no time for is eliminated: the fewest blocks that compare those
-    that ran before must remain possible.
+    What fails is tried again after the others, and out if it never runs. What there is no time for
+    is eliminated: the fewest blocks that compare those that ran before must remain possible.
     """
     log = measurer.log
     measurer.begin("calibration")
@@ -32,7 +37,9 @@ def calibrate(measurer: Measurer) -> None:
         # A larger budget may have time for what an earlier session had none for.
         if log.calibration(trial) is None and trial in log.eliminated:
             measurer.readmit(trial)
-    calibrate_each(measurer, [t for t in log.candidates if log.calibration(t) is None])
+    again = [trial for trial in log.failures if _is_tried_again(measurer, trial)]
+    untried = [trial for trial in log.candidates if log.calibration(trial) is None]
+    calibrate_each(measurer, [*untried, *again])
     _drop_dominated(measurer)
 
 
@@ -46,15 +53,21 @@ def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:
         if not log.runnable:
             left = most_different_first(log, left)
         trial = left.pop(0)
-        if reason := _why_not(measurer, trial):
-            skipped.setdefault(reason, []).append(trial)
-        elif not measurer.calibrate(trial):
+        reason = _why_not(measurer, trial)
+        if not reason and not measurer.calibrate(trial):
             reason = "the budget was spent before its first world was done"
+        if reason and trial not in log.failures:
             skipped.setdefault(reason, []).append(trial)
+        elif not reason and _is_tried_again(measurer, trial):
+            left.append(trial)
     for reason, those in skipped.items():
         measurer.eliminate_silently(dict.fromkeys(those, reason))
         some = first_of([str(log.configs[trial]) for trial in those], _NAMED)
         measurer.observer.on_event(f"not measured, {reason}: {some}")
+
+
+def _is_tried_again(measurer: Measurer, trial: int) -> bool:
+    return is_tried_again(measurer.log, trial, measurer.budget.total_s)
 
 
 def _why_not(measurer: Measurer, trial: int) -> str:

@@ -172,7 +172,7 @@ def _tell(proposer: Proposer, log: StudyLog, weight: float) -> None:
     for trial, config in enumerate(log.configs):
         if trial in known:
             proposer.tell(config, known[trial] - reference)
-        elif trial in log.failures or _breaks_a_limit(log, trial):
+        elif log.why_out(trial) is not None or _breaks_a_limit(log, trial):
             proposer.tell(config, None)
 
 

@@ -21,10 +21,11 @@ from tuner.searching.exploring import EXPLORATION_SHARE, KEPT, sampling_for
 from tuner.searching.measurer import STEPS_MARGIN
 from tuner.searching.runner import Runner, steps_in
 from tuner.study.folder import StudyFolder
+from tuner.study.records import MOST_REPEATS
 from tuner.study.sampled import Sampling
 from tuner.world.launcher import Launcher
 from tuner.world.likeness import without_evidence
-from tuner.world.measurement import Failure, Measurement
+from tuner.world.measurement import Measurement
 
 # Worlds beside the one that calibrates: the fewest that tell something of their spread.
 WORLDS = 4
@@ -73,14 +74,12 @@ def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) ->
     measuring = plan.measuring
     with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
         runner = Runner(plan, launcher, StudyFolder(Path(scratch)))
-        first = _measured(runner.run(plan.baseline, 0, None))
+        first = _measured(runner, plan, 0, None)
         calibrated_s = clock() - started_s
         steps = None
         if first.median_step_s is not None:
             steps = steps_in(measuring.min_time_s * STEPS_MARGIN, first.median_step_s)
-        worlds = [
-            _measured(runner.run(plan.baseline, block, steps)) for block in range(1, WORLDS + 1)
-        ]
+        worlds = [_measured(runner, plan, block, steps) for block in range(1, WORLDS + 1)]
     try:
         sampling = sampling_for(plan, first, calibrated_s)
     except UsageError:
@@ -125,11 +124,17 @@ def _left_for_blocks(
     return left_s - traced_s - KEPT_FOR_TRACES * measuring.budget_s
 
 
-def _measured(outcome: Measurement | Failure) -> Measurement:
-    if isinstance(outcome, Failure):
-        # What it left is in no folder that stays.
-        why = without_evidence(outcome.message)
-        raise NothingRanError(f"the baseline does not run: {outcome.failure}: {why}")
+def _measured(runner: Runner, plan: StudyPlan, block: int, steps: int | None) -> Measurement:
+    """A world of the baseline; one that fails is run again, as in a search."""
+    for attempt in range(1 + MOST_REPEATS):
+        outcome = runner.run(plan.baseline, block, steps)
+        if isinstance(outcome, Measurement):
+            break
+        if attempt == MOST_REPEATS or outcome.failure in ("deadlocked", "timed-out"):
+            # What it left is in no folder that stays.
+            why = without_evidence(outcome.message)
+            raise NothingRanError(f"the baseline does not run: {outcome.failure}: {why}")
+    assert isinstance(outcome, Measurement)
     return outcome
 
 

@@ -1,19 +1,68 @@
-"""Which configurations need no world, after what became of others: all fail, or all deadlock."""
+"""Which configurations need no world, after what became of it or of others."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tuner.plan.config import Config
 from tuner.plan.dimensions import varying
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.study_plan import StudyPlan
-from tuner.study.log import StudyLog
+from tuner.study.log import BASELINE, StudyLog
+from tuner.study.records import MOST_REPEATS
 from tuner.world.likeness import likeness
 
-# So many configurations that fail alike, and none that runs: it is not for their values.
+# What failed at first is tried again while failures took no more than this share of the budget.
+AGAIN_SHARE = 0.15
+# So many failures are enough of what another configuration has failed of every time.
+LEAST_KNOWN = 2
+# What PyTorch says of a transport or a channel that is not there.
+_CERTAIN = re.compile(r"Unknown (transport|channel): |transport '\w*' not in use by this listener")
+# So many configurations that fail alike, in so many worlds, and none that runs: it is not for their
+# values.
 LEAST_ALIKE = 3
+LEAST_WORLDS = 8
 # A pool of several threads is exhausted by so many calls, which others may issue or not.
 LEAST_DEADLOCKS = 2
+
+
+def is_tried_again(log: StudyLog, trial: int, budget_s: float) -> bool:
+    """Whether a configuration that has only failed so far is worth another world.
+
+    A single failure is no proof that it cannot run. Nor is what takes too much of the budget tried
+    again, but for a baseline that others wait for.
+    """
+    if trial not in log.failures or cannot_run(log, trial):
+        return False
+    is_needed = trial == BASELINE and bool(log.runnable)
+    return is_needed or not _have_cost_much(log, budget_s)
+
+
+def _have_cost_much(log: StudyLog, budget_s: float) -> bool:
+    """Whether configurations that never ran have taken much of the budget."""
+    lost_s = sum(each.world_s for trial in log.failures for each in log.failed(trial))
+    return lost_s > AGAIN_SHARE * budget_s
+
+
+def cannot_run(log: StudyLog, trial: int) -> bool:
+    """Whether a configuration that has only failed so far would fail again, as far as is known."""
+    if _has_failed_enough(log, trial):
+        return True
+    # What keeps another one from running, and has never stopped one that runs.
+    hopeless = [each for each in log.failures if _has_failed_enough(log, each)]
+    known = _kinds(log, hopeless) - _kinds(log, log.runnable)
+    return len(log.failed(trial)) >= LEAST_KNOWN and not known.isdisjoint(_kinds(log, [trial]))
+
+
+def _has_failed_enough(log: StudyLog, trial: int) -> bool:
+    failed = log.failed(trial)
+    return len(failed) > MOST_REPEATS or any(
+        each.failure == "deadlocked" or _CERTAIN.search(each.message) for each in failed
+    )
+
+
+def _kinds(log: StudyLog, trials: Iterable[int]) -> set[Hashable]:
+    return {likeness(each.failure, each.message) for trial in trials for each in log.failed(trial)}
 
 
 def why_broken(log: StudyLog) -> str:
@@ -24,6 +73,9 @@ def why_broken(log: StudyLog) -> str:
     """
     found = list(log.failures.values())
     if log.runnable or len(found) < min(LEAST_ALIKE, len(log.configs)):
+        return ""
+    worlds = sum(len(log.failed(trial)) for trial in log.failures)
+    if worlds < LEAST_WORLDS and not _have_cost_much(log, log.plan.measuring.budget_s):
         return ""
     if len({likeness(each.failure, each.message) for each in found}) > 1:
         return ""
@@ -51,7 +103,7 @@ class Deadlock(NamedTuple):
 
     def holds_for(self, config: Config, plan: StudyPlan) -> bool:
         """Whether a configuration has it."""
-        return _threads(config, self.role, plan) == self.threads
+        return plan.threads_of(self.role, config) == self.threads
 
     def __str__(self) -> str:
         return f"{self.role}.{NUM_WORKER_THREADS.name}={self.threads} deadlocks"
@@ -65,7 +117,7 @@ def deadlocks(log: StudyLog) -> list[Deadlock]:
     """
     seen = list(_deadlocks_seen(log))
     runs = {
-        (role, _threads(log.configs[trial], role, log.plan))
+        (role, log.plan.threads_of(role, log.configs[trial]))
         for trial in log.runnable
         for role in log.plan.subject.roles
     }
@@ -80,14 +132,7 @@ def _deadlocks_seen(log: StudyLog) -> Iterator[Deadlock]:
     roles = {rank.name: rank.role for rank in log.plan.subject.ranks}
     for trial, failure in log.failures.items():
         if failure.failure == "deadlocked" and (role := roles.get(failure.rank)) is not None:
-            yield Deadlock(role, _threads(log.configs[trial], role, log.plan))
-
-
-def _threads(config: Config, role: str, plan: StudyPlan) -> int:
-    own = plan.subject.default_of(role, NUM_WORKER_THREADS.name)
-    threads = config.for_role(role).get(NUM_WORKER_THREADS.name, own)
-    assert isinstance(threads, int)
-    return threads
+            yield Deadlock(role, log.plan.threads_of(role, log.configs[trial]))
 
 
 def _unvaried(log: StudyLog) -> bool:

@@ -15,6 +15,7 @@ from tuner.errors import LauncherError
 from tuner.plan.config import Config
 from tuner.searching.runner import Runner
 from tuner.searching.world_times import WorldTimes
+from tuner.study.records import MOST_REPEATS, Phase, Record
 from tuner.world.groups import Stoppable
 from tuner.world.measurement import Failure, Measurement
 
@@ -31,6 +32,30 @@ class BlockWorld(NamedTuple):
     config: Config
     steps: int | None
     deadline_s: float
+    attempt: int = 0
+    """How many worlds in its place failed before it."""
+
+    def record(
+        self, block: int, phase: Phase, outcome: Measurement | Failure, group: int | None
+    ) -> Record:
+        """What is kept of it, once it has run."""
+        return Record(
+            trial=self.trial,
+            block=block,
+            phase=phase,
+            outcome=outcome,
+            again=self.again,
+            group=group,
+            attempt=self.attempt,
+        )
+
+    def repeats(self, outcome: Measurement | Failure) -> "list[BlockWorld]":
+        """The world that takes its place in its block if it failed; none if it has failed enough.
+
+        So a block stays complete, and its worlds paired, where a program fails now and then.
+        """
+        is_over = isinstance(outcome, Measurement) or self.attempt >= MOST_REPEATS
+        return [] if is_over else [self._replace(attempt=self.attempt + 1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,16 +228,16 @@ class Groups:
             job.is_over.set()
 
     def _run(self, number: int, job: _Job) -> None:
-        runner = self._groups[number].runner
-        for world in job.worlds:
-            if job.is_cancelled:
-                return
+        runner, left = self._groups[number].runner, [*job.worlds]
+        while left and not job.is_cancelled:
+            world = left.pop(0)
             if job.limits.skips(world.trial):
                 continue
             left_s = job.limits.times.left_s()
             deadline_s = min(world.deadline_s, left_s)
             outcome = runner.run(world.config, job.block, world.steps, deadline_s)
             if not job.is_cancelled:
+                left += world.repeats(outcome)
                 self._heard.put(
                     Heard(
                         group=number, block=job.block, world=world, outcome=outcome, left_s=left_s

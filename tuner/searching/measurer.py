@@ -15,11 +15,20 @@ from tuner.searching.runner import Runner, steps_in
 from tuner.searching.telling import Teller
 from tuner.searching.world_times import WorldTimes
 from tuner.study.log import BASELINE, BLOCK_PHASES
-from tuner.study.records import AGAIN, CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
+from tuner.study.records import (
+    AGAIN,
+    CALIBRATION_BLOCK,
+    MOST_REPEATS,
+    TRACE_BLOCK,
+    Phase,
+    Record,
+)
+from tuner.study.reliability import fails_more_often
 from tuner.study.sampled import Sampling
 from tuner.study.storage.store import StudyStore
 from tuner.study.stored import stored_log
-from tuner.world.measurement import Failure
+from tuner.text import plural
+from tuner.world.measurement import Failure, Outcome
 
 # A world's step count aims a little high: the next world may be faster than the calibrating one.
 STEPS_MARGIN = 1.2
@@ -27,6 +36,8 @@ STEPS_MARGIN = 1.2
 MOST_REPEATED = 0.25
 # And only while there is time for so many more.
 LEAST_LEFT = 4
+# How a traced world fails that is soon run again; what hangs is not worth the time.
+_PASSING = ("crashed", "init-failed", "wrong-answer")
 
 
 class Measurer:
@@ -83,16 +94,26 @@ class Measurer:
     def calibrate(self, trial: int) -> bool:
         """Run a trial's first world, which tells how long a step takes; False if cut short."""
         config, deadline_s = self.log.configs[trial], self.times.deadline_s(trial)
-        return self._run(BlockWorld(trial, False, config, None, deadline_s), CALIBRATION_BLOCK)
+        attempt = self.log.rows.failed(CALIBRATION_BLOCK, trial)
+        world = BlockWorld(trial, False, config, None, deadline_s, attempt)
+        return self._run(world, CALIBRATION_BLOCK) is not None
 
     def trace(self, trial: int, *, operators: bool) -> None:
         """Run a world of a calibrated trial that is traced and not timed."""
         config, step_s = self.log.configs[trial], self.log.step_s(trial)
-        deadline_s, left_s = self.times.deadline_s(trial), self.times.left_s()
-        least_s = min(deadline_s, left_s)
-        outcome, group = self._parallel.on_one(
-            lambda runner: runner.trace(config, step_s, least_s, operators=operators)
-        )
+        deadline_s = self.times.deadline_s(trial)
+
+        def traced(runner: Runner) -> Outcome:
+            least_s = min(deadline_s, self.times.left_s())
+            return runner.trace(config, step_s, least_s, operators=operators)
+
+        # A program that fails now and then is traced, too.
+        for _ in range(1 + MOST_REPEATS):
+            left_s = self.times.left_s()
+            outcome, group = self._parallel.on_one(traced)
+            may_go_well = isinstance(outcome, Failure) and outcome.failure in _PASSING
+            if not may_go_well or self.budget.remaining_s < outcome.world_s:
+                break
         if not self.times.is_cut_short(outcome, deadline_s, left_s):
             self.add(
                 Record(trial=trial, block=TRACE_BLOCK, phase="trace", outcome=outcome, group=group)
@@ -221,9 +242,11 @@ class Measurer:
         return value
 
     def _measure(self, trials: Sequence[int], block: int) -> None:
-        for world in self._worlds_of(trials, block):
-            if not self.skips(world.trial):
-                self._run(world, block)
+        left = self._worlds_of(trials, block)
+        while left:
+            world = left.pop(0)
+            if not self.skips(world.trial) and (outcome := self._run(world, block)) is not None:
+                left += world.repeats(outcome)
         self.end_block(block, trials)
 
     def _worlds_of(self, trials: Sequence[int], block: int) -> list[BlockWorld]:
@@ -238,21 +261,39 @@ class Measurer:
             steps = None if step_s is None else steps_in(wanted_s, step_s)
             steps_s = (steps or 0) * (step_s or 0.0)
             config, deadline_s = self.log.configs[trial], self.times.deadline_s(trial, steps_s)
-            worlds.append(BlockWorld(trial, column == AGAIN, config, steps, deadline_s))
+            attempt = self.log.rows.failed(block, column)
+            worlds.append(BlockWorld(trial, column == AGAIN, config, steps, deadline_s, attempt))
         return worlds
 
     def skips(self, trial: int) -> bool:
-        """Whether a trial needs no further world: it has failed, or the budget is spent."""
+        """Whether a trial needs no further world: it is out, or the budget is spent."""
         # Worlds that fail late may have spent it: a later session goes on.
-        return trial in self.log.failures or self.budget.is_spent
+        return trial not in self.log.alive or self.budget.is_spent
 
     def end_block(self, block: int, trials: Sequence[int]) -> None:
-        """Have a block of these trials measured again if it was disturbed."""
+        """Judge what failed in a block of these trials; have it measured again if disturbed."""
+        self._judge_failures(block, trials)
         # An exploration goes on to other configurations, and claims nothing of these.
         counts = bool(trials) and self._phase != "exploration"
         if counts and self.log.disturbed(block) and self.blocks_left(trials) >= LEAST_LEFT:
             self._put_aside(block)
         self.teller.note_leader()
+
+    def _judge_failures(self, block: int, trials: Sequence[int]) -> None:
+        """Take out who is now shown to fail more often than the others; the baseline is marked."""
+        log = self.log
+        for trial in {BASELINE if column == AGAIN else column for column in trials}:
+            columns = [trial, AGAIN] if trial == BASELINE else [trial]
+            has_failed = any(log.rows.failed(block, column) for column in columns)
+            if trial in log.unreliable or not has_failed or not fails_more_often(log, trial):
+                continue
+            log.unreliable = (*log.unreliable, trial)
+            self.store.note("unreliable", log.unreliable)
+            worlds = len(log.failed(trial)) + log.ran(trial)
+            self.observer.on_event(
+                f"{log.configs[trial]}: failed in {len(log.failed(trial))} of "
+                f"{plural(worlds, 'world')}, more often than the others"
+            )
 
     def _begin(self, group: int, block: int, trials: Sequence[int]) -> None:
         worlds = self._worlds_of(trials, block)
@@ -270,23 +311,14 @@ class Measurer:
                 f"block {block} was disturbed by other programs; another takes its place"
             )
 
-    def _run(self, world: BlockWorld, block: int) -> bool:
-        """Run a world; whether it was not cut short, and so says something."""
+    def _run(self, world: BlockWorld, block: int) -> Outcome | None:
+        """Run a world, and keep what came of it; None if it was cut short, which says nothing."""
         left_s = self.times.left_s()
         least_s = min(world.deadline_s, left_s)
         outcome, group = self._parallel.on_one(
             lambda runner: runner.run(world.config, block, world.steps, least_s)
         )
         if self.times.is_cut_short(outcome, world.deadline_s, left_s):
-            return False
-        self.add(
-            Record(
-                trial=world.trial,
-                block=block,
-                phase=self._phase,
-                outcome=outcome,
-                again=world.again,
-                group=group,
-            )
-        )
-        return True
+            return None
+        self.add(world.record(block, self._phase, outcome, group))
+        return outcome

@@ -81,9 +81,10 @@ class ParallelBlocks:
         while self._groups.blocks:
             heard = self._groups.hear()
             if not heard.is_end:
-                self._done[heard.block] += 1
+                record = self._record(heard)
+                self._done[heard.block] += not record.is_repeated
                 if self._is_wanted(heard):
-                    self._keeper.add(self._record(heard))
+                    self._keeper.add(record)
                 continue
             if heard.lost is not None:
                 self.drop(heard.block)
@@ -174,23 +175,16 @@ class ParallelBlocks:
         return tuple(found)
 
     def _is_wanted(self, heard: Heard) -> bool:
-        """Not of a trial that failed in another group meanwhile: it has ended, and is out."""
+        """Whether it is a world that says something."""
         world, outcome = heard.world, heard.outcome
-        if world is None or outcome is None or world.trial in self._log.failures:
+        if world is None or outcome is None:
             return False
         return not self._keeper.times.is_cut_short(outcome, world.deadline_s, heard.left_s)
 
     def _record(self, heard: Heard) -> Record:
         assert heard.world is not None
         assert heard.outcome is not None
-        return Record(
-            trial=heard.world.trial,
-            block=heard.block,
-            phase=self._phase,
-            outcome=heard.outcome,
-            again=heard.world.again,
-            group=heard.group + 1,
-        )
+        return heard.world.record(heard.block, self._phase, heard.outcome, heard.group + 1)
 
     def _forget(self, block: int) -> Sequence[int]:
         self._done.pop(block, None)

@@ -58,9 +58,9 @@ def race(measurer: Measurer) -> None:
                 if over and not _is_clear(log, comparison):
                     _tell_rest(measurer, _block(log, twice=twice))
                 break
-        failures = len(log.failures)
+        unreliable = len(log.unreliable)
         measurer.measure_blocks(_block(log, twice=twice))
-        if len(log.failures) > failures:
+        if len(log.unreliable) > unreliable:
             # Who was dropped for the sake of one that fails is needed again.
             _drop(measurer, comparison_of(log), fraction)
     measurer.drop_blocks()

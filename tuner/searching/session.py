@@ -4,6 +4,7 @@ from tuner.searching.both_goals import measure_both_goals
 from tuner.searching.budget import Budget
 from tuner.searching.calibrating import calibrate, trace
 from tuner.searching.exploring import explore
+from tuner.searching.giving_up import cannot_run
 from tuner.searching.measurer import Measurer
 from tuner.searching.progress import Observer
 from tuner.searching.racing import race
@@ -87,7 +88,9 @@ class Session:
                 {str(limit): limit.excess(value) for limit, value in log.limited(trial)},
                 broken,
             )
-            if outcome in ("completed", "infeasible") and value is not None:
+            if log.why_out(trial) is not None and (log.ran(trial) or cannot_run(log, trial)):
+                store.fail(trial, numbers, outcome)
+            elif outcome in ("completed", "infeasible") and value is not None:
                 store.complete(trial, value, numbers, outcome)
             else:
                 store.prune(trial, value, numbers, outcome)

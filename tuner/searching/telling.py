@@ -98,7 +98,7 @@ class Teller:
             phase: What is measured now.
         """
         log, plan = self._log, self._log.plan
-        ahead = None if self._leader in log.failures else self._leader
+        ahead = self._leader if self._leader in log.alive else None
         exploring = log.sampling is not None and log.sampling.went_on is None
         self._observer.on_snapshot(
             Snapshot(

@@ -60,7 +60,7 @@ class WorldTimes:
         usual_s = self._usual_s()
         if usual_s is None:
             return longest_world_s(self._budget.total_s)
-        if trial == BASELINE:
+        if trial == BASELINE and self._log.calibration(BASELINE) is not None:
             return math.inf
         return max(LEAST_DEADLINE_S, DOMINATED_WORLD * usual_s) + STUCK * steps_s
 

@@ -22,6 +22,7 @@ from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
 from tuner.study.machine_use import MachineUse
 from tuner.study.metrics import metric_columns
 from tuner.study.paired import PairedTrials, observations_of
+from tuner.study.reliability import Cause, causes_of
 from tuner.study.rows import rows_of
 from tuner.study.sampled import Sampling
 from tuner.study.trial_row import Observation, TrialDetail, TrialRow, ratio_json
@@ -89,6 +90,8 @@ class StudyAnswer:
     rows: tuple[TrialRow, ...]
     """One per trial: the fastest first, as compared with the baseline within blocks; then those
     that break a limit; those that failed or were not measured last."""
+    causes: tuple[Cause, ...] = ()
+    """Of what worlds failed of configurations that have run; what is most frequent comes first."""
     passed_over: tuple[PassedOver, ...] = ()
     """The trials that look better than the best and are not recommended, as the table has them."""
     observations: tuple[Observation, ...] = ()
@@ -167,13 +170,13 @@ class StudyAnswer:
 
     @property
     def baseline_failed(self) -> bool:
-        """Whether the baseline itself could not run."""
+        """Whether the baseline itself never ran."""
         return self.by_trial[BASELINE].failure is not None
 
     @property
     def baseline_broken(self) -> bool:
-        """Whether the baseline breaks a limit, so that it cannot be kept."""
-        return bool(self.by_trial[BASELINE].broken)
+        """Whether the baseline breaks a limit or fails too often, so that it cannot be kept."""
+        return bool(self.by_trial[BASELINE].broken) or self.by_trial[BASELINE].unreliable
 
     @property
     def none_feasible(self) -> bool:
@@ -215,6 +218,15 @@ class StudyAnswer:
             "least_gain": _known_share(self.least_gain),
             "more_s": None if self.more_s is None else round(self.more_s, 1),
             "passed_over": [each.to_json(self.by_trial[each.trial]) for each in self.passed_over],
+            "causes": [
+                {
+                    "failure": each.failure,
+                    "message": each.message,
+                    "worlds": sum(each.worlds.values()),
+                    "configs": [self.by_trial[trial].config.to_json() for trial in each.worlds],
+                }
+                for each in self.causes
+            ],
             "blocks": self.blocks,
             "worlds": self.worlds,
             "elapsed_s": round(self.elapsed_s, 3),
@@ -303,6 +315,7 @@ def study_answer(
         observations=observations,
         details={trial: _detail(log, trial) for trial in range(len(log.configs))},
         rows=rows,
+        causes=causes_of(log, range(len(log.configs))),
         passed_over=passed_over(log, rows, best, paired),
     )
 

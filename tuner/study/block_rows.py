@@ -1,11 +1,13 @@
 """The blocks of a study: which are begun, which count, and what each has measured."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
 
 from tuner.decide.statistics import FloatArray
 from tuner.study.records import TRACE_BLOCK, Phase, Record
+from tuner.world.measurement import Failure
 
 
 class BlockRows:
@@ -18,15 +20,20 @@ class BlockRows:
     def __init__(self) -> None:
         self._begun: dict[Phase, dict[int, set[int]]] = {}
         """The columns that each block of a phase has measured."""
+        self._failed: Counter[tuple[int, int]] = Counter()
+        """How many worlds of a block and a column failed."""
         self._open: set[int] = set()
         self._rows: dict[Phase, dict[int, dict[int, float]]] = {}
         """log(objective), its negative if more is better, by column, of each block of a phase."""
         self._matrices: dict[tuple[tuple[Phase, ...], int], FloatArray] = {}
 
     def add(self, record: Record) -> None:
-        """Note that a block has measured a column, with or without success."""
-        begun = self._begun.setdefault(record.phase, {})
-        begun.setdefault(record.block, set()).add(record.column)
+        """Note that a block has measured a column; or, after a failure, tried to."""
+        begun = self._begun.setdefault(record.phase, {}).setdefault(record.block, set())
+        if isinstance(record.outcome, Failure):
+            self._failed[record.block, record.column] += 1
+        if not record.is_repeated:
+            begun.add(record.column)
 
     def put(self, record: Record, cost: float) -> None:
         """Take in what a block has measured of a column."""
@@ -56,6 +63,10 @@ class BlockRows:
     def counts(self, block: int) -> bool:
         """Whether neither this block nor one before it is being measured."""
         return not self._open or block < min(self._open)
+
+    def failed(self, block: int, column: int) -> int:
+        """How many worlds of a column failed in a block."""
+        return self._failed[block, column]
 
     def begun(self, phase: Phase) -> int:
         """The number of blocks of a phase, those that are being measured included."""

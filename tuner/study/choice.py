@@ -9,7 +9,9 @@ from tuner.study.log import BASELINE, StudyLog
 from tuner.study.paired import PairedTrials
 from tuner.study.trial_row import Paired, TrialRow
 
-Reason = Literal["limit", "few-blocks", "not-told-apart", "within-epsilon", "not-shown"]
+Reason = Literal[
+    "limit", "unreliable", "few-blocks", "not-told-apart", "within-epsilon", "not-shown"
+]
 Preference = Literal["baseline", "less-cpu", "fewer-threads"]
 
 
@@ -47,8 +49,9 @@ def passed_over(
     if chosen is None:
         return ()
     place = rows.index(chosen)
-    above = [row for row in rows[:place] if row.is_measured and not row.broken]
-    better = [row for row in rows if row.broken and row.is_measured and _ahead(row, chosen)]
+    barred = [row for row in rows if row.is_measured and (row.broken or row.unreliable)]
+    above = [row for row in rows[:place] if row.is_measured and row not in barred]
+    better = [row for row in barred if _ahead(row, chosen)]
     return tuple(_passed_over(log, row, chosen, paired) for row in [*above, *better])
 
 
@@ -65,6 +68,8 @@ def _passed_over(
     reason: Reason
     if row.broken:
         reason, preference = "limit", None
+    elif row.unreliable:
+        reason, preference = "unreliable", None
     elif found is None or not found.ratio.is_told:
         reason, preference = "few-blocks", None
     elif found.ratio.low <= 1:

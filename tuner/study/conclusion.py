@@ -77,7 +77,7 @@ def conclude(log: StudyLog) -> Conclusion | None:
         best, challenger = best_without_baseline(log), None
         rests = best is not None and len(log.samples(best)) >= LEAST_WORLDS
         kind = "better" if rests else "undecided"
-    elif log.broken(BASELINE):
+    elif log.broken(BASELINE) or BASELINE in log.unreliable:
         # It cannot be kept, however fast it is; what it loses or gains is said all the same.
         best, kind = challenger, "undecided" if challenger is None else "better"
         comparison = None if challenger is None else comparison_of(log)

@@ -10,7 +10,6 @@ from tuner.world.measurement import Failure
 class _Block:
     measured: int = 0
     disturbed: int = 0
-    failed: int = 0
 
 
 @dataclass
@@ -21,25 +20,22 @@ class Disturbances:
     _all: _Block = field(default_factory=_Block)
 
     def add(self, record: Record) -> None:
-        """Count a world."""
+        """Count a world; one that failed says nothing of the times in its block."""
+        if isinstance(record.outcome, Failure):
+            return
         for count in (self._blocks.setdefault(record.block, _Block()), self._all):
-            if isinstance(record.outcome, Failure):
-                count.failed += 1
-            else:
-                count.measured += 1
-                count.disturbed += record.outcome.is_disturbed
+            count.measured += 1
+            count.disturbed += record.outcome.is_disturbed
 
     def drop(self, block: int) -> None:
         """Count the worlds of a block no more."""
         if (gone := self._blocks.pop(block, None)) is not None:
             self._all.measured -= gone.measured
             self._all.disturbed -= gone.disturbed
-            self._all.failed -= gone.failed
 
     def only_in(self, block: int) -> bool:
-        """Whether a block without a failure has a disturbed world, and at most half of the others
-        are."""
+        """Whether a block has a disturbed world, and at most half of the others are disturbed."""
         here = self._blocks.get(block, _Block())
         elsewhere = self._all.measured - here.measured
         disturbed = self._all.disturbed - here.disturbed
-        return not here.failed and here.disturbed > 0 and disturbed <= elsewhere / 2
+        return here.disturbed > 0 and disturbed <= elsewhere / 2

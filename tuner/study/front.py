@@ -86,7 +86,8 @@ def front_of(log: StudyLog) -> Front | None:
     first, second = log.plan.objective, log.plan.second_objective
     if second is None:
         return None
-    ran = [trial for trial in log.runnable if not log.broken(trial)]
+    out = log.unreliable
+    ran = [trial for trial in log.runnable if not (log.broken(trial) or trial in out)]
     known = [trial for trial in ran if len(log.samples(trial)) >= LEAST_BLOCKS]
     if not known:
         return None

@@ -10,7 +10,6 @@ from tuner.decide.looks import Look
 from tuner.decide.rules import Rules
 from tuner.decide.statistics import FloatArray, typical
 from tuner.plan.config import Config
-from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.limits import BrokenLimit, Limit
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
@@ -62,7 +61,9 @@ class StudyLog:
         """The blocks that were begun and never finished, as their group was lost, or the answer was
         clear; they do not count."""
         self.failures: dict[int, Failure] = {}
-        """The first failure of each trial that has one; a trace that failed is none of these."""
+        """The first failure of each trial that has one and never ran; no trace is any of these."""
+        self.unreliable: tuple[int, ...] = ()
+        """The trials that are shown to fail more often than the others."""
         self.barred: dict[int, list[BrokenLimit]] = {}
         """The trials that are measured well enough to say that they break a limit."""
         self._records: list[Record] = []
@@ -89,8 +90,9 @@ class StudyLog:
         self._disturbances.add(record)
         worlds = self._worlds[record.trial]
         worlds.add(record)
-        if worlds.failure is not None:
-            self.failures.setdefault(record.trial, worlds.failure)
+        self.failures.pop(record.trial, None)
+        if worlds.failures and not worlds.ran:
+            self.failures[record.trial] = worlds.failures[0]
         self._judge(record.trial)
         if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
             objective = self.plan.objective
@@ -106,14 +108,14 @@ class StudyLog:
             self.barred.pop(trial, None)
 
     def disturbed(self, block: int) -> bool:
-        """Whether others disturbed a world of a block in which none failed, and few other worlds.
+        """Whether others disturbed a world of a block, and few other worlds.
 
         Where most are disturbed, a block that takes the place of one would be, too.
         """
         return self._disturbances.only_in(block)
 
     def put_aside(self, *blocks: int) -> None:
-        """Have these blocks count no more; each must be one without a failure."""
+        """Have these blocks count no more; their failures remain."""
         self.set_aside = (*self.set_aside, *blocks)
         self._leave_out(blocks)
 
@@ -140,35 +142,30 @@ class StudyLog:
 
     @property
     def alive(self) -> list[int]:
-        """The trials without a failure that keep the limits, eliminated ones included.
+        """The trials that can run, not too rarely, and keep the limits; eliminated ones included.
 
-        The baseline is among them whatever it breaks: it is what the others are compared with.
+        The baseline is among them once it has run: it is what the others are compared with.
         """
-        return [
-            trial
-            for trial in range(len(self.configs))
-            if trial not in self.failures and (trial == BASELINE or trial not in self.barred)
-        ]
+        out = {*self.barred, *self.unreliable} - {BASELINE}
+        every = range(len(self.configs))
+        return [trial for trial in every if trial not in self.failures and trial not in out]
 
     @property
     def compared(self) -> list[int]:
-        """The trials without a failure that a claim is about: all, or those a sampler left."""
+        """The alive trials that a claim is about: all, or those a sampler left."""
         went_on = None if self.sampling is None else self.sampling.went_on
         return [trial for trial in self.alive if went_on is None or trial in went_on]
 
     @property
     def runnable(self) -> list[int]:
-        """The trials that have run, and never failed: those that a block can measure."""
+        """The alive trials that have run: those that a block can measure."""
         return [trial for trial in self.alive if self.calibration(trial) is not None]
 
     @property
     def candidates(self) -> list[int]:
         """The trials that can still win the race."""
-        return [
-            trial
-            for trial in self.alive
-            if trial not in self.eliminated and trial not in self.barred
-        ]
+        out = {*self.eliminated, *self.barred, *self.unreliable}
+        return [trial for trial in self.alive if trial not in out]
 
     @property
     def racing(self) -> list[int]:
@@ -182,7 +179,7 @@ class StudyLog:
 
         Who was in no block is `not-measured`, unless its first world showed that it need not be.
         """
-        if failure := self.failures.get(trial):
+        if failure := self.why_out(trial):
             return failure.failure
         if self.broken(trial):
             return "infeasible"
@@ -190,6 +187,19 @@ class StudyLog:
         if seen and trial in self.eliminated and trial != BASELINE:
             return "eliminated"
         return "completed" if self.samples(trial) else "not-measured"
+
+    def why_out(self, trial: int) -> Failure | None:
+        """Why a trial never ran, or is out for failing too often; None for one that counts."""
+        is_out = trial in self.failures or (trial in self.unreliable and trial != BASELINE)
+        return self.failed(trial)[0] if is_out else None
+
+    def failed(self, trial: int) -> Sequence[Failure]:
+        """The worlds of a trial that failed, but traces."""
+        return self._worlds[trial].failures
+
+    def ran(self, trial: int) -> int:
+        """The worlds of a trial that went well, but traces."""
+        return self._worlds[trial].ran
 
     def calibration(self, trial: int) -> Measurement | None:
         """The calibration of a trial, if it has one that worked."""
@@ -295,17 +305,8 @@ class StudyLog:
 
     def threads(self) -> list[int]:
         """RPC worker threads of all ranks, by trial."""
-        return [self._threads(config) for config in self.configs]
-
-    def _threads(self, config: Config) -> int:
-        total = 0
-        for rank in self.plan.subject.ranks:
-            values = config.for_role(rank.role)
-            own = self.plan.subject.default_of(rank.role, NUM_WORKER_THREADS.name)
-            threads = values.get(NUM_WORKER_THREADS.name, own)
-            assert isinstance(threads, int)
-            total += threads
-        return total
+        roles = [rank.role for rank in self.plan.subject.ranks]
+        return [sum(self.plan.threads_of(role, each) for role in roles) for each in self.configs]
 
     def variance_within(self) -> float | None:
         """`variance_within` of a typical world; None where none has enough steps to tell."""
@@ -313,10 +314,13 @@ class StudyLog:
         return statistics.median(found) if found else None
 
     def world_s(self, trial: int) -> float:
-        """Seconds that a world of this trial takes, from those it has had; 0 if it had none."""
+        """Seconds that a world of this trial takes, from those it has had; 0 if it had none.
+
+        Those that fail before it goes well are a part of it.
+        """
         worlds = self._worlds[trial]
         if worlds.samples:
-            return worlds.samples_s / len(worlds.samples)
+            return (worlds.samples_s + worlds.repeated_s) / len(worlds.samples)
         calibration = self.calibration(trial)
         if calibration is None:
             return 0.0
@@ -334,9 +338,9 @@ class StudyLog:
         return metrics_of(self.samples(trial), traced if isinstance(traced, Measurement) else None)
 
     def numbers(self, trial: int) -> dict[str, float]:
-        """A trial's metrics, and how many worlds count: what its Optuna trial shows."""
-        samples = len(self.samples(trial))
-        return {**({"samples": samples} if samples else {}), **self.metrics(trial)}
+        """A trial's metrics, how many worlds count, and how many failed: for its Optuna trial."""
+        counts = {"samples": len(self.samples(trial)), "worlds_failed": len(self.failed(trial))}
+        return {**{name: count for name, count in counts.items() if count}, **self.metrics(trial)}
 
 
 def merged(worlds: FloatArray) -> FloatArray:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from tuner.world.measurement import Outcome
+from tuner.world.measurement import Failure, Outcome
 
 Phase = Literal["calibration", "exploration", "trace", "race"]
 
@@ -12,6 +12,9 @@ CALIBRATION_BLOCK = -1
 TRACE_BLOCK = -2
 AGAIN = -1
 """Stands for the baseline where a block measures it a second time."""
+MOST_REPEATS = 3
+"""A world that fails is run again so often at most, in its block or as a first world: of a program
+that fails in one of five runs, one configuration in six hundred fails as often in a row."""
 
 
 class Record(BaseModel):
@@ -28,8 +31,21 @@ class Record(BaseModel):
     """Whether it is the baseline's second world in its block."""
     group: int | None = None
     """Which group of CPUs or hosts ran it, from 1; None where there are no groups."""
+    attempt: int = 0
+    """How many worlds in its place failed before it."""
 
     @property
     def column(self) -> int:
         """Whose world of the block it is: the trial, or -1 for the baseline's second one."""
         return AGAIN if self.again else self.trial
+
+    @property
+    def key(self) -> tuple[int, int, bool, int]:
+        """What no two worlds of a study have in common, in the order of blocks."""
+        return self.block, self.trial, self.again, self.attempt
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether another world is to take its place in its block, as it failed."""
+        is_traced = self.phase == "trace"
+        return isinstance(self.outcome, Failure) and self.attempt < MOST_REPEATS and not is_traced

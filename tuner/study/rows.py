@@ -58,7 +58,7 @@ def _as_tested(log: StudyLog, trial: int, found: Paired | None) -> Paired | None
 
 
 def _row(log: StudyLog, trial: int, paired: Paired | None, tied: bool) -> TrialRow:
-    failure, broken = log.failures.get(trial), tuple(log.broken(trial))
+    failure, broken = log.why_out(trial), tuple(log.broken(trial))
     values = log.values(trial)
     log_spread = interval(np.log(values), log.rules.confidence) if values else None
     spread = log_spread.exp() if log_spread else None
@@ -70,6 +70,9 @@ def _row(log: StudyLog, trial: int, paired: Paired | None, tied: bool) -> TrialR
         outcome=log.outcome(trial),
         failure=failure.message if failure else None,
         samples=len(values),
+        worlds_run=log.ran(trial) + len(log.failed(trial)),
+        worlds_failed=len(log.failed(trial)),
+        unreliable=trial in log.unreliable,
         value=log.value(trial) or math.nan,
         ci_low=spread.low if spread else math.nan,
         ci_high=spread.high if spread else math.nan,

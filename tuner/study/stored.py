@@ -22,6 +22,9 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     if looks := store.noted("looks"):
         with store.reading("looks"):
             log.looks = tuple(Look(int(rows), *map(float, rest)) for rows, *rest in looks)
+    if unreliable := store.noted("unreliable"):
+        with store.reading("unreliable"):
+            log.unreliable = tuple(map(int, unreliable))
     if set_aside := store.noted("set_aside"):
         with store.reading("set_aside"):
             log.put_aside(*set_aside)

@@ -62,6 +62,12 @@ class TrialRow:
     failure: str | None
     samples: int
     """Worlds measured."""
+    worlds_run: int = 0
+    """All of its worlds but traces: first ones, those that failed, and of blocks that do not count.
+    """
+    worlds_failed: int = 0
+    unreliable: bool = False
+    """Whether it is shown to fail more often than the others."""
     value: float
     ci_low: float
     ci_high: float
@@ -85,8 +91,13 @@ class TrialRow:
         return str(self.config)
 
     @property
+    def fails_sometimes(self) -> bool:
+        """Whether some of its worlds failed, and not all."""
+        return 0 < self.worlds_failed < self.worlds_run
+
+    @property
     def is_measured(self) -> bool:
-        """Whether the configuration was measured and never failed."""
+        """Whether the configuration was measured, and is not out for its failures."""
         return self.failure is None and not math.isnan(self.value)
 
     @property
@@ -128,6 +139,8 @@ class TrialRow:
             "outcome": self.outcome,
             "failure": self.failure,
             "samples": self.samples,
+            "worlds_run": self.worlds_run,
+            "worlds_failed": self.worlds_failed,
             "value": self.value,
             "ci_low": self.ci_low,
             "ci_high": self.ci_high,

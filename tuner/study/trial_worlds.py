@@ -15,14 +15,19 @@ class TrialWorlds:
     """The worlds of one trial, by what they are for."""
 
     calibration: Outcome | None = None
+    """The first one that went well, or else the first one."""
     first_group: int | None = None
     """The group that ran the calibration."""
     trace: Outcome | None = None
-    failure: Failure | None = None
-    """The first one; a trace that failed is none."""
+    ran: int = 0
+    """The worlds that went well, but traces; those of blocks that count no more included."""
+    failures: list[Failure] = field(default_factory=list)
+    """Of the worlds that failed, but traces."""
     samples: list[Measurement] = field(default_factory=list)
     samples_s: float = 0.0
     """How long the samples took together, in seconds."""
+    repeated_s: float = 0.0
+    """How long the worlds of blocks took that failed."""
     costs: list[float] = field(default_factory=list)
     """log(objective), turned so that less is better, of each sample."""
     cpu_costs: list[float] = field(default_factory=list)
@@ -38,16 +43,20 @@ class TrialWorlds:
         if record.phase == "trace":
             self.trace = self.trace or outcome
             return
+        if isinstance(outcome, Failure):
+            self.failures.append(outcome)
+        else:
+            self.ran += 1
         if record.phase == "calibration":
-            if self.calibration is None:
+            if not isinstance(self.calibration, Measurement):
                 self.calibration, self.first_group = outcome, record.group
-        elif isinstance(outcome, Measurement):
+        elif isinstance(outcome, Failure):
+            self.repeated_s += outcome.world_s
+        else:
             self.samples.append(outcome)
             self.blocks.append(record.block)
             self.samples_s += outcome.world_s
             self.cpu_costs.append(_CPU.cost(_CPU.value(outcome)))
-        if isinstance(outcome, Failure):
-            self.failure = self.failure or outcome
 
     def drop(self, block: int) -> None:
         """Have the samples of a block count no more."""

@@ -100,7 +100,7 @@ class Left:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished study, to be read or copied."""
-    folder = tmp_path_factory.mktemp("made")
+    folder = tmp_path_factory.mktemp("made") / "study"
     with cheaply(publishes=True):
         search(folder, Telling(step_ms=eight_over_threads))
     return folder
@@ -109,7 +109,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def made_in_part(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an interrupted study, to be copied."""
-    folder = tmp_path_factory.mktemp("stopped")
+    # Studies beside it would say what is measured first.
+    folder = tmp_path_factory.mktemp("stopped") / "study"
     with cheaply(publishes=True):
         search(folder, Telling(step_ms=eight_over_threads, interrupt_tracing=2))
     return folder

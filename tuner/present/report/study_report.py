@@ -63,7 +63,7 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
             "before the end, so it was measured less often. Not-measured: it was in no block. "
             "Completed: it stayed, and is not known to be as fast as the best. "
             "Kept: the baseline, where nothing is shown to be better. "
-            "Infeasible: it breaks a limit. "
+            "Infeasible: it breaks a limit. 1 of 9 failed: of its worlds, first ones included. "
             "A blank number was not measured: the worlds failed, or there is no trace."
         ),
         failures=[row for row in answer.rows if row.failure],

@@ -119,7 +119,7 @@ class StudyStore:
     def records(self) -> list[Record]:
         """Every world measured so far, in the order of blocks."""
         found = records_of(self._storage, self._study_id, self._record)
-        return sorted(found, key=lambda record: (record.block, record.trial, record.again))
+        return sorted(found, key=lambda record: record.key)
 
     def blocks(self) -> set[int]:
         """The numbers of the blocks that have a world."""
@@ -149,10 +149,8 @@ class StudyStore:
         }
 
     def add(self, record: Record, plan: StudyPlan) -> None:
-        """Keep one world's outcome; a failure also ends its trial.
-
-        StorageLostError if the storage does not take it; the spool has it then.
-        """
+        """Keep one world's outcome. StorageLostError if the storage does not take it: the spool has
+        it then."""
         self.spool.keep(record)
         self._put(record)
         self.spool.clear()
@@ -162,8 +160,8 @@ class StudyStore:
         """Write what an earlier session kept beside the storage, which was away; nothing twice."""
         if not (left := self.spool.left()):
             return
-        known = {(each.trial, each.block, each.again) for each in self.records()}
-        new = [each for each in left if (each.trial, each.block, each.again) not in known]
+        known = {each.key for each in self.records()}
+        new = [each for each in left if each.key not in known]
         trials = self._latest()
         fitting = [r for r in new if r.trial in trials and not trials[r.trial].state.is_finished()]
         for record in fitting:
@@ -177,11 +175,9 @@ class StudyStore:
 
     def _put(self, record: Record) -> None:
         """Write an outcome under a key of its own: to write it twice is to write it once."""
-        self._storage.set_trial_system_attr(
-            self._trial_id(record.trial),
-            f"{RECORD_KEY}{record.block:06d}{'_again' if record.again else ''}",
-            record.model_dump(mode="json"),
-        )
+        which = f"{'_again' * record.again}{f'_{record.attempt}' if record.attempt else ''}"
+        key, document = f"{RECORD_KEY}{record.block:06d}{which}", record.model_dump(mode="json")
+        self._storage.set_trial_system_attr(self._trial_id(record.trial), key, document)
 
     def repair(self, records: Sequence[Record], plan: StudyPlan) -> None:
         """Finish what a session that died left between keeping an outcome and showing it."""
@@ -214,8 +210,7 @@ class StudyStore:
             trial.set_user_attr("trace_failure", record.outcome.message)
         else:
             facts = {"failure": record.outcome.failure, "failure_reason": record.outcome.message}
-            self._annotate(record.trial, {**facts, "outcome": record.outcome.failure})
-            self._study.tell(trial.number, state=TrialState.FAIL)
+            self._annotate(record.trial, facts)
 
     def eliminate(self, number: int, reason: str | None) -> None:
         """Note that a trial is out of the race, or (without a reason) that it is back in it.
@@ -223,6 +218,11 @@ class StudyStore:
         It is pruned when the study is closed: until then it may be needed again.
         """
         self._trial(number).set_user_attr("eliminated", reason)
+
+    def fail(self, number: int, numbers: Mapping[str, float], outcome: str) -> None:
+        """End a trial that is out for its failures, with its numbers."""
+        self._annotate(number, {"outcome": outcome, **numbers})
+        self._study.tell(self._trial(number).number, state=TrialState.FAIL)
 
     def prune(
         self, number: int, value: float | None, numbers: Mapping[str, float], outcome: str
