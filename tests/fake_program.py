@@ -12,7 +12,7 @@ from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.workload_spec import RankSpec
-from tuner.world.launcher import WorldOrder
+from tuner.world.launcher import Enough, WorldOrder
 from tuner.world.measurement import Failure, Measurement, ProgramRun, RankUsage
 
 COMMAND = ["python", "main.py", "--world-size", "3"]
@@ -36,23 +36,37 @@ class FakeProgramLauncher(NothingToClose):
     own: dict[str, dict[str, Any]] = field(default_factory=lambda: OWN)
     clock: FakeClock = field(default_factory=FakeClock)
     orders: list[WorldOrder] = field(default_factory=list)
+    first_runs: int = 0
+    """How often it is run as it is, to find out about it."""
 
     def __post_init__(self) -> None:
         self._random = random.Random(0)
 
-    def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> ProgramSpec:
+    def subject_of(
+        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
+    ) -> ProgramSpec:
         assert draft.program is not None
-        return ProgramSpec(
+        spec = ProgramSpec(
             **draft.program.model_dump(), ranks=RANKS, own=self.own, calls=self.calls,
             shuts_down=True, own_network=True,
         )  # fmt: skip
+        for _ in range(self.first_runs):
+            run = self._run(spec.own_config)
+            if enough is not None and not enough(spec, run, run.world_s):
+                break
+        return spec
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         self.orders.append(order)
-        active_s = self.active_s(order.config) * math.exp(self._random.gauss(0, 0.01))
-        self.clock.advance(active_s + 0.5)
+        outcome = self._run(order.config)
         if order.trace is not None:
-            return Failure(failure="trace-failed", message="a fake has none", world_s=active_s)
+            world_s = outcome.wall_s
+            return Failure(failure="trace-failed", message="a fake has none", world_s=world_s)
+        return outcome
+
+    def _run(self, config: Config) -> Measurement:
+        active_s = self.active_s(config) * math.exp(self._random.gauss(0, 0.01))
+        self.clock.advance(active_s + 0.5)
         usage = [RankUsage(name=rank.name, cpu_s=0.1, peak_rss_mb=200.0, threads=20)
                  for rank in RANKS]  # fmt: skip
         run = ProgramRun(

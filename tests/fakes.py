@@ -22,7 +22,7 @@ from tuner.trace.model.call_names import call_name
 from tuner.trace.model.facts import Facts, TraceRank
 from tuner.trace.model.merged import MergedCall, MergedTrace
 from tuner.trace.model.spans import ClientSpan, ServerSpan
-from tuner.world.launcher import WorldOrder
+from tuner.world.launcher import Enough, WorldOrder
 from tuner.world.machine_state import MachineState
 from tuner.world.measurement import Failure, FailureKind, Measurement, RankUsage
 
@@ -123,7 +123,9 @@ class FakeLauncher(NothingToClose):
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
 
-    def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> WorkloadSpec:
+    def subject_of(
+        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
+    ) -> WorkloadSpec:
         return self.describe(draft.workload, draft.options)
 
     def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:

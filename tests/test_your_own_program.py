@@ -103,7 +103,7 @@ def test_the_other_searches_of_the_page_answer(
 ) -> None:
     """What they ask for is really read; the runs are fakes."""
     fake = FakeLauncher()
-    monkeypatch.setattr(CommandLauncher, "subject_of", lambda self, draft, folder: as_it_is(draft))
+    monkeypatch.setattr(CommandLauncher, "subject_of", lambda self, draft, *more: as_it_is(draft))
     monkeypatch.setattr(CommandLauncher, "run", lambda self, order: fake.run(order))
     for arguments in searches()[1:]:
         fake.orders.clear()

@@ -186,6 +186,7 @@ def tune(
 
     Raises:
         UsageError: the request cannot be carried out; the message lists everything that is wrong.
+            Where the budget is too short, what was measured until then is kept.
         SearchInterrupted: a KeyboardInterrupt came; its `result` is the answer so far, and
             everything measured is kept.
     """

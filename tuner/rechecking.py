@@ -6,7 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tuner.api import AnswerFiles, searched
-from tuner.errors import InterruptedSearchError, NothingRanError, ProgramFailedError
+from tuner.errors import (
+    BudgetTooShortError,
+    InterruptedSearchError,
+    NothingRanError,
+    ProgramFailedError,
+    UsageError,
+)
 from tuner.plan.draft import draft_plan
 from tuner.present.check_result import CheckResult
 from tuner.recommended.finding import recommendation_at
@@ -103,6 +109,9 @@ def check(
         request = SearchRequest(draft=draft, overwrite=True)
         try:
             answer = searched(request, presenter, observer, show, launcher, clock)
+        except BudgetTooShortError as error:
+            # The study of a check goes with its folder.
+            raise UsageError(error.why) from None
         except SearchStopped:
             raise InterruptedSearchError("the check was interrupted") from None
         except ProgramFailedError as error:

@@ -11,6 +11,7 @@ from typing import Any
 import optuna
 import pytest
 
+import tuner
 from tests.commands.conftest import SEARCH
 from tests.commands.running import ROOT, Done, in_new_process, in_this_process, started
 from tests.world.local.launching import impatient_launcher
@@ -267,7 +268,6 @@ def _blocks_measured(folder: Path) -> dict[int, dict[int, float]]:
              "must be a whole number, got 'x'",
              "the list of values is empty"],
         ),
-        (("--workload", "udf", "--budget", "1s"), ["a budget of 1s is too short for one block"]),
         (("--workload", "udf", "--out", "/dev/null/x"), ["cannot write the study folder"]),
         (
             ("--workload", "udf", "--storage", "sqlite:///no/such/folder/x.db"),
@@ -283,6 +283,21 @@ def test_bad_input_is_exit_code_2_and_writes_nothing(
     tmp_path: Path, arguments: tuple[str, ...], messages: list[str]
 ) -> None:
     check_bad_input(in_this_process(*arguments, cwd=tmp_path), messages, tmp_path)
+
+
+def test_a_budget_that_is_too_short_is_told_and_can_be_continued(tmp_path: Path) -> None:
+    done = in_this_process("--workload", "udf", "--budget", "1s", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "a budget of 1s is too short for one block" in done.stderr
+    more = done.stderr.rpartition("this continues it: ")[2].split()
+    assert more[:6] == ["python", "-m", "tuner.search", "--resume", "--study", "udf"]
+    first, *_ = tuner.load_study(tmp_path / "studies" / "udf").answer.rows
+    assert first.worlds_run == 1
+    again = in_this_process(*more[3:6], "--budget", "8s", "--quiet", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    rows = tuner.load_study(tmp_path / "studies" / "udf").answer.by_trial
+    assert len(rows) == 6
+    assert rows[0].worlds_run > rows[0].samples > 0
 
 
 def test_bad_input_is_told_without_a_traceback_of_any_process(tmp_path: Path) -> None:

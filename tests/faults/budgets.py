@@ -95,7 +95,7 @@ ROWS = (
         "every one of nine configurations hangs",
         "",
         (3,),
-        "no configuration of the search space could run the workload",
+        "only num_worker_threads=16 was tried, and failed in its only world: timed-out",
         ("--workload", f"{HOSTILE}:HangsInSetup"),
     ),
     _workload(

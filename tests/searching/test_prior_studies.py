@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 
 import tuner
-from tests.fakes import FakeLauncher, threads_of
+from tests.fake_program import COMMAND, FakeProgramLauncher
+from tests.fakes import UDF, FakeLauncher, threads_of
 from tests.searching.tuning import failing
 from tuner import machine
 from tuner.plan.config import Config
@@ -82,6 +84,59 @@ def test_the_study_that_is_replaced_is_an_earlier_one_too(tmp_path: Path, stored
         launcher = FakeLauncher(step_ms=fewer_is_faster)
         searched("same", [8, 2], launcher, storage=storage, overwrite=True)
         assert calibrated(launcher) == order
+
+
+def naps(tmp_path: Path, folder: str, pause_ms: int) -> Path:
+    """A folder with a script of this content."""
+    (tmp_path / folder).mkdir(exist_ok=True)
+    (tmp_path / folder / "main.py").write_text(f"PAUSE_MS = {pause_ms}")
+    return tmp_path / folder
+
+
+@pytest.mark.parametrize(
+    ("folder", "pause_ms", "steered"), [("one", 5, True), ("two", 5, False), ("one", 6, False)]
+)
+def test_a_program_is_its_command_its_folder_and_its_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, pause_ms: int, steered: bool
+) -> None:
+    orders = []
+    for name, place, pause in (("earlier", "one", 5), ("later", folder, pause_ms)):
+        monkeypatch.chdir(naps(tmp_path, place, pause))
+        launcher = FakeProgramLauncher(lambda config: 0.1 + threads_of(config) / 100)
+        tuner.tune(
+            program=COMMAND, launcher=launcher, clock=launcher.clock, name=name, max_blocks=8,
+            space={"num_worker_threads": [8, 2]}, out=tmp_path / "studies" / name,
+        )  # fmt: skip
+        orders.append([threads_of(order.config) for order in launcher.orders[:3]])
+    assert orders == [[16, 8, 2], [16, 2, 8] if steered else [16, 8, 2]]
+
+
+def test_a_study_that_does_not_say_what_it_is_of_has_no_say(tmp_path: Path) -> None:
+    searched("earlier", [8, 2], FakeLauncher(step_ms=fewer_is_faster))
+    storage = optuna.storages.get_storage(f"sqlite:///{tmp_path}/studies/earlier/study.db")
+    storage.set_study_user_attr(storage.get_study_id_from_name("earlier"), prior.IDENTITY, None)
+    launcher = FakeLauncher(step_ms=fewer_is_faster)
+    searched("later", [8, 2], launcher)
+    assert calibrated(launcher) == [16, 8, 2]
+
+
+def test_what_a_subject_is_follows_from_the_files_that_it_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = naps(tmp_path, "one", 5), naps(tmp_path, "two", 5)
+
+    def known(reference: str, folder: Path) -> str:
+        monkeypatch.chdir(folder)
+        return prior.identity_of(UDF.model_copy(update={"reference": reference}))
+
+    assert known("udf", one) == known("udf", two)
+    for reference in ("main.py:Mine", "main:Mine"):
+        assert known(reference, one) != known(reference, two)
+        before = known(reference, one)
+        naps(tmp_path, "one", 7)
+        assert known(reference, one) != before
+        naps(tmp_path, "one", 5)
+    assert known("main:Mine", one) != known("other:Mine", one)
 
 
 def test_a_study_that_was_continued_has_its_say() -> None:

@@ -86,15 +86,6 @@ def test_max_blocks_is_kept(tune: Tune) -> None:
     assert tune(FakeLauncher(sigma=0.3), max_blocks=10).blocks == 10
 
 
-def test_a_budget_too_short_says_what_it_needs_and_writes_nothing(
-    tune: Tune, tmp_path: Path
-) -> None:
-    why = r"with \d+ worlds of .* or more each; it needs about 5s"
-    with pytest.raises(UsageError, match=rf"a budget of 2s is too short .* {why}"):
-        tune(FakeLauncher(), budget="2s")
-    assert not (tmp_path / "study").exists()
-
-
 def test_setting_up_may_not_spend_what_the_first_world_needs(tune: Tune, tmp_path: Path) -> None:
     class SlowToDescribe(FakeLauncher):
         def subject_of(self, *arguments: Any) -> Any:

@@ -195,8 +195,6 @@ def test_an_earlier_study_stays_until_the_new_one_has_begun(study: Path) -> None
 
 
 def test_a_search_that_measures_nothing_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is too short"):
-        search(tmp_path / "a" / "b", budget="1s")
     with pytest.raises(KeyboardInterrupt):
         search(tmp_path / "a" / "b", FakeLauncher(interrupt_after=0))
     assert list(tmp_path.iterdir()) == []

@@ -110,6 +110,11 @@ def worlds_text(answer: StudyAnswer) -> str:
 
 
 def _interrupted(answer: StudyAnswer) -> str:
+    if answer.needed_s is not None:
+        return (
+            f"Not begun: the budget was too short, and {plural(answer.worlds, 'world')} of the "
+            f"baseline is kept; {_resume(answer)} continues it."
+        )
     measured = [row for row in answer.rows if row.is_measured]
     ahead = ""
     if measured:

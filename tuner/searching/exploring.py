@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from tuner.decide.additive import trial_levels
 from tuner.decide.statistics import FloatArray
-from tuner.errors import UsageError
+from tuner.errors import BudgetTooShortError
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.calibrating import calibrate_each
@@ -37,29 +37,32 @@ LEAST_ROUNDS = 3
 _WEIGHTS = (1.0, 0.5, 0.0)
 
 
-def sampling_for(plan: StudyPlan, first: Measurement | Failure, spent_s: float) -> Sampling | None:
+def sampling_for(
+    plan: StudyPlan, first: Measurement | Failure, spent_s: float, world_s: float
+) -> Sampling | None:
     """Whether to sample the grid, by what the baseline's first world took; None: measure it all.
 
-    UsageError if the budget is too short for a few rounds.
+    BudgetTooShortError if the budget is too short for a few rounds.
     """
     asked, budget_s = plan.measuring.sampler, plan.measuring.budget_s
     configs = len(plan.candidates())
     if asked == "grid":
         return None
-    needed_s = spent_s + first.world_s * GRID_WORLDS * configs
+    needed_s = spent_s + world_s * GRID_WORLDS * configs
     if asked == "auto" and (
         configs <= KEPT + 1  # All of them would go on.
         or needed_s <= GRID_SHARE * budget_s
         or isinstance(first, Failure)
     ):
         return None
-    least_s = spent_s + first.world_s * (2 * BATCH + 2) * LEAST_ROUNDS / EXPLORATION_SHARE
+    least_s = spent_s + world_s * (2 * BATCH + 2) * LEAST_ROUNDS / EXPLORATION_SHARE
     if least_s > budget_s:
         if asked == "auto":
             return None
-        raise UsageError(
+        raise BudgetTooShortError(
             f"a budget of {duration(budget_s)} is too short for {LEAST_ROUNDS} rounds of "
-            f"{plural(BATCH, 'configuration')}; it needs about {duration(math.ceil(least_s))}"
+            f"{plural(BATCH, 'configuration')}; it needs about {duration(math.ceil(least_s))}",
+            math.ceil(least_s),
         )
     return Sampling(sampler="tpe" if asked == "auto" else asked, configs=configs)
 

@@ -81,7 +81,7 @@ def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) ->
             steps = steps_in(measuring.min_time_s * STEPS_MARGIN, first.median_step_s)
         worlds = [_measured(runner, plan, block, steps) for block in range(1, WORLDS + 1)]
     try:
-        sampling = sampling_for(plan, first, calibrated_s)
+        sampling = sampling_for(plan, first, calibrated_s, first.world_s)
     except UsageError:
         sampling = None
     costs = [plan.objective.cost(plan.objective.value(world)) for world in worlds]

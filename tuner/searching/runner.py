@@ -1,12 +1,12 @@
 """Runs the worlds of a plan: to be timed, or to be traced."""
 
 import math
+import os
 import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tuner.decide.simultaneous import LEAST_BLOCKS
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramSpec
@@ -14,7 +14,6 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.scratch import own_prefix
 from tuner.searching.trace_numbers import numbers_of
 from tuner.study.folder import StudyFolder
-from tuner.text import duration, plural
 from tuner.world.groups import members_of
 from tuner.world.launcher import Launcher, TraceOrder, WorldOrder
 from tuner.world.measurement import Failure, Measurement
@@ -28,8 +27,6 @@ MOST_TRACED_STEPS = 50
 TRACE_ATTEMPTS = 3
 # What a step takes that does nothing, with the two readings of the clock.
 LEAST_STEP_S = 0.5e-6
-# A budget that is said to be enough has so much more than it needs.
-_TO_SPARE = 1.1
 
 
 @dataclass(frozen=True)
@@ -133,6 +130,13 @@ class Runner:
         outcome = self.launcher.run(order)
         if isinstance(outcome, Failure) and order.failure_folder is not None:
             self.folder.manifest.add(*order.failure_folder.glob("*"))
+        if isinstance(outcome, Measurement) and outcome.machine is not None:
+            try:
+                # A quota lets processes use more CPUs for a moment, but no more than there are.
+                outcome.check_cpus(max(outcome.machine.cpus, os.cpu_count() or 1))
+            except AssertionError as error:
+                message = f"its ranks report what cannot be: {error}"
+                return Failure(failure="wrong-answer", message=message, world_s=outcome.world_s)
         if order.trace is None or isinstance(outcome, Failure):
             return outcome
         try:
@@ -161,32 +165,3 @@ class Runner:
 def steps_in(seconds: float, step_s: float) -> int:
     """How many steps last so long, one at least; to time a step takes LEAST_STEP_S."""
     return max(1, math.ceil(seconds / max(step_s, LEAST_STEP_S)))
-
-
-def check_budget(plan: StudyPlan, first: Measurement | Failure, spent_s: float) -> None:
-    """UsageError if the budget is not even enough to calibrate and measure one block.
-
-    What it is then said to need are the fewest blocks that give an interval. `first` is the
-    baseline's calibration: a guess of how long a world takes, and the others may be shorter.
-    """
-    count = len(plan.candidates())
-    worlds = (count - 1) + (count + 1)
-    needed_s = spent_s + first.world_s * worlds
-    if isinstance(first, Measurement) and needed_s > plan.measuring.budget_s:
-        needed_s += first.world_s * (LEAST_BLOCKS - 1) * (count + 1)
-        raise UsageError(
-            f"a budget of {duration(plan.measuring.budget_s)} is too short for one block of "
-            f"{plural(count, 'configuration')}, with {plural(worlds + 1, 'world')} of "
-            f"{duration(first.world_s)} or more each; it needs about "
-            f"{duration(math.ceil(needed_s * _TO_SPARE))}{_what_fits(plan, first, spent_s)}; "
-            "--dry-run says what a budget can show"
-        )
-
-
-def _what_fits(plan: StudyPlan, first: Measurement, spent_s: float) -> str:
-    """How many configurations the budget is enough for, as a clause; empty if not for two."""
-    worlds = (plan.measuring.budget_s / _TO_SPARE - spent_s) / first.world_s
-    fitting = math.floor((worlds - (LEAST_BLOCKS - 1)) / (LEAST_BLOCKS + 1))
-    if fitting < 2:
-        return ""
-    return f", or fewer values: {fitting} configurations fit, the baseline among them"

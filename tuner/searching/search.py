@@ -1,42 +1,36 @@
 """A search from its request to its answer: the one place that wires the stages together."""
 
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from tuner.errors import InterruptedSearchError, LauncherError, UsageError
-from tuner.plan.config import Config
+from tuner.errors import (
+    BudgetTooShortError,
+    InterruptedSearchError,
+    LauncherError,
+    UsageError,
+)
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
-from tuner.scratch import own_prefix
-from tuner.searching.budget import LEAST_FIRST_S, Budget, first_world_s
-from tuner.searching.exploring import sampling_for
+from tuner.searching.beginning import Beginner, FirstRuns
+from tuner.searching.budget import Budget
 from tuner.searching.progress import Observer, tell_stage
-from tuner.searching.runner import Runner, check_budget
+from tuner.searching.runner import Runner
 from tuner.searching.session import Session
 from tuner.study.answer import StudyAnswer
 from tuner.study.claim import Claim, claimed
 from tuner.study.continuing import resume_command
-from tuner.study.finding import earlier_studies
-from tuner.study.folder import StudyFolder
-from tuner.study.log import BASELINE
-from tuner.study.records import CALIBRATION_BLOCK, Record
-from tuner.study.sampled import Sampling
 from tuner.study.spool import Spool
 from tuner.study.storage.address import StudyPlace
-from tuner.study.storage.opening import create_study, load_study, resume_study
+from tuner.study.storage.opening import REFUSED, load_study, resume_study
 from tuner.study.storage.patience import Patience
-from tuner.study.storage.prior import in_prior_order, prior_costs
 from tuner.study.storage.store import StudyStore
 from tuner.study.stored import answer_of
-from tuner.text import duration, plural
-from tuner.world.environment import Environment
-from tuner.world.groups import environment_with, members_of
-from tuner.world.launcher import Launcher
+from tuner.text import plural
+from tuner.world.groups import environment_with
+from tuner.world.launcher import Enough, Launcher
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +105,7 @@ def search(
 
     Raises:
         UsageError: the request cannot be carried out; nothing has been changed.
+        BudgetTooShortError: the budget is not enough to begin; what was measured is kept.
         LauncherError: no world can be launched any more; everything measured so far is kept.
         StorageLostError: the storage went away for too long; everything measured so far is kept.
         StudyTakenError: another search took the study meanwhile.
@@ -134,23 +129,22 @@ def search(
     with claimed(place, resume=request.resume, overwrite=request.overwrite) as claim:
         # It takes a while to find out about a workload or a program: not for nothing.
         tell_stage(observer, "setting up")
+        known = load_study(place) if claim.resumes else None
+        earlier_s = known.elapsed_s if known else 0.0
+        runs = FirstRuns(draft, lambda: earlier_s + since_start())
         if draft.program is None:
             plan = plan_of(draft, launcher)
         else:
-            plan = _plan_of_program(draft, launcher, claim)
+            begins = known is None or known.noted(REFUSED)
+            plan = _plan_of_program(draft, launcher, claim, known, runs if begins else None)
             observer.on_event(f"comparing the {plan.objective.label}{_why_this(plan)}")
-        here, first = environment_with(launcher), None
+        here = environment_with(launcher)
+        beginner = Beginner(plan, launcher, since_start, observer.on_event)
         if claim.resumes:
-            store = resume_study(place, plan, here, observer.on_event)
+            begun = beginner.go_on(resume_study(place, plan, here, observer.on_event), runs)
         else:
-            candidates, known = _in_prior_order(place, plan, here)
-            first, sampling = _first_world(claim, plan, launcher, since_start)
-            if known and sampling is None:
-                observer.on_event(
-                    f"earlier studies here measured {plural(known, 'configuration')} of these: "
-                    "what did well is measured first, and nothing of it counts"
-                )
-            store = create_study(place, plan, here, observer.on_event, candidates, sampling)
+            begun = beginner.begin(claim, here, runs)
+        store = begun.store
         claim.mark_folder()
         # It tells of the session before; a session that is killed leaves none.
         place.folder.answer.unlink(missing_ok=True)
@@ -160,29 +154,24 @@ def search(
         session = Session(runner, store, observer, budget)
         try:
             with patience.spool.reserved():
-                if first is not None:
-                    session.add(first)
-                session.run()
+                for record in begun.first:
+                    session.add(record)
+                session.run(measures=begun.problem is None)
         except KeyboardInterrupt:
             patience.stop_waiting()
             raise SearchStopped(_told(store, session, observer, presenter)) from None
         except LauncherError as error:
             raise LauncherError(f"{error}; {_KEPT} {_CONTINUED}") from error
-        return _told(store, session, observer, presenter)
+        return _unless_short(_told(store, session, observer, presenter), begun.problem)
 
 
-def _in_prior_order(
-    place: StudyPlace, plan: StudyPlan, here: Environment
-) -> tuple[list[Config], int]:
-    """The plan's candidates, those first that did well in the studies beside: never evidence.
-
-    The number is how many of these the other studies have measured.
-    """
-    candidates = plan.candidates()
-    if len(candidates) < 3:
-        return candidates, 0
-    prior = prior_costs(earlier_studies(place), plan, here)
-    return in_prior_order(candidates, prior), sum(config in prior for config in candidates[1:])
+def _unless_short(answer: StudyAnswer, problem: BudgetTooShortError | None) -> StudyAnswer:
+    """The answer; a BudgetTooShortError, which says how to go on, where there is none."""
+    if problem is None:
+        return answer
+    what = "what was measured is kept" if answer.worlds else "the study has begun"
+    kept = f"; {what}, and this continues it: {resume_command(answer)}"
+    raise BudgetTooShortError(problem.why, problem.needed_s, kept)
 
 
 def _why_this(plan: StudyPlan) -> str:
@@ -198,10 +187,15 @@ def _why_this(plan: StudyPlan) -> str:
     return f", because the number of calls varies from run to run: {counts}"
 
 
-def plan_of(draft: PlanDraft, launcher: Launcher, failure_folder: Path | None = None) -> StudyPlan:
+def plan_of(
+    draft: PlanDraft,
+    launcher: Launcher,
+    failure_folder: Path | None = None,
+    enough: Enough | None = None,
+) -> StudyPlan:
     """The plan for what is tuned; all mistakes are told together."""
     try:
-        spec = launcher.subject_of(draft, failure_folder)
+        spec = launcher.subject_of(draft, failure_folder, enough)
     except UsageError as error:
         if not draft.problems:
             raise
@@ -210,52 +204,20 @@ def plan_of(draft: PlanDraft, launcher: Launcher, failure_folder: Path | None = 
     return draft.finish(spec)
 
 
-def _plan_of_program(draft: PlanDraft, launcher: Launcher, claim: Claim) -> StudyPlan:
+def _plan_of_program(
+    draft: PlanDraft,
+    launcher: Launcher,
+    claim: Claim,
+    known: StudyStore | None,
+    enough: Enough | None,
+) -> StudyPlan:
     """The plan for a program. A study that is resumed goes on with the objective that it has."""
-    if claim.resumes and draft.chooses_objective:
-        known = load_study(claim.place).plan().measuring.objective_name
-        draft = draft.with_objective(known)
+    if known is not None and draft.chooses_objective:
+        draft = draft.with_objective(known.plan().measuring.objective_name)
     try:
-        return plan_of(draft, launcher, claim.place.folder.first_run)
+        return plan_of(draft, launcher, claim.place.folder.first_run, enough)
     finally:
         claim.keep_first_run()
-
-
-def _first_world(
-    claim: Claim, plan: StudyPlan, launcher: Launcher, spent_s: Callable[[], float]
-) -> tuple[Record, Sampling | None]:
-    """Begin a new study by the calibration of its baseline, which is its first record.
-
-    This world tells whether the budget is enough. Until that is known nothing is written, and an
-    earlier study stays.
-    """
-    with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
-        elsewhere = StudyFolder(Path(scratch))
-        longest_s = first_world_s(plan.measuring.budget_s, spent_s())
-        if longest_s < LEAST_FIRST_S:
-            raise UsageError(
-                f"a budget of {duration(plan.measuring.budget_s)} is too short: setting up alone "
-                f"took {duration(spent_s())}; give a larger --budget"
-            )
-        runner = Runner(plan, launcher, elsewhere)
-        outcome = runner.run(plan.baseline, CALIBRATION_BLOCK, None, longest_s)
-        if (sampling := sampling_for(plan, outcome, spent_s())) is None:
-            check_budget(plan, outcome, spent_s())
-        claim.begin()
-        _keep_evidence(elsewhere, claim.place.folder)
-    group = 1 if len(members_of(launcher)) > 1 else None
-    record = Record(
-        trial=BASELINE, block=CALIBRATION_BLOCK, phase="calibration", outcome=outcome, group=group
-    )
-    return record, sampling
-
-
-def _keep_evidence(scratch: StudyFolder, folder: StudyFolder) -> None:
-    """Move what a failed world left into the study's folder."""
-    for left in scratch.failures.glob("*"):
-        kept = folder.failures / left.name
-        shutil.copytree(left, kept, dirs_exist_ok=True)
-        folder.manifest.add(*kept.glob("*"))
 
 
 def _told(

@@ -42,9 +42,12 @@ class Session:
         """Keep the outcome of a world that was run before the session began."""
         self._measurer.add(record)
 
-    def run(self) -> None:
-        """Measure what is still to be measured, and close the study."""
+    def run(self, *, measures: bool = True) -> None:
+        """Measure what is still to be measured, and close the study; or note the time alone."""
         measurer = self._measurer
+        if not measures:
+            measurer.note_elapsed()
+            return
         if not measurer.store.running():
             measurer.observer.on_event(f"the study is finished: {self._what_helps()}")
             return

@@ -85,6 +85,8 @@ class StudyAnswer:
     """That a sampler proposed what was measured; None where it was the whole grid."""
     interrupted: bool = False
     """Whether there is still something to measure."""
+    needed_s: int | None = None
+    """The budget that it takes, where that was too short to begin."""
     machine: MachineUse | None = None
     """What others took of the machine meanwhile; None where it is not known."""
     rows: tuple[TrialRow, ...]
@@ -252,6 +254,7 @@ def study_answer(
     elapsed_s: float,
     measured_at: datetime,
     interrupted: bool,
+    needed_s: int | None = None,
 ) -> StudyAnswer:
     """The answer of a log.
 
@@ -264,6 +267,7 @@ def study_answer(
         elapsed_s: Wall time of all sessions, in seconds.
         measured_at: When the last session ended.
         interrupted: Whether there is still something to measure.
+        needed_s: The budget that it takes, where that was too short to begin.
     """
     speedup = challenger_speedup = floor = None
     observations = tuple(
@@ -306,6 +310,7 @@ def study_answer(
         elapsed_s=elapsed_s,
         measured_at=measured_at,
         interrupted=interrupted,
+        needed_s=needed_s,
         front=front_of(log),
         sampling=log.sampling,
         machine=MachineUse.of(

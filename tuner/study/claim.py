@@ -26,6 +26,8 @@ class Claim:
     place: StudyPlace
     resumes: bool
     """Whether the study exists, and is to be gone on with."""
+    replaces: bool = False
+    """Whether an earlier study is to be deleted for it."""
 
     def begin(self) -> None:
         """Remove what an earlier study of this name left, and mark the folder as this study's."""
@@ -66,7 +68,12 @@ def claimed(place: StudyPlace, *, resume: bool, overwrite: bool) -> Iterator[Cla
         if place.address.patience is not None:
             place.address.patience.guard = hold
         with _telling_what_helps(place):
-            yield Claim(place, _resumes(place, resume=resume, overwrite=overwrite))
+            resumes = _resumes(place, resume=resume, overwrite=overwrite)
+            is_there = overwrite and (
+                place.folder.manifest.study() is not None
+                or place.address.name in _names(place, overwrite=overwrite)
+            )
+            yield Claim(place, resumes, replaces=is_there)
 
 
 @contextmanager

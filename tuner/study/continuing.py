@@ -22,7 +22,9 @@ def place_flags(answer: StudyAnswer) -> list[str]:
 
 
 def more_flags(answer: StudyAnswer) -> list[str]:
-    """The flags that let a finished study measure more; none where an interrupted one has more."""
+    """The flags that let a study measure more; none where an interrupted one has the time."""
+    if answer.needed_s is not None:
+        return ["--budget", f"{answer.needed_s}s"]
     if answer.interrupted:
         return []
     flags = ["--budget", f"{answer.resume_budget_s}s"]

@@ -7,7 +7,7 @@ from tuner.study.conclusion import conclude
 from tuner.study.log import StudyLog
 from tuner.study.sampled import Sampling
 from tuner.study.storage.address import StudyPlace
-from tuner.study.storage.opening import load_study
+from tuner.study.storage.opening import REFUSED, load_study
 from tuner.study.storage.store import StudyStore
 
 
@@ -57,4 +57,5 @@ def answer_of(store: StudyStore, log: StudyLog) -> StudyAnswer:
         elapsed_s=store.elapsed_s,
         measured_at=store.measured_at,
         interrupted=interrupted,
+        needed_s=store.noted(REFUSED),
     )

@@ -8,7 +8,7 @@ from typing import Protocol, Self, runtime_checkable
 from tuner.plan.draft import PlanDraft
 from tuner.plan.subject import Subject
 from tuner.world.environment import Environment, GroupFacts
-from tuner.world.launcher import Launcher, WorldOrder
+from tuner.world.launcher import Enough, Launcher, WorldOrder
 from tuner.world.measurement import Failure, Measurement
 
 
@@ -54,10 +54,21 @@ class GroupedLauncher:
         """See `Launcher.own_network`: of all groups."""
         return all(each.own_network for each in self.members)
 
-    def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> Subject:
+    def subject_of(
+        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
+    ) -> Subject:
         """See `Launcher.subject_of`; every group is asked, as each may have hosts of its own."""
-        subjects = [each.subject_of(draft, failure_folder) for each in self.members]
-        return subjects[0]
+        first, *others = self.members
+        said = [True]
+
+        def asked(subject: Subject, run: Measurement, least_s: float) -> bool:
+            said.append(enough is None or enough(subject, run, least_s))
+            return said[-1]
+
+        subject = first.subject_of(draft, failure_folder, asked)
+        for each in others if said[-1] else ():
+            each.subject_of(draft, failure_folder)
+        return subject
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         """See `Launcher.run`."""

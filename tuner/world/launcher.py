@@ -1,6 +1,6 @@
 """The contract of every launcher: describe what a plan is for, run a world of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -50,6 +50,10 @@ class WorldOrder:
             object.__setattr__(self, "failure_folder", self.failure_folder.absolute())
 
 
+Enough = Callable[[Subject, Measurement, float], bool]
+"""Whether a budget may be enough, by a run and by the seconds that another one takes at least."""
+
+
 class Launcher(Protocol):
     """Launches worlds, one at a time; a context manager that leaves no rank behind."""
 
@@ -57,7 +61,9 @@ class Launcher(Protocol):
     def own_network(self) -> bool:
         """Whether the next world runs in a network that nobody else reaches."""
 
-    def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> Subject:
+    def subject_of(
+        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
+    ) -> Subject:
         """Find out what there is to know of a draft's workload or program.
 
         A workload is imported, and its options are filled in. A program is run.
@@ -66,6 +72,8 @@ class Launcher(Protocol):
             draft: The plan as a person gave it; it may have mistakes of its own.
             failure_folder: Where to keep what a program printed, and its stacks, if it fails; what
                 an earlier one left there is removed.
+            enough: Is asked after each run of a program that went well. Where it says no, what is
+                known then is returned.
 
         Raises:
             UsageError: It cannot be used as named or given; every problem is listed.

@@ -224,6 +224,26 @@ def test_what_a_served_function_raises_is_told_with_who_served_it(tmp_path: Path
     assert "s: ValueError: bad row 7 (in a call that w1 served)" in told[-1]
 
 
+def test_a_second_run_that_fails_does_not_end_what_the_first_one_began(tmp_path: Path) -> None:
+    program, ran = tmp_path / "main.py", tmp_path / "ran"
+    program.write_text(
+        "import pathlib, sys, torch.distributed.rpc as rpc\n"
+        "at = rpc.TensorPipeRpcBackendOptions(init_method='tcp://127.0.0.1:' + sys.argv[1])\n"
+        "rpc.init_rpc('a', rank=0, world_size=1, rpc_backend_options=at)\n"
+        "rpc.shutdown()\n"
+        f"ran = pathlib.Path({str(ran)!r})\n"
+        "assert not ran.exists(), 'no shard 7'\n"
+        "ran.mkdir()\n"
+    )
+    told: list[str] = []
+    keys = {"programs": [[PYTHON, str(program), free_port()]], "cold": True}
+    with CommandLauncher(told.append) as launcher:
+        spec = launcher.subject_of(draft_plan(keys))
+    assert len(spec.calls) == 1
+    (said,) = (each for each in told if each.startswith("a second run of the program failed: "))
+    assert "no shard 7" in said
+
+
 def own_network_is_allowed() -> bool:
     with OwnNetwork() as network:
         return bool(network.prefix)

@@ -18,6 +18,11 @@ from tuner.study.storage.store import StudyStore
 from tuner.world.environment import Environment
 
 FORMAT = 4
+REFUSED = "refused"
+"""The note of a study whose budget was too short to begin: the budget that it needs, in seconds.
+
+It has its baseline alone.
+"""
 
 # The study is the product's own display; Optuna's log lines would only break into it, such as that
 # of a statement that fails.
@@ -39,12 +44,14 @@ def create_study(
     tell: Tell = ignored,
     candidates: Sequence[Config] | None = None,
     sampling: Sampling | None = None,
+    *,
+    refused: int | None = None,
 ) -> StudyStore:
     """A new study with one running trial per configuration, the baseline first.
 
     `candidates` are the plan's, in the order in which they are to be measured. With `sampling` the
-    study has the baseline alone: the others come as they are proposed. UsageError if its storage
-    cannot be opened.
+    study has the baseline alone: the others come as they are proposed. One that is `refused` has it
+    alone, too, until a larger budget adds the others. UsageError if its storage cannot be opened.
     """
     address = place.address
     if address.in_own_folder:
@@ -61,6 +68,8 @@ def create_study(
     try:
         if address.in_own_folder:
             limit_to_folder(place.folder.database)
+        if refused is not None:
+            study.set_user_attr(REFUSED, refused)
         _fill(study, plan, environment, candidates or plan.candidates(), sampling)
         store = StudyStore(place, study, tell)
         store.announce()

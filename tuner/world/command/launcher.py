@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ from tuner.world.command.starters import Starters
 from tuner.world.command.warm.learning import Learnt, learn
 from tuner.world.command.warm.serving import ServerGoneError
 from tuner.world.evidence import with_evidence
-from tuner.world.launcher import TraceOrder, WorldOrder
+from tuner.world.launcher import Enough, TraceOrder, WorldOrder
 from tuner.world.machine_reading import MachineReader, machine_between
 from tuner.world.machine_state import MachineState
 from tuner.world.measurement import Failure, Measurement
@@ -90,7 +90,9 @@ class CommandLauncher:
         """See `Launcher.own_network`."""
         return self._starters.in_own_network
 
-    def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> ProgramSpec:
+    def subject_of(
+        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
+    ) -> ProgramSpec:
         """Run the program a few times as it is: see `Launcher.subject_of`.
 
         A second run shows whether it can be started warm, and whether its number of calls varies.
@@ -109,6 +111,8 @@ class CommandLauncher:
         trying = partial(self._try, request, draft.measuring.deadline_s, until_s)
         first, learnt = self._first_run(request, partial(trying, failure_folder), until_s)
         check_backend(first.end)
+        if not self._is_enough(request, [first], enough, is_cold=True):
+            return self._spec(request, [first])
         trying = partial(self._try, request, draft.measuring.deadline_s)
         second_s = first.end.run_s + SECOND_RUN_S
         warm_until_s = max(until_s, time.monotonic()) + second_s
@@ -117,12 +121,29 @@ class CommandLauncher:
             # The warm run may have spent the time.
             second = trying(max(warm_until_s, time.monotonic() + second_s), failure_folder)
             if second.failure is not None:
-                raise ProgramFailedError(
-                    f"a second run of the program failed: {second.failure.message}"
-                )
-        return program_spec(
-            request, [first, *filter(None, [second])], own_network=self._starters.in_own_network
-        )
+                why = f"a second run of the program failed: {second.failure.message}"
+                if second.failure.failure == "timed-out":
+                    raise ProgramFailedError(why)
+                # It went well before: the search goes on, and counts how often it fails.
+                self._tell(why)
+        runs = [first, *filter(None, [second])]
+        self._is_enough(request, runs, enough)
+        return self._spec(request, runs)
+
+    def _spec(self, request: ProgramRequest, runs: Sequence[TriedRun]) -> ProgramSpec:
+        return program_spec(request, runs, own_network=self._starters.in_own_network)
+
+    def _is_enough(
+        self, request: ProgramRequest, runs: Sequence[TriedRun], enough: Enough | None,
+        *, is_cold: bool = False,
+    ) -> bool:  # fmt: skip
+        """Ask of the last run that went well; where it was cold, a warm one may be shorter."""
+        outcomes = [run.outcome for run in runs if isinstance(run.outcome, Measurement)]
+        if enough is None or not outcomes:
+            return True
+        # A warm start saves at most what comes before the calls.
+        least_s = outcomes[-1].wall_s if is_cold else outcomes[-1].world_s
+        return enough(self._spec(request, runs), outcomes[-1], least_s)
 
     def run(self, order: WorldOrder) -> Outcome:
         """See `Launcher.run`."""

@@ -18,7 +18,7 @@ from tuner.plan.workload_spec import CatalogueEntry, WorkloadSpec
 from tuner.scratch import note_beside, own_prefix, sweep
 from tuner.world.cpu_sets import named
 from tuner.world.environment import Environment, GroupFacts
-from tuner.world.launcher import WorldOrder
+from tuner.world.launcher import Enough, WorldOrder
 from tuner.world.live_world import EXIT_S, LiveWorld
 from tuner.world.local.crew import LocalCrew
 from tuner.world.local.line import Line
@@ -109,7 +109,9 @@ class LocalLauncher:
             self._network.__enter__()
         return self._network.holder
 
-    def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> WorkloadSpec:
+    def subject_of(
+        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
+    ) -> WorkloadSpec:
         """See `Launcher.subject_of`."""
         if draft.program is not None:
             raise LauncherError("this launcher runs workloads, and the plan has a program")

@@ -18,7 +18,7 @@ from tuner.scratch import own_prefix
 from tuner.text import listed
 from tuner.trace.record.clock import HOST_VARIABLE
 from tuner.world.environment import Environment, GroupFacts
-from tuner.world.launcher import WorldOrder
+from tuner.world.launcher import Enough, WorldOrder
 from tuner.world.live_world import LiveWorld
 from tuner.world.local.launcher import LocalLauncher
 from tuner.world.machine_state import MachineState, of_all_hosts
@@ -89,7 +89,9 @@ class RayLauncher:
         self._open.close()
         self._scratch = None
 
-    def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> WorkloadSpec:
+    def subject_of(
+        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
+    ) -> WorkloadSpec:
         """See `Launcher.subject_of`. The world is placed, too, and what cannot be is told."""
         spec = self._describing.subject_of(draft, failure_folder)
         if problems := self._launching.mistakes(spec.roles):

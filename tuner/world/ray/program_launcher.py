@@ -18,6 +18,7 @@ from tuner.world.command.launcher import CommandLauncher
 from tuner.world.command.order import HookOrder
 from tuner.world.command.starters import Starters
 from tuner.world.command.warm.learning import Learnt
+from tuner.world.launcher import Enough
 from tuner.world.machine_state import MachineState, of_all_hosts
 from tuner.world.rank.task import LOOPBACK, listening_on
 from tuner.world.ray.cluster import connected, living_hosts
@@ -89,7 +90,9 @@ class RayProgramLauncher(CommandLauncher):
         finally:
             self._cluster.close()
 
-    def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> ProgramSpec:
+    def subject_of(
+        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
+    ) -> ProgramSpec:
         """See `Launcher.subject_of`. What cannot be placed is told before the first run."""
         request = draft.program
         if request is not None and len(request.commands) > 1:
@@ -97,7 +100,7 @@ class RayProgramLauncher(CommandLauncher):
                 "on a cluster one command runs on each host: --beside is for this machine alone"
             )
         self._placed()
-        return super().subject_of(draft, failure_folder)
+        return super().subject_of(draft, failure_folder, enough)
 
     def _placed(self) -> Hosts:
         """The hosts, one for each command; placed anew where one of them was lost."""

@@ -1,0 +1,257 @@
+"""How a study begins: with a world of its baseline, and with what the budget is enough for then."""
+
+import math
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from tuner.decide.simultaneous import LEAST_BLOCKS
+from tuner.errors import BudgetTooShortError, UsageError
+from tuner.plan.config import Config
+from tuner.plan.draft import PlanDraft
+from tuner.plan.study_plan import StudyPlan
+from tuner.plan.subject import Subject
+from tuner.scratch import own_prefix
+from tuner.searching.budget import LEAST_FIRST_S, first_world_s
+from tuner.searching.exploring import sampling_for
+from tuner.searching.giving_up import is_tried_again
+from tuner.searching.runner import Runner
+from tuner.study.claim import Claim
+from tuner.study.finding import earlier_studies
+from tuner.study.folder import StudyFolder
+from tuner.study.log import BASELINE, StudyLog
+from tuner.study.records import CALIBRATION_BLOCK, Record
+from tuner.study.sampled import Sampling
+from tuner.study.storage.opening import REFUSED, create_study
+from tuner.study.storage.prior import IDENTITY, identity_of, in_prior_order, prior_costs
+from tuner.study.storage.store import StudyStore
+from tuner.text import duration, plural
+from tuner.world.environment import Environment
+from tuner.world.groups import members_of
+from tuner.world.launcher import Launcher
+from tuner.world.measurement import Failure, Measurement, Outcome
+
+# A budget that is said to be enough has so much more than it needs.
+_TO_SPARE = 1.1
+
+
+@dataclass
+class FirstRuns:
+    """Judges the budget by the first runs of a program, as soon as one has gone well."""
+
+    draft: PlanDraft
+    spent_s: Callable[[], float]
+    last: Measurement | None = None
+    """The latest of them."""
+    sampling: Sampling | None = None
+    problem: BudgetTooShortError | None = None
+
+    def __call__(self, subject: Subject, run: Measurement, least_s: float) -> bool:
+        """Whether the budget may be enough, where a run takes so long at least."""
+        self.last, self.problem = run, None
+        try:
+            self.sampling = measured_by(self.draft.finish(subject), run, self.spent_s(), least_s)
+        except BudgetTooShortError as problem:
+            self.problem = problem
+        return self.problem is None
+
+
+class Begun(NamedTuple):
+    """A study that has begun."""
+
+    store: StudyStore
+    first: Sequence[Record]
+    """Its first worlds, which the store does not have yet."""
+    problem: BudgetTooShortError | None = None
+    """Why no more is measured, by this budget."""
+
+
+class Beginner:
+    """Begins a study, or goes on with one that its budget was too short for.
+
+    Args:
+        plan: What to measure.
+        launcher: What runs the worlds; entered already.
+        spent_s: The seconds of this session so far.
+        tell: Hears what a person should know.
+    """
+
+    def __init__(
+        self,
+        plan: StudyPlan,
+        launcher: Launcher,
+        spent_s: Callable[[], float],
+        tell: Callable[[str], None],
+    ) -> None:
+        self._plan = plan
+        self._launcher = launcher
+        self._spent_s = spent_s
+        self._tell = tell
+
+    def begin(self, claim: Claim, here: Environment, runs: FirstRuns) -> Begun:
+        """Begin a new study by its baseline, whose first worlds are its first records.
+
+        These say whether the budget is enough. A study that it is not enough for has them alone,
+        and can be gone on with. An earlier study of this name stays until another one replaces it
+        for good.
+        """
+        plan, place = self._plan, claim.place
+        candidates, known = _in_prior_order(claim, plan, here)
+        problem, sampling = runs.problem, runs.sampling
+        with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
+            elsewhere = StudyFolder(Path(scratch))
+            if runs.last is not None and problem is not None:
+                first = _noted(plan, runs.last)
+            else:
+                first = self._first_worlds(elsewhere)
+            if runs.last is None:
+                sampling, problem = self._measured_by(first[-1].outcome, self._spent_s())
+            if problem is not None and claim.replaces:
+                raise problem
+            claim.begin()
+            _keep_evidence(elsewhere, place.folder)
+        if problem is not None:
+            candidates = candidates[:1]
+        elif known and sampling is None:
+            self._tell(
+                f"earlier studies here measured {plural(known, 'configuration')} of these: what "
+                "did well is measured first, and nothing of it counts"
+            )
+        needed_s = None if problem is None else problem.needed_s
+        store = create_study(place, plan, here, self._tell, candidates, sampling, refused=needed_s)
+        store.note(IDENTITY, identity_of(plan.subject))
+        return Begun(store, first, problem)
+
+    def go_on(self, store: StudyStore, runs: FirstRuns) -> Begun:
+        """Add to a study what a larger budget is enough for; it may still be too short."""
+        if not store.noted(REFUSED):
+            return Begun(store, ())
+        plan, problem, sampling, first = self._plan, runs.problem, runs.sampling, list[Record]()
+        if runs.last is None:
+            kept = [each for each in store.records() if each.trial == BASELINE]
+            if not any(isinstance(each.outcome, Measurement) for each in kept):
+                first = self._first_worlds(store.folder, kept)
+            outcome = [*kept, *first][-1].outcome
+            sampling, problem = self._measured_by(outcome, store.elapsed_s + self._spent_s())
+        if problem is None:
+            if sampling is None:
+                there = store.configs()
+                store.add_configs([each for each in plan.candidates() if each not in there], plan)
+            else:
+                store.note("sampling", sampling.model_dump(mode="json"))
+        store.note(REFUSED, None if problem is None else problem.needed_s)
+        return Begun(store, first, problem)
+
+    def _measured_by(
+        self, first: Outcome, spent_s: float
+    ) -> tuple[Sampling | None, BudgetTooShortError | None]:
+        try:
+            return measured_by(self._plan, first, spent_s), None
+        except BudgetTooShortError as problem:
+            return None, problem
+
+    def _first_worlds(self, folder: StudyFolder, known: Sequence[Record] = ()) -> list[Record]:
+        """Run the baseline until a world goes well, as often as a first world is tried."""
+        plan, group = self._plan, 1 if len(members_of(self._launcher)) > 1 else None
+        runner, log = Runner(plan, self._launcher, folder), StudyLog(plan, [plan.baseline], known)
+        budget_s, first = plan.measuring.budget_s, list[Record]()
+        while not log.records or is_tried_again(log, BASELINE, budget_s):
+            longest_s = first_world_s(budget_s, self._spent_s())
+            if longest_s < LEAST_FIRST_S and not log.records:
+                raise UsageError(
+                    f"a budget of {duration(budget_s)} is too short: setting up alone took "
+                    f"{duration(self._spent_s())}; give a larger --budget"
+                )
+            if longest_s < LEAST_FIRST_S:
+                break
+            outcome = runner.run(plan.baseline, CALIBRATION_BLOCK, None, longest_s)
+            record = _first(outcome, group, attempt=len(log.records))
+            log.add(record)
+            first.append(record)
+        return first
+
+
+def measured_by(
+    plan: StudyPlan, first: Outcome, spent_s: float, least_s: float | None = None
+) -> Sampling | None:
+    """Who proposes what to measure, by the baseline's first world; None: all of it is measured.
+
+    Args:
+        plan: What to measure.
+        first: The first world: a guess of how long a world takes, and others may be shorter.
+        spent_s: The seconds that are spent.
+        least_s: How long a world takes at least, where that is known better.
+
+    Raises:
+        BudgetTooShortError: The budget is not even enough for one block, or for a few rounds of a
+            sampler.
+    """
+    world_s = first.world_s if least_s is None else least_s
+    sampling = sampling_for(plan, first, spent_s, world_s)
+    count = len(plan.candidates())
+    worlds = (count - 1) + (count + 1)
+    if sampling is not None or isinstance(first, Failure):
+        return sampling
+    budget_s = plan.measuring.budget_s
+    if spent_s + world_s * worlds <= budget_s:
+        return None
+    # What it is said to need are the fewest blocks that give an interval.
+    needed_s = spent_s + first.world_s * (worlds + (LEAST_BLOCKS - 1) * (count + 1))
+    needed_s = math.ceil(needed_s * _TO_SPARE)
+    raise BudgetTooShortError(
+        f"a budget of {duration(budget_s)} is too short for one block of "
+        f"{plural(count, 'configuration')}, with {plural(worlds + 1, 'world')} of "
+        f"{duration(first.world_s)} or more each; it needs about "
+        f"{duration(needed_s)}{_what_fits(plan, first, spent_s)}; "
+        "--dry-run says what a budget can show",
+        needed_s,
+    )
+
+
+def _what_fits(plan: StudyPlan, first: Measurement, spent_s: float) -> str:
+    """How many configurations the budget is enough for, as a clause; empty if not for two."""
+    worlds = (plan.measuring.budget_s / _TO_SPARE - spent_s) / first.world_s
+    fitting = math.floor((worlds - (LEAST_BLOCKS - 1)) / (LEAST_BLOCKS + 1))
+    if fitting < 2:
+        return ""
+    return f", or fewer values: {fitting} configurations fit, the baseline among them"
+
+
+def _in_prior_order(claim: Claim, plan: StudyPlan, here: Environment) -> tuple[list[Config], int]:
+    """The plan's candidates, those first that did well in the studies beside: never evidence.
+
+    The number is how many of these the other studies have measured.
+    """
+    candidates = plan.candidates()
+    if len(candidates) < 3:
+        return candidates, 0
+    prior = prior_costs(earlier_studies(claim.place), plan, here)
+    return in_prior_order(candidates, prior), sum(config in prior for config in candidates[1:])
+
+
+def _noted(plan: StudyPlan, run: Measurement) -> list[Record]:
+    """A run of a program as it is, as the first world of a baseline that changes nothing."""
+    is_own = plan.baseline.resolved(plan.subject) == Config.of({}).resolved(plan.subject)
+    return [_first(run, None)] if is_own and plan.objective.read(run) is not None else []
+
+
+def _first(outcome: Outcome, group: int | None, attempt: int = 0) -> Record:
+    return Record(
+        trial=BASELINE,
+        block=CALIBRATION_BLOCK,
+        phase="calibration",
+        outcome=outcome,
+        group=group,
+        attempt=attempt,
+    )
+
+
+def _keep_evidence(scratch: StudyFolder, folder: StudyFolder) -> None:
+    """Move what a failed world left into the study's folder."""
+    for left in scratch.failures.glob("*"):
+        kept = folder.failures / left.name
+        shutil.copytree(left, kept, dirs_exist_ok=True)
+        folder.manifest.add(*kept.glob("*"))
