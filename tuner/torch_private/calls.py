@@ -12,7 +12,7 @@ from torch.distributed import autograd
 from torch.distributed.rpc import api, backend_registry, internal, rref_proxy
 from torch.distributed.rpc.constants import UNSET_RPC_TIMEOUT
 
-from tuner.torch_private.senders import BACKWARD, SENDERS, Sender
+from tuner.torch_private.senders import BACKWARD, SENDERS, STEP, STEP_HELPERS, Sender
 from tuner.torch_private.tracebacks import unseen_in_tracebacks, without_our_frames
 
 # Looked up once, for speed; `support` reports what is missing.
@@ -34,6 +34,8 @@ _OWN_CALLS = {
         (backend_registry, "_get_device_infos"),
     )
 }
+_OPTIMIZER = "torch.distributed.optim.optimizer"
+_STEP_HELPERS = tuple(f"{_OPTIMIZER}.{name}" for name in STEP_HELPERS)
 _KINDS = {mode: f"rpc_{mode.value}" for mode in internal.RPCExecMode}
 
 
@@ -160,16 +162,16 @@ def _hooked_invoke(hooks: ClientHooks) -> Callable[..., Any]:
             # The legacy profiler must see the call.
             if hooks.is_issuing and not (_profiler_enabled() and private._get_should_profile()):
                 found = known.get((to, func, mode)) if type(func) is FunctionType else None
-                if found is None:
-                    found = plain_target(to, func, mode, args)
-                if found is not None:
-                    try:
+                try:
+                    if found is None:
+                        found = plain_target(to, func, mode, args)
+                    if found is not None:
                         target, worker = found
                         return hooks.call_python(
                             target, worker, func, args or (), kwargs or {}, timeout
                         )
-                    except Exception:
-                        found = None  # It was not sent: PyTorch itself is to raise why.
+                except Exception:
+                    found = None  # It was not sent: PyTorch itself is to raise why.
             return invoke_rpc(to, func, mode, args, kwargs, timeout)
         except BaseException as error:
             without_our_frames(error)
@@ -351,6 +353,9 @@ def _method_of_proxy(args: tuple[Any, ...]) -> str:
 
 def _function_name(func: Any) -> str:
     if isinstance(func, torch.jit.ScriptFunction):
-        return str(torch._jit_internal._qualified_name(func))
+        name = str(torch._jit_internal._qualified_name(func))
+        return STEP if name.endswith(_STEP_HELPERS) else name
+    if getattr(func, "__module__", "") == _OPTIMIZER and func.__name__ in STEP_HELPERS:
+        return STEP
     # PyTorch has no name for a callable object: use its class.
     return str(getattr(func, "__qualname__", type(func).__qualname__))

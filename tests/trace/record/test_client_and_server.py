@@ -83,14 +83,16 @@ def test_a_thread_serves_nothing_after_a_function_that_raised(
 
 
 @pytest.mark.parametrize("run", [served, kept])
-def test_nothing_hears_the_end_of_one_that_would_end_the_process_but_the_next_is_not_inside_it(
+def test_one_that_would_end_the_process_is_over_when_its_thread_serves_the_next(
     run: Callable[..., Any], server: Server
 ) -> None:
     with pytest.raises(SystemExit):
         run(server, 7, sys.exit, 3)
     run(server, 8, max, 1, 2)
     assert serving_threads() == []
-    assert [span.call_id for span in server.spans()] == [8]
+    stopped, other = server.spans()
+    assert (stopped.call_id, stopped.error) == (7, "BaseException")
+    assert (other.call_id, other.error) == (8, "")
 
 
 def test_after_a_nested_call_the_outer_one_is_being_served(server: Server) -> None:

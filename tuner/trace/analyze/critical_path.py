@@ -11,7 +11,15 @@ from typing import Literal, cast
 import numpy as np
 import pandas as pd
 
-from tuner.trace.analyze.intervals import FloatArray, IntArray, group_codes, summed
+from tuner.torch_private.senders import BACKWARD
+from tuner.trace.analyze.intervals import (
+    FloatArray,
+    IntArray,
+    Spans,
+    group_codes,
+    summed,
+    united,
+)
 from tuner.trace.analyze.parallelism import server_name
 from tuner.trace.analyze.path.frames import Driver, find_driver, make_frames
 from tuner.trace.analyze.path.steps import Share, is_usual, share_of, step_edges, time_by_step
@@ -20,6 +28,7 @@ from tuner.trace.model.trace import Trace
 
 PathPart = Literal[
     "caller",
+    "backward",
     "issue",
     "to_server",
     "queue",
@@ -35,6 +44,7 @@ PathPart = Literal[
 ]
 PARTS: dict[PathPart, str] = {
     "caller": "the driver's own time, between its calls",
+    "backward": "is in dist_autograd.backward; what the ranks send meanwhile is not recorded",
     "issue": "a call is pickled and sent",
     "to_server": "the way to the server",
     "queue": "waits for a thread of the server",
@@ -51,8 +61,8 @@ PARTS: dict[PathPart, str] = {
 """The parts of the path, and what each means; also their order."""
 PATH_COLUMNS = {
     "part": "str",  # PathPart
-    "process": "str",  # the server; for `caller` and `issue` the one that calls
-    "function": "str",  # empty for `caller`
+    "process": "str",  # the server; for `caller`, `backward` and `issue` the one that calls
+    "function": "str",  # empty for `caller` and `backward`
     "share": "float64",
     "ci_low": "float64",
     "ci_high": "float64",
@@ -103,7 +113,8 @@ def find_critical_path(trace: Trace) -> CriticalPath | None:
     if len(edges) < 2:
         return None
     frames = make_frames(trace, driver, int(edges[-1]))
-    start, end, part, call, weight = _with_cpu(trace, walk(frames, int(edges[0]), int(edges[-1])))
+    path = _with_backward(trace, driver, walk(frames, int(edges[0]), int(edges[-1])))
+    start, end, part, call, weight = _with_cpu(trace, path)
     row, rows = _rows(trace, driver, part, call)
     time_ns = time_by_step(edges, start, end, row, weight, len(rows))
     usual = is_usual(trace, time_ns.sum(axis=1))
@@ -130,6 +141,32 @@ def critical_path(trace: Trace) -> pd.DataFrame:
     if found is None:
         return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in PATH_COLUMNS.items()})
     return found.table()
+
+
+def _with_backward(trace: Trace, driver: Driver, path: IntArray) -> IntArray:
+    """The path, with the driver's own time in backward passes of distributed autograd apart."""
+    operators = trace.operators
+    passes = operators[(operators["name"] == BACKWARD) & (operators["rank"] == driver.rank)]
+    if passes.empty:
+        return path
+    starts, ends = passes["start_ns"].to_numpy(), passes["end_ns"].to_numpy()
+    inside = united(Spans(np.zeros(len(passes), np.int64), starts, ends))
+    edges = np.sort(np.concatenate([inside.start, inside.end]))
+    is_own = path[:, 2] == Part.CALLER
+    own, others = path[is_own], path[~is_own]
+    # Each piece is cut at the edges that lie in it.
+    low = np.searchsorted(edges, own[:, 0], side="right")
+    number = np.searchsorted(edges, own[:, 1], side="left") - low + 1
+    pieces = np.repeat(own, number, axis=0)
+    place = np.arange(len(pieces)) - np.repeat(np.cumsum(number) - number, number)
+    edge = np.append(edges, 0)[np.repeat(low, number) + place]
+    is_last = place == np.repeat(number, number) - 1
+    pieces[:, 1] = np.where(is_last, pieces[:, 1], edge)
+    pieces[1:, 0] = np.where(place[1:] > 0, pieces[:-1, 1], pieces[1:, 0])
+    begun = np.searchsorted(inside.start, pieces[:, 0], side="right")
+    is_inside = begun > np.searchsorted(inside.end, pieces[:, 0], side="right")
+    pieces[is_inside, 2] = Part.BACKWARD
+    return np.concatenate([others, pieces])
 
 
 def _with_cpu(
@@ -187,7 +224,8 @@ def _rows(
 ) -> tuple[IntArray, pd.DataFrame]:
     """The row of each segment; and the rows: part, process and function."""
     calls, names = trace.calls, list(PARTS)
-    is_caller, is_issue = part == names.index("caller"), part == names.index("issue")
+    is_caller = np.isin(part, [names.index("caller"), names.index("backward")])
+    is_issue = part == names.index("issue")
     # Names as text: a category's codes of two columns differ.
     client, server, function = (
         calls[name].astype("str").to_numpy()[call] for name in ("client", "server", "function")

@@ -30,8 +30,8 @@ from tuner.trace.analyze.unseen import unseen_shares, why_unseen
 from tuner.trace.model.trace import Trace
 
 Rule = Literal[
-    "cpus-full", "gil-or-lock", "blocked-threads", "queueing", "calls", "caller", "pickling",
-    "wire", "no-clear-limit",
+    "cpus-full", "gil-or-lock", "blocked-threads", "queueing", "calls", "caller", "backward",
+    "pickling", "wire", "no-clear-limit",
 ]  # fmt: skip
 """What limits the steps; `calls`: the served functions themselves, whatever the configuration."""
 RULES: tuple[tuple[Rule, Callable[[Evidence], tuple[str, ...]]], ...] = (
@@ -178,6 +178,8 @@ def _why(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
     """The rule of a limit, and the sentences that explain it."""
     if limit.kind == "caller":
         return _Why("caller", (caller_meanwhile(trace, path.driver, limit.share.share),))
+    if limit.kind == "backward":
+        return _Why("backward", ())
     if limit.kind == "issue":
         return _Why("pickling", _pickled(trace, limit))
     if limit.kind == "wire":

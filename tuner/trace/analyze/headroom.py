@@ -8,6 +8,7 @@ import pandas as pd
 
 from tuner.roles import role_of
 from tuner.text import plural
+from tuner.torch_private.senders import BACKWARD
 from tuner.trace.analyze.call_times import call_times
 from tuner.trace.analyze.intervals import Spans, open_over_time, summed, united
 from tuner.trace.analyze.rules.wording import few_named
@@ -40,8 +41,9 @@ class LeastThreads:
     threads: int | None
     """The worker threads of that process; None if the trace does not tell."""
     is_sure: bool
-    """Whether every served call of the role was seen, and on the CPU or in calls of its own, and no
-    script ran that may have made calls; False where the role served nothing."""
+    """Whether every served call of the role was seen, and on the CPU or in calls of its own, and
+    neither a script nor distributed autograd may have made others; False where the role served
+    nothing."""
     has_ended: bool
     """Whether every served call ended."""
 
@@ -115,7 +117,8 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
     A served function that waits for a call of its own holds a thread, and the answer needs another
     one. A function that had not ended by the time of the answer may have waited for it; one that
     returned before did not. A function that was off the CPU beside its calls may have waited for
-    another served function, or for a call that a script made: then nothing is promised.
+    another served function, or for a call that the trace does not show, as those of scripts and of
+    distributed autograd: then nothing is promised.
 
     Args:
         trace: A trace; one that was not recorded by us does not tell which calls are nested.
@@ -136,6 +139,7 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
     is_sure = served["is_seen"] & ~served["is_off"]
     waits = served["is_off"] | served.index.isin(held.group)
     runs_scripts = (trace.calls["body"] == "script").any()
+    calls_unseen = runs_scripts or (trace.operators["name"] == BACKWARD).any()
     by_role: dict[str, LeastThreads] = {}
     for rank in trace.ranks:
         role = role_of(rank.name, roles)
@@ -148,7 +152,7 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
             functions=_often(mine["function"], waits[mine.index]),
             under_way=under_way.get(rank.name, 0),
             threads=rank.num_worker_threads,
-            is_sure=not runs_scripts and len(mine) > 0 and bool(is_sure[mine.index].all()),
+            is_sure=not calls_unseen and len(mine) > 0 and bool(is_sure[mine.index].all()),
             has_ended=bool(mine["has_ended"].all()),
         )
         if role not in by_role or by_role[role].may_wait < found.may_wait:

@@ -40,6 +40,7 @@ UNSEEN = "unseen"
 WIRE = ("to_server", "answer", "to_client")
 _PHRASES = {
     "caller": "waited for no call",
+    "backward": "was in dist_autograd.backward",
     "issue": "waited while {p} pickled requests of {fs}",
     "wire": "waited for calls on their way, most of {f} to {p} (transport, unpickling, pickling "
     "the answer, waking a thread)",
@@ -55,6 +56,7 @@ _PHRASES = {
 }
 _NAMES = {
     "caller": "The caller is the limit",
+    "backward": "The backward pass is the limit",
     "wire": "Communication is the limit",
     "run_queue": "Too few free logical CPUs are the limit",
 }
@@ -106,7 +108,7 @@ def shares_of_path(path: CriticalPath, roles: Sequence[tuple[str, str]] = ()) ->
     kinds = ["wire" if part in WIRE else part for part in path.rows["part"]]
     alike = _alike(path.rows, roles)
     keys = [
-        (kind, 0 if kind in ("caller", "run_queue", "wire") else number)
+        (kind, 0 if kind in ("caller", "backward", "run_queue", "wire") else number)
         for kind, number in zip(kinds, alike, strict=True)
     ]
     found = [

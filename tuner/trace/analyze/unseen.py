@@ -18,7 +18,14 @@ def unseen_shares(trace: Trace, driver: str, shares: list[Limit]) -> tuple[str, 
     """How much of the time the trace does not explain, of which servers, and why."""
     sentences = []
     for each in shares:
-        if each.kind == UNSEEN and each.share.share >= SHOWN:
+        if each.share.share < SHOWN:
+            continue
+        if each.kind == "backward":
+            sentences.append(
+                f"{driver} was in dist_autograd.backward for {share_text(each.share)} of the time: "
+                "what the ranks compute and send for each other meanwhile is not recorded."
+            )
+        elif each.kind == UNSEEN:
             calls = trace.calls
             here = calls["server"].isin(each.processes) & calls["function"].isin(each.functions)
             why = why_unseen(trace, calls[here])

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from tuner.torch_private.senders import STEP, STEP_HELPERS
 from tuner.trace.model.spans import ClientSpan, OperatorSpan, ServerSpan
 
 
@@ -78,6 +79,8 @@ def link(
 
 def _event_name(call: ClientSpan) -> str:
     """The name of the outermost event that the call leaves on the server."""
+    if call.function == STEP:
+        return STEP_HELPERS[-1]
     return call.function if call.body == "builtin" else call.function.rpartition(".")[2]
 
 

@@ -7,7 +7,7 @@ from tuner.errors import TraceError
 from tuner.trace.model.call_names import call_name
 from tuner.trace.model.facts import Facts, TraceRank
 from tuner.trace.model.merged import MergedCall, MergedOperator, MergedTrace
-from tuner.trace.model.spans import ClientSpan, Link, OperatorSpan, ServerSpan
+from tuner.trace.model.spans import STOPPED, ClientSpan, Link, OperatorSpan, ServerSpan
 from tuner.trace.record.clock import ClockOffset
 from tuner.trace.record.completeness import losses, missing_spans, without_strays
 from tuner.trace.record.linking import link
@@ -92,9 +92,9 @@ def _merged_call(span: ClientSpan, client: RankRecording, sides: _ServerSides) -
     if served is not None and span.status == "ok" and served.error:
         # `remote` is answered before its function has run.
         span = span._replace(status="raised", error=served.error)
-    if served is not None and span.status == "raised" and served.end_ns is None:
-        # It raised what is no Exception, and the server did not hear of that.
-        served = served._replace(end_ns=max(served.start_ns, span.end_ns or 0))
+    is_open = served is not None and served.end_ns is None and span.status == "raised"
+    if served is not None and span.end_ns is not None and (is_open or served.error == STOPPED):
+        served = served._replace(end_ns=max(served.start_ns, span.end_ns))
     return MergedCall(
         name=call_name(span, client.name),
         client=client.name,

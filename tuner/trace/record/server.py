@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 
 from tuner.torch_private.answers import ScriptModule, hooked_answers, is_future
-from tuner.trace.model.spans import ServerSpan
+from tuner.trace.model.spans import STOPPED, ServerSpan
 from tuner.trace.record.journal import SERVED, served_span
 from tuner.trace.record.threads import SCHEDULE_BYTES, Thread, serving_threads, this_thread, threads
 from tuner.trace.record.wire import Answer, answered
@@ -48,8 +48,9 @@ class Served(tuple[Any, ...]):
             func = partial(func, **kwargs)
         thread = threads.get(get_native_id()) or this_thread()
         outer = thread.serving
-        if outer is not None and not _is_on_the_stack(outer):
-            outer = None
+        while outer is not None and not _is_on_the_stack(outer):
+            outer(None, STOPPED)
+            outer, thread.answering = thread.serving, None
         before = pread(thread.schedule or thread.open_schedule(), SCHEDULE_BYTES, 0)
         thread.serving = serving = Serving(
             _left, server, call_id, answers_plainly, thread, outer, before, time_ns(),
@@ -114,10 +115,7 @@ def _left(
 
 
 def _is_on_the_stack(serving: Serving) -> bool:
-    """Whether this thread still serves a call.
-
-    Else its function raised what is no Exception, such as SystemExit: nothing hears of that.
-    """
+    """Whether this thread still serves a call: else the end of that was not heard of."""
     frame = sys._getframe()
     while (below := frame.f_back) is not None:
         frame = below
