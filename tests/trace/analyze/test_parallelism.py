@@ -18,6 +18,7 @@ from tuner.trace.analyze.parallelism import (
     threads_at_work,
     window,
 )
+from tuner.trace.model.columns import UNKNOWN_RANK
 from tuner.trace.model.facts import TraceRank
 from tuner.trace.model.trace import Trace
 
@@ -114,6 +115,19 @@ class TestParallelism:
         assert table["rank"].tolist() == [0, 1]
         assert table["mean_while_busy"].tolist() == pytest.approx([1.0, 8 / 6])
         assert table["calls"].tolist() == [0, 0]
+
+    @pytest.mark.parametrize(("server", "servers"), [(2, [2]), (UNKNOWN_RANK, [0, 1, 2])])
+    def test_where_no_operator_has_a_call_all_operators_of_servers_count(
+        self, server: int, servers: list[int]
+    ) -> None:
+        """As where a client annotated its calls: a server whose rank is unknown may be any."""
+        operators = [operator("aten::mm", 0, 4, rank=rank) for rank in range(3)]
+        table = parallelism(trace([call(1, 0, 9, server_rank=server)], operators), "operators")
+        assert table["rank"].tolist() == servers
+
+    def test_where_serving_is_known_other_operators_do_not_count(self) -> None:
+        served = call(1, 0, 9, served_ms=(1, 2))
+        assert parallelism(trace([served], [operator("aten::mm", 0, 4)]), "operators").empty
 
     def test_a_call_without_length_is_served_and_takes_no_time(self) -> None:
         row = one(parallelism(trace([call(1, 0, 4, served_ms=(2, 2))])))

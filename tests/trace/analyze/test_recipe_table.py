@@ -6,7 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trace.synthetic import Part, call, ns, operator, simulate, trace
-from tuner.trace.analyze.recipe_table import RECIPE_COLUMNS, format_table, recipe_table
+from tuner.trace.analyze.recipe_table import (
+    RECIPE_COLUMNS,
+    format_table,
+    of_all_ranks,
+    recipe_table,
+)
 
 UDF = "rpc_async#udf(worker0 -> worker1)"
 INNER = "rpc_sync#inner(worker1 -> worker2)"
@@ -112,6 +117,41 @@ class TestRecipeTable:
         assert row_of(table, UDF)["Self CPU"] == 8_000
         assert row_of(table, "aten::clone")["CPU total"] == 5_000
 
+    @pytest.mark.parametrize("kind", ["rpc_sync", "rpc_async", "rpc_remote", "to_here"])
+    def test_where_no_issue_is_known_what_the_clients_thread_ran_in_the_call_counts_there(
+        self, kind: str
+    ) -> None:
+        annotated = call(1, 0, 10, kind=kind, issued_ns=None)
+        inside = operator("aten::add", 2, 7, rank=0, thread=1)
+        beside = operator("aten::mul", 2, 7, rank=0, thread=2)
+        around = operator("forward", 0, 12, rank=0, thread=1)
+        table = recipe_table(trace([annotated], [inside, beside, around]))
+        own = table.set_index("Name")["Self CPU"].to_dict()
+        assert own == {
+            annotated["name"]: 5_000, "aten::add": 5_000, "aten::mul": 5_000, "forward": 2_000,
+        }  # fmt: skip
+
+    def test_a_call_that_a_thread_makes_while_it_waits_for_another_is_inside_that(self) -> None:
+        outer = call(1, 0, 10, kind="rpc_sync", issued_ns=None)
+        inner = call(2, 2, 6, kind="to_here", function="", issued_ns=None)
+        ran = operator("aten::add", 3, 4, rank=0, thread=1)
+        later = operator("aten::add", 7, 8, rank=0, thread=1)
+        table = recipe_table(trace([outer, inner], [ran, later]))
+        assert row_of(table, outer["name"])["Self CPU"] == 5_000
+        assert row_of(table, inner["name"])["Self CPU"] == 3_000
+
+    def test_calls_beside_an_asynchronous_one_are_not_inside_it(self) -> None:
+        outer = call(1, 0, 10, issued_ns=None)
+        inner = call(2, 2, 6, function="other", issued_ns=None)
+        table = recipe_table(trace([outer, inner]))
+        assert table["Self CPU"].tolist() == [10_000, 4_000]
+
+    def test_an_operator_leaves_out_the_call_that_its_thread_waits_for_in_it(self) -> None:
+        waited = call(1, 2, 8, kind="rpc_sync", issued_ns=ns(3))
+        asked = call(2, 9, 30, issued_ns=ns(10))
+        table = recipe_table(trace([waited, asked], [operator("f", 0, 12, rank=0, thread=1)]))
+        assert row_of(table, "f")["Self CPU"] == 5_000
+
     def test_a_call_that_never_ended_has_no_row_but_its_operators_do(self) -> None:
         lost = call(1, 0, None, served_ms=(1, None))
         table = recipe_table(trace([lost], [operator("aten::mm", 2, 3, of=lost)]))
@@ -171,6 +211,18 @@ def test_the_text_has_pytorchs_layout() -> None:
     )
     assert lines[6] == "Self CPU time total: 1.234s"
     assert {len(line) for line in lines[:6]} == {len(lines[0])}
+
+
+def test_the_rows_of_all_ranks_are_one_per_name() -> None:
+    ran = [operator("aten::mm", 0, rank + 1, rank=rank) for rank in range(3)]
+    table = of_all_ranks(recipe_table(trace([], [*ran, operator("aten::add", 5, 6)])))
+    assert tuple(table.columns) == RECIPE_COLUMNS
+    assert table["Name"].tolist() == ["aten::mm", "aten::add"]
+    assert table["CPU total"].tolist() == [6_000, 1_000]
+    assert table["CPU time avg"].tolist() == [2_000, 1_000]
+    assert table["# of Calls"].tolist() == [3, 1]
+    assert table["Node ID"].tolist() == [3, 1]
+    assert table["Self CPU %"].sum() == pytest.approx(100)
 
 
 def test_the_text_can_be_limited_to_some_rows() -> None:

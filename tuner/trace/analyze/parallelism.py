@@ -33,11 +33,13 @@ from tuner.trace.analyze.intervals import (
     summed,
     united,
 )
+from tuner.trace.model.columns import UNKNOWN_RANK
 from tuner.trace.model.trace import Trace
 
 Source = Literal["calls", "operators"]
-"""What shows that a thread is at work: served calls, or remote operators. In a trace without calls,
-such as one of Kineto, all operators count, and every rank is a server."""
+"""What shows that a thread is at work: served calls, or remote operators. In a trace that links no
+operator to a call, such as one of Kineto, all operators of the servers count; without calls, or if
+a server's rank is not known, every rank is a server."""
 
 PARALLELISM_COLUMNS = {
     "server": "str",
@@ -222,9 +224,12 @@ def _served_calls(trace: Trace, *, with_answer: bool = False) -> _Work:
 
 
 def _remote_operators(trace: Trace) -> _Work:
-    operators = trace.operators
-    if len(trace.calls):
-        operators = operators[(operators["call_name"] != "").to_numpy()]
+    calls, operators = trace.calls, trace.operators
+    called = (operators["call_name"] != "").to_numpy()
+    if called.any() or calls["server_start_ns"].notna().any():
+        operators = operators[called]
+    elif len(calls) and (calls["server_rank"] != UNKNOWN_RANK).all():
+        operators = operators[operators["rank"].isin(calls["server_rank"]).to_numpy()]
     return _Work(
         operators["rank"].to_numpy(),
         operators["thread"].to_numpy(),

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from tuner.trace.analyze.intervals import (
     FloatArray,
@@ -34,9 +35,11 @@ def recipe_table(trace: Trace) -> pd.DataFrame:
 
     As in PyTorch's profiler, "CPU total" is wall time from start to end; for a call, it is the time
     of the client's span. "Self CPU" is the part of it that no other row counts: for an operator,
-    without the operators directly inside it; for a call, without its remote operators (time in
-    which several ran counts once), without the calls made inside it, and without what the client's
-    thread ran while it issued the call.
+    without the operators and the calls directly inside it; for a call, without its remote operators
+    (time in which several ran counts once), without the calls made inside it, and without what the
+    client's thread ran while it issued the call. Foreign traces do not tell when a call was issued:
+    there that is all that the thread ran until the call ended. Calls beside an asynchronous one,
+    which is under way meanwhile, are not inside it.
 
     Args:
         trace: Any trace. A call that never ended has no duration and is left out; `latency` counts
@@ -55,6 +58,16 @@ def recipe_table(trace: Trace) -> pd.DataFrame:
     table["CPU time avg"] = table["CPU total"] / table["# of Calls"]
     table = table.sort_values("CPU total", ascending=False, kind="stable", ignore_index=True)
     return table[list(RECIPE_COLUMNS)]
+
+
+def of_all_ranks(table: pd.DataFrame) -> pd.DataFrame:
+    """A recipe table with one row per name, whose "Node ID" is the number of its ranks."""
+    sums = ["Self CPU %", "Self CPU", "CPU total %", "CPU total", "# of Calls"]
+    groups = table.groupby("Name", sort=False)
+    merged = groups[sums].sum().assign(**{"Node ID": groups["Node ID"].nunique()}).reset_index()
+    merged["CPU time avg"] = merged["CPU total"] / merged["# of Calls"]
+    merged = merged.sort_values("CPU total", ascending=False, kind="stable", ignore_index=True)
+    return merged[list(RECIPE_COLUMNS)]
 
 
 def format_table(table: pd.DataFrame, row_limit: int | None = None) -> str:
@@ -84,13 +97,37 @@ def _recipe_rows(trace: Trace) -> list[pd.DataFrame]:
     """The rows of calls and of operators: Name, Self CPU, CPU total, # of Calls, Node ID."""
     calls = trace.calls[trace.calls["end_ns"].notna()]
     operators = trace.operators
-    thread = group_codes((_int(operators, "rank"), _int(operators, "thread")))
-    spans = Spans(thread, _int(operators, "start_ns"), _int(operators, "end_ns"))
+    spans = _on_threads(calls, operators)
     above = parents(spans)
     return [
         _call_rows(calls, _counted_elsewhere(calls, operators, spans, above)),
         _operator_rows(operators, spans, above),
     ]
+
+
+def _on_threads(calls: pd.DataFrame, operators: pd.DataFrame) -> Spans:
+    """What ran on each thread: the calls, as far as their clients' threads were in them; operators.
+
+    Calls come first: of equal spans, the first contains the others.
+    """
+    columns = [[_int(operators, name) for name in ("rank", "thread", "start_ns", "end_ns")]]
+    if len(calls):
+        columns.insert(0, _on_client_threads(calls))
+    rank, thread, start, end = (
+        np.concatenate(each) if len(each) > 1 else each[0] for each in zip(*columns, strict=True)
+    )
+    return Spans(group_codes((rank, thread)), start, end)
+
+
+def _on_client_threads(calls: pd.DataFrame) -> list[IntArray]:
+    """Rank and thread of each call's client, its start, and until when that thread was in it.
+
+    That is until its end, or until it was issued if it is asynchronous. Foreign traces do not tell
+    the latter: the annotation of a call, which is a block of its thread, lasts until the end.
+    """
+    issued = calls["issued_ns"].fillna(calls["end_ns"])
+    left = calls["end_ns"].where(_waits(calls), issued).to_numpy(dtype=np.int64)
+    return [*(_int(calls, name) for name in ("client_rank", "client_thread", "start_ns")), left]
 
 
 def _call_rows(calls: pd.DataFrame, counted_elsewhere: FloatArray) -> pd.DataFrame:
@@ -107,8 +144,9 @@ def _operator_rows(operators: pd.DataFrame, spans: Spans, above: IntArray) -> pd
     inside = np.flatnonzero(above >= 0)
     outside = above[inside]
     overlap = np.minimum(spans.end[inside], spans.end[outside]) - spans.start[inside]
-    children = summed(outside, overlap, len(above))
-    duration = spans.end - spans.start
+    calls = len(above) - len(operators)
+    children = summed(outside, overlap, len(above))[calls:]
+    duration = (spans.end - spans.start)[calls:]
     rank = _int(operators, "rank")
     name, caller = _codes(operators["name"]), _codes(operators["call_name"])
     names, callers = operators["name"].cat.categories, operators["call_name"].cat.categories
@@ -140,12 +178,14 @@ def _counted_elsewhere(
     calls: pd.DataFrame, operators: pd.DataFrame, spans: Spans, above: IntArray
 ) -> FloatArray:
     """Per call, the nanoseconds of its client span that other rows of the table count."""
+    if calls.empty:
+        return np.zeros(0)
     row_of = pd.Index(calls["call_id"])
     start, end = _int(calls, "start_ns"), _int(calls, "end_ns")
     pieces = [
         _remote_pieces(row_of, operators, spans, above),
         _nested_pieces(row_of, calls),
-        _issue_pieces(calls, operators, np.flatnonzero(above < 0)),
+        _client_pieces(calls, spans, above),
     ]
     group, begin, finish = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     begin, finish = np.maximum(begin, start[group]), np.minimum(finish, end[group])
@@ -157,7 +197,8 @@ def _remote_pieces(
     row_of: pd.Index, operators: pd.DataFrame, spans: Spans, above: IntArray
 ) -> Spans:
     """The operators of each call, without those inside another operator of the same call."""
-    row = _rows(row_of, operators["call_id"])
+    # The rows of calls come first in `spans` and `above`: they ran for none here.
+    row = np.concatenate((np.full(len(row_of), -1), _rows(row_of, operators["call_id"])))
     outer = (row >= 0) & ((above < 0) | (row[above] != row))
     return Spans(row[outer], spans.start[outer], spans.end[outer])
 
@@ -168,23 +209,21 @@ def _nested_pieces(row_of: pd.Index, calls: pd.DataFrame) -> Spans:
     return Spans(row, _int(calls, "start_ns"), _int(calls, "end_ns")).take(row >= 0)
 
 
-def _issue_pieces(calls: pd.DataFrame, operators: pd.DataFrame, outer: IntArray) -> Spans:
-    """What the client's thread ran while it issued each call, such as the copy of a tensor."""
-    issued = calls[calls["issued_ns"].notna()]
-    issues = pd.DataFrame(
-        {
-            "rank": _int(issued, "client_rank"),
-            "thread": _int(issued, "client_thread"),
-            "start_ns": _int(issued, "start_ns"),
-            "issued_ns": issued["issued_ns"].to_numpy(dtype=np.int64),
-            "row": np.flatnonzero(calls["issued_ns"].notna()),
-        }
-    )
-    ran = operators.iloc[outer][["rank", "thread", "start_ns", "end_ns"]]
-    ran = ran[ran["thread"].isin(issues["thread"].unique())]
-    pairs = pd.merge_asof(ran.sort_values("start_ns"), issues, on="start_ns", by=["rank", "thread"])
-    pairs = pairs[pairs["start_ns"] < pairs["issued_ns"]]
-    return Spans(_int(pairs, "row"), _int(pairs, "start_ns"), _int(pairs, "end_ns"))
+def _client_pieces(calls: pd.DataFrame, spans: Spans, above: IntArray) -> Spans:
+    """What each call's client thread ran in it: to issue it, such as the copy of a tensor.
+
+    Calls that a thread makes while an asynchronous one is under way are beside it, not in it.
+    """
+    inside = np.flatnonzero((above >= 0) & (above < len(calls)))
+    is_beside = (inside < len(calls)) & ~_waits(calls)[above[inside]]
+    inside = inside[~is_beside]
+    return Spans(above[inside], spans.start[inside], spans.end[inside])
+
+
+def _waits(calls: pd.DataFrame) -> NDArray[np.bool_]:
+    """Whether the client's thread is in the call until it ends."""
+    waits: NDArray[np.bool_] = calls["kind"].isin(["rpc_sync", "to_here"]).to_numpy(dtype=bool)
+    return waits
 
 
 def _rows(row_of: pd.Index, call_id: pd.Series) -> IntArray:
