@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.fuzz.fuzzing import fuzz, survives
 from tests.fuzz.mutations import as_json, mangled, mutated
 from tests.present.screen import Screen
-from tests.trace.golden_files import KINETO, LEGACY, NATIVE, NATIVE_FORMAT_1
+from tests.trace.golden_files import KINETO, KINETO_1_9, LEGACY, NATIVE, NATIVE_FORMAT_1
 from tuner.json_text import visible_json
 from tuner.present.analysis import Analysis, print_analysis
 from tuner.present.figures import write_timeline_figure
@@ -21,10 +21,30 @@ from tuner.trace.files import trace_parts
 from tuner.trace.files.reader import read_traces
 from tuner.trace.model.trace import Trace
 
-FORMATS = {"native": (NATIVE, NATIVE_FORMAT_1), "kineto": KINETO, "legacy": (LEGACY,)}
+FORMATS = {
+    "native": (NATIVE, NATIVE_FORMAT_1),
+    "kineto": (*KINETO, KINETO_1_9),
+    "legacy": (LEGACY,),
+}
 SMALL = 150
 """Bytes of a part: those files have several events."""
-TOKENS = (b"null", b"{}", b"[", b"]", b"-1", b"1e300", b"1e-9", b'""', b'"\\ud800"', b"}", b"NaN")
+TOKENS = (
+    b"Infinity",
+    b"\\",
+    b'"1704161511420306.491"',
+    b"1704161511420306.491",
+    b"null",
+    b"{}",
+    b"[",
+    b"]",
+    b"-1",
+    b"1e300",
+    b"1e-9",
+    b'""',
+    b'"\\ud800"',
+    b"}",
+    b"NaN",
+)
 
 
 def analysed(trace: Trace) -> None:

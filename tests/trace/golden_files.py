@@ -8,6 +8,8 @@ import pandas as pd
 
 GOLDEN = Path(__file__).parent / "golden"
 KINETO = (GOLDEN / "kineto_rank0.json", GOLDEN / "kineto_rank1.json")
+KINETO_1_9 = GOLDEN / "kineto_1_9.json"
+"""As PyTorch 1.8 and 1.9 write it."""
 LEGACY = GOLDEN / "legacy.json"
 NATIVE = GOLDEN / "native.json"
 NATIVE_FORMAT_1 = GOLDEN / "native_format_1.json"

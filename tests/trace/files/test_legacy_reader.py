@@ -37,9 +37,9 @@ def test_remote_operators_have_a_rank_a_thread_and_a_call() -> None:
     columns = ("rank", "thread", "name", "start_ns", "end_ns", "call_id", "call_name", "link")
     assert rows(trace.operators, *columns) == [
         (0, 1, "aten::ones", 100_000, 120_000, None, "", ""),
-        (1, 3, "aten::neg", 640_000, 645_000, None, inner, ""),
-        (2, 5, "aten::mul", 500_125, 530_125, None, served, ""),
-        (2, 5, "aten::add", 540_000, 550_000, None, served, ""),
+        (1, 3, "aten::neg", 640_000, 645_000, 2, inner, "inferred"),
+        (2, 5, "aten::mul", 500_125, 530_125, 1, served, "inferred"),
+        (2, 5, "aten::add", 540_000, 550_000, 1, served, "inferred"),
     ]
     assert trace.window_ns == (100_000, 1_200_750)
     assert trace.base_time_ns == 0
@@ -55,6 +55,7 @@ def test_calls_have_the_clients_side_on_every_client() -> None:
         (300_500, 1_200_750, "ok", "", None),
         (600_000, 700_000, "ok", "", None),
     ]
+    assert rows(calls, "parent_call") == [(None,), (1,)]
 
 
 def test_ranks_have_the_names_in_the_calls() -> None:
@@ -111,6 +112,31 @@ def test_otherwise_the_profiling_rank_is_the_lowest_that_no_server_has(tmp_path:
     assert rows(trace.calls, "client_rank", "server_rank") == [(1, 0)]
 
 
+def test_what_ran_belongs_to_the_last_call_of_its_name_that_had_begun(tmp_path: Path) -> None:
+    ran, nested = f"{KEY}#remote_op: aten::mul", f"{KEY}#remote_op: {KEY}"
+    spans = [
+        span(KEY, ts=10, dur=5),
+        span(KEY, ts=20, dur=50),
+        *(span(ran, remote(1, 1), ts=ts, dur=1) for ts in (9, 10, 14, 16, 20, 45)),
+        span(nested, remote(1, 1), ts=40, dur=10),
+        span("rpc_sync#g(two -> one)#remote_op: aten::mul", remote(1, 1), ts=30, dur=1),
+    ]
+    trace = read_trace(write(tmp_path / "a", spans))
+    assert rows(trace.calls, "call_id", "start_ns", "parent_call") == [
+        (1, 10_000, None),
+        (2, 20_000, None),
+        (3, 40_000, 2),
+    ]
+    called = dict(rows(trace.operators, "start_ns", "call_id"))
+    assert called == {
+        9000: None, 10_000: 1, 14_000: 1, 16_000: None, 20_000: 2, 30_000: None, 45_000: 3,
+    }  # fmt: skip
+
+
+def test_without_calls_nothing_is_said_of_them(tmp_path: Path) -> None:
+    assert read_trace(write(tmp_path / "a", [span("aten::mul")])).losses == ()
+
+
 def test_a_server_without_operators_has_no_rank(tmp_path: Path) -> None:
     trace = read_trace(write(tmp_path / "a", [span(KEY)]))
     assert [(rank.rank, rank.name) for rank in trace.ranks] == [(0, "one")]
@@ -146,7 +172,7 @@ def test_events_that_the_legacy_profiler_does_not_write_are_no_spans(tmp_path: P
     others = [{**span("a"), "pid": 7}, {**span("b"), "ph": "i"}, {"name": "c"}]
     trace = read_trace(write(tmp_path / "a", [*others, span("good")]))
     assert list(trace.operators["name"]) == ["good"]
-    with pytest.raises(UsageError, match=r"no span of the legacy profiler in 3 events$"):
+    with pytest.raises(UsageError, match=r"not of torch\.profiler: .* 1 event of other categories"):
         read_trace(write(tmp_path / "a", others))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.trace.golden_files import KINETO, LEGACY, NATIVE
 from tuner.errors import UsageError
-from tuner.trace.files.trace_text import TraceText
+from tuner.trace.files.trace_text import TraceText, event_places
 
 
 def event_ends(text: str) -> Iterator[int]:
@@ -40,6 +40,28 @@ def test_a_text_cut_anywhere_yields_its_complete_events(path: Path) -> None:
         document, whole = text.decode(msgspec.Raw)
         assert not whole
         assert len(events_of(json.loads(bytes(document)))) == complete
+
+
+@pytest.mark.parametrize(
+    ("content", "places", "end"),
+    [
+        (b'[{"a": {}}, {"}": "{"}]', [b'{"a": {}}', b'{"}": "{"}'], b"]"),
+        (b'[{"a\\"}": 1}, 5, {"b": [[1], {}]}], "c": [{}]', [b'{"a\\"}": 1}', b'{"b": [[1], {}]}'],
+         b'], "c": [{}]'),
+        (b'[{"a": "\n}, {"b": 1}, {', [b'{"a": "\n}', b'{"b": 1}'], None),
+        (b'[{"a": NaN}', [b'{"a": NaN}'], None),
+        (b'[{"a": [NaN}, {"b": 1}]', [b'{"a": [NaN}', b'{"b": 1}'], b"]"),
+        (b'[[{"a": 1}, {"b": [2}], {"c": 3}]', [b'{"c": 3}'], b"]"),
+        (b"[", [], None),
+        (b"[ ]", [], b"]"),
+    ],
+)  # fmt: skip
+def test_objects_have_places_though_they_are_no_json(
+    content: bytes, places: list[bytes], end: bytes | None
+) -> None:
+    found, closed = event_places(content, 1)
+    assert [content[begin:after] for begin, after in found] == places
+    assert (None if closed is None else content[closed:]) == end
 
 
 def test_a_whole_text_is_whole() -> None:

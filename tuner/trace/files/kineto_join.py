@@ -1,9 +1,11 @@
 """Joins the Kineto files of several processes into one trace on one clock."""
 
+import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, pairwise
 
 import numpy as np
 import pandas as pd
@@ -11,12 +13,14 @@ from pandas.api.types import union_categoricals
 
 from tuner.errors import UsageError
 from tuner.text import listed, three_digits
-from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS, IntArray, Spans
-from tuner.trace.files.kineto_reader import KinetoFile, Process
+from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS
+from tuner.trace.files.event_spans import IntArray, Spans
+from tuner.trace.files.kineto_reader import YEAR_2001_NS, KinetoFile, Process
 from tuner.trace.files.named_calls import calls_by_name
+from tuner.trace.model.call_names import read_call_name
 from tuner.trace.model.columns import make_operators
 from tuner.trace.model.facts import TraceRank
-from tuner.trace.model.trace import Trace
+from tuner.trace.model.trace import RankFile, RankSource, Trace
 
 NO_CALLS = (
     "Kineto records operators, not calls: how long calls took, and which call ran an operator, "
@@ -24,32 +28,37 @@ NO_CALLS = (
 )
 CLIENTS_ONLY = "The calls are those that their clients annotated; their servers' side is not known."
 
+_MOST_NAMED = 4
+_NUMBERED = re.compile(r"([^0-9]*)([0-9]*)")
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class _Rank:
     """A process and its rank in the joined trace."""
 
     number: int
+    name: str
+    by: RankSource
     process: Process
-
-    @property
-    def name(self) -> str:
-        return self.process.rpc_name or f"rank {self.number}"
 
 
 def join_kineto(files: Sequence[KinetoFile]) -> Trace:
     """One trace of all processes; its zero is the moment in which the first began to record.
 
-    A process whose file does not tell its rank gets the lowest free one. UsageError if the files
-    cannot be of one run.
+    A process whose file does not say its rank gets the lowest free one, in the natural order of the
+    files' names. UsageError if the files cannot be of one run.
     """
+    files = sorted(files, key=lambda file: _natural(file.subject))
     processes = [process for file in files for process in file.processes]
-    if problems := [*_same_ranks(processes), *_world_sizes(processes), *_windows_apart(processes)]:
+    problems = [*_same_ranks(processes), *_world_sizes(processes), *_baseless(processes)]
+    if problems := problems or _windows_apart(processes):
         raise UsageError.about("these traces do not belong together", problems)
     losses = [loss for file in files for loss in file.losses]
     if not any(len(each.operators.names) or len(each.calls.names) for each in processes):
-        subjects = listed(dict.fromkeys(each.subject for each in processes))
-        raise UsageError(f"{subjects}: no operator and no call in it", losses)
+        found = [f"{file.subject}: no operator and no call in it{file.others}" for file in files]
+        if len(found) == 1:
+            raise UsageError(found[0], losses)
+        raise UsageError("no operator and no call in these traces", [*found, *losses])
     ranks = _numbered(processes)
     windows = [each.window_ns for each in processes if each.window_ns]
     zero_ns = min((start for start, _ in windows), default=0)
@@ -73,21 +82,52 @@ def join_kineto(files: Sequence[KinetoFile]) -> Trace:
         losses=(
             *losses,
             NO_CALLS if calls.empty else CLIENTS_ONLY,
-            *([UNKNOWN_CLOCKS] if len(ranks) > 1 else []),
+            *([] if _is_one_host(processes) else [UNKNOWN_CLOCKS]),
+        ),
+        rank_files=tuple(
+            RankFile(rank=rank.number, file=rank.process.subject, by=rank.by)
+            for rank in sorted(ranks, key=lambda rank: rank.number)
         ),
     )
 
 
+def _natural(path: str) -> list[tuple[str, int]]:
+    """A key that sorts `worker2` before `worker10`."""
+    return [(text, int(digits or 0)) for text, digits in _NUMBERED.findall(path)]
+
+
 def _same_ranks(processes: Sequence[Process]) -> list[str]:
-    first: dict[int, Process] = {}
+    """Files of one rank: copies, or windows of one recording; also of a process without a rank."""
     problems = []
+    groups = defaultdict[tuple[object, ...], list[Process]](list)
     for each in processes:
-        if each.rank is None:
-            continue
-        other = first.setdefault(each.rank, each)
-        if other is not each:
-            problems.append(f"{other.subject} and {each.subject} are both of rank {each.rank}")
+        if each.rank is not None:
+            groups[("rank", each.rank)].append(each)
+        elif each.pid is not None:
+            groups[("process", each.pid, each.host)].append(each)
+    for (what, number, *_), group in groups.items():
+        subjects = list(dict.fromkeys(each.subject for each in group))
+        more = [f"{len(subjects) - _MOST_NAMED} more"] if len(subjects) > _MOST_NAMED else []
+        told = listed([*subjects[:_MOST_NAMED], *more])
+        if len(group) > 1 and _are_apart([each.window_ns for each in group]):
+            verb = "are" if what == "rank" else "look like"
+            problems.append(
+                f"{told} {verb} windows of one recording of {what} {number}, as "
+                "torch.profiler.schedule(repeat=...) writes them: read the files of one window, "
+                "one per rank"
+            )
+        elif len(group) > 1 and what == "rank":
+            both = "both" if len(subjects) == 2 else "all"
+            problems.append(f"{told} are {both} of rank {number}")
     return problems
+
+
+def _are_apart(windows: Sequence[tuple[int, int] | None]) -> bool:
+    """Whether no two of them overlap."""
+    known = sorted(window for window in windows if window)
+    return len(known) == len(windows) and all(
+        former[1] < latter[0] for former, latter in pairwise(known)
+    )
 
 
 def _world_sizes(processes: Sequence[Process]) -> list[str]:
@@ -98,26 +138,104 @@ def _world_sizes(processes: Sequence[Process]) -> list[str]:
     return [f"they differ in their number of ranks: {listed(worlds)}"]
 
 
+def _baseless(processes: Sequence[Process]) -> list[str]:
+    """Files whose times cannot be compared with those of others."""
+    return [
+        f"{each.subject} breaks off before the base time that its times count from, so they cannot "
+        "be compared with those of other files: read it alone"
+        for each in processes
+        if each.is_baseless and any(other.subject != each.subject for other in processes)
+    ]
+
+
 def _windows_apart(processes: Sequence[Process]) -> list[str]:
     """Recordings that begin after all earlier ones have ended: those of one run overlap."""
-    windows = sorted((each.window_ns, each.subject) for each in processes if each.window_ns)
+    windows = sorted(
+        ((each.window_ns, each) for each in processes if each.window_ns),
+        key=lambda pair: (pair[0], pair[1].subject),
+    )
     problems = []
     latest_ns = windows[0][0][1] if windows else 0
-    for (start_ns, end_ns), subject in windows:
+    for (start_ns, end_ns), each in windows:
         if start_ns > latest_ns:
-            started = datetime.fromtimestamp(start_ns / 1e9, tz=UTC)
-            problems.append(
-                f"{subject} begins {three_digits((start_ns - latest_ns) / 1e9)} s after the end of "
-                f"the earlier ones, at {started:%Y-%m-%d %H:%M:%S} UTC"
-            )
+            problems.append(_apart(each, start_ns, start_ns - latest_ns, processes))
         latest_ns = max(latest_ns, end_ns)
     return problems
 
 
+def _apart(late: Process, start_ns: int, after_ns: int, processes: Sequence[Process]) -> str:
+    """That a recording begins so long after the others have ended."""
+    said = (
+        f"{late.subject} begins {three_digits(after_ns / 1e9)} s after the end of the earlier ones"
+    )
+    if start_ns >= YEAR_2001_NS:
+        said += f", at {datetime.fromtimestamp(start_ns / 1e9, tz=UTC):%Y-%m-%d %H:%M:%S} UTC"
+    hosts = sorted({each.host for each in processes})
+    if len(hosts) == 1 or "" in hosts:
+        return said
+    return (
+        f"{said}; if they are of one run, the clocks of the hosts {listed(hosts)} are that far "
+        "apart: read the files of each host alone"
+    )
+
+
+def _is_one_host(processes: Sequence[Process]) -> bool:
+    """Whether all processes are known to share a clock."""
+    return len(processes) == 1 or {each.host for each in processes} == {processes[0].host or None}
+
+
 def _numbered(processes: Sequence[Process]) -> list[_Rank]:
-    told = {each.rank for each in processes}
-    free = (number for number in count() if number not in told)
-    return [_Rank(next(free) if each.rank is None else each.rank, each) for each in processes]
+    """The rank of each: as its file says, by its name in its calls, or the lowest free one."""
+    said = {place: each.rank for place, each in enumerate(processes) if each.rank is not None}
+    named = {
+        place: number
+        for place, each in enumerate(processes)
+        if each.rank is None and (number := _number_in(each.rpc_name)) is not None
+    }
+    if len({*said.values(), *named.values()}) < len({*said.values()}) + len(named):
+        named = {}
+    known = named | said
+    free = (number for number in count() if number not in {*known.values()})
+    numbers = [known[place] if place in known else next(free) for place in range(len(processes))]
+    return [
+        _Rank(
+            number=number,
+            name=name,
+            by="file" if place in said else "calls" if place in named else "order",
+            process=processes[place],
+        )
+        for place, (number, name) in enumerate(
+            zip(numbers, _names(processes, numbers), strict=True)
+        )
+    ]
+
+
+def _names(processes: Sequence[Process], numbers: Sequence[int]) -> list[str]:
+    """The RPC name of each process; `rank N` where no call tells.
+
+    A process that called nobody has the name of a server with its rank in it, if all processes that
+    called have theirs.
+    """
+    own = [each.rpc_name for each in processes]
+    called = {
+        name.server
+        for each in processes
+        for name in map(read_call_name, each.calls.names.categories)
+        if name
+    }
+    servers: dict[int | None, str] = {}
+    if all(_number_in(name) == number for name, number in zip(own, numbers, strict=True) if name):
+        servers = {_number_in(name): name for name in sorted(called - {*own})}
+    return [
+        name or servers.get(number, f"rank {number}")
+        for name, number in zip(own, numbers, strict=True)
+    ]
+
+
+def _number_in(name: str | None) -> int | None:
+    """The number at the end of an RPC name: 1 for `worker1`."""
+    found = re.search(r"[0-9]{1,9}$", name or "")
+    return int(found[0]) if found else None
 
 
 def _together(

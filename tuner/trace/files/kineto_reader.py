@@ -1,55 +1,56 @@
 """Reads the Chrome traces that `torch.profiler` exports, one process at a time.
 
 They hold operators. Kineto does not record calls; but a program may annotate them with PyTorch's
-names, and then the clients' side is known.
+names, and then the clients' side is known. Every version of PyTorch with `torch.profiler` is read,
+which is 1.8 and later:
+
+- The category of operators is `Operator` in 1.8 and 1.9, and `cpu_op` since. Older versions write
+  annotations with it, too, so that only the name of a call tells that it is one.
+- Ids of threads are text in older versions.
+- Times are whole microseconds since 1970 before 2.4; with three decimals since
+  `baseTimeNanoseconds` since, which older versions write after the events; and in builds between
+  them with three decimals since 1970, which are more digits than a float64 has.
+- Other tools join the files of several ranks, and write the rank into the ids of processes; keep
+  the array of the events alone; or write times as text.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
 
 import msgspec
+import numpy as np
 
-from tuner.text import shortened
-from tuner.trace.files.chrome_events import (
-    Event,
-    EventCount,
-    EventId,
-    SpanColumns,
-    Spans,
-    thread_numbers,
-)
+from tuner.text import first_of, plural, shortened
+from tuner.trace.files.chrome_events import Document, Event, EventId, EventParts
+from tuner.trace.files.event_spans import SpanColumns, Spans, id_number, thread_numbers
 from tuner.trace.files.trace_text import TraceText, decode_json
 from tuner.trace.model.call_names import read_call_name
 
-OPERATOR = "cpu_op"
+OPERATORS = ("cpu_op", "Operator")
 ANNOTATION = "user_annotation"
 PROFILED = "Trace"
 """The category of the profiler's own span, which lasts as long as it recorded."""
 METADATA = ""
 MOST_PROCESSES = 1000
 """Whose events are read: a file is of one process, or of a few that others have joined."""
+YEAR_2001_NS = 10**18
+"""Earlier times do not count from 1970."""
 
 _PHASES = frozenset("XBM")
 """Complete events, begins, and metadata."""
 _THREAD_LABEL = re.compile(r"thread \d+ \((.*)\)")
-
-
-class _Distributed(msgspec.Struct):
-    rank: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] | None = None
-    world_size: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] | None = None
-
-
-class _File(msgspec.Struct):
-    """A whole file, its events not yet looked into."""
-
-    traceEvents: msgspec.Raw  # noqa: N815 - the format's own names
-    baseTimeNanoseconds: Annotated[int, msgspec.Meta(ge=0, lt=2**62)] = 0  # noqa: N815
-    """Unix time of the time stamps' zero; older versions of PyTorch count from 1970."""
-    distributedInfo: _Distributed | None = None  # noqa: N815
-    host_name: str = ""
+_RANK = re.compile(r"\[?(?:rank|wr|tp)[ _:-]?([0-9]{1,9})\b.*", re.IGNORECASE)
+"""The id of a process in a joined file: `[rank1] 7`, `[rank 1] 7`, `[TP01] 7`."""
+_LAST_NUMBER = re.compile(r"(?:.*[^0-9])?([0-9]{1,18})\]?")
+_OF_DEVICES = re.compile(
+    r"kernel|memcpy|memset|runtime|gpu_.*|.*_runtime|.*_driver|cuda_.*", re.IGNORECASE
+)
+_OF_TORCH = re.compile(
+    rf"{_OF_DEVICES.pattern}|python_function|Trace|user_annotation", re.IGNORECASE
+)
+_MOST_CATEGORIES = 5
 
 
 class _Label(msgspec.Struct):
@@ -65,7 +66,7 @@ class Process:
     subject: str
     """The file, for messages."""
     rank: int | None
-    """The rank in `torch.distributed`; None if the file does not tell."""
+    """The rank in `torch.distributed`; None if the file does not say it."""
     world_size: int | None
     host: str
     pid: int | None
@@ -74,6 +75,8 @@ class Process:
     calls: Spans
     window_ns: tuple[int, int] | None
     """When the profiler recorded; None if nothing in the file has a time."""
+    is_baseless: bool
+    """Whether the file breaks off before the base that its times count from."""
 
     @property
     def rpc_name(self) -> str | None:
@@ -86,8 +89,11 @@ class Process:
 class KinetoFile:
     """What one file holds: usually one process."""
 
+    subject: str
     processes: tuple[Process, ...]
     losses: tuple[str, ...]
+    others: str
+    """What it has beside operators and calls, for messages."""
 
 
 class _Columns:
@@ -97,89 +103,162 @@ class _Columns:
         self.operators = SpanColumns()
         self.calls = SpanColumns()
         self.labels: dict[EventId, str] = {}
-        self.is_profiled = False
+        self.is_annotated = False
+
+    @property
+    def has_spans(self) -> bool:
+        """Whether it has operators or calls, with proper times or without."""
+        return bool(self.operators.threads or self.calls.threads)
 
     def add(self, group: Mapping[str, list[Event]], pid: EventId) -> None:
         """Add its events, by category."""
-        self.is_profiled |= bool(group[OPERATOR] or group[ANNOTATION])
-        self.operators.add(group[OPERATOR])
+        self.is_annotated |= bool(group[ANNOTATION])
+        for category in OPERATORS:
+            self.operators.add(group[category])
         self.calls.add([event for event in group[ANNOTATION] if read_call_name(event.name)])
         self.labels |= _thread_labels(group[METADATA], pid)
+
+    def spans(self, numbers: Mapping[EventId, int], zero_ns: int) -> tuple[Spans, Spans]:
+        """Its operators and its calls: a call may have the category of operators, too."""
+        operators = self.operators.spans(numbers, zero_ns)
+        calls = self.calls.spans(numbers, zero_ns)
+        names = operators.names
+        of_calls = [code for code, name in enumerate(names.categories) if read_call_name(name)]
+        if not of_calls:
+            return operators, calls
+        is_call = np.isin(names.codes, of_calls)
+        return operators.take(~is_call), Spans.joined([calls, operators.take(is_call)])
 
 
 def read_kineto(parts: Iterable[TraceText]) -> KinetoFile:
     """The processes of a file, in its order. UsageError if it is no trace."""
-    columns = defaultdict[EventId, _Columns](_Columns)
-    profiler, count = SpanColumns(), EventCount()
+    events, kineto = EventParts(), KinetoEvents()
     for text in parts:
-        try:
-            document, whole = text.decode(_File)
-        except msgspec.ValidationError as error:
-            raise text.no_trace(error) from None
-        groups = _grouped(count.events_in(document.traceEvents, text))
-        for pid, group in groups.items():
-            columns[pid].add(group, pid)
-            profiler.add(group[PROFILED])
-        if len(columns) > MOST_PROCESSES:
-            raise text.refused(f"no trace: events of more than {MOST_PROCESSES:,} processes")
-    if not count.read:
-        raise text.refused("a trace without events")
-    losses = count.losses(text, whole)
-    pids = [pid for pid, each in columns.items() if each.is_profiled]
-    recorded_ns = profiler.spans(
-        thread_numbers(profiler.threads), document.baseTimeNanoseconds
-    ).window_ns()
-    processes = []
-    for pid in pids or [None]:
-        process, lost = _process(text, document, pid, columns[pid], recorded_ns)
-        processes.append(process)
-        losses += lost
-    if len(processes) > 1:
-        # The file tells the rank of the process that wrote it, but not which of these it is.
-        processes = [replace(process, rank=None) for process in processes]
-    return KinetoFile(processes=tuple(processes), losses=tuple(losses))
+        kineto.add(events.read_part(text), text)
+    return kineto.file(events, text)
+
+
+class KinetoEvents:
+    """What a file holds of its processes, part by part."""
+
+    def __init__(self) -> None:
+        self._columns = defaultdict[EventId, _Columns](_Columns)
+        self._profiler = SpanColumns()
+        self._others = Counter[str]()
+
+    def add(self, events: Iterable[Event], text: TraceText) -> None:
+        """Add the events of a part. UsageError if they are of too many processes."""
+        for pid, group in _grouped(events).items():
+            self._columns[pid].add(group, pid)
+            self._profiler.add(group[PROFILED])
+            self._others.update(_categories(group))
+        if len(self._columns) > MOST_PROCESSES:
+            raise text.foreign(f"no trace: events of more than {MOST_PROCESSES:,} processes")
+
+    def file(self, events: EventParts, last: TraceText) -> KinetoFile:
+        """The file, once its last part was added. UsageError if it is no trace of Kineto."""
+        losses, others, document = events.losses(last), _told(self._others), events.document
+        base_ns = document.baseTimeNanoseconds or 0
+        threads = thread_numbers(self._profiler.threads)
+        recorded_ns = self._profiler.spans(threads, base_ns).window_ns()
+        pids = [pid for pid, each in self._columns.items() if each.has_spans]
+        if self._others and not pids and not any(map(_OF_TORCH.fullmatch, self._others)):
+            what = f"not of torch.profiler: no operator and no call in it{others}"
+            raise last.foreign(what, losses)
+        # Other events, such as annotations on a GPU, are of no process of their own.
+        annotated = [pid for pid, each in self._columns.items() if each.is_annotated]
+        pids = pids or annotated or [None]
+        processes = []
+        for pid in pids:
+            process, lost = _process(last, document, pid, self._columns[pid], recorded_ns)
+            processes.append(process)
+            losses += lost
+        latest_ns = max((each.window_ns[1] for each in processes if each.window_ns), default=0)
+        is_based = document.baseTimeNanoseconds is not None or latest_ns >= YEAR_2001_NS
+        if not is_based and not events.is_whole:
+            processes = [replace(each, is_baseless=True) for each in processes]
+            losses.append(
+                f"{last.subject} lacks its base time: from when its times count is not known."
+            )
+        return KinetoFile(
+            subject=last.subject,
+            processes=tuple(_with_ranks(processes, pids)),
+            losses=tuple(losses),
+            others=others,
+        )
 
 
 def _grouped(events: Iterable[Event]) -> dict[EventId, dict[str, list[Event]]]:
     """Spans and metadata, by process and category."""
     groups: defaultdict[EventId, dict[str, list[Event]]]
     groups = defaultdict(lambda: defaultdict(list))
+    group: list[Event] | None = None
     for event in events:
         if event.ph in _PHASES:
-            groups[event.pid][event.cat].append(event)
+            # Most events are of the group of the one before.
+            if group is None or event.cat != group[-1].cat or event.pid != group[-1].pid:
+                group = groups[event.pid][event.cat]
+            group.append(event)
     return groups
+
+
+def _categories(group: Mapping[str, Sequence[Event]]) -> dict[str, int]:
+    """How many spans of a group are no operators, by category."""
+    found = {category: len(events) for category, events in group.items()}
+    found[METADATA] = sum(event.ph != "M" for event in group.get(METADATA, ()))
+    return {each: number for each, number in found.items() if number and each not in OPERATORS}
 
 
 def _process(
     text: TraceText,
-    document: _File,
+    document: Document,
     pid: EventId,
     columns: _Columns,
     recorded_ns: Sequence[int],
 ) -> tuple[Process, list[str]]:
     """One process, from its columns and when the profiler recorded; and the losses."""
-    base_ns = document.baseTimeNanoseconds
     numbers = thread_numbers([*columns.labels, *columns.operators.threads, *columns.calls.threads])
-    operators = columns.operators.spans(numbers, base_ns)
-    calls = columns.calls.spans(numbers, base_ns)
+    operators, calls = columns.spans(numbers, document.baseTimeNanoseconds or 0)
     times_ns = [*operators.window_ns(), *calls.window_ns(), *recorded_ns]
-    distributed = document.distributedInfo or _Distributed()
+    distributed = document.distributedInfo
     process = Process(
         subject=text.subject,
-        rank=distributed.rank,
-        world_size=distributed.world_size,
+        rank=distributed.rank if distributed else None,
+        world_size=distributed.world_size if distributed else None,
         host=document.host_name,
-        pid=pid if isinstance(pid, int) and abs(pid) < 2**63 else None,
+        pid=_pid(pid),
         threads=_threads(numbers, columns.labels),
         operators=operators,
         calls=calls,
         window_ns=(min(times_ns), max(times_ns)) if times_ns else None,
+        is_baseless=False,
     )
     return process, [
         text.left_out(number, noun, why)
         for noun, spans in (("operator", columns.operators), ("call", columns.calls))
         for why, number in spans.lost.items()
     ]
+
+
+def _with_ranks(processes: Sequence[Process], pids: Sequence[EventId]) -> Sequence[Process]:
+    """The processes with the ranks that the ids of a joined file say."""
+    found = [_RANK.fullmatch(pid) if isinstance(pid, str) else None for pid in pids]
+    ranks = [int(each[1]) if each else None for each in found]
+    if len(processes) == 1:
+        # Else the file says the rank of the process that wrote it, but not which of these it is.
+        ranks = [processes[0].rank if processes[0].rank is not None else ranks[0]]
+    said = [rank for rank in ranks if rank is not None]
+    if len({*said}) < len(said):
+        ranks = [None] * len(ranks)
+    return [replace(each, rank=rank) for each, rank in zip(processes, ranks, strict=True)]
+
+
+def _pid(pid: EventId) -> int | None:
+    """The number of a process, also in the id that it has in a joined file."""
+    if isinstance(pid, str):
+        found = _LAST_NUMBER.fullmatch(pid)
+        return int(found[1]) if found else None
+    return id_number(pid)
 
 
 def _thread_labels(metadata: Iterable[Event], pid: EventId) -> dict[EventId, str]:
@@ -194,7 +273,8 @@ def _thread_labels(metadata: Iterable[Event], pid: EventId) -> dict[EventId, str
             continue
         # Kineto writes `thread 12880 (python)`, with the kernel's name of the thread.
         own = _THREAD_LABEL.fullmatch(name)
-        labels[event.tid] = "main" if event.tid == pid else own[1] if own else name
+        is_main = event.tid is not None and id_number(event.tid) == _pid(pid)
+        labels[event.tid] = "main" if is_main else own[1] if own else name
     return labels
 
 
@@ -207,3 +287,14 @@ def _threads(
         for track, number in numbers.items()
     }
     return tuple(sorted((number, name) for number, name in named.items() if name))
+
+
+def _told(others: Mapping[str, int]) -> str:
+    """What a file has beside operators and calls."""
+    if not others:
+        return ""
+    names = first_of([each or "none" for each in others], _MOST_CATEGORIES)
+    if all(map(_OF_DEVICES.fullmatch, others)):
+        number = plural(sum(others.values()), "event")
+        return f", only {number} of GPUs ({names}): profile the CPU, too"
+    return f", but {plural(sum(others.values()), 'event')} of other categories ({names})"

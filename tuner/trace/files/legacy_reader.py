@@ -10,18 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
 
-import msgspec
 import numpy as np
 import pandas as pd
 
+from tuner.errors import UsageError
 from tuner.text import plural
-from tuner.trace.files.chrome_events import (
-    UNKNOWN_CLOCKS,
-    EventCount,
-    EventId,
-    SpanColumns,
-    thread_numbers,
-)
+from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS, Event, EventId, EventParts
+from tuner.trace.files.event_spans import SpanColumns, thread_numbers
 from tuner.trace.files.named_calls import calls_by_name
 from tuner.trace.files.trace_text import TraceText
 from tuner.trace.model.call_names import REMOTE_OPERATOR, read_call_name
@@ -29,8 +24,8 @@ from tuner.trace.model.columns import UNKNOWN_RANK, make_operators
 from tuner.trace.model.facts import TraceRank
 from tuner.trace.model.trace import Trace
 
-PROCESS = "CPU functions"
-"""What the legacy profiler writes for the process of every event."""
+PROCESSES = ("CPU functions", "CPU Functions")
+"""What the legacy profiler writes for the process of every event; and what libtorch writes."""
 
 KNOWN_LOSS = (
     "The legacy profiler shows overlapping calls of one function as a single call. From the "
@@ -57,35 +52,40 @@ class _Name:
         return cls(own, calls[-1] if calls else "")
 
 
-def read_legacy(parts: Iterable[TraceText]) -> Trace:
-    """The trace in a file of the legacy profiler, whose base time is unknown.
+def legacy_events(events: Iterable[Event]) -> list[Event]:
+    """The spans of the legacy profiler among the events of an array."""
+    return [event for event in events if event.ph == "X" and event.pid in PROCESSES]
 
-    UsageError if it is no such file.
+
+def legacy_trace(columns: SpanColumns, events: EventParts, last: TraceText) -> Trace:
+    """The trace of a file's spans, once its last part is read; its base time is unknown.
+
+    UsageError if no span has proper times.
     """
-    columns, count = SpanColumns(), EventCount()
-    for text in parts:
-        raw, whole = text.decode(msgspec.Raw)
-        events = count.events_in(raw, text)
-        columns.add([event for event in events if event.ph == "X" and event.pid == PROCESS])
-    losses = count.losses(text, whole)
+    losses = events.losses(last)
     rows = _rows(columns)
-    losses += [text.left_out(number, "span", why) for why, number in columns.lost.items()]
+    losses += [last.left_out(number, "span", why) for why, number in columns.lost.items()]
     if rows.empty:
-        number = plural(count.read, "event")
-        raise text.refused(f"JSON, but no trace: no span of the legacy profiler in {number}")
+        number = plural(events.read, "event")
+        raise UsageError(f"{last.subject}: no span of the legacy profiler in {number}", losses)
     if repeated := int(rows.duplicated().sum()):
         rows = rows.drop_duplicates(ignore_index=True)
         why = "repeated with equal thread, name, start and end"
-        losses.append(text.left_out(repeated, "span", why))
+        losses.append(last.left_out(repeated, "span", why))
     ranks, profiling = _ranks(rows)
     rows["rank"] = rows["rank"].replace(UNKNOWN_RANK, profiling)
+    calls = _calls(rows, {name: rank for rank, name in ranks.items()})
     return Trace(
-        calls=_calls(rows, {name: rank for rank, name in ranks.items()}),
-        operators=_operators(rows),
+        calls=calls,
+        operators=_operators(rows, calls),
         ranks=tuple(TraceRank(rank=rank, name=name) for rank, name in sorted(ranks.items())),
         source="legacy",
         window_ns=(int(rows["start_ns"].min()), int(rows["end_ns"].max())),
-        losses=(*losses, KNOWN_LOSS, *([UNKNOWN_CLOCKS] if len(ranks) > 1 else [])),
+        losses=(
+            *losses,
+            *([KNOWN_LOSS] if rows["is_call"].any() or (rows["call"] != "").any() else []),
+            *([UNKNOWN_CLOCKS] if len(ranks) > 1 else []),
+        ),
     )
 
 
@@ -139,19 +139,22 @@ def _ranks(rows: pd.DataFrame) -> tuple[dict[int, str], int]:
 
 
 def _calls(rows: pd.DataFrame, ranks: Mapping[str, int]) -> pd.DataFrame:
-    calls = rows[rows["is_call"]]
-    return calls_by_name(
-        calls["own"].array,
-        client_rank=calls["rank"].to_numpy(),
-        client_thread=calls["thread"].to_numpy(),
-        start_ns=calls["start_ns"].to_numpy(),
-        end_ns=calls["end_ns"].to_numpy(),
+    of_calls = rows[rows["is_call"]].sort_values("start_ns", kind="stable", ignore_index=True)
+    calls = calls_by_name(
+        of_calls["own"].array,
+        client_rank=of_calls["rank"].to_numpy(),
+        client_thread=of_calls["thread"].to_numpy(),
+        start_ns=of_calls["start_ns"].to_numpy(),
+        end_ns=of_calls["end_ns"].to_numpy(),
         ranks=ranks,
     )
+    calls["parent_call"] = _callers(of_calls, calls, may_be_itself=False)
+    return calls
 
 
-def _operators(rows: pd.DataFrame) -> pd.DataFrame:
+def _operators(rows: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
     operators = rows[~rows["is_call"]]
+    call_id = _callers(operators, calls)
     return make_operators(
         {
             "rank": operators["rank"].to_numpy(),
@@ -159,6 +162,36 @@ def _operators(rows: pd.DataFrame) -> pd.DataFrame:
             "name": operators["own"].array.remove_unused_categories(),
             "start_ns": operators["start_ns"].to_numpy(),
             "end_ns": operators["end_ns"].to_numpy(),
+            "call_id": call_id,
             "call_name": operators["call"].array.remove_unused_categories(),
+            "link": np.where(call_id.isna(), "", "inferred"),
         }
     )
+
+
+def _callers(
+    rows: pd.DataFrame, calls: pd.DataFrame, *, may_be_itself: bool = True
+) -> pd.arrays.IntegerArray:
+    """The id of the call that ran each row: of those of its name, the last that had begun."""
+    names = calls["name"].cat.categories.get_indexer(rows["call"].cat.categories)
+    ran = pd.DataFrame(
+        {
+            "start_ns": rows["start_ns"].to_numpy(),
+            "name": names[rows["call"].cat.codes].astype(np.int64),
+            "place": np.arange(len(rows)),
+        }
+    )
+    begun = pd.DataFrame(
+        {
+            "start_ns": calls["start_ns"].to_numpy(),
+            "name": calls["name"].cat.codes.to_numpy().astype(np.int64),
+            "call_id": calls["call_id"].to_numpy(),
+            "end_ns": calls["end_ns"].to_numpy(dtype=np.int64),
+        }
+    )
+    ran = ran[ran["name"] >= 0].sort_values("start_ns", kind="stable")
+    found = pd.merge_asof(ran, begun, on="start_ns", by="name", allow_exact_matches=may_be_itself)
+    found = found[found["end_ns"] >= found["start_ns"]]
+    ids = np.zeros(len(rows), dtype=np.int64)
+    ids[found["place"]] = found["call_id"]
+    return pd.arrays.IntegerArray(ids, ids == 0)

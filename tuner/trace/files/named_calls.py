@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tuner.trace.files.chrome_events import IntArray
+from tuner.trace.files.event_spans import IntArray
 from tuner.trace.model.call_names import read_call_name
 from tuner.trace.model.columns import UNKNOWN_RANK, make_calls
 

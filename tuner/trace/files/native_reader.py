@@ -12,7 +12,7 @@ from pandas.api.types import union_categoricals
 
 from tuner.errors import UsageError
 from tuner.text import plural, shortened
-from tuner.trace.files.chrome_events import IntArray, categorical
+from tuner.trace.files.event_spans import IntArray, categorical
 from tuner.trace.files.native_events import Args, Document, Event
 from tuner.trace.files.native_format import CALL, FORMAT, OPERATOR, READ_FORMATS, SERVED
 from tuner.trace.files.trace_text import TraceText

@@ -1,5 +1,6 @@
 """Reads trace files of every format: ours, that of `torch.profiler`, the legacy profiler's."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
@@ -8,9 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tuner.errors import UsageError
+from tuner.trace.files.chrome_events import EventParts
+from tuner.trace.files.event_spans import SpanColumns
 from tuner.trace.files.kineto_join import join_kineto
-from tuner.trace.files.kineto_reader import KinetoFile, read_kineto
-from tuner.trace.files.legacy_reader import read_legacy
+from tuner.trace.files.kineto_reader import KinetoEvents, KinetoFile, read_kineto
+from tuner.trace.files.legacy_reader import legacy_events, legacy_trace
 from tuner.trace.files.native_format import MARK
 from tuner.trace.files.native_reader import read_native
 from tuner.trace.files.trace_parts import open_trace
@@ -26,9 +29,51 @@ class Reader(NamedTuple):
     read: Callable[[Iterable[TraceText]], Trace | KinetoFile]
 
 
+_BINARY = {
+    b"PK\x03\x04": "a zip archive: unpack it",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd: unpack it",
+    b"\xfd7zXZ": "compressed with xz: unpack it",
+    b"BZh": "compressed with bzip2: unpack it",
+    b"SQLite format 3\0": "an SQLite database, not JSON",
+}
+"""What no trace that is read begins with, and what it is."""
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+"""What JSON does not have, and a protobuf, whose first byte is a line break for JSON, has."""
+
+
+def _binary_kind(text: TraceText) -> str:
+    """What kind of binary file it is; empty if it is none that is known."""
+    start = text.content[:4096]
+    for mark, kind in _BINARY.items():
+        if start.startswith(mark):
+            return kind
+    if not start.startswith(b"\n") or not _CONTROL.search(start, 0, 64):
+        return ""
+    if b"/host:" in start or b"/device:" in start:
+        return "an XPlane protobuf of TensorFlow's or JAX's profiler, not JSON"
+    return "a protobuf, as Perfetto writes it, not JSON"
+
+
+def _refuse_binary(parts: Iterable[TraceText]) -> Trace:
+    text = next(iter(parts))
+    raise text.foreign(_binary_kind(text))
+
+
+def _read_array(parts: Iterable[TraceText]) -> Trace | KinetoFile:
+    """An array of events: the legacy profiler's if any is, else Kineto's without their header."""
+    events, legacy, kineto = EventParts(), SpanColumns(), KinetoEvents()
+    for text in parts:
+        found = events.read_part(text)
+        legacy.add(legacy_events(found))
+        if not legacy.threads:
+            kineto.add(found, text)
+    return legacy_trace(legacy, events, text) if legacy.threads else kineto.file(events, text)
+
+
 READERS = (
     Reader(lambda text: text.content.startswith(MARK), read_native),
-    Reader(lambda text: text.first == b"[", read_legacy),
+    Reader(lambda text: bool(_binary_kind(text)), _refuse_binary),
+    Reader(lambda text: text.first == b"[", _read_array),
     # Last, for any other text: it says why a text is no trace.
     Reader(lambda _: True, read_kineto),
 )

@@ -9,14 +9,21 @@ import re
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
 from tuner.errors import UsageError
-from tuner.trace.files.trace_text import TraceText, decode_json
+from tuner.trace.files.trace_text import (
+    BETWEEN,
+    NO_OBJECTS,
+    TraceText,
+    closing_of,
+    decode_json,
+    event_places,
+    head_of,
+)
 
 MOST_BYTES = 2**30
 """The most bytes of a trace that are read, unpacked."""
@@ -29,7 +36,6 @@ MOST_EVENT_BYTES = 2**24
 
 _GZIP = b"\x1f\x8b"
 _SPACE = b" \t\n\r"
-_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BETWEEN_EVENTS = re.compile(rb"\}([ \t\n\r]*,[ \t\n\r]*)\{")
 _NEAR_BYTES = 2**16
 _PLACES_TRIED = 10
@@ -107,37 +113,18 @@ def _parts(subject: str, unpacked: bool, chunks: Iterable[bytes]) -> Iterator[Tr
         if len(held) <= PART_BYTES:
             continue
         if not head:
-            head = _head(held)
+            head = head_of(held)
             held = held[len(head) :]
         blank = len(held) - len(held.lstrip(_SPACE))
         held, skipped = held[blank:], skipped + blank
         found = _events_in(held) if head else None
         if found is not None:
             end, following = found
-            yield text(head + held[:end] + _closing(head))
+            yield text(head + held[:end] + closing_of(head))
             held, skipped, follows = held[following:], skipped + following, True
         elif len(held) > MOST_EVENT_BYTES:
             raise _endless(text(head + held))
     yield text(head + held)
-
-
-def _head(start: bytes) -> bytes:
-    """How a text begins, before its first event; empty if that is not seen."""
-    if start.lstrip(_SPACE).startswith(b"["):
-        return start[: start.index(b"[") + 1]
-    for found in islice(_EVENTS.finditer(start), _PLACES_TRIED):
-        head = start[: found.end()]
-        try:
-            # Neither in a string nor in an object of the first one.
-            decode_json(head + _closing(head), msgspec.Raw)
-        except ValueError:
-            continue
-        return head
-    return b""
-
-
-def _closing(head: bytes) -> bytes:
-    return b"]" if head.lstrip(_SPACE) == b"[" else b"]}"
 
 
 def _events_in(held: bytes) -> tuple[int, int] | None:
@@ -152,7 +139,12 @@ def _events_in(held: bytes) -> tuple[int, int] | None:
             except ValueError:
                 continue
             return end, following
-    return None
+    # An event that is no JSON ends as others do.
+    last = event_places(held)[0][-2:]
+    if len(last) < 2:
+        return None
+    end = last[0][1]
+    return end, end + len(held[end:]) - len(held[end:].lstrip(BETWEEN))
 
 
 def _endless(text: TraceText) -> UsageError:
@@ -161,4 +153,8 @@ def _endless(text: TraceText) -> UsageError:
     except ValueError as error:
         if "truncated" not in str(error):
             return text.malformed(error)
-    return text.refused(f"no trace: no event ends within {MOST_EVENT_BYTES >> 20} MB")
+    if not text.head and text.first == b"{":
+        return text.without_events()
+    if b"{" not in text.content[len(text.head) :]:
+        return text.foreign(NO_OBJECTS)
+    return text.foreign(f"no trace: no event ends within {MOST_EVENT_BYTES >> 20} MB")

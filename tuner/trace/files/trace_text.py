@@ -1,8 +1,13 @@
-"""The text of a trace, or of a part of it: parsed, and cut after its last complete event."""
+"""The text of a trace, or of a part of it: parsed, and cut after its last complete event.
+
+Programs also write events that are no JSON, with `NaN` or a bare backslash: these can be left out.
+"""
 
 import re
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -11,6 +16,25 @@ from tuner.text import plural
 
 T = TypeVar("T")
 
+READ = (
+    "rpc-tuner reads its own traces, and the JSON that torch.profiler and the legacy profiler "
+    "export, compressed with gzip or not"
+)
+"""What is said where something else is refused."""
+NO_OBJECTS = "JSON, but no trace: its events are no objects"
+
+_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+_PLACES_TRIED = 10
+_BRACKET = re.compile(
+    rb'[^"{}\[\]]*+(?:"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?+[^"{}\[\]]*+)*+([{}\[\]]|\Z)'
+)
+"""The next brace or bracket outside of strings. These hold no line break, even where one lacks its
+end. Possessive, so that no text takes long."""
+BETWEEN = b" \t\r\n,"
+"""What may stand between two events."""
+_HALF = re.compile(rb'\\u[dD][89abAB][0-9a-fA-F]{2}[^\\\\]')
+_NEAR_BYTES = 16
+_FIRST_KEY = re.compile(rb'\s*\{\s*"([^"\\]{1,100})"')
 _ENDS_TRIED = 100
 _MOST_TRIED_BYTES = 2**32
 """Closing braces that are tried from the end: those of the incomplete last event, and one more."""
@@ -22,6 +46,85 @@ def decode_json(raw: bytes | msgspec.Raw, form: type[T]) -> T:
         return msgspec.json.decode(raw, type=form)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def head_of(content: bytes) -> bytes:
+    """How a text begins, before its first event; empty if that is not seen."""
+    if content.lstrip().startswith(b"["):
+        return content[: content.index(b"[") + 1]
+    for found in islice(_EVENTS.finditer(content), _PLACES_TRIED):
+        head = content[: found.end()]
+        try:
+            # Neither in a string nor in an object of the first one.
+            decode_json(head + closing_of(head), msgspec.Raw)
+        except ValueError:
+            continue
+        return head
+    return b""
+
+
+def closing_of(head: bytes) -> bytes:
+    """What closes a text with this head after any of its events."""
+    return b"]" if head.lstrip() == b"[" else b"]}"
+
+
+def event_places(content: bytes, start: int = 0) -> tuple[list[tuple[int, int]], int | None]:
+    """Where each object of an array begins and ends, though it may be no JSON; and its end.
+
+    `start` is a place in the array, whose end is None where it is not seen.
+    """
+    braces, brackets, began = 0, 0, 0
+    places = []
+    for found in _BRACKET.finditer(content, start):
+        bracket = found[1]
+        if bracket == b"{":
+            if not braces:
+                began = found.start(1)
+            braces += 1
+        elif bracket == b"}" and braces:
+            braces -= 1
+            if not braces and not brackets:
+                places.append((began, found.end()))
+        elif not braces and bracket == b"[":
+            # Inside an object they are not counted: it may lack one.
+            brackets += 1
+        elif not braces and bracket == b"]":
+            if not brackets:
+                return places, found.start(1)
+            brackets -= 1
+    return places, None
+
+
+class BadEvents(NamedTuple):
+    """The events of a text that are no JSON."""
+
+    places: list[int]
+    """Which of all events of the text they are."""
+    problem: str
+    """What is wrong with the first one."""
+
+
+def _error_of(event: bytes, form: type[object]) -> ValueError:
+    """Why an event is no JSON."""
+    try:
+        # With white space, so that msgspec does not say that half a character is truncated.
+        decode_json(event + b" " * _NEAR_BYTES, form)
+    except ValueError as error:
+        return error
+    return ValueError("more than one value")
+
+
+def _bad_ones(events: list[bytes], form: type[object], first: int = 0) -> list[int]:
+    """Which events of a list are no JSON; `first` is the place of its first one."""
+    try:
+        decode_json(b"[" + b",".join(events) + b"]", form)
+    except ValueError as error:
+        if len(events) == 1:
+            return [] if isinstance(error, msgspec.ValidationError) else [first]
+        half = len(events) // 2
+        former = _bad_ones(events[:half], form, first)
+        return former + _bad_ones(events[half:], form, first + half)
+    return []
 
 
 class _Shell(msgspec.Struct):
@@ -78,16 +181,49 @@ class TraceText:
 
     def malformed(self, problem: ValueError) -> UsageError:
         """The error for text that is no JSON, or no UTF-8."""
-        try:
-            self.content.decode()
-        except UnicodeDecodeError as error:
-            byte = self.content[error.start]
-            place = self._in_whole_text(error.start)
-            return self.refused(f"not UTF-8 text: byte {place} is 0x{byte:02x}")
-        told = re.sub(
-            r"(?<=\(byte )\d+(?=\)$)", lambda at: str(self._in_whole_text(int(at[0]))), str(problem)
-        )
-        return self.refused(f"not JSON, so no trace: {told}")
+        found = self._problem(problem, self.content, 0)
+        return self.refused(found if "UTF-8" in found else f"not JSON, so no trace: {found}")
+
+    def without_bad_events(self, form: type[object]) -> tuple["TraceText", BadEvents]:
+        """The same without the events that are no JSON; and these.
+
+        `form` is what is read of an event; its other fields are not decoded.
+        """
+        head = self.head or head_of(self.content)
+        places, end = event_places(self.content, len(head)) if head else ([], None)
+        pieces = [*self._pieces(len(head), places, end)]
+        bad = _bad_ones([event for _, event in pieces], list[form])  # type: ignore[valid-type]
+        problem = ""
+        if bad:
+            begin, event = pieces[bad[0]]
+            problem = self._problem(_error_of(event, form), event, begin)
+        left_out = {*bad}
+        kept = [event for place, (_, event) in enumerate(pieces) if place not in left_out]
+        # What breaks off after the last event is left out, too.
+        tail = b"" if end is None else self.content[end:]
+        return replace(self, content=head + b",".join(kept) + tail), BadEvents(bad, problem)
+
+    def _pieces(
+        self, start: int, places: list[tuple[int, int]], end: int | None
+    ) -> Iterator[tuple[int, bytes]]:
+        """The objects of the array, and what lies between them but for white space and commas."""
+        for begin, after in [*places, *([] if end is None else [(end, end)])]:
+            between = self.content[start:begin].strip(BETWEEN)
+            if between:
+                yield self.content.index(between, start), between
+            if after > begin:
+                yield begin, self.content[begin:after]
+            start = after
+
+    def foreign(self, found: str, losses: Sequence[str] = ()) -> UsageError:
+        """The error for a file that is no trace that is read, and what was left out of it."""
+        return UsageError(f"{self.subject}: {found}; {READ}", losses)
+
+    def without_events(self) -> UsageError:
+        """The error for JSON, or the beginning of JSON, that has no array of events."""
+        key = _FIRST_KEY.match(self.content)
+        first = f' that begins with "{key[1].decode(errors="replace")}"' if key else ""
+        return self.foreign(f'JSON, but no trace: an object{first}, without "traceEvents"')
 
     def no_trace(self, problem: msgspec.ValidationError) -> UsageError:
         """The error for text that begins as JSON of another type, and may go on as anything."""
@@ -96,7 +232,7 @@ class TraceText:
             self.content.decode()
         except ValueError as error:
             return self.malformed(error)
-        return self.refused(f"JSON, but no trace: {problem}")
+        return self.foreign(f"JSON, but no trace: {problem}")
 
     def broken_off(self, events: int) -> str:
         """The loss of a text that is not whole."""
@@ -108,6 +244,19 @@ class TraceText:
         """The loss of spans or events that cannot be used."""
         return f"Left out of {self.subject}: {plural(number, noun)} {why}."
 
+    def _problem(self, problem: ValueError, piece: bytes, begin: int) -> str:
+        """What is wrong with a piece of the text that begins there, with its place in the whole."""
+        try:
+            piece.decode()
+        except UnicodeDecodeError as error:
+            place = self._in_whole_text(begin + error.start)
+            return f"not UTF-8 text: byte {place} is 0x{piece[error.start]:02x}"
+        return re.sub(
+            r"(?<=\(byte )\d+(?=\)$)",
+            lambda at: str(self._in_whole_text(begin + int(at[0]))),
+            str(problem),
+        )
+
     def _in_whole_text(self, place: int) -> int:
         return place if place < len(self.head) else place + self.skipped
 
@@ -118,7 +267,8 @@ class TraceText:
 
     def _breaks_off(self, error: ValueError) -> bool:
         if "truncated" in str(error):
-            return True
+            # msgspec says the same of half a character at the end of a whole text.
+            return not _HALF.search(self.content, max(0, len(self.content) - _NEAR_BYTES))
         # msgspec calls a number that breaks off malformed.
         place = re.search(r"invalid number \(byte (\d+)\)", str(error))
         return place is not None and int(place[1]) >= len(self.content) - 1

@@ -17,6 +17,25 @@ RECORDERS: dict[Recorder, str] = {
 """Their names in sentences."""
 
 
+RankSource = Literal["file", "calls", "order"]
+"""How it is known which rank a file is of."""
+RANKS_BY: dict[RankSource, str] = {
+    "file": "as the files say",
+    "calls": "by the names in their calls",
+    "order": "by the order of the files' names",
+}
+"""The same in sentences."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankFile:
+    """The file of a rank."""
+
+    rank: int
+    file: str
+    by: RankSource
+
+
 @dataclass(frozen=True, kw_only=True)
 class Trace:
     """The calls and the operators of one world, on one clock."""
@@ -43,6 +62,8 @@ class Trace:
     """Traced step time over untraced step time."""
     losses: tuple[str, ...] = ()
     """What the trace lacks, each as a sentence."""
+    rank_files: tuple[RankFile, ...] = ()
+    """The file of each rank; empty where one file has all ranks by its format."""
 
     def process(self, rank: int) -> TraceRank | None:
         """The process of this rank; None if the trace has no facts about it."""

@@ -1,0 +1,261 @@
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.trace.golden_files import KINETO, Events, operator, rows, write_kineto
+from tuner.errors import UsageError
+from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS
+from tuner.trace.files.kineto_join import CLIENTS_ONLY
+from tuner.trace.files.reader import read_trace, read_traces
+from tuner.trace.model.trace import RankFile
+
+SPAN = ("rank", "thread", "name", "start_ns", "end_ns")
+
+
+def annotated(name: str) -> Events:
+    return [operator(cat="user_annotation", name=name), operator(name=f"after {name}")]
+
+
+def rank_files(paths: Sequence[Path]) -> list[tuple[int, str, str]]:
+    found = read_traces(paths).rank_files
+    return [(each.rank, Path(each.file).name, each.by) for each in found]
+
+
+@pytest.mark.parametrize("paths", [KINETO, KINETO[::-1]])
+def test_several_ranks_get_one_clock(paths: tuple[Path, ...]) -> None:
+    """Rank 1's base time is 500 us later, and it begins to record 100 us earlier."""
+    trace = read_traces(paths)
+    assert trace.base_time_ns == 1_700_000_000_000_900_000
+    assert trace.window_ns == (0, 1_200_000)
+    assert rows(trace.operators, *SPAN) == [
+        (0, 70, "aten::add", 410_125, 420_125),
+        (0, 70, "aten::empty", 411_001, 414_000),
+        (0, 72, "aten::relu", 500_000, 520_250),
+        (1, 81, "aten::mul", 300_000, 303_000),
+        (1, 81, "aten::add", 310_000, 314_000),
+    ]
+    assert trace.losses == (CLIENTS_ONLY, UNKNOWN_CLOCKS)
+
+
+def test_a_server_among_the_files_is_found_by_the_name_it_calls_under(tmp_path: Path) -> None:
+    paths = [
+        write_kineto(tmp_path / "a", annotated("rpc_sync#f(one -> two)")),
+        write_kineto(tmp_path / "b", annotated("rpc_async#aten::add(two -> one)")),
+    ]
+    trace = read_traces(paths)
+    assert [rank.name for rank in trace.ranks] == ["one", "two"]
+    assert rows(trace.calls, "client_rank", "server_rank", "body") == [
+        (0, 1, "python"),
+        (1, 0, "builtin"),
+    ]
+
+
+def test_without_ranks_in_the_files_the_natural_order_of_their_names_decides(
+    tmp_path: Path,
+) -> None:
+    """Whatever the order of the arguments."""
+    info = {"rank": 0}
+    names = ["worker10", "worker2", "worker1"]
+    paths = [write_kineto(tmp_path / name, [operator(name=name)]) for name in names]
+    paths.append(write_kineto(tmp_path / "zero", [operator(name="zero")], distributedInfo=info))
+    for order in (paths, paths[::-1]):
+        assert rank_files(order) == [
+            (0, "zero", "file"),
+            (1, "worker1", "order"),
+            (2, "worker2", "order"),
+            (3, "worker10", "order"),
+        ]
+        found = rows(read_traces(order).operators, "rank", "name")
+        assert found == [(0, "zero"), (1, "worker1"), (2, "worker2"), (3, "worker10")]
+
+
+def test_the_numbers_in_rpc_names_are_ranks(tmp_path: Path) -> None:
+    paths = [
+        write_kineto(tmp_path / "a", annotated("rpc_sync#f(w1 -> w0)")),
+        write_kineto(tmp_path / "b", annotated("rpc_sync#f(w0 -> w1)")),
+        write_kineto(tmp_path / "c", [operator()]),
+    ]
+    assert rank_files(paths) == [(0, "b", "calls"), (1, "a", "calls"), (2, "c", "order")]
+    assert rows(read_traces(paths).calls, "client_rank", "server_rank") == [(1, 0), (0, 1)]
+
+
+@pytest.mark.parametrize(
+    "names", [("trainer -> ps", "ps -> trainer"), ("a0 -> b0", "b0 -> a0"), ("w7 -> x", "x -> w7")]
+)
+def test_other_rpc_names_are_no_ranks(names: tuple[str, str], tmp_path: Path) -> None:
+    paths = [
+        write_kineto(tmp_path / f"{place}", annotated(f"rpc_sync#f({name})"))
+        for place, name in enumerate(names)
+    ]
+    assert [each.rank for each in read_traces(paths).rank_files] in ([0, 1], [0, 7])
+
+
+def test_a_process_that_calls_nobody_has_the_name_that_others_call_its_rank_by(
+    tmp_path: Path,
+) -> None:
+    caller = write_kineto(tmp_path / "0", annotated("rpc_sync#f(w0 -> w1)"))
+    server = write_kineto(tmp_path / "1", [operator()])
+    trace = read_traces([caller, server])
+    assert [each.name for each in trace.ranks] == ["w0", "w1"]
+    assert rows(trace.calls, "server_rank") == [(1,)]
+    other = write_kineto(tmp_path / "0", annotated("rpc_sync#f(trainer -> w1)"))
+    assert [each.name for each in read_traces([other, server]).ranks] == ["trainer", "rank 1"]
+
+
+def test_the_rank_in_the_file_comes_before_the_name(tmp_path: Path) -> None:
+    called = annotated("rpc_sync#f(w0 -> w1)")
+    path = write_kineto(tmp_path / "a", called, distributedInfo={"rank": 3})
+    assert read_trace(path).rank_files == (RankFile(rank=3, file=str(path), by="file"),)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "is_unknown"),
+    [(("a", "a"), False), (("a", "b"), True), (("", ""), True), (("a", ""), True)],
+)
+def test_clocks_are_in_doubt_unless_the_files_name_one_host(
+    hosts: tuple[str, str], is_unknown: bool, tmp_path: Path
+) -> None:
+    paths = [
+        write_kineto(tmp_path / f"{place}", [operator(pid=place)], host_name=host)
+        for place, host in enumerate(hosts)
+    ]
+    assert (UNKNOWN_CLOCKS in read_traces(paths).losses) == is_unknown
+
+
+def test_recordings_of_different_hosts_that_are_apart_are_a_question_of_clocks(
+    tmp_path: Path,
+) -> None:
+    paths = [
+        write_kineto(
+            tmp_path / host, [operator(ts=ts, dur=2e6)],
+            host_name=host, distributedInfo={"rank": rank, "world_size": 2},
+        )
+        for rank, (host, ts) in enumerate((("a", 1000), ("b", 60_001_000)))
+    ]  # fmt: skip
+    with pytest.raises(UsageError) as refused:
+        read_traces(paths)
+    assert str(refused.value) == (
+        f"these traces do not belong together: {paths[1]} begins 58 s after the end of the earlier "
+        "ones; if they are of one run, the clocks of the hosts a and b are that far apart: read "
+        "the files of each host alone"
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "whose"),
+    [
+        ({"distributedInfo": {"rank": 3}}, "are windows of one recording of rank 3"),
+        ({}, "look like windows of one recording of process 7"),
+    ],
+)
+def test_windows_of_one_process_are_read_one_at_a_time(
+    header: dict[str, object], whose: str, tmp_path: Path
+) -> None:
+    """As `schedule(repeat=6)` writes them."""
+    paths = [
+        write_kineto(tmp_path / f"{ts}.json", [operator(ts=ts, dur=50)], **header)
+        for ts in range(100, 700, 100)
+    ]
+    with pytest.raises(UsageError) as refused:
+        read_traces(paths)
+    assert str(refused.value) == (
+        f"these traces do not belong together: {paths[0]}, {paths[1]}, {paths[2]}, {paths[3]} and "
+        f"2 more {whose}, as torch.profiler.schedule(repeat=...) writes them: "
+        "read the files of one window, one per rank"
+    )
+
+
+def test_a_file_that_breaks_off_before_its_base_time_is_read_alone(tmp_path: Path) -> None:
+    base = {"baseTimeNanoseconds": 1_700_000_000_000_000_000}
+    whole = write_kineto(tmp_path / "b", [operator(pid=8)], **base)
+    cut = write_kineto(tmp_path / "a", [operator(), operator(ts=15.0)])
+    cut.write_bytes(cut.read_bytes()[:-20])
+    with pytest.raises(UsageError) as refused:
+        read_traces([cut, whole])
+    assert str(refused.value) == (
+        f"these traces do not belong together: {cut} breaks off before the base time that its "
+        "times count from, so they cannot be compared with those of other files: read it alone"
+    )
+    trace = read_trace(cut)
+    assert len(trace.operators) == 1
+    assert trace.losses[1] == (
+        f"{cut} lacks its base time: from when its times count is not known."
+    )
+
+
+@pytest.mark.parametrize("header", [{"baseTimeNanoseconds": 10**18}, {}])
+def test_a_file_that_breaks_off_after_its_base_time_is_joined(
+    header: dict[str, int], tmp_path: Path
+) -> None:
+    ts = 10.0 if header else 1e15 + 10
+    cut = write_kineto(tmp_path / "a", [operator(ts=ts), operator(ts=ts + 5)], **header)
+    cut.write_bytes(cut.read_bytes()[:-20])
+    whole = write_kineto(tmp_path / "b", [operator(pid=8, ts=ts)], **header)
+    assert len(read_traces([cut, whole]).ranks) == 2
+
+
+def test_files_without_operators_and_calls_are_all_named(tmp_path: Path) -> None:
+    paths = [write_kineto(tmp_path / f"{pid}", [operator(cat="kernel", pid=pid)]) for pid in (7, 8)]
+    with pytest.raises(UsageError) as refused:
+        read_traces(paths)
+    assert str(refused.value).splitlines() == [
+        "no operator and no call in these traces",
+        *(
+            f"  - {path}: no operator and no call in it, only 1 event of GPUs (kernel): profile "
+            "the CPU, too"
+            for path in paths
+        ),
+    ]
+
+
+def test_two_files_of_one_rank_do_not_belong_together(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.json"
+    copy.write_bytes(KINETO[0].read_bytes())
+    with pytest.raises(UsageError) as refused:
+        read_traces([*KINETO, copy])
+    assert str(refused.value) == (
+        f"these traces do not belong together: {copy} and {KINETO[0]} are both of rank 0"
+    )
+
+
+def test_worlds_of_different_size_do_not_belong_together(tmp_path: Path) -> None:
+    paths = [
+        write_kineto(
+            tmp_path / f"{rank}", [operator()], distributedInfo={"rank": rank, "world_size": size}
+        )
+        for rank, size in enumerate((2, 2, 4))
+    ]
+    with pytest.raises(UsageError) as refused:
+        read_traces(paths)
+    assert str(refused.value) == (
+        "these traces do not belong together: they differ in their number of ranks: "
+        f"2 in {paths[0]} and 4 in {paths[2]}"
+    )
+
+
+def test_recordings_that_never_overlap_do_not_belong_together(tmp_path: Path) -> None:
+    base_ns = 1_700_000_000_000_000_000
+    starts_us = (0.0, 5.0, 10.001)  # each for 5 us
+    paths = [
+        write_kineto(
+            tmp_path / f"{start}", [operator(ts=start, dur=5.0)], baseTimeNanoseconds=base_ns
+        )
+        for start in starts_us
+    ]
+    assert len(read_traces(paths[:2]).ranks) == 2
+    with pytest.raises(UsageError) as refused:
+        read_traces(paths[::-1])
+    assert str(refused.value) == (
+        f"these traces do not belong together: {paths[2]} begins 0.000000001 s after the end "
+        "of the earlier ones, at 2023-11-14 22:13:20 UTC"
+    )
+
+
+def test_a_recording_may_overlap_with_only_one_other(tmp_path: Path) -> None:
+    """The first lasts from before the second to the third, which begins after the second ended."""
+    paths = [
+        write_kineto(tmp_path / f"{start}", [operator(ts=start, dur=dur)])
+        for start, dur in ((0.0, 50.0), (10.0, 1.0), (40.0, 20.0))
+    ]
+    assert len(read_traces(paths).ranks) == 3
