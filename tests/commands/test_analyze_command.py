@@ -12,7 +12,14 @@ import pytest
 import tuner.__main__
 from tests.fakes import fake_trace
 from tests.plan.specs import threads
-from tests.trace.golden_files import KINETO, LEGACY, NATIVE
+from tests.trace.golden_files import (
+    KINETO,
+    KINETO_1_9,
+    LEGACY,
+    NATIVE,
+    operator,
+    write_kineto,
+)
 from tuner import analyze
 
 pytestmark = pytest.mark.slow
@@ -105,7 +112,23 @@ def test_ranks_of_one_run_are_one_trace(folder: Path, capsys: pytest.CaptureFixt
     assert ">kineto_rank0.json and 1 more<" in (folder / "both.svg").read_text()
 
 
-@pytest.mark.parametrize("path", [LEGACY, NATIVE, KINETO[0]])
+def test_the_order_of_the_arguments_is_no_order_of_ranks(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [write_kineto(folder / f"w{n}.json", [operator(pid=n)]) for n in (10, 9)]
+    said = "Ranks: 0 is w9.json, 1 is w10.json, by the order of the files' names."
+    for order in (paths, paths[::-1]):
+        arguments = [*map(str, order), "--no-timeline"]
+        assert analyze.main(arguments) == 0
+        assert said in capsys.readouterr().out
+        assert analyze.main([*arguments, "--json"]) == 0
+        assert document(capsys)["rank_files"] == [
+            {"rank": 0, "file": str(paths[1]), "by": "order"},
+            {"rank": 1, "file": str(paths[0]), "by": "order"},
+        ]
+
+
+@pytest.mark.parametrize("path", [LEGACY, NATIVE, KINETO[0], KINETO_1_9])
 def test_every_kind_of_trace_is_printed_and_drawn(
     path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,7 @@ from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
 from tuner.analyze import FEW_ROWS
 from tuner.present.analysis import MOST_LISTED, Analysis, print_analysis
 from tuner.trace.files.reader import read_traces
-from tuner.trace.model.trace import Trace
+from tuner.trace.model.trace import RankFile, Trace
 
 SECTIONS = [
     "Time by call and by operator",
@@ -59,6 +59,46 @@ def test_a_trace_lasts_as_long_as_what_it_holds() -> None:
     """A call may end after the driver's `shutdown`, which ended the recording."""
     late = [call(n, n, n + 2, served_ms=(n, n + 1)) for n in (0, 1000)]
     assert " for 1002 ms; " in printed(trace(late, window_ms=(0, 200)))[0]
+
+
+def test_of_several_files_it_is_said_which_is_which_rank() -> None:
+    files = [
+        RankFile(rank=0, file="runs/b.json", by="calls"),
+        RankFile(rank=1, file="runs/a.json", by="order"),
+        RankFile(rank=2, file="runs/c.json", by="order"),
+    ]
+    found = replace(served_in_turn(), rank_files=tuple(files))
+    assert printed(found)[1] == (
+        "Ranks: 0 is b.json, by the names in their calls; 1 is a.json, 2 is c.json, by the order "
+        "of the files' names."
+    )
+    namesake = [*files, RankFile(rank=3, file="others/b.json", by="order")]
+    said = printed(replace(found, rank_files=tuple(namesake)))[1]
+    assert said.startswith("Ranks: 0 is runs/b.json, ")
+    assert "Ranks:" not in "".join(printed(replace(found, rank_files=tuple(files[:1]))))
+    many = [RankFile(rank=rank, file=f"{rank}.json", by="file") for rank in range(64)]
+    assert printed(replace(found, rank_files=tuple(many)))[1].endswith(
+        "11 is 11.json, 52 more, as the files say."
+    )
+    assert Analysis.of(found).to_json()["rank_files"] == tuple(files)
+
+
+@pytest.mark.parametrize(("size", "rows"), [(MOST_LISTED, 2 * MOST_LISTED), (MOST_LISTED + 1, 2)])
+def test_of_many_ranks_the_rows_of_a_name_are_one(size: int, rows: int) -> None:
+    ran = [
+        operator(name, at, at + 2, rank=rank)
+        for rank in range(size)
+        for at, name in ((0, "aten::mm"), (3, "aten::add"))
+    ]
+    found = trace([], ran, processes=ranks(size))
+    lines = section(printed(found, row_limit=1), SECTIONS[0])
+    assert lines[-1] == f"1 of {rows} rows; --row-limit shows more"
+    is_merged = rows == 2
+    assert lines[-2].endswith("; each row is of all ranks" if is_merged else "; Node ID: rank")
+    if is_merged:
+        assert lines[-3].split()[0] == "aten::mm"
+        assert lines[-3].split()[-2:] == [str(size), str(size)]
+    assert len(Analysis.of(found).to_json()["recipe_table"]) == 2 * size
 
 
 def test_every_section_is_there_and_the_diagnosis_comes_last() -> None:

@@ -18,8 +18,8 @@ from tuner.trace.analyze.diagnosis import Diagnosis, diagnose
 from tuner.trace.analyze.failing import SlowestCall, slowest_call
 from tuner.trace.analyze.headroom import LeastThreads, least_threads
 from tuner.trace.analyze.parallelism import Source, levels, parallelism, thread_use, window
-from tuner.trace.analyze.recipe_table import recipe_table
-from tuner.trace.model.trace import RECORDERS, Trace
+from tuner.trace.analyze.recipe_table import of_all_ranks, recipe_table
+from tuner.trace.model.trace import RANKS_BY, RECORDERS, Trace
 
 FORMAT = 2
 SOURCES: dict[Source, str] = {"calls": "serving calls", "operators": "inside operators"}
@@ -27,7 +27,7 @@ LEAST_SHARE = 0.005
 """Parts of the critical path that take less of the time, and whose interval ends below that too,
 are not listed where rows are limited."""
 MOST_LISTED = 12
-"""Levels, and threads, that are listed one by one."""
+"""Levels, threads, ranks that are listed one by one; of more ranks a name has one row."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +71,7 @@ class Analysis:
             "format": FORMAT,
             "source": trace.source,
             "ranks": trace.ranks,
+            "rank_files": trace.rank_files,
             "base_time_ns": trace.base_time_ns,
             "window_ns": trace.window_ns,
             "steps": trace.steps,
@@ -159,6 +160,7 @@ def _facts(trace: Trace) -> Iterator[str]:
         f"Recorded by {RECORDERS[trace.source]}: {plural(len(trace.ranks), 'rank')} ({ranks}) for "
         f"{three_digits((closed - opened) / 1e6)} ms; {', '.join(held)}."
     )
+    yield from _rank_files(trace)
     if trace.tracing_overhead is not None:
         overhead = three_digits(trace.tracing_overhead)
         yield f"Tracing overhead: a traced step took {overhead} times as long as an untraced one."
@@ -167,8 +169,24 @@ def _facts(trace: Trace) -> Iterator[str]:
         yield f"Times of different ranks are comparable to within {error_us} us."
 
 
+def _rank_files(trace: Trace) -> Iterator[str]:
+    """Which of several files is which rank, and how that is known."""
+    files = {each.file for each in trace.rank_files}
+    is_short = len({Path(file).name for file in files}) == len(files)
+    known: dict[str, list[str]] = {}
+    for rank in trace.rank_files if len(files) > 1 else ():
+        name = Path(rank.file).name if is_short else rank.file
+        known.setdefault(RANKS_BY[rank.by], []).append(f"{rank.rank} is {name}")
+    if known:
+        said = (f"{first_of(each, MOST_LISTED)}, {how}" for how, each in known.items())
+        yield f"Ranks: {'; '.join(said)}."
+
+
 def _sections(analysis: Analysis, width: int, row_limit: int | None) -> Iterator[_Section]:
     no_calls = "the trace holds no calls" if analysis.trace.calls.empty else ""
+    recipe, recipe_lines = analysis.recipe_table, _recipe_lines
+    if recipe["Node ID"].nunique() > MOST_LISTED:
+        recipe, recipe_lines = of_all_ranks(recipe), partial(_recipe_lines, is_merged=True)
     path, small = analysis.critical_path, 0
     if row_limit:
         path = _large_parts(path)
@@ -176,8 +194,8 @@ def _sections(analysis: Analysis, width: int, row_limit: int | None) -> Iterator
     for title, table, lines_of, missing in (
         (
             "Time by call and by operator",
-            analysis.recipe_table,
-            _recipe_lines,
+            recipe,
+            recipe_lines,
             "the trace holds no operators, and no call that ended",
         ),
         ("Latency of calls", analysis.latency, _latency_lines, no_calls),
@@ -206,7 +224,7 @@ def _sections(analysis: Analysis, width: int, row_limit: int | None) -> Iterator
         yield _Section(title, lines, missing)
 
 
-def _recipe_lines(table: pd.DataFrame, width: int) -> list[str]:
+def _recipe_lines(table: pd.DataFrame, width: int, *, is_merged: bool = False) -> list[str]:
     columns = [
         _column("Self\nCPU %", table["Self CPU %"] / 100, share),
         *time_columns(table, {"Self CPU": "Self\nCPU"}),
@@ -214,12 +232,12 @@ def _recipe_lines(table: pd.DataFrame, width: int) -> list[str]:
         *time_columns(table, {"CPU total": "CPU\ntotal"}),
         *time_columns(table, {"CPU time avg": "CPU time\navg"}),
         _column("# of\nCalls", table["# of Calls"]),
-        _column("Node\nID", table["Node ID"]),
+        _column("# of\nranks" if is_merged else "Node\nID", table["Node ID"]),
     ]
-    lines = named_rows("Name", table["Name"].tolist(), columns, width)
+    rows = "each row is of all ranks" if is_merged else "Node ID: rank"
     return [
-        *lines,
-        "As in PyTorch's recipe, CPU total is the time from start to end; Node ID: rank",
+        *named_rows("Name", table["Name"].tolist(), columns, width),
+        f"As in PyTorch's recipe, CPU total is the time from start to end; {rows}",
     ]
 
 
