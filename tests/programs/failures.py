@@ -4,6 +4,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import torch.distributed.rpc as rpc
 import torch.multiprocessing as mp
@@ -89,12 +90,20 @@ def attempt(name: str, action: Callable[[], object], number: int = 1) -> None:
         traceback.print_exc(file=sys.stdout)
 
 
+def awaited(func: Callable[[], object]) -> object:
+    return rpc.rpc_async("worker1", func).wait()
+
+
+def fetched(func: Callable[[], object]) -> object:
+    return rpc.remote("worker1", func).to_here()
+
+
 def drive() -> None:
     for func in FAILING:
         name = func.__name__
-        attempt(f"{name} sync", lambda func=func: rpc.rpc_sync("worker1", func))
-        attempt(f"{name} async", lambda func=func: rpc.rpc_async("worker1", func).wait())
-        attempt(f"{name} remote", lambda func=func: rpc.remote("worker1", func).to_here(), 2)
+        attempt(f"{name} sync", partial(rpc.rpc_sync, "worker1", func))
+        attempt(f"{name} async", partial(awaited, func))
+        attempt(f"{name} remote", partial(fetched, func), 2)
     attempt("warned", lambda: "".join(rpc.rpc_sync("worker1", warned)))
     attempt("warned", lambda: "".join(rpc.rpc_sync("worker1", warned, kwargs={"stacklevel": 3})))
     attempt("later", lambda: rpc.rpc_sync("worker1", later, args=(False,)), 2)

@@ -32,7 +32,7 @@ _BRACKET = re.compile(
 end. Possessive, so that no text takes long."""
 BETWEEN = b" \t\r\n,"
 """What may stand between two events."""
-_HALF = re.compile(rb'\\u[dD][89abAB][0-9a-fA-F]{2}[^\\\\]')
+_HALF = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}[^\\\\]")
 _NEAR_BYTES = 16
 _FIRST_KEY = re.compile(rb'\s*\{\s*"([^"\\]{1,100})"')
 _ENDS_TRIED = 100
