@@ -48,6 +48,11 @@ def start_daemon(
     return thread
 
 
+def running_daemons() -> list[threading.Thread]:
+    """Those of these threads that run."""
+    return list(_running)
+
+
 def leave() -> None:
     """Ask all of these threads to leave, and wait for them for LEAVE_S seconds at most."""
     _is_leaving.set()

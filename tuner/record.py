@@ -141,6 +141,7 @@ def _record(order: "RecordingOrder", output: _Output) -> int:
     """Run the program and show its trace; returns the exit code."""
     # Late: --help and a mistyped flag must not wait for it.
     from tuner.world.command.recording import record_program
+    from tuner.world.command.reports import BESIDE
 
     problems: list[UsageError] = []
 
@@ -152,9 +153,15 @@ def _record(order: "RecordingOrder", output: _Output) -> int:
 
     program, *beside = output.commands
     end = record_program(
-        program, order, show_trace, beside=beside, roles=output.roles, stdout=output.stdout
+        program,
+        order,
+        show_trace,
+        tell=lambda sentence: say(f"rpc-tuner: {sentence}", file=sys.stderr),
+        beside=beside,
+        roles=output.roles,
+        stdout=output.stdout,
     )
-    notes = end.report.notes("being recorded")
+    notes = [n for n in end.report.notes("being recorded", BESIDE) if n not in end.why_not]
     if end.why_not:
         notes.append(f"nothing was recorded: {end.why_not}")
     elif end.exit_code:

@@ -55,8 +55,8 @@ def run_program(
     chosen, known_roles = _chosen(recommended, config)
     roles = roles_of(role) or known_roles
     end = running.run_program(command, chosen, roles=roles)
-    notes = end.report.notes("the configuration")
-    if not end.report.ranks:
+    notes = end.notes
+    if not end.report.ranks and not end.report.unmet:
         notes.append("no process of the program called init_rpc, so nothing was configured")
     notes += end.unused(chosen)
     for note in notes:

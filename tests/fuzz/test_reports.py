@@ -14,6 +14,7 @@ from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramRequest
 from tuner.trace.files.native_reader import trace_of
 from tuner.world.command.discovering import TriedRun, check_backend, program_spec
+from tuner.world.command.ends import given_up
 from tuner.world.command.joining import has_window_ended, is_recorded, join_recorded
 from tuner.world.command.judging import outcome_of
 from tuner.world.command.probing import records_of
@@ -33,12 +34,14 @@ def ends(report: ProgramReport) -> list[ProgramEnd]:
     """Ways in which a run with these reports can have ended."""
     states, counted = records_of(report), Counted(calls=3, seconds=2.0, cpu_s={0: 1.0, 1: 0.5})
     gone: dict[str, Any] = {"run_s": 3.0, "output": "", "report": report, "states": states}
-    done = {**gone, "exit_codes": (0,), "is_late": False, "starved": None, "counted": None}
+    done = {**gone, "exit_codes": (0,), "is_late": False, "starved": None, "counted": None,
+            "cause": None}  # fmt: skip
     late = {**done, "exit_codes": (None,)}
     return [
         ProgramEnd(**done),
         ProgramEnd(**{**done, "exit_codes": (1,)}),
         ProgramEnd(**{**late, "is_late": True}),
+        ProgramEnd(**{**late, "cause": given_up(report, 1 << 62)}),
         ProgramEnd(**{**late, "starved": starvation(states)}),
         ProgramEnd(**{**late, "counted": counted}),
     ]
@@ -47,8 +50,9 @@ def ends(report: ProgramReport) -> list[ProgramEnd]:
 def judged(folder: Path) -> None:
     """All that a search, a run and a recording make of reports."""
     report = read_reports(folder)
-    told = [report.why_no_rank, report.why_missing(), report.waiting, gauges(records_of(report))]
-    told += [*report.notes("it"), *RunEnd(0, report).unused(CONFIG)]
+    told = [report.why_no_rank, report.why_missing(), report.waiting(), gauges(records_of(report))]
+    told += [*report.notes("it"), *RunEnd(0, 1, report).unused(CONFIG)]
+    told += RunEnd(0, 1, report).notes
     assert max(map(len, told)) < 20_000
     for end in ends(report):
         outcome = outcome_of(end, REQUEST)
@@ -57,7 +61,7 @@ def judged(folder: Path) -> None:
             assert outcome.wall_s > 0
             survives(partial(check_backend, end))
             run = TriedRun(end, outcome)
-            spec = program_spec(REQUEST, [run], own_network=True)
+            spec = program_spec(REQUEST, [run], own_network=True, starts="")
             assert spec.own_config is not None
     learnt = learn(folder)
     assert all(map(str, learnt.modules))

@@ -1,6 +1,6 @@
 """The error that a served function raised is found in what its caller is told."""
 
-from tuner.world.served_error import served_error
+from tuner.torch_private.served_error import served_error
 
 AT = "\n\nAt:\n  /site-packages/torch/distributed/rpc/internal.py(236): _handle_exception\n\n"
 INNER = (

@@ -96,12 +96,16 @@ class ProgramSpec(ProgramRequest):
     """The values that the program itself gives each role, by knob, as JSON."""
     calls: tuple[int, ...]
     """How many calls each of these runs made."""
+    run_s: tuple[float, ...] = ()
+    """How long each of them took, in seconds: the first one cold."""
     shuts_down: bool
     """Whether every rank calls `shutdown`."""
     own_network: bool
     """Whether it runs in a network namespace of its own."""
     has_world_size: bool = True
     """Whether its ranks are told how many they are; else they may join late and leave early."""
+    starts: str = ""
+    """How its runs start, and why: `warm: ...` or `cold: ...`; empty where that was not kept."""
     cuda_devices: int = 0
 
     @property

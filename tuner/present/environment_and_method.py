@@ -92,7 +92,8 @@ def _subject_facts(subject: Subject) -> Facts:
             ("workload", f"{subject.reference}: {subject.summary}"),
             ("options", options or "none"),
         ]
-    return [("program", subject.reference)]
+    starts = [("start of each run", subject.starts)] if subject.starts else []
+    return [("program", subject.reference), *starts]
 
 
 def _network(own: bool | None) -> Facts:

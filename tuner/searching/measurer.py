@@ -60,7 +60,7 @@ class Measurer:
         self.measuring = runner.plan.measuring
         self.log = stored_log(store, runner.plan)
         self._runner = runner
-        self.times = WorldTimes(self.log, self.measuring, budget)
+        self.times = WorldTimes(self.log, runner.plan, budget)
         self._parallel = ParallelBlocks(runner, self.log, store, observer, self)
         self.reserved_s = 0.0
         """Seconds of the budget that blocks must leave."""

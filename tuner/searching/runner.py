@@ -85,7 +85,7 @@ class Runner:
         failure_folder = self.folder.trace_failure(config)
         seed = self.plan.measuring.seed
         order = self._order(config, seed, steps, failure_folder, deadline_s)
-        return self._outcome(replace(order, trace=trace))
+        return self._outcome(replace(order, trace=trace, objective=None))
 
     def _order(
         self,
@@ -106,6 +106,7 @@ class Runner:
             deadline_s=min(deadline_s, measuring.deadline_s),
             # A launcher's processes need not have the same current folder.
             failure_folder=failure_folder.absolute(),
+            objective=self.plan.objective if isinstance(self.plan.subject, ProgramSpec) else None,
         )
 
     def _outcome(self, order: WorldOrder) -> Measurement | Failure:
@@ -152,9 +153,6 @@ class Runner:
         objective = self.plan.objective
         if isinstance(outcome, Measurement) and objective.read(outcome) is None:
             subject = self.plan.subject
-            if isinstance(subject, ProgramSpec):
-                message = f"this run has no {objective.label}"
-                return Failure(failure="wrong-answer", message=message, world_s=outcome.world_s)
             raise UsageError(
                 f"the objective {objective.name} is read from RPC calls, and the {subject.kind} "
                 f"{subject.reference} makes none that Python can see"

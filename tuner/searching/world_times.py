@@ -4,7 +4,8 @@ import math
 import statistics
 
 from tuner.decide.precision import best_measured_s, variance_between
-from tuner.plan.measuring import Measuring
+from tuner.plan.program_spec import ProgramSpec
+from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import Budget, longest_world_s
 from tuner.study.log import BASELINE, StudyLog
 from tuner.world.measurement import Failure, Measurement
@@ -12,6 +13,8 @@ from tuner.world.measurement import Failure, Measurement
 # A configuration whose world takes this many times as long as the baseline's is dominated, or
 # stuck; but a start may take its time, so a deadline is never below LEAST_DEADLINE_S.
 DOMINATED_WORLD = 20
+# A program's runs are all alike, those of the baseline too. A cold one may come after warm ones.
+STUCK_RUN, STUCK_COLD_RUN = 10, 2
 LEAST_DEADLINE_S = 10.0
 # The steps of a world last so many times the least at most, however quiet worlds are between.
 LONGEST = 10.0
@@ -26,13 +29,14 @@ class WorldTimes:
 
     Args:
         log: What was measured.
-        measuring: How the study measures.
+        plan: What the study measures, and how.
         budget: The time that may be spent.
     """
 
-    def __init__(self, log: StudyLog, measuring: Measuring, budget: Budget) -> None:
+    def __init__(self, log: StudyLog, plan: StudyPlan, budget: Budget) -> None:
         self._log = log
-        self._measuring = measuring
+        self._measuring = plan.measuring
+        self._run_s = plan.subject.run_s if isinstance(plan.subject, ProgramSpec) else ()
         self._budget = budget
 
     def measured_s(self) -> float:
@@ -58,6 +62,9 @@ class WorldTimes:
                 worlds' are no reason to give it up.
         """
         usual_s = self._usual_s()
+        if self._run_s:
+            run_s = max(self._run_s[-1], usual_s or 0.0)
+            return max(LEAST_DEADLINE_S, STUCK_RUN * run_s, STUCK_COLD_RUN * self._run_s[0])
         if usual_s is None:
             return longest_world_s(self._budget.total_s)
         if trial == BASELINE and self._log.calibration(BASELINE) is not None:

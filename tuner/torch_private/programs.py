@@ -4,9 +4,11 @@ Runs in the program's own processes, with torch and the standard library alone.
 """
 
 import functools
+import math
 import os
 import resource
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +23,7 @@ from tuner.roles import role_of
 from tuner.torch_private.option_names import PRIVATE_KEYWORDS
 from tuner.torch_private.rendezvous import Distributed, nobody_listens, number_in
 from tuner.torch_private.senders import SENDERS
+from tuner.torch_private.served_error import error_text, sound
 from tuner.torch_private.tracebacks import unseen_in_tracebacks, without_our_frames
 
 
@@ -102,6 +105,8 @@ class _Hooks:
         """Those of agents that were shut down."""
         self._busy_in: int | None = None
         """The thread in which RPC itself calls others, to start and to shut down."""
+        self._raised_s = -math.inf
+        """When that was told last, by the monotonic clock."""
 
     def install(self) -> None:
         """Replace what every way of importing the API ends in."""
@@ -113,6 +118,9 @@ class _Hooks:
         rpc.shutdown = rpc.api.shutdown = self._shutting_down(rpc.api.shutdown)
         for name in SENDERS:
             setattr(rpc.api, name, self._counting(getattr(rpc.api, name)))
+        # `_run_function` prints what a served call raises, and calls it for nothing else.
+        rpc.internal.print = self._telling_of_raised(print, "a call that {name} served")
+        threading.excepthook = self._telling_of_raised(threading.excepthook, "a thread of {name}")
 
     def _hook_options(self, options_class: Any) -> None:
         """In place: programs import the class by name."""
@@ -175,6 +183,7 @@ class _Hooks:
                 applied=applied,
                 **_options(options),
                 cuda_devices=_torch().cuda.device_count(),
+                local_size=number_in("LOCAL_WORLD_SIZE", 0),
             )
             if backend_name == "TENSORPIPE":
                 self._prepare_recorder(name, rank)
@@ -200,13 +209,12 @@ class _Hooks:
         try:
             yield
         except Exception as error:
-            text = f"{type(error).__name__}: {error}".strip().split("\n")[0]
             self._reports.send(
                 "init-failed",
                 name=name,
                 rank=rank,
-                error=text[:_MOST_TEXT],
-                traceback=traceback.format_exc()[-_MOST_TEXT:],
+                error=error_text(error),
+                traceback=sound(traceback.format_exc())[-_MOST_TEXT:],
             )
             raise
 
@@ -227,6 +235,20 @@ class _Hooks:
                 action(self._recorder)
             except Exception as error:  # the program comes first
                 self._reports.send("hook-failed", error=repr(error))
+
+    def _telling_of_raised(self, show: Callable[..., object], where: str) -> Callable[..., None]:
+        """Tell, once a second at most, what was raised and may be handled."""
+
+        @functools.wraps(show)
+        def tell_and_show(*args: Any, **kwargs: Any) -> None:
+            error = sys.exc_info()[1]
+            if error is not None and time.monotonic() - self._raised_s >= 1.0:
+                self._raised_s = time.monotonic()
+                place = where.format(name=self._name or "a process that is no rank")
+                self._reports.send("raised", error=error_text(error, f" (in {place})"))
+            show(*args, **kwargs)
+
+        return tell_and_show
 
     def _standing(self) -> dict[str, object]:
         return {"calls": self._calls_before + self._calls, **_usage()}

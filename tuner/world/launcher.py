@@ -8,6 +8,7 @@ from typing import Protocol, Self
 
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
+from tuner.plan.objectives import Objective
 from tuner.plan.subject import Subject
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.world.measurement import Failure, Measurement
@@ -44,6 +45,8 @@ class WorldOrder:
     """The trace to take of the steps, if any; `steps` must be given then."""
     failure_folder: Path | None = None
     """Where to keep what the ranks printed, and their stacks, if the world fails; absolute."""
+    objective: Objective | None = None
+    """What a run of a program must tell; without it, it has failed. None: it may tell anything."""
 
     def __post_init__(self) -> None:
         if self.failure_folder is not None:

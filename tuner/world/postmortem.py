@@ -155,6 +155,11 @@ def was_killed(code: int) -> bool:
     return -code in (signal.SIGKILL, signal.SIGTERM)
 
 
+def was_interrupted(code: int) -> bool:
+    """Whether a process with this exit code was asked to end, or killed, by somebody else."""
+    return was_killed(code) or -code in (signal.SIGINT, signal.SIGHUP)
+
+
 def _death(record: RankRecord, *, is_untimely: bool, world_s: float) -> Failure:
     return Failure(
         failure="init-failed" if record.phase == "init_rpc" else "crashed",

@@ -28,7 +28,8 @@ def events_of(rank: int) -> list[dict[str, Any]]:
     options = {"num_worker_threads": 16, "rpc_timeout": 60.0, "transports": None,
                "channels": ["basic"], "intra_op_threads": 2}  # fmt: skip
     state = {"name": name, "rank": rank, "pool_size": 16, "idle": 15, "serving": 1,
-             "calling": 0, "waiting": 0, "calls": _CALLS, **_USAGE}  # fmt: skip
+             "calling": 0, "waiting": 0, "busy_s": 0.5, "sleeps": False, "calls": _CALLS,
+             **_USAGE}  # fmt: skip
     events: list[dict[str, Any]] = [
         {"event": "started", "parent": 1, "arguments": ["python", "main.py"]},
         {"event": "hook-failed", "error": "RuntimeError('no')"},
@@ -43,6 +44,7 @@ def events_of(rank: int) -> list[dict[str, Any]]:
         {"event": "record-start", "num_worker_threads": 16, "rpc_timeout_s": 60.0},
         {"event": "state", "number": 1, "monotonic_s": 10.0, **state},
         {"event": "state", "number": 2, "monotonic_s": 11.0, **state},
+        {"event": "raised", "error": "KeyError: 1 (in a call that it served)"},
         {"event": "window-end"},
         {"event": "shutdown", "name": name, "calls": _CALLS * (1 - rank), **_USAGE},
         {"event": "ended", "name": name, "calls": _CALLS * (1 - rank), **_USAGE},
@@ -51,6 +53,8 @@ def events_of(rank: int) -> list[dict[str, Any]]:
          "issued": [[NAMES[1], "python", _CALLS]] if rank == 0 else [],
          "counted_ns": BEGAN_NS + 10**9, "is_cut": False, "disturbed": False,
          "operators": f"{journal_of(rank)}.operators"},
+        {"event": "exit", "error": "", "traceback": ""},
+        {"event": "gone", "code": None},
     ]  # fmt: skip
     times = {"pid": PIDS[rank]}
     return [

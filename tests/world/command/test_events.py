@@ -21,6 +21,7 @@ from tuner.plan.program_spec import ProgramRequest
 from tuner.trace.files.native_reader import trace_of
 from tuner.trace.model.trace import Trace
 from tuner.trace.record.journal_reader import read_journal
+from tuner.world.command.ends import failed_first
 from tuner.world.command.events import MOST_BYTES, by_world, read_events
 from tuner.world.command.joining import join_recorded
 from tuner.world.command.judging import outcome_of
@@ -43,7 +44,8 @@ def trace_in(folder: Path) -> Trace:
 def end_of(folder: Path, counted: Counted | None = None) -> ProgramEnd:
     report = read_reports(folder)
     return ProgramEnd(exit_codes=(0,), run_s=3.0, output="", report=report, is_late=False,
-                      starved=None, states=records_of(report), counted=counted)  # fmt: skip
+                      cause=failed_first(report), starved=None, states=records_of(report),
+                      counted=counted)  # fmt: skip
 
 
 def outcome_in(folder: Path, counted: Counted | None = None) -> Measurement | Failure:
@@ -128,15 +130,18 @@ def fail_to_begin(folder: Path, rank: int, error: str, after_ns: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "how"),
+    ("changes", "others"),
     [
-        ({"exit_codes": (1,)}, "exit code 1 after 3.0 s"),
-        ({}, "it ended after 3.0 s with exit code 0"),
-        ({"is_late": True, "exit_codes": (None,)}, "not done after 3 s"),
+        ({"exit_codes": (1,)}, ""),
+        ({}, ""),
+        (
+            {"is_late": True, "exit_codes": (None,)},
+            " (0 calls made; agent in init_rpc, observer1 in init_rpc)",
+        ),
     ],
 )
 def test_the_rank_that_failed_first_in_init_rpc_is_the_cause(
-    folder: Path, changes: dict[str, Any], how: str
+    folder: Path, changes: dict[str, Any], others: str
 ) -> None:
     fail_to_begin(folder, 0, "DistNetworkError: Connection reset by peer", 10**9)
     fail_to_begin(folder, 1, "DistStoreError: wait timeout after 0ms", 10**9 - 1)
@@ -145,7 +150,7 @@ def test_the_rank_that_failed_first_in_init_rpc_is_the_cause(
     assert isinstance(outcome, Failure)
     assert outcome.failure == "init-failed"
     cause = "observer1 failed first, in init_rpc: DistStoreError: wait timeout after 0ms"
-    assert outcome.message == f"{how}: {cause}"
+    assert outcome.message == f"{cause}{others}"
     assert outcome.detail == "Traceback: DistStoreError: wait timeout after 0ms"
     for rank in range(len(NAMES)):
         for kind in ("calls", "served", "done"):
@@ -197,7 +202,7 @@ def test_a_world_of_any_size_is_told_of_by_its_first_ranks(folder: Path) -> None
     file.write_text(file.read_text().replace('"world_size": 2', '"world_size": 2000000000'))
     report = read_reports(folder)
     assert len(report.missing_ranks) == 9998
-    assert "rank 2, 3, 4, 5, 6, 7, 8, 9, 9990 more" in report.why_missing()
+    assert "ranks 2, 3, 4, 5, 6, 7, 8, 9, 9990 more" in report.why_missing()
     (told,) = [each for each in trace_in(folder).losses if "recorded nothing" in each]
     assert told == "rank 2, 3, 4, 5, 6, 7, 8, 9, 9990 more recorded nothing"
 

@@ -51,7 +51,7 @@ def test_a_rank_that_is_stuck_in_the_rendezvous_shows_its_stacks(
             failure = running.run(deadline_s=deadline_s, failure_folder=folder)
             assert isinstance(failure, Failure)
             assert failure.failure == "timed-out"
-            if "1 process waits for 1 other rank at tcp://" in failure.message:
+            if "rank 0 waits in init_rpc for rank 1 at tcp://" in failure.message:
                 break
     (stacks,) = folder.glob("rank0-*.stacks")
     assert "in init_rpc" in stacks.read_text()
@@ -66,7 +66,7 @@ def test_what_a_failed_first_run_left_is_kept(
     command = [PYTHON, str(program), free_port()]
     for deadline_s in DEADLINES_S:
         told = refused(command, deadline=f"{deadline_s}s", failure_folder=folder)
-        if "1 process waits for 1 other rank at tcp://" in told:
+        if "rank 0 waits in init_rpc for rank 1 at tcp://" in told:
             break
     assert f"; see {folder}" in told
     (stacks,) = folder.glob("rank0-*.stacks")
@@ -79,7 +79,7 @@ def test_a_rank_that_another_command_starts_is_named_as_such() -> None:
     command = [PYTHON, str(PROGRAMS / "by_rank.py"), "--rank", "0", "--world-size", "3"]
     for deadline_s in DEADLINES_S:
         told = refused([*command, "--master-port", port], deadline=f"{deadline_s}s")
-        if "1 process waits for 2 other ranks at env://" in told:
+        if "rank 0 waits in init_rpc for ranks 1 and 2 at env://" in told:
             break
     assert "if another command starts what is missing, name it with --beside" in told
 
@@ -138,12 +138,14 @@ def test_where_the_server_of_warm_starts_dies_it_is_started_again(after_s: float
         else:
             server.kill()
         assert running.measured().program.calls == 1600  # type: ignore[union-attr]
-        assert running.told == [f"{gone}; it is started again"]
+        warm, again = running.told
+        assert warm.startswith("each run starts warm: ")
+        assert again == f"{gone}; it is started again"
         (server,) = servers()
         server.kill()
         assert running.measured().program.calls == 1600  # type: ignore[union-attr]
         assert servers() == []
-    assert running.told[1:] == [f"each run starts cold: {gone}"]
+    assert running.told[2:] == [f"each run starts cold: {gone}"]
 
 
 def test_what_a_server_cannot_import_is_told(
@@ -164,8 +166,10 @@ def test_what_a_server_cannot_import_is_told(
         "rpc.shutdown()\n"
     )
     with launched([PYTHON, str(program), free_port()]) as running:
-        (sentence,) = running.told
+        sentence, warm = running.told
     assert sentence.startswith("imported anew by each run: leaves_a_thread (it leaves a thread")
+    assert running.spec.starts == "warm: from a process that has imported the same packages"
+    assert warm == f"each run starts {running.spec.starts}"
 
 
 def test_the_rank_that_fails_first_in_init_rpc_is_named() -> None:
@@ -221,7 +225,8 @@ def test_what_a_served_function_raises_is_told_with_who_served_it(tmp_path: Path
     told: list[str] = []
     with CommandLauncher(told.append) as launcher:
         launcher.subject_of(draft_plan({"programs": [[PYTHON, str(program), free_port()]]}))
-    assert "s: ValueError: bad row 7 (in a call that w1 served)" in told[-1]
+    cause = "w0 failed first: ValueError: bad row 7 (in a call that w1 served)"
+    assert any(cause in sentence for sentence in told)
 
 
 def test_a_second_run_that_fails_does_not_end_what_the_first_one_began(tmp_path: Path) -> None:
@@ -263,9 +268,10 @@ def test_a_wrong_answer_in_a_network_of_its_own_is_tried_in_the_machines(tmp_pat
     with launched(command, expect="^found", cold=True) as running:
         running.measured()
     if own_network_is_allowed():
-        failed, does_not = running.told
+        failed, does_not, cold = running.told
         assert failed.startswith("the program failed in a network of its own, and is run ")
         assert "its output does not match '^found'" in failed
         assert does_not == "the program does not run in a network of its own; it has the machine's"
+        assert cold == "each run starts cold: --cold asks for it"
     else:
-        assert running.told == []
+        assert running.told == ["each run starts cold: --cold asks for it"]

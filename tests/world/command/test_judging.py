@@ -14,7 +14,7 @@ from tuner.world.measurement import Failure, Measurement
 REQUEST = ProgramRequest(commands=(("python", "main.py"),))
 END = ProgramEnd(
     exit_codes=(1,), run_s=2.0, output="", report=ProgramReport(ranks=(), processes=0, problems=()),
-    is_late=False, starved=None, states=(), counted=None,
+    is_late=False, cause=None, starved=None, states=(), counted=None,
 )  # fmt: skip
 WARNING = "[W1123 17:00:00.123456789 ProcessGroupGloo.cpp:516] Warning: Unable to resolve hostname"
 

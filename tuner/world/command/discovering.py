@@ -10,8 +10,8 @@ from tuner.plan.knobs import KNOBS
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.workload_spec import RankSpec
 from tuner.world.command.judging import calls_of
+from tuner.world.command.process_reports import RankReport
 from tuner.world.command.program_world import ProgramEnd
-from tuner.world.command.reports import RankReport
 from tuner.world.command.running import why_no_command
 from tuner.world.measurement import Failure, Measurement
 
@@ -85,7 +85,7 @@ def check_backend(end: ProgramEnd) -> None:
 
 
 def program_spec(
-    request: ProgramRequest, runs: Sequence[TriedRun], *, own_network: bool
+    request: ProgramRequest, runs: Sequence[TriedRun], *, own_network: bool, starts: str
 ) -> ProgramSpec:
     """The program as runs of it showed it.
 
@@ -94,6 +94,7 @@ def program_spec(
         runs: Runs of it as it is. Of those that failed, its calls are not known, nor whether it
             shuts down, which is assumed.
         own_network: Whether they had a network of their own.
+        starts: How later ones start.
     """
     ranks = runs[0].end.report.latest
     ends = [run.end for run in runs if run.failure is None]
@@ -102,9 +103,11 @@ def program_spec(
         ranks=tuple(RankSpec(name=rank.name, role=rank.role) for rank in ranks),
         own=_own_options(ranks),
         calls=tuple(calls_of(end) for end in ends),
+        run_s=tuple(end.run_s for end in ends),
         shuts_down=all(end.report.rpc_active_s is not None for end in ends),
         own_network=own_network,
         has_world_size=runs[0].end.report.has_world_size,
+        starts=starts,
         cuda_devices=max(rank.cuda_devices for rank in ranks),
     )
 

@@ -132,6 +132,9 @@ _EVENTS: dict[str, dict[str, _Check]] = {
     },
     "shutdown": {"calls": _is_count, **_USAGE},
     "ended": {"calls": _is_count, **_USAGE},
+    "raised": {"error": _is_text},
+    "exit": {"error": _is_text, "traceback": _is_text},
+    "gone": {"code": _or_none(_is_whole)},
     "state": {
         "number": _is_count,
         "name": _is_text,
@@ -140,6 +143,8 @@ _EVENTS: dict[str, dict[str, _Check]] = {
         "calls": _is_count,
         **dict.fromkeys(("pool_size", "idle", "serving", "calling"), _or_none(_is_count)),
         "waiting": _is_count,
+        "busy_s": _or_none(_is_amount),
+        "sleeps": _is_flag,
         **_USAGE,
     },
     "recording": {
@@ -163,7 +168,11 @@ _EVENTS: dict[str, dict[str, _Check]] = {
 }
 """The facts of each event, beside those of all."""
 _OF_ALL: dict[str, _Check] = {"pid": _is_whole, "time_ns": _is_whole}
-_OPTIONAL: dict[str, _Check] = {"pid_there": _is_whole, "operators": _is_file}
+_OPTIONAL: dict[str, _Check] = {
+    "pid_there": _is_whole,
+    "operators": _is_file,
+    "local_size": _is_size,
+}
 
 
 def read_events(file: Path) -> list[dict[str, Any]]:

@@ -1,30 +1,44 @@
 """What came of a run of a program: a measurement, or a failure with its root cause."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from tuner.plan.objectives import Objective
 from tuner.plan.program_spec import ProgramRequest
-from tuner.text import plural
+from tuner.text import listed, plural
+from tuner.torch_private.served_error import served_error
+from tuner.world.command.ends import Cause, alone_gone
+from tuner.world.command.process_reports import RankReport
 from tuner.world.command.program_world import ProgramEnd
-from tuner.world.command.reports import RankReport
 from tuner.world.measurement import Failure, FailureKind, Measurement, ProgramRun, RankUsage
 from tuner.world.postmortem import deadlock, ending, gauges, was_killed
-from tuner.world.served_error import served_error
 
 _TAIL_LINES = 40
 _WARNING_OF_TORCH = re.compile(r"(\[rank\d+\]:)?\[[IW]\d{4} \d\d:\d\d:\d\d")
 _ANOTHER_PORT = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 
 
-def outcome_of(end: ProgramEnd, request: ProgramRequest) -> Measurement | Failure:
+def outcome_of(
+    end: ProgramEnd, request: ProgramRequest, objective: Objective | None = None
+) -> Measurement | Failure:
     """The measurement of a run, or why it is none.
 
     Args:
         end: How the run ended.
         request: What was asked of the program.
+        objective: What the run must tell; None: it may tell anything.
     """
     metric = None if request.metric is None else request.metric.read(end.output)
-    return _failure(end, request, metric) or _measurement(end, metric)
+    if (failure := _failure(end, request, metric)) is not None:
+        return failure
+    measurement = _measurement(end, metric)
+    if objective is None or objective.read(measurement) is not None:
+        return measurement
+    names = [rank.name for rank in end.report.latest if rank.shutdown_ns is None]
+    why = f"{listed(names)} never called shutdown" if names else "it made no calls"
+    message = f"{why}, so this run has no {objective.label}"
+    return Failure(failure="crashed", message=message, detail=_tail(end.output), world_s=end.run_s)
 
 
 def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> Failure | None:
@@ -34,21 +48,18 @@ def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> 
 
     if end.starved is not None:
         return deadlock(end.starved, end.states, end.run_s)
-    unbegun = end.report.init_failure
-    why = "" if unbegun is None else f": {unbegun.text}"
-    traceback = "" if unbegun is None else unbegun.traceback
+    if end.cause is not None and end.counted is None:
+        return _of_cause(end, end.cause)
     if end.is_late:
-        stuck = unbegun is not None or end.report.nobody_listens_since_ns is not None
+        stuck = end.report.nobody_listens_since_ns is not None
         kind: FailureKind = "init-failed" if stuck else "timed-out"
-        message = f"not done after {end.run_s:.3g} s{why or f' ({_phases(end)})'}"
-        return failed(kind, message, traceback or gauges(end.states))
+        message = f"not done after {end.run_s:.3g} s ({_phases(end)})"
+        return failed(kind, message, gauges(end.states))
     if end.counted is None and any(end.exit_codes):
         kind = "crashed" if end.report.is_ready else "init-failed"
-        failure = failed(kind, _how_it_ended(end, request, why), traceback)
+        failure = failed(kind, _how_it_ended(end, request))
         codes = [code for code in end.exit_codes if code]
         return failure.model_copy(update={"is_untimely": any(map(was_killed, codes))})
-    if unbegun is not None:
-        return failed("init-failed", f"{_end_of(end)}{why}", traceback)
     if not end.report.ranks:
         return failed("init-failed", f"{_end_of(end)}{end.report.why_no_rank}")
     if missing := end.report.why_missing():
@@ -69,6 +80,19 @@ def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> 
             "changed its reports",
         )
     return None
+
+
+def _of_cause(end: ProgramEnd, cause: Cause) -> Failure:
+    """The failure of one rank, and what the others did when the run was ended for it."""
+    done = "" if None not in end.exit_codes else f" ({_phases(end)})"
+    return Failure(
+        failure="init-failed" if cause.in_init else "crashed",
+        message=f"{cause.text}{done}",
+        detail=cause.traceback or gauges(end.states) or _tail(end.output),
+        rank=cause.rank,
+        is_untimely=cause.is_untimely,
+        world_s=end.run_s,
+    )
 
 
 def _active_s(end: ProgramEnd) -> float | None:
@@ -131,29 +155,44 @@ def _end_of(end: ProgramEnd) -> str:
     return f"it ended after {end.run_s:.1f} s with exit code {codes}"
 
 
-def _how_it_ended(end: ProgramEnd, request: ProgramRequest, why: str) -> str:
+def _how_it_ended(end: ProgramEnd, request: ProgramRequest) -> str:
     pairs = zip(request.commands, end.exit_codes, strict=True)
     command, code = next((command, code) for command, code in pairs if code)
     which = "" if len(request.commands) == 1 else f" of {command[0]!r}"
     lines = _telling(end.output)
     said = served_error("\n".join(lines)) or "".join(lines[-1:]).strip()
     last = f": {said[:300]}" if said else ""
-    return f"{ending(code)}{which} after {end.run_s:.1f} s{why or last}"
+    if rank := alone_gone(end.report):
+        return (
+            f"{rank} failed first ({ending(code)}){'' if _WARNING_OF_TORCH.match(said) else last}"
+        )
+    return f"{ending(code)}{which} after {end.run_s:.1f} s{last}"
 
 
 def _phases(end: ProgramEnd) -> str:
     if not end.report.ranks:
-        return end.report.waiting or "no process has called init_rpc"
+        return end.report.waiting() or "no process has called init_rpc"
     calls = sum(int(record.states[-1]["calls"]) for record in end.states if record.states)
-    phases = ", ".join(f"{rank.name} {_phase(rank)}" for rank in end.report.latest)
-    waiting = f"; {end.report.waiting}" if end.report.unmet else ""
+    states = {record.name: record.states[-1] for record in end.states if record.states}
+    phases = ", ".join(f"{r.name} {_phase(r, states.get(r.name))}" for r in end.report.latest)
+    waiting = f"; {end.report.waiting()}" if end.report.unmet else ""
     return f"{plural(calls, 'call')} made; {phases}{waiting}"
 
 
-def _phase(rank: RankReport) -> str:
+def _phase(rank: RankReport, state: Mapping[str, Any] | None) -> str:
+    """Where a rank was, and what its threads did if none of them was idle."""
+    if rank.end is not None:
+        return "gone"
     if rank.ready_ns is None:
         return "in init_rpc"
-    return "running" if rank.shutdown_ns is None else "in shutdown"
+    where = "running" if rank.shutdown_ns is None else "in shutdown"
+    if rank.ended_ns is not None:
+        where = "shut down"
+    if state is None or not state["pool_size"] or state["idle"]:
+        return where
+    threads = f"none of its {plural(state['pool_size'], 'worker thread')} idle"
+    waiting = f", {state['waiting']} waiting for calls of their own" if state["waiting"] else ""
+    return f"{where} with {threads}{waiting}"
 
 
 def _tail(output: str) -> str:

@@ -14,6 +14,7 @@ from tuner.errors import LauncherError, ProgramFailedError, TraceError
 from tuner.files import written_atomically
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
+from tuner.plan.objectives import Objective
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.scratch import own_prefix, sweep
 from tuner.trace.record.clock import ClockOffset
@@ -116,7 +117,10 @@ class CommandLauncher:
         trying = partial(self._try, request, draft.measuring.deadline_s)
         second_s = first.end.run_s + SECOND_RUN_S
         warm_until_s = max(until_s, time.monotonic()) + second_s
-        second = self._warm_run(request, learnt, first, partial(trying, warm_until_s), until_s)
+        # What a first run left that failed is kept.
+        folder = failure_folder if first.failure is None else None
+        warm = partial(trying, warm_until_s, folder)
+        second = self._warm_run(request, learnt, first, warm, until_s)
         if second is None and first.failure is None:
             # The warm run may have spent the time.
             second = trying(max(warm_until_s, time.monotonic() + second_s), failure_folder)
@@ -128,10 +132,14 @@ class CommandLauncher:
                 self._tell(why)
         runs = [first, *filter(None, [second])]
         self._is_enough(request, runs, enough)
+        if self._starters.is_warm or request.cold:
+            self._tell(f"each run starts {self._starters.how}")
         return self._spec(request, runs)
 
     def _spec(self, request: ProgramRequest, runs: Sequence[TriedRun]) -> ProgramSpec:
-        return program_spec(request, runs, own_network=self._starters.in_own_network)
+        starters = self._starters
+        network = starters.in_own_network
+        return program_spec(request, runs, own_network=network, starts=starters.how)
 
     def _is_enough(
         self, request: ProgramRequest, runs: Sequence[TriedRun], enough: Enough | None,
@@ -155,6 +163,7 @@ class CommandLauncher:
             order.config,
             order.deadline_s,
             trace=order.trace,
+            objective=order.objective,
             keep=None if folder is None else partial(with_evidence, folder=folder),
         )
         return outcome
@@ -228,6 +237,7 @@ class CommandLauncher:
         deadline_s: float,
         *,
         trace: TraceOrder | None = None,
+        objective: Objective | None = None,
         keep: Keep | None = None,
         learnt: list[Learnt] | None = None,
     ) -> tuple[ProgramEnd, Outcome]:
@@ -240,7 +250,7 @@ class CommandLauncher:
         for attempt in range(PORT_ATTEMPTS):
             is_last = attempt + 1 == PORT_ATTEMPTS or time.monotonic() + PORT_WAIT_S >= until_s
             once = partial(
-                self._run_once, request, config, until_s, trace, keep, learnt,
+                self._run_once, request, config, until_s, trace, objective, keep, learnt,
                 keeps_taken_port=is_last,
             )  # fmt: skip
             end, outcome = self._whatever_its_server(once)
@@ -265,6 +275,7 @@ class CommandLauncher:
         config: Config,
         until_s: float,
         trace: TraceOrder | None,
+        objective: Objective | None,
         keep: Keep | None,
         learnt: list[Learnt] | None,
         *,
@@ -296,7 +307,7 @@ class CommandLauncher:
             machine = machine_since()
             if learnt is not None:
                 learnt[:] = [learn(reports)]
-            outcome = outcome_of(end, request)
+            outcome = outcome_of(end, request, objective)
             if trace is not None and isinstance(outcome, Measurement):
                 outcome = self._traced(outcome, reports, trace)
             is_kept = keeps_taken_port or not is_port_taken(end)

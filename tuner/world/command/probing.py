@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tuner.world.command.order import REQUEST
 from tuner.world.command.reports import ProgramReport, read_reports
@@ -20,15 +20,19 @@ class Probes:
         self._reports = reports
         self._asked = 0
 
-    def ask(self, *, stacks: bool = False) -> int:
-        """Ask every rank for its state; with `stacks`, each writes those of its threads, too.
+    def ask(self, more: Literal["", "stacks", "threads"] = "") -> int:
+        """Ask every rank for its state.
+
+        Args:
+            more: What else: `stacks` that each writes of its threads, or what its `threads` do,
+                which takes some milliseconds.
 
         Returns:
             The number of the question.
         """
         self._asked += 1
         partial = self._reports / f"{REQUEST}.partial"
-        partial.write_text(f"{self._asked} {'stacks' if stacks else ''}")
+        partial.write_text(f"{self._asked} {more}")
         partial.replace(self._reports / REQUEST)
         return self._asked
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tuner.world.bounded_files import give_up_middle, head_and_tail
 from tuner.world.command.commands import Commands
+from tuner.world.command.ends import Cause, Watch, failed_first, given_up, suspected_ns
 from tuner.world.command.probing import Probes, records_of
 from tuner.world.command.reports import ProgramReport, read_reports
 from tuner.world.postmortem import RankRecord, starvation
@@ -16,8 +17,6 @@ PROBE_EVERY_S = 1.0
 ANSWERS_S = 2.0
 # A rank that waits where nobody will listen is given up after this time.
 UNMET_S = 5.0
-# After a rank has failed in init_rpc, the others may wait for it for ever. It may be tried again.
-UNBEGUN_S = 30.0
 # After a first command has failed, the others get this long to say what happened to them.
 GRACE_S = 1.0
 # What --expect and --metric can see of a run, its head and its tail, in bytes.
@@ -59,6 +58,8 @@ class ProgramEnd:
     report: ProgramReport
     is_late: bool
     """Whether it was ended at its deadline, or because it waited for what cannot come."""
+    cause: Cause | None
+    """What failed first, whatever the commands made of it; None if nothing did."""
     starved: RankRecord | None
     """The rank that is deadlocked, for which the run was ended."""
     states: Sequence[RankRecord]
@@ -99,7 +100,9 @@ class ProgramWorld:
         self._codes: tuple[int | None, ...] = ()
         self._counted: Counted | None = None
         self._is_late = False
+        self._cause: Cause | None = None
         self._starved: RankRecord | None = None
+        self._watch = Watch(reports)
 
     def run(self) -> ProgramEnd:
         """Start the commands, wait for their end, and leave no process behind.
@@ -112,16 +115,22 @@ class ProgramWorld:
             try:
                 self._commands.start(output.fileno())
                 run_s = self._wait(started_s, lambda: self._pass_on(printed.read())) - started_s
+                # What ends from now on is ended by us.
+                self._watch.note_gone()
+                over_ns = time.time_ns()
             finally:
                 self._commands.end()
                 self._pass_on(printed.read())
         report = read_reports(self._reports)
+        if self._counted is None and self._cause is None:
+            self._cause = failed_first(report, over_ns)
         return ProgramEnd(
             exit_codes=self._codes,
             run_s=run_s,
             output=head_and_tail(self._output, MOST_OUTPUT).decode(errors="replace"),
             report=report,
             is_late=self._is_late,
+            cause=self._cause,
             starved=self._starved,
             states=records_of(report),
             counted=self._counted,
@@ -155,18 +164,21 @@ class ProgramWorld:
                 break
             if now_s >= next_probe_s:
                 next_probe_s = now_s + PROBE_EVERY_S
-                report = read_reports(self._reports)
-                if _cannot_begin(report):
-                    self._is_late = True
+                if self._is_given_up():
                     self._keep_stacks()
                     return now_s
-                self._starved = starvation(records_of(report))
-                if self._starved is not None:
-                    self._keep_stacks()
-                    return now_s
-                self._probes.ask()
             time.sleep(_POLL_S)
         return time.monotonic()
+
+    def _is_given_up(self) -> bool:
+        """Whether it waits for what cannot come; else its ranks are asked what they are doing."""
+        self._watch.note_gone()
+        report = read_reports(self._reports)
+        self._is_late = _is_unmet(report)
+        self._cause = given_up(report, time.time_ns())
+        self._starved = starvation(records_of(report))
+        self._probes.ask("" if suspected_ns(report) is None else "threads")
+        return self._is_late or self._cause is not None or self._starved is not None
 
     def _has_ended(self) -> bool:
         self._codes = self._commands.codes()
@@ -181,23 +193,18 @@ class ProgramWorld:
         """Of all ranks that still run, or wait for others to start."""
         report = read_reports(self._reports)
         pids = {rank.pid for rank in report.latest if rank.ended_ns is None}
-        pids |= {each.pid for each in report.unmet}
-        self._probes.awaited(self._probes.ask(stacks=True), pids, ANSWERS_S)
+        pids = (pids | {each.pid for each in report.unmet}) - report.gone
+        self._probes.awaited(self._probes.ask("stacks"), pids, ANSWERS_S)
 
     def _pass_on(self, printed: bytes) -> None:
         if printed and self._show is not None:
             self._show(printed)
 
 
-def _cannot_begin(report: ProgramReport) -> bool:
-    """Whether ranks have waited long enough for one that will not come."""
-    unbegun = report.init_failure
-    pairs = (
-        (report.nobody_listens_since_ns, UNMET_S),
-        (None if unbegun is None else unbegun.time_ns, UNBEGUN_S),
-    )
-    now_ns = time.time_ns()
-    return any(since is not None and now_ns - since > limit * 1e9 for since, limit in pairs)
+def _is_unmet(report: ProgramReport) -> bool:
+    """Whether ranks have waited long enough where nobody will listen."""
+    since_ns = report.nobody_listens_since_ns
+    return since_ns is not None and time.time_ns() - since_ns > UNMET_S * 1e9
 
 
 class _WindowWatch:

@@ -13,14 +13,20 @@ from tuner.errors import TraceError
 from tuner.plan.config import Config
 from tuner.scratch import own_prefix
 from tuner.text import first_of
+from tuner.world.command.ends import Watch, failed_first, stuck, suspected_ns
 from tuner.world.command.joining import has_window_ended, is_recorded, join_recorded
 from tuner.world.command.order import HookOrder, RecordingOrder
+from tuner.world.command.probing import Probes
 from tuner.world.command.process_tree import end_tree
 from tuner.world.command.reports import ProgramReport, read_reports
 from tuner.world.command.running import exit_code, started
 
 GRACE_S = 3.0
 """What ranks get to hand over that outlive the command which started them."""
+LOOK_S = 1.0
+"""How often to look whether ranks have failed, and to ask what the others do then."""
+SLOWER = 0.1
+"""Later that is done less often: after this share of the time since something failed last."""
 _POLL_S = 0.05
 
 
@@ -40,17 +46,21 @@ def record_program(
     recording: RecordingOrder,
     show: Callable[[bytes, int | None], None],
     *,
+    tell: Callable[[str], None] = lambda sentence: None,
     beside: Sequence[Sequence[str]] = (),
     roles: Sequence[tuple[str, str]] = (),
     stdout: IO[Any] | None = None,
 ) -> RecordedEnd:
     """Run a command to its end, and show the trace of its ranks as soon as it is whole.
 
+    Where a rank has failed, and all others do nothing any more, the program is ended.
+
     Args:
         command: The program and its arguments.
         recording: What to record, and when.
         show: Called once, if anything was recorded: with the content of the trace's file, and with
             the exit code, which is None while the program goes on after its window.
+        tell: Hears at once which rank has failed, and why the program is ended, a sentence each.
         beside: Further commands that together with it are one world.
         roles: Pairs of a role and a pattern of its RPC names; the first that matches decides.
         stdout: Where the program's output goes; None: where ours goes.
@@ -63,16 +73,25 @@ def record_program(
     """
     with tempfile.TemporaryDirectory(prefix=own_prefix(), ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch)
-        order = HookOrder(config=Config.of({}), reports=folder, roles=roles, recording=recording)
+        order = HookOrder(
+            config=Config.of({}), reports=folder, roles=roles, recording=recording, probe=True
+        )
         started_s = time.monotonic()
         kill = partial(end_tree, reports=folder)
-        program = started([command, *beside], order, stdout=stdout, kill=kill)
+        signals: list[int] = []
+        program = started([command, *beside], order, stdout=stdout, kill=kill, signals=signals)
         with program as processes:
-            is_shown = recording.for_s is not None and _window_ended(folder, processes)
+            ends = _Ends(folder, tell, partial(_end_program, processes, kill))
+            is_shown = recording.for_s is not None and _window_ended(folder, processes, ends.look)
             if is_shown:
                 show(join_recorded(folder), None)
+            while None in [process.poll() for process in processes]:
+                ends.look()
+                time.sleep(_POLL_S)
             code = exit_code(processes)
             ended_ns = time.time_ns()
+            if not signals:
+                ends.tell_of_the_first(ended_ns)
         ran_s = time.monotonic() - started_s
         why_not = ""
         if not is_shown:
@@ -86,11 +105,74 @@ def record_program(
         return RecordedEnd(exit_code=code, report=read_reports(folder), why_not=why_not)
 
 
-def _window_ended(folder: Path, processes: "Sequence[subprocess.Popen[bytes]]") -> bool:
+class _Ends:
+    """Looks after the ranks of a program: tells which one has failed, and ends what is stuck.
+
+    Args:
+        folder: That of the reports.
+        tell: Hears what happened.
+        end: Ends the program.
+    """
+
+    def __init__(self, folder: Path, tell: Callable[[str], None], end: Callable[[], None]) -> None:
+        self._folder = folder
+        self._tell = tell
+        self._end = end
+        self._watch = Watch(folder)
+        self._probes = Probes(folder)
+        self._told: list[str] = []
+        self._next_s = time.monotonic() + LOOK_S
+
+    def look(self) -> None:
+        """To be called again and again while the program runs."""
+        if time.monotonic() < self._next_s:
+            return
+        report = self.tell_of_the_first()
+        if (cause := stuck(report, time.time_ns())) is not None:
+            self._say(cause.text)
+            self._tell("no rank does anything any more, so the program is ended")
+            self._end()
+        wait_s = LOOK_S
+        if (since_ns := suspected_ns(report)) is not None:
+            self._probes.ask("threads")
+            # What the ranks answer is read again each time.
+            wait_s = max(wait_s, SLOWER * (time.time_ns() - since_ns) / 1e9)
+        self._next_s = time.monotonic() + wait_s
+
+    def tell_of_the_first(self, until_ns: int | None = None) -> ProgramReport:
+        """Tell which rank failed first, by that time; what all of them have reported so far."""
+        self._watch.note_gone()
+        report = read_reports(self._folder)
+        if (first := failed_first(report, until_ns)) is not None:
+            self._say(first.text)
+        return report
+
+    def _say(self, text: str) -> None:
+        if text not in self._told:
+            self._told.append(text)
+            self._tell(text)
+
+
+def _end_program(
+    processes: "Sequence[subprocess.Popen[bytes]]", kill: Callable[[Sequence[int]], None]
+) -> None:
+    """Ask the commands to end, as a scheduler does, and then kill what is left of them."""
+    for process in processes:
+        process.terminate()
+    until = time.monotonic() + GRACE_S
+    while None in [process.poll() for process in processes] and time.monotonic() < until:
+        time.sleep(_POLL_S)
+    kill([process.pid for process in processes])
+
+
+def _window_ended(
+    folder: Path, processes: "Sequence[subprocess.Popen[bytes]]", look: Callable[[], None]
+) -> bool:
     """Wait until all ranks have recorded for their window, or the program has ended."""
     while None in [process.poll() for process in processes]:
         if has_window_ended(folder):
             return True
+        look()
         time.sleep(_POLL_S)
     return False
 

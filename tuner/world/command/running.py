@@ -3,7 +3,6 @@
 Standard library only: on the hosts of a program there may be nothing but torch.
 """
 
-import itertools
 import os
 import shutil
 import signal
@@ -30,7 +29,23 @@ class RunEnd:
 
     exit_code: int
     """As a shell tells it: 128 and the signal's number for one that a signal ended."""
+    pid: int
+    """The id of the command's process."""
     report: ProgramReport
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person has to know of its ranks, a sentence each.
+
+        Nothing of ranks that other commands have started: a command that is a rank itself starts no
+        other one, and torchrun says how many it has started.
+        """
+        ranks = self.report.latest
+        is_one = {rank.pid for rank in ranks} == {self.pid}
+        are_all = bool(ranks) and len(ranks) == ranks[0].local_size
+        if (is_one or are_all) and all(rank.ready_ns is not None for rank in ranks):
+            return list(self.report.problems)
+        return self.report.notes("the configuration")
 
     def unused(self, config: Config) -> list[str]:
         """What no rank got, because none has the role: a sentence for each such role.
@@ -69,7 +84,7 @@ def run_program(
         order = HookOrder(config=config, reports=Path(scratch), roles=roles, say=True)
         with started([command], order) as processes:
             code = exit_code(processes)
-        return RunEnd(code, read_reports(Path(scratch)))
+        return RunEnd(code, processes[0].pid, read_reports(Path(scratch)))
 
 
 def why_no_command(name: str) -> str:
@@ -89,6 +104,7 @@ def started(
     *,
     stdout: IO[Any] | None = None,
     kill: Callable[[Sequence[int]], None] | None = None,
+    signals: list[int] | None = None,
 ) -> Iterator["list[subprocess.Popen[bytes]]"]:
     """Start commands with the hook in them; until the end of the block, signals go to them.
 
@@ -98,6 +114,7 @@ def started(
         stdout: Where their output goes; None: where ours goes.
         kill: Ends processes, by their ids, and all that they started: at a second Ctrl-C, or where
             one of several commands cannot be started. None: Ctrl-C is the program's alone.
+        signals: Gets the numbers of those that come.
 
     Raises:
         UsageError: A command cannot be started; none is left running.
@@ -105,7 +122,7 @@ def started(
     if problems := list(filter(None, (why_no_command(command[0]) for command in commands))):
         raise UsageError.about("the program", problems)
     processes: list[subprocess.Popen[bytes]] = []
-    with _signals_passed_on(kill) as is_started:
+    with _signals_passed_on(kill, [] if signals is None else signals) as is_started:
         environment = order.environment(os.environ)
         for command in commands:
             try:
@@ -128,7 +145,7 @@ def exit_code(processes: "Sequence[subprocess.Popen[bytes]]") -> int:
 
 @contextmanager
 def _signals_passed_on(
-    kill: Callable[[Sequence[int]], None] | None,
+    kill: Callable[[Sequence[int]], None] | None, signals: list[int]
 ) -> "Iterator[Callable[[subprocess.Popen[bytes]], None]]":
     """Leave Ctrl-C to the program, which the terminal sends it to; pass SIGTERM and SIGHUP on.
 
@@ -136,24 +153,23 @@ def _signals_passed_on(
     called with its processes at the second Ctrl-C.
     """
     known: list[subprocess.Popen[bytes]] = []
-    early: list[int] = []
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         del frame
-        early.append(number)
+        signals.append(number)
         for process in known:
             process.send_signal(number)
 
     def started(process: "subprocess.Popen[bytes]") -> None:
         known.append(process)
-        for number in early:
-            process.send_signal(number)
-
-    interrupts = itertools.count(1)
+        for number in signals:
+            if number != signal.SIGINT:
+                process.send_signal(number)
 
     def interrupted(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        if next(interrupts) > 1 and kill is not None and known:
+        del frame
+        signals.append(number)
+        if signals.count(number) > 1 and kill is not None and known:
             kill([process.pid for process in known])
 
     before = {signal.SIGINT: signal.signal(signal.SIGINT, interrupted)}

@@ -38,6 +38,7 @@ class Starters:
         self._cold: list[Starter] = []
         self._warm: list[WarmStarter] = []
         self._again: Callable[[], bool] | None = None
+        self._why_cold = ""
         self.each: Sequence[Starter] = ()
         """In the order of the commands, for the next run."""
 
@@ -59,6 +60,15 @@ class Starters:
     def is_warm(self) -> bool:
         """Whether any command is started warm."""
         return bool(self._warm)
+
+    @property
+    def how(self) -> str:
+        """How the next run starts, and why, as a phrase; empty before the first one has shown."""
+        if self._warm:
+            count, all_ = len(self._warm), len(self.each)
+            some = "" if count == all_ else f" ({count} of {all_} commands)"
+            return f"warm{some}: from a process that has imported the same packages"
+        return f"cold: {self._why_cold}" if self._why_cold else ""
 
     def start_cold(self, request: ProgramRequest) -> None:
         """Start the commands as they are, from the next run on."""
@@ -84,6 +94,7 @@ class Starters:
         return self._again()
 
     def _start_servers(self, request: ProgramRequest, learnt: Learnt, longest_s: float) -> bool:
+        self._why_cold = "--cold asks for it" if request.cold else self._why_cold
         if not request.cold:
             until_s = time.monotonic() + longest_s
             pairs = zip(request.commands, self._cold, strict=True)
@@ -102,8 +113,12 @@ class Starters:
 
     def cool_down(self, why: str) -> None:
         """End the servers; from the next run on, all is cold."""
-        self._tell(f"each run starts cold: {why}")
+        self._tell_cold(why)
         self._end_servers()
+
+    def _tell_cold(self, why: str) -> None:
+        self._why_cold = why
+        self._tell(f"each run starts cold: {why}")
 
     def _end_servers(self) -> None:
         self.each, self._warm = self._cold, []
@@ -124,7 +139,7 @@ class Starters:
                 )
             )
         except LauncherError as error:
-            self._tell(f"each run starts cold: {error}")
+            self._tell_cold(str(error))
             return None
         self._warm.append(warm)
         if warm.left_out:

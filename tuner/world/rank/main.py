@@ -19,6 +19,7 @@ from tuner.errors import TraceError
 from tuner.text import shortened
 from tuner.torch_private.agent import tensorpipe_options
 from tuner.torch_private.answers import RPC_TIMEOUT_MARK
+from tuner.torch_private.served_error import served_error
 from tuner.world.agent_options import agent_options
 from tuner.world.descendants import end_descendants
 from tuner.world.measurement import MOST_CHARACTERS, MOST_OF_DETAIL
@@ -28,7 +29,6 @@ from tuner.world.rank.meeting import enable_meeting
 from tuner.world.rank.task import RankTask
 from tuner.world.rank.timing import StepTimer
 from tuner.world.rank.traced import time_traced_steps
-from tuner.world.served_error import served_error
 from workloads import Rank, Workload, World
 from workloads.registry import load_workload
 

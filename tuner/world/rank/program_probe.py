@@ -9,9 +9,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from tuner.daemon_threads import start_daemon
+from tuner.daemon_threads import running_daemons, start_daemon
 from tuner.world.rank.probe import rpc_state
 
 _POLL_S = 0.1
@@ -48,12 +49,15 @@ class Prober:
                 path = self._request.with_name(f"{self._name}-{os.getpid()}.stacks")
                 with path.open("w") as file:
                     faulthandler.dump_traceback(file)
+            busy_s, sleeps = _of_program() if what == "threads" else (None, False)
             self._tell(
                 "state",
                 number=int(number),
                 name=self._name,
                 rank=self._rank,
                 monotonic_s=time.monotonic(),
+                busy_s=busy_s,
+                sleeps=sleeps,
                 **rpc_state(),
                 **self._standing(),
             )
@@ -63,3 +67,19 @@ class Prober:
             return self._request.read_text()
         except OSError:
             return None
+
+
+def _of_program() -> tuple[float, bool]:
+    """CPU seconds of the program's own threads so far, and whether one of them sleeps.
+
+    Left out are ours, and those of the agent that look for messages, some without a break.
+    """
+    busy_ns, sleeps = 0, False
+    ours = {thread.native_id for thread in running_daemons()}
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # it has ended just now
+            if int(task.name) in ours or (task / "comm").read_text().startswith("TP_"):
+                continue
+            busy_ns += int((task / "schedstat").read_text().split()[0])
+            sleeps = sleeps or "nanosleep" in (task / "wchan").read_text()
+    return busy_ns / 1e9, sleeps

@@ -32,6 +32,11 @@ _numbers = itertools.count()
 class _OnHosts(Starters):
     """Nothing is started here, and nothing is warm there."""
 
+    @property
+    def how(self) -> str:
+        """See `Starters`."""
+        return "cold: each host of the cluster starts its own command"
+
     def __enter__(self) -> Self:
         return self
 

@@ -15,6 +15,7 @@ from tuner.errors import LauncherError
 from tuner.files import head_of
 from tuner.trace.record.journal import EVERYBODY_READS
 from tuner.world.command.commands import REAPED_S
+from tuner.world.command.ends import Watch
 from tuner.world.command.order import REQUEST, HookOrder
 from tuner.world.command.process_tree import end_tree, stop_gently
 from tuner.world.machine_reading import MachineReader, MachineReading, machine_between
@@ -51,6 +52,10 @@ class _Command:
     read: dict[str, int] = field(default_factory=dict)
     """How far each file has been passed on."""
     printed: int = 0
+    watch: Watch = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.watch = Watch(self.reports)
 
     @property
     def reports(self) -> Path:
@@ -113,6 +118,7 @@ class Programs:
             partial.replace(asked)
         # Before what it has left: nothing comes after its end.
         code = command.process.poll()
+        command.watch.note_gone()
         notes = {
             path.name: lines
             for path in sorted(command.reports.glob(f"*{_NOTES}"))

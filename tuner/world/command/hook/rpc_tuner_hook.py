@@ -96,6 +96,9 @@ def _hook(rpc: ModuleType, order: dict[str, Any], reports: Reports) -> None:
 
         # Early: what it registers to be done at the end comes after what the program registers.
         importlib.import_module("tuner.daemon_threads")
+        from tuner.world.rank.own_end import OwnEnd
+
+        OwnEnd(reports.send).install()
         hook_rpc(rpc, order, reports, _new_recorder(order, reports), _new_prober(order, reports))
     except Exception as error:  # the program comes first
         reports.send("hook-failed", error=repr(error))

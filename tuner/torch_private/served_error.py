@@ -6,6 +6,27 @@ _SERVED_BY = re.compile(r"On WorkerInfo\(id=\d+, name=(.*?)\):\n")
 _AT = re.compile(r"^At:$", re.MULTILINE)
 _END = "_handle_exception"
 """With this PyTorch ends the text of such an error."""
+_MOST_TEXT = 10_000
+
+
+def error_text(error: BaseException, where: str = "") -> str:
+    """An exception in one line, and if a call raised it, who served that call.
+
+    Args:
+        error: The exception.
+        where: What follows if no other rank raised it.
+    """
+    if isinstance(error, SystemExit):
+        text = f"sys.exit({error.code!r})"
+    else:
+        text = f"{type(error).__name__}: {error}".strip()
+    told = served_error(text) or f"{text.split(chr(10))[0].removesuffix(':')[:_MOST_TEXT]}{where}"
+    return sound(told)
+
+
+def sound(text: str) -> str:
+    """What can be written: the names of files may hold what is no UTF-8."""
+    return text.encode(errors="replace").decode()
 
 
 def served_error(text: str) -> str | None:

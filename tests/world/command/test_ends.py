@@ -1,0 +1,245 @@
+"""From what the processes of a program report follows which one failed first, if any did."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.world.command.reported import BEGAN_NS, NAMES, PIDS, events_of
+from tuner.world.command.ends import (
+    GRACE_S,
+    STILL_S,
+    UNBEGUN_S,
+    Watch,
+    failed_first,
+    given_up,
+    stuck,
+)
+from tuner.world.command.events import read_events
+from tuner.world.command.reports import ProgramReport, read_reports
+
+LAST_NS = events_of(1)[-1]["time_ns"]
+END_NS = LAST_NS + 10**9
+"""When a rank ended, after all else that both have reported."""
+Event = dict[str, Any]
+
+
+def until(rank: int, last: str) -> list[Event]:
+    """What a rank has reported up to such an event, without what it told of itself meanwhile."""
+    events = events_of(rank)
+    place = next(n for n, event in enumerate(events) if event["event"] == last)
+    left_out = ("raised", "state", "exit", "gone")
+    return [event for event in events[: place + 1] if event["event"] not in left_out]
+
+
+def exit_of(rank: int, error: str = "", time_ns: int = END_NS) -> Event:
+    return {"event": "exit", "pid": PIDS[rank], "time_ns": time_ns, "error": error,
+            "traceback": f"Traceback: {error}"}  # fmt: skip
+
+
+def gone(rank: int, code: int | None = None, time_ns: int = END_NS) -> Event:
+    return {"event": "gone", "pid": PIDS[rank], "time_ns": time_ns, "code": code}
+
+
+def report_of(folder: Path, *processes: Sequence[Event]) -> ProgramReport:
+    for number, events in enumerate(processes):
+        lines = "".join(f"{json.dumps(event)}\n" for event in events)
+        (folder / f"{number}.jsonl").write_text(lines)
+    return read_reports(folder)
+
+
+def told(report: ProgramReport, until_ns: int | None = None) -> str:
+    cause = failed_first(report, until_ns)
+    return "" if cause is None else cause.text
+
+
+@pytest.mark.parametrize(
+    ("ending", "text"),
+    [
+        ([exit_of(1, "ValueError: no")], "observer1 failed first: ValueError: no"),
+        ([exit_of(1), gone(1, 1)], ""),
+        ([gone(1, -11)], "observer1 failed first (signal 11, SIGSEGV)"),
+        ([gone(1, 7)], "observer1 failed first (exit code 7)"),
+        ([gone(1, 0)], ""),
+        ([gone(1, -15)], ""),
+        ([gone(1, -9)], ""),
+        ([gone(1, None)], ""),
+    ],
+)
+def test_only_an_end_that_nobody_asked_for_is_a_failure(
+    tmp_path: Path, ending: list[Event], text: str
+) -> None:
+    report = report_of(tmp_path, until(0, "ended"), [*until(1, "ready"), *ending])
+    assert told(report) == text
+    assert told(report, END_NS) == text
+    assert told(report, END_NS - 1) == ""  # the program had ended before
+
+
+@pytest.mark.parametrize(
+    ("last", "where"), [("init_rpc", ", in init_rpc"), ("shutdown", ", in shutdown"), ("ended", "")]
+)
+def test_it_is_said_where_the_rank_was(tmp_path: Path, last: str, where: str) -> None:
+    report = report_of(tmp_path, [*until(1, last), exit_of(1, "ValueError: no")])
+    assert told(report) == f"observer1 failed first{where}: ValueError: no"
+    cause = failed_first(report)
+    assert cause is not None
+    assert cause.in_init == (last == "init_rpc")
+    assert (cause.rank, cause.traceback) == ("observer1", "Traceback: ValueError: no")
+
+
+def test_a_rank_that_was_started_again_has_not_failed(tmp_path: Path) -> None:
+    failed = [*until(1, "ready"), exit_of(1, "ValueError: no")]
+    again = [{**event, "time_ns": event["time_ns"] + 2 * 10**9} for event in until(1, "ready")]
+    assert told(report_of(tmp_path, until(0, "ready"), failed))
+    assert told(report_of(tmp_path, until(0, "ready"), failed, again)) == ""
+    assert told(report_of(tmp_path, until(0, "ready"), [*failed, *again])) == ""
+
+
+BROKEN = "RuntimeError: eof (this error originated at tensorpipe/transport/shm/c.cc:259)"
+
+
+@pytest.mark.parametrize(
+    ("ending", "text"),
+    [
+        ([exit_of(1, time_ns=END_NS - 1), gone(1)], "observer1 ended without shutdown, and others"),
+        ([gone(1, time_ns=END_NS + 1)], "observer1 ended first, from one moment to the next"),
+        ([exit_of(1, "ValueError: no", END_NS + 1)], "observer1 failed first: ValueError: no"),
+        ([], "agent failed first: RuntimeError: eof"),
+    ],
+)
+def test_a_broken_connection_is_the_fault_of_the_peer(
+    tmp_path: Path, ending: list[Event], text: str
+) -> None:
+    mine = [*until(0, "ready"), exit_of(0, BROKEN)]
+    report = report_of(tmp_path, mine, [*until(1, "ready"), *ending])
+    assert told(report).startswith(text)
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_program_gets_time_to_end_or_to_start_the_rank_again(
+    tmp_path: Path, is_new: bool
+) -> None:
+    failed = [*until(1, "ready"), exit_of(1, "ValueError: no")]
+    new = [{"event": "started", "pid": 7, "time_ns": END_NS + 1}] if is_new else []
+    report = report_of(tmp_path, until(0, "ready"), failed, new)
+    grace_ns = int((UNBEGUN_S if is_new else GRACE_S) * 1e9)
+    assert given_up(report, END_NS + grace_ns) is None
+    assert given_up(report, END_NS + grace_ns + 1) is not None
+
+
+@pytest.mark.parametrize("ending", [[exit_of(1), gone(1)], [gone(1)]])
+def test_shutdown_waits_in_vain_for_a_rank_that_is_gone(
+    tmp_path: Path, ending: list[Event]
+) -> None:
+    leaves = [*until(1, "ready"), *ending]
+    grace_ns = int(GRACE_S * 1e9)
+    waits = report_of(tmp_path, until(0, "shutdown"), leaves)
+    assert stuck(waits, END_NS + grace_ns) is None
+    cause = stuck(waits, END_NS + grace_ns + 1)
+    assert cause is not None
+    assert cause.rank == "observer1"
+    for goes_on in (until(0, "ready"), until(0, "ended")):
+        assert stuck(report_of(tmp_path, goes_on, leaves), END_NS + 10 * grace_ns) is None
+    # A thread of it may go on when it has told of its end.
+    lives = [*until(1, "ready"), exit_of(1)]
+    assert stuck(report_of(tmp_path, until(0, "shutdown"), lives), END_NS + 10 * grace_ns) is None
+
+
+def states(*, raised_s: float, changes: Callable[[int], Event] = lambda second: {}) -> list[Event]:
+    """A rank that raised something so many seconds after it began to answer once a second."""
+    answer = next(event for event in events_of(0) if event["event"] == "state")
+    found: list[Event] = [
+        {**answer, "number": second, "monotonic_s": float(second),
+         "time_ns": END_NS + second * 10**9, **changes(second)}
+        for second in range(int(STILL_S) + 4)
+    ]  # fmt: skip
+    raised = {"event": "raised", "pid": PIDS[0], "time_ns": END_NS + int(raised_s * 1e9),
+              "error": "KeyError: 1 (in a call that agent served)"}  # fmt: skip
+    return [raised, *found]
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_stuck"),
+    [
+        (states(raised_s=-1), True),
+        (states(raised_s=2.5), True),
+        (states(raised_s=5), False),  # not long enough ago
+        (states(raised_s=1.5, changes=lambda second: {"calls": min(second, 2)}), True),
+        (states(raised_s=-1, changes=lambda second: {"calls": min(second, 2)}), False),
+        (states(raised_s=-1, changes=lambda second: {"calls": second}), False),
+        (states(raised_s=-1, changes=lambda second: {"sleeps": True}), False),
+        (states(raised_s=-1, changes=lambda second: {"busy_s": second / 10}), False),
+        (states(raised_s=-1, changes=lambda second: {"busy_s": second / 1000}), True),
+        (states(raised_s=-1, changes=lambda second: {"serving": second % 2}), False),
+        (states(raised_s=-1, changes=lambda second: {"busy_s": None}), False),
+    ],
+)
+def test_what_a_call_raised_is_a_cause_where_nothing_happens_since(
+    tmp_path: Path, answers: list[Event], is_stuck: bool
+) -> None:
+    report = report_of(tmp_path, [*until(0, "ready"), *answers], until(1, "ended"))
+    cause = stuck(report, END_NS + 60 * 10**9)
+    text = "agent failed first: KeyError: 1 (in a call that agent served)"
+    assert (None if cause is None else cause.text) == (text if is_stuck else None)
+    assert told(report) == ""  # it may have been handled
+
+
+def test_ranks_wait_for_one_whose_process_failed_before(tmp_path: Path) -> None:
+    """They have no agent yet that could be asked what it does."""
+    waiting = [{**event, **dict.fromkeys(("pool_size", "idle"), None)}
+               for event in states(raised_s=0)[1:]]  # fmt: skip
+    failed = [{**exit_of(1, "FileNotFoundError: no data", END_NS), "pid": 7}]
+    report = report_of(tmp_path, [*until(0, "rendezvous"), *waiting], failed)
+    cause = stuck(report, END_NS + 60 * 10**9)
+    assert cause is not None
+    assert cause.text == "a process that is no rank failed first: FileNotFoundError: no data"
+
+
+@pytest.mark.world
+def test_processes_that_are_gone_are_noted_once(tmp_path: Path) -> None:
+    """One that its parent has not asked about has an exit code that can be read."""
+    ended, killed, waited_for, lives = (
+        subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read(); sys.exit(3)"],
+                         stdin=subprocess.PIPE)
+        for _ in range(4)
+    )  # fmt: skip
+    all_ = (ended, killed, waited_for, lives)
+    for process in all_:
+        (tmp_path / f"{process.pid}.jsonl").touch()
+    watch = Watch(tmp_path)
+    watch.note_gone()
+    assert not any(read_events(tmp_path / f"{each.pid}.jsonl") for each in all_)
+    killed.kill()
+    waited_for.communicate()
+    assert ended.stdin is not None
+    ended.stdin.close()
+    codes: dict[int, int | None] = {}
+    while len(codes) < 3:
+        watch.note_gone()
+        for process in all_:
+            for event in read_events(tmp_path / f"{process.pid}.jsonl"):
+                assert process.pid not in codes or codes[process.pid] == event["code"]
+                codes[process.pid] = event["code"]
+    assert codes == {ended.pid: 3, killed.pid: -9, waited_for.pid: None}
+    watch.note_gone()
+    assert all(len(read_events(tmp_path / f"{pid}.jsonl")) == 1 for pid in codes)
+    for process in all_:
+        process.communicate()
+
+
+def test_what_is_no_report_of_a_process_is_left_alone(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "4000001.jsonl")
+    (tmp_path / "host0-4000001.jsonl").touch()
+    Watch(tmp_path).note_gone()
+    assert (tmp_path / "host0-4000001.jsonl").read_bytes() == b""
+
+
+def test_the_first_of_several_failures_is_told(tmp_path: Path) -> None:
+    first = [*until(1, "ready"), exit_of(1, "ValueError: no", BEGAN_NS + 10**9)]
+    second = [*until(0, "ready"), exit_of(0, "ValueError: later", BEGAN_NS + 2 * 10**9)]
+    assert told(report_of(tmp_path, second, first)) == f"{NAMES[1]} failed first: ValueError: no"

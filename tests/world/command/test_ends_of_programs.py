@@ -1,0 +1,181 @@
+"""Programs of which a process ends, or a call raises: who is named, and which go well anyway."""
+
+import json
+import shlex
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.programs.running import PROGRAMS, PYTHON, free_port
+from tests.world.command.launching import Launched, launched
+from tests.world.command.recorded import python
+from tuner.trace.files.native_reader import trace_of
+from tuner.trace.model.trace import Trace
+from tuner.world.command.order import RecordingOrder
+from tuner.world.command.recording import record_program
+from tuner.world.measurement import Failure
+
+pytestmark = pytest.mark.world
+
+RAISED = "trainer2 failed first: RuntimeError: a variable was modified by an inplace operation"
+SERVED = "AttributeError: 'int' object has no attribute 'nothing' (in a call that server0 served)"
+LONGEST_S = 40.0
+"""The deadline is a minute, and a busy machine takes a while to start a program."""
+
+
+def one_ends(start: str) -> list[str]:
+    return [*PYTHON, str(PROGRAMS / "one_ends.py"), free_port(), start]
+
+
+def all_ranks(start: str) -> list[list[str]]:
+    """The commands of the program for each way to start its ranks."""
+    port = free_port()
+    ranks = [[*PYTHON, str(PROGRAMS / "one_ends.py"), port, str(rank)] for rank in range(3)]
+    if start == "beside":
+        return ranks
+    if start == "sh":
+        return [["sh", "-c", f"{' & '.join(map(shlex.join, ranks))} & wait"]]
+    if start == "torchrun":
+        torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"]
+        return [[*PYTHON, *torchrun, str(PROGRAMS / "one_ends.py"), port, "torchrun"]]
+    return [one_ends(start)]
+
+
+@pytest.fixture(scope="module")
+def joined() -> Iterator[Launched]:
+    """A parent that joins its children, whatever becomes of them, and exits with 0."""
+    with launched(one_ends("spawn")) as running:
+        yield running
+
+
+def failed(running: Launched, folder: Path) -> Failure:
+    began_s = time.monotonic()
+    failure = running.run(failure_folder=folder)
+    assert isinstance(failure, Failure), failure
+    assert time.monotonic() - began_s < LONGEST_S
+    assert failure.message.endswith(f"; see {folder.parent.name}/{folder.name}")
+    kept = json.loads((folder / "failure.json").read_text())
+    assert kept["message"] == failure.message
+    return failure
+
+
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        ("2 raises", RAISED),
+        ("2 exits", "trainer2 failed first: sys.exit(3)"),
+        ("2 aborts", "trainer2 "),  # its parent may have asked for its exit code before us
+        ("2 killed", "trainer2 "),
+        ("2 leaves", "trainer2 ended without shutdown, and others need it"),
+        ("0 raises", "server0 failed first: RuntimeError: a variable was modified"),
+        ("0 leaves", "server0 ended without shutdown, and others need it"),
+        ("2 thread", "trainer2 failed first: AttributeError: 'int' object has no attribute"),
+        ("2 served", f"server0 failed first: {SERVED}"),
+    ],
+)
+def test_the_rank_that_ends_is_named_though_its_parent_goes_on(
+    joined: Launched, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, end: str, message: str
+) -> None:
+    monkeypatch.setenv("ONE_END", end)
+    folder = tmp_path / "failures" / "one"
+    failure = failed(joined, folder)
+    assert failure.failure == "crashed"
+    assert failure.message.startswith(message)
+    if end == "2 raises":
+        assert "in end\n" in failure.detail
+        assert "server0 in shutdown, trainer1 in shutdown, trainer2 gone" in failure.message
+        assert "inplace operation" in (folder / "output").read_text()
+        assert list(folder.glob("server0-*.stacks"))
+
+
+@pytest.mark.parametrize("start", ["mp.spawn", "fork", "sh", "beside", "torchrun"])
+def test_it_is_named_however_the_ranks_were_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start: str
+) -> None:
+    with launched(*all_ranks(start)) as running:
+        monkeypatch.setenv("ONE_END", "2 raises")
+        failure = failed(running, tmp_path / "failures" / "one")
+    assert failure.failure == "crashed"
+    assert failure.message.startswith(RAISED)
+    assert failure.rank == "trainer2"
+
+
+def test_a_first_run_that_fails_leaves_its_evidence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "failures" / "first-run"
+    monkeypatch.setenv("ONE_END", "2 raises")
+    with launched(one_ends("spawn"), failure_folder=folder) as running:
+        assert any(RAISED in sentence and str(folder) in sentence for sentence in running.told)
+    assert "inplace operation" in (folder / "output").read_text()
+    assert running.spec.shuts_down
+
+
+@pytest.fixture(scope="module")
+def going_well() -> Iterator[Launched]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOW", "terminated")
+        with launched([*PYTHON, str(PROGRAMS / "ends_well.py"), free_port()]) as running:
+            yield running
+
+
+@pytest.mark.parametrize(
+    "how", ["terminated", "daemons", "leaves_early", "exits", "retries", "starts_again"]
+)
+def test_a_process_may_end_and_a_call_may_raise_where_the_program_goes_on(
+    going_well: Launched, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setenv("HOW", how)
+    run = going_well.measured().program
+    assert run is not None
+    assert run.calls <= 121
+
+
+def recorded(*command: str) -> tuple[int, list[str], Trace]:
+    told: list[str] = []
+    documents: list[bytes] = []
+    end = record_program(
+        command, RecordingOrder(), lambda document, code: documents.append(document),
+        tell=told.append,
+    )  # fmt: skip
+    assert end.why_not == ""
+    return end.exit_code, told, trace_of(documents[0], "the trace")
+
+
+@pytest.mark.parametrize(
+    ("end", "first"),
+    [
+        ("2 raises", RAISED),
+        ("2 leaves", "trainer2 ended without shutdown, and others need it"),
+        ("2 served", f"server0 failed first: {SERVED}"),
+    ],
+)
+def test_a_recorded_program_that_waits_in_vain_is_ended(
+    monkeypatch: pytest.MonkeyPatch, end: str, first: str
+) -> None:
+    monkeypatch.setenv("ONE_END", end)
+    code, told, trace = recorded(*one_ends("spawn"))
+    assert told == [first, "no rank does anything any more, so the program is ended"]
+    assert code == 143
+    assert {"server0", "trainer1"} <= {rank.name for rank in trace.ranks}
+    assert len(trace.calls) > 20
+
+
+def test_a_recorded_program_that_ends_by_itself_is_told_of_its_first_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ONE_END", "0 raises")
+    code, told, _ = recorded(*one_ends("mp.spawn"))
+    assert code == 1
+    assert told == [
+        "server0 failed first: RuntimeError: a variable was modified by an inplace operation"
+    ]
+
+
+def test_a_recorded_program_that_goes_on_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOW", "retries")
+    code, told, trace = recorded(*python("ends_well.py", free_port()))
+    assert (code, told) == (0, [])
+    assert len(trace.calls) == 120

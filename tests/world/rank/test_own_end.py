@@ -1,0 +1,111 @@
+"""A process tells of the exception that ends it, however it was started, and of no other."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = """
+import json, multiprocessing, os, signal, sys, threading, time
+from tuner.world.rank.own_end import OwnEnd
+
+def tell(event, **facts):
+    with open(sys.argv[1], "a") as file:
+        file.write(json.dumps([event, os.getpid(), facts]) + "\\n")
+
+OwnEnd(tell).install()
+
+def handler(number, frame):
+    sys.exit(1)
+
+def fail():
+    raise ValueError("no data\\nat all")
+
+def work(how):
+    if how == "raises":
+        fail()
+    if how == "exits":
+        sys.exit("gives up")
+    if how == "exits after an error":
+        try:
+            fail()
+        except ValueError:
+            sys.exit(3)
+    if how == "is done":
+        try:
+            fail()
+        except ValueError:
+            sys.exit(0)
+    if how == "is asked":
+        signal.signal(signal.SIGTERM, handler)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+    if how == "is interrupted":
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)
+    if how == "has a thread":
+        threading.Thread(target=time.sleep, args=(60,)).start()
+        fail()
+
+if __name__ == "__main__":
+    if sys.argv[2] == "alone":
+        work(sys.argv[3])
+    elif sys.argv[2] == "forks":
+        if os.fork() == 0:
+            work(sys.argv[3])
+        else:
+            os.wait()
+    else:
+        context = multiprocessing.get_context(sys.argv[2])
+        child = context.Process(target=work, args=(sys.argv[3],))
+        child.start()
+        child.join()
+"""
+FAILED = "ValueError: no data"
+
+
+@pytest.mark.world
+@pytest.mark.parametrize("start", ["alone", "forks", "fork", "spawn"])
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ("raises", FAILED),
+        ("exits", "sys.exit('gives up')"),
+        ("exits after an error", FAILED),
+        ("is done", ""),
+        ("is asked", ""),
+        ("is interrupted", ""),
+        ("ends", ""),
+    ],
+)
+def test_what_ends_a_process_is_told_once(tmp_path: Path, start: str, how: str, error: str) -> None:
+    if start in ("alone", "forks") and how.startswith("exits"):
+        error = ""  # Python keeps nothing of it, and its parent sees the exit code.
+    program, told = tmp_path / "main.py", tmp_path / "told"
+    program.write_text(PROGRAM)
+    subprocess.run(
+        [sys.executable, str(program), str(told), start, how], check=False, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    ends = [json.loads(line) for line in told.read_text().splitlines()]
+    assert [event for event, _, _ in ends] == ["exit"] * (1 if start == "alone" else 2)
+    assert len({pid for _, pid, _ in ends}) == len(ends)
+    assert [facts["error"] for _, _, facts in ends] == [error, ""][: len(ends)]
+    assert ("in fail" in ends[0][2]["traceback"]) == (error == FAILED)
+
+
+@pytest.mark.world
+def test_it_is_told_though_threads_of_the_program_go_on(tmp_path: Path) -> None:
+    program, told = tmp_path / "main.py", tmp_path / "told"
+    program.write_text(PROGRAM)
+    command = [sys.executable, str(program), str(told), "alone", "has a thread"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
+        while not told.exists() or not told.read_text().endswith("\n"):
+            assert process.poll() is None
+        assert FAILED in told.read_text()
+        process.kill()

@@ -1,0 +1,297 @@
+"""Which process of a program failed first, and whether the others wait for it in vain."""
+
+import json
+import os
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tuner.text import shortened
+from tuner.world.command.process_reports import ProcessEnd, Raised, RankReport
+from tuner.world.command.reports import ProgramReport
+from tuner.world.postmortem import ending, was_interrupted, was_killed
+
+GRACE_S = 3.0
+"""After a rank has failed, the program gets this long to end, or to begin to start it again; and
+`shutdown`, in which ranks wait for one that is gone."""
+UNBEGUN_S = 30.0
+"""So long it gets where it may be trying again: in `init_rpc`, or with new processes."""
+STILL_S = 4.0
+"""Ranks that do nothing at all for so long wait in vain, where something has failed before."""
+_BROKEN = "(this error originated at tensorpipe/"
+"""So ends PyTorch's error of a rank whose peer is gone: that one failed first."""
+# Of a CPU, for the threads of the program in a rank, and for how coarse the clocks are.
+_IDLE_SHARE, _IDLE_S = 0.005, 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """What kept a run of a program from a good end: how a process ended, or what it raised."""
+
+    time_ns: int
+    rank: str | None
+    """Its name; None: of no rank that is known."""
+    text: str
+    """What happened, as a clause that names the rank."""
+    traceback: str = ""
+    in_init: bool = False
+    """Whether the rank had not got through `init_rpc`."""
+    is_untimely: bool = False
+    """Whether somebody else may have ended it."""
+
+
+def failed_first(report: ProgramReport, until_ns: int | None = None) -> Cause | None:
+    """The first rank whose own end is a failure, whatever became of the others; None if none is.
+
+    Args:
+        report: What the processes have told.
+        until_ns: When the program ended, in Unix nanoseconds: what comes later is no cause of it.
+            None: it runs.
+    """
+    causes = [_of_end(rank) for rank in _gone(report) if _is_failure(rank.end)]
+    if (unbegun := report.init_failure) is not None:
+        causes.append(
+            Cause(time_ns=unbegun.time_ns, rank=unbegun.name, text=unbegun.text,
+                  traceback=unbegun.traceback, in_init=True)
+        )  # fmt: skip
+    first = _first([each for each in causes if until_ns is None or each.time_ns <= until_ns])
+    if first is not None and _BROKEN in first.text:
+        return _peer_of(first, report) or first
+    return first
+
+
+def given_up(report: ProgramReport, now_ns: int) -> Cause | None:
+    """Why a run cannot come to a good end any more; None while it can.
+
+    Args:
+        report: What the processes have told so far.
+        now_ns: What time it is, in Unix nanoseconds.
+    """
+    first = failed_first(report)
+    if first is not None:
+        unbegun = report.init_failure
+        may_try_again = unbegun is not None and unbegun.pid not in report.gone
+        may_try_again = may_try_again or report.newest_start_ns > first.time_ns
+        if now_ns - first.time_ns > (UNBEGUN_S if may_try_again else GRACE_S) * 1e9:
+            return first
+    return stuck(report, now_ns)
+
+
+def stuck(report: ProgramReport, now_ns: int) -> Cause | None:
+    """For what the ranks wait in vain: what failed before all of them stood still.
+
+    A rank may end without `shutdown`, and a call may fail: where the others go on, that is no
+    failure of the program. None where they do, and where nothing has failed.
+    """
+    gone = [*_gone(report)]
+    if waited_for := [_of_end(rank) for rank in gone if _is_waited_for(rank, report, now_ns)]:
+        return _first(waited_for)
+    if (still := _still(report)) is None:
+        return None
+    causes = [_of_end(rank) for rank in gone if _is_failure(rank.end) or _is_owed(rank)]
+    causes += [_of_stranger(end) for end in report.other_ends]
+    causes += [_of_raised(each) for each in report.raised if each.time_ns >= still.moved_ns]
+    limit_ns = still.until_ns - STILL_S * 1e9
+    return _first([cause for cause in causes if max(cause.time_ns, still.since_ns) <= limit_ns])
+
+
+def alone_gone(report: ProgramReport) -> str:
+    """The name of the only rank that is gone without `shutdown`; empty if none or several are."""
+    names = [rank.name for rank in _gone(report) if _is_owed(rank)]
+    return names[0] if len(names) == 1 else ""
+
+
+def suspected_ns(report: ProgramReport) -> int | None:
+    """When something happened last that ranks may wait for in vain; None if nothing did."""
+    times = [end.time_ns for end in report.other_ends]
+    times += [raised.time_ns for raised in report.raised]
+    for rank in _gone(report):
+        if rank.end is not None and (_is_failure(rank.end) or _is_owed(rank)):
+            times.append(rank.end.time_ns)
+    return max(times, default=None)
+
+
+class Watch:
+    """Notes which processes of a program are gone: one that is killed cannot tell it.
+
+    Args:
+        reports: The folder of the hook's order, on the machine where the processes run.
+    """
+
+    def __init__(self, reports: Path) -> None:
+        self._reports = reports
+        self._noted: set[Path] = set()
+
+    def note_gone(self) -> None:
+        """Add the event `gone` to the reports of each process that is gone by now."""
+        for file in self._reports.glob("*.jsonl"):
+            if file in self._noted or not file.stem.isdigit():
+                continue
+            status = _status(int(file.stem))
+            if status and status[0] not in (b"Z", b"X"):
+                continue
+            self._noted.add(file)
+            # Its parent need not have asked for it yet, and then it is there to be read.
+            code = os.waitstatus_to_exitcode(int(status[_EXIT_CODE])) if status else None
+            event = {
+                "event": "gone",
+                "pid": int(file.stem),
+                "time_ns": time.time_ns(),
+                "code": code,
+            }
+            line = json.dumps({**event, "time_ns": time.time_ns()}).encode() + b"\n"
+            with suppress(OSError):
+                # A program can put anything there: a pipe must not hold us up.
+                flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
+                with os.fdopen(os.open(file, flags), "ab") as report:
+                    report.write(line)
+
+
+_EXIT_CODE = 49
+"""Its place in /proc/PID/stat, after the name."""
+
+
+def _status(pid: int) -> list[bytes]:
+    """What the kernel says of a process, after its name; nothing of one that is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return []
+
+
+def _gone(report: ProgramReport) -> Iterator[RankReport]:
+    """The ranks whose processes have ended, and that no process has taken the place of."""
+    started: dict[int, int] = {}
+    for rank in report.ranks:
+        started[rank.rank] = max(rank.init_ns, started.get(rank.rank, 0))
+    for rank in report.ranks:
+        if rank.end is not None and started[rank.rank] <= rank.end.time_ns:
+            yield rank
+
+
+def _is_failure(end: ProcessEnd | None) -> bool:
+    """Whether a process ended as none does that is done, or that was asked to end."""
+    if end is None or end.error:
+        return end is not None
+    return not end.told and bool(end.code) and not was_interrupted(end.code or 0)
+
+
+def _is_owed(rank: RankReport) -> bool:
+    """Whether the others may wait for it: without `shutdown`, nobody knows that it is gone."""
+    return rank.end is not None and rank.end.gone and rank.shutdown_ns is None
+
+
+def _is_waited_for(rank: RankReport, report: ProgramReport, now_ns: int) -> bool:
+    """Whether others wait for it in `shutdown`, which waits for each rank of a world."""
+    if not _is_owed(rank) or rank.world_size is None or rank.end is None:
+        return False
+    waits = [
+        max(other.shutdown_ns, rank.end.time_ns)
+        for other in report.latest
+        if other.shutdown_ns is not None and other.ended_ns is None and other.end is None
+    ]
+    return any(now_ns - since_ns > GRACE_S * 1e9 for since_ns in waits)
+
+
+def _peer_of(broken: Cause, report: ProgramReport) -> Cause | None:
+    """The rank whose end has broken a connection, if it is known which one it was."""
+    lost = [rank for rank in _gone(report) if rank.shutdown_ns is None and rank.name != broken.rank]
+    silent = [_of_end(rank) for rank in lost if rank.end and not rank.end.told]
+    told = [_of_end(rank) for rank in lost if rank.end and rank.end.told]
+    earlier = _first([cause for cause in told if cause.time_ns < broken.time_ns])
+    return earlier or (silent[0] if len(silent) == 1 else None)
+
+
+def _of_end(rank: RankReport) -> Cause:
+    end = rank.end
+    assert end is not None
+    if rank.ready_ns is None:
+        where = ", in init_rpc"
+    else:
+        where = ", in shutdown" if rank.shutdown_ns is not None and rank.ended_ns is None else ""
+    if end.error:
+        text = f"{end.name} failed first{where}: {shortened(end.error)}"
+    elif end.code and not end.told:
+        text = f"{end.name} failed first{where} ({ending(end.code)})"
+    elif end.told:
+        text = f"{end.name} ended without shutdown, and others need it"
+    else:
+        text = f"{end.name} ended first, from one moment to the next: by a signal, or os._exit"
+    return Cause(
+        time_ns=end.time_ns,
+        rank=end.name,
+        text=text,
+        traceback=end.traceback,
+        in_init=rank.ready_ns is None,
+        is_untimely=not end.told and was_killed(end.code or 0),
+    )
+
+
+def _of_stranger(end: ProcessEnd) -> Cause:
+    who = f"{end.name} failed first, in init_rpc" if end.name else (
+        "a process that is no rank failed first"
+    )  # fmt: skip
+    return Cause(time_ns=end.time_ns, rank=end.name or None, text=f"{who}: {shortened(end.error)}",
+                 traceback=end.traceback, in_init=bool(end.name))  # fmt: skip
+
+
+def _of_raised(raised: Raised) -> Cause:
+    text = f"{raised.name or 'a process'} failed first: {shortened(raised.error)}"
+    return Cause(time_ns=raised.time_ns, rank=raised.name or None, text=text)
+
+
+def _first(causes: list[Cause]) -> Cause | None:
+    return min(causes, key=lambda each: (_BROKEN in each.text, each.time_ns), default=None)
+
+
+class _Still(NamedTuple):
+    """That all living ranks stand still, in Unix nanoseconds."""
+
+    since_ns: int
+    until_ns: int
+    moved_ns: int
+    """When they were seen for the last time before they made their last call."""
+
+
+def _still(report: ProgramReport) -> _Still | None:
+    """Since when all living ranks do nothing, as far as they have told it; None if one does."""
+    living = {rank.pid for rank in report.latest if rank.ended_ns is None and rank.end is None}
+    living |= {each.pid for each in report.unmet if each.pid not in report.gone}
+    by_number: dict[int, dict[int, Mapping[str, Any]]] = defaultdict(dict)
+    for state in report.states:
+        by_number[state["number"]][state["pid"]] = state
+    # A rank that is busy answers late, or not at all.
+    complete = [
+        [answers[pid] for pid in living]
+        for _, answers in sorted(by_number.items(), reverse=True)
+        if living <= answers.keys()
+    ]
+    if not living or not complete:
+        return None
+    last = complete[0]
+    alike = [*takewhile(lambda each: all(map(_is_still, each, last)), complete)]
+    if not alike:
+        return None
+    calls = [state["calls"] for state in last]
+    moved = [each for each in complete if [state["calls"] for state in each] != calls]
+    return _Still(
+        since_ns=max(state["time_ns"] for state in alike[-1]),
+        until_ns=min(state["time_ns"] for state in last),
+        moved_ns=min((state["time_ns"] for state in moved[0]), default=0) if moved else 0,
+    )
+
+
+def _is_still(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether a rank did nothing between two answers, and waits for no time to go by."""
+    if before["pool_size"] is None and now["pool_size"] is None:
+        return True  # in init_rpc
+    if before["busy_s"] is None or now["busy_s"] is None or before["sleeps"] or now["sleeps"]:
+        return False
+    used_s, passed_s = (now[name] - before[name] for name in ("busy_s", "monotonic_s"))
+    is_idle = used_s <= _IDLE_S + _IDLE_SHARE * passed_s
+    return is_idle and all(before[n] == now[n] for n in ("calls", "serving", "calling"))

@@ -1,0 +1,81 @@
+"""Reports, in each process of a program, how that ends, and what its calls raise. Standard library.
+
+Nothing that a program can see is replaced: at a process's end Python still knows what it raised.
+"""
+
+import atexit
+import multiprocessing.util
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from types import CodeType
+
+from tuner.torch_private.served_error import error_text, sound
+
+_MOST_TEXT = 10_000
+"""Characters of a traceback that are reported, from its end."""
+_BY_SIGNAL = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+# Before what the program, or a library, has to do at its end, which may take a while.
+_FIRST = 1_000_000
+
+
+class OwnEnd:
+    """Reports `exit`, once for each process: with the exception that ends it, if one does."""
+
+    def __init__(self, tell: Callable[..., None]) -> None:
+        self._tell = tell
+        self._told_in = -1
+
+    def install(self) -> None:
+        """Report the end of this process, and of those that are forked from it."""
+        with suppress(AttributeError, RuntimeError):
+            # Before the threads of the program are waited for, which may never end.
+            threading._register_atexit(self._report)  # type: ignore[attr-defined]
+        atexit.register(self._report)
+        multiprocessing.util.register_after_fork(self, OwnEnd._report_from_multiprocessing)
+        self._report_from_multiprocessing()
+
+    def _report_from_multiprocessing(self) -> None:
+        """A child of `multiprocessing` shows no exception to Python itself."""
+        multiprocessing.util.Finalize(None, self._report, exitpriority=_FIRST)
+
+    def _report(self) -> None:
+        if self._told_in == os.getpid():
+            return
+        self._told_in = os.getpid()
+        error = _ending_error()
+        self._tell(
+            "exit",
+            error="" if error is None else error_text(error),
+            traceback="" if error is None else _traceback_of(error),
+        )
+
+
+def _traceback_of(error: BaseException) -> str:
+    return sound("".join(traceback.format_exception(error)))[-_MOST_TEXT:]
+
+
+def _ending_error() -> BaseException | None:
+    """What ends this process now, unless somebody has asked it to end."""
+    # `multiprocessing` cleans up while the exception passes through; Python, after it has shown it.
+    error = sys.exc_info()[1] or getattr(sys, "last_value", None)
+    if isinstance(error, SystemExit) and (error.code in (None, 0) or _is_by_signal(error)):
+        return None
+    if isinstance(error, SystemExit):
+        # torch.multiprocessing passes on what was raised, and exits.
+        error = error.__context__ or error
+    if isinstance(error, KeyboardInterrupt) or (error is not None and _is_by_signal(error)):
+        return None
+    return error
+
+
+def _is_by_signal(error: BaseException) -> bool:
+    """Whether the program's own handler of a signal has raised it."""
+    handlers: set[CodeType | None] = {
+        getattr(signal.getsignal(number), "__code__", None) for number in _BY_SIGNAL
+    } - {None}
+    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
