@@ -33,6 +33,7 @@ class FakeProgramLauncher(NothingToClose):
 
     active_s: Callable[[Config], float]
     calls: tuple[int, int] = (32, 32)
+    run_s: tuple[float, ...] = ()
     own: dict[str, dict[str, Any]] = field(default_factory=lambda: OWN)
     clock: FakeClock = field(default_factory=FakeClock)
     orders: list[WorldOrder] = field(default_factory=list)
@@ -48,7 +49,7 @@ class FakeProgramLauncher(NothingToClose):
         assert draft.program is not None
         spec = ProgramSpec(
             **draft.program.model_dump(), ranks=RANKS, own=self.own, calls=self.calls,
-            shuts_down=True, own_network=True,
+            shuts_down=True, own_network=True, run_s=self.run_s,
         )  # fmt: skip
         for _ in range(self.first_runs):
             run = self._run(spec.own_config)

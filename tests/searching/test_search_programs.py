@@ -157,3 +157,17 @@ def test_a_mistake_is_told_before_anything_is_compared(
 def test_a_program_and_a_workload_are_two_studies(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="name a workload or a program, not both"):
         tuner.tune("udf", program=COMMAND, out=tmp_path / "study")
+
+
+@pytest.mark.parametrize(
+    ("run_s", "longest_s"), [((6.0, 0.8), 13.0), ((4.0, 0.5), 13.0), ((20.0, 1.0), 40.0)]
+)
+def test_a_run_that_takes_many_times_as_long_as_the_first_ones_is_stuck(
+    tmp_path: Path, run_s: tuple[float, ...], longest_s: float
+) -> None:
+    """The baseline's too; a run takes up to 1.3 s here."""
+    launcher = FakeProgramLauncher(active_s, run_s=run_s)
+    searched(launcher, tmp_path)
+    first, *later = [order.deadline_s for order in launcher.orders]
+    assert first == pytest.approx(max(10, 10 * run_s[-1], 2 * run_s[0]))
+    assert max(later) == pytest.approx(longest_s, rel=0.1)

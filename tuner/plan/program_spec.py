@@ -1,5 +1,6 @@
 """What the tuner has to know of a program that nobody edits: how to run it, and what it is."""
 
+import math
 import re
 import shlex
 from functools import cached_property
@@ -12,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from tuner.patterns import pattern_problem
 from tuner.plan.config import ALL_ROLES, Config
 from tuner.plan.knobs import KNOBS, Value
+from tuner.plan.measuring import LEAST_START_S
 from tuner.plan.objectives import METRIC
 from tuner.plan.workload_spec import RankSpec, distinct_roles
 
@@ -88,6 +90,11 @@ class ProgramRequest(BaseModel):
         return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("._-") or "program"
 
 
+STUCK_RUN, STUCK_COLD_RUN = 10, 2
+"""A run that takes so many times as long as the latest one is stuck; or as the first one, which was
+cold: a cold run may come after warm ones."""
+
+
 class ProgramSpec(ProgramRequest):
     """A program as its first runs showed it."""
 
@@ -132,6 +139,13 @@ class ProgramSpec(ProgramRequest):
         """What studies of it must have in common, apart from the ranks."""
         asked = self.model_dump(mode="json", include={*ProgramRequest.model_fields})
         return {**asked, "own": self.own}
+
+    @property
+    def longest_run_s(self) -> float:
+        """How long a run may take that is not stuck, in seconds; infinite where none went well."""
+        if not self.run_s:
+            return math.inf
+        return max(LEAST_START_S, STUCK_RUN * self.run_s[-1], STUCK_COLD_RUN * self.run_s[0])
 
     @property
     def objective_name(self) -> str:

@@ -12,6 +12,7 @@ from tuner.decide.simultaneous import LEAST_BLOCKS
 from tuner.errors import BudgetTooShortError, UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
+from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.subject import Subject
 from tuner.scratch import own_prefix
@@ -160,6 +161,8 @@ class Beginner:
         budget_s, first = plan.measuring.budget_s, list[Record]()
         while not log.records or is_tried_again(log, BASELINE, budget_s):
             longest_s = first_world_s(budget_s, self._spent_s())
+            if isinstance(plan.subject, ProgramSpec):
+                longest_s = min(longest_s, plan.subject.longest_run_s)
             if longest_s < LEAST_FIRST_S and not log.records:
                 raise UsageError(
                     f"a budget of {duration(budget_s)} is too short: setting up alone took "

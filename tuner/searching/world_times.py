@@ -4,7 +4,7 @@ import math
 import statistics
 
 from tuner.decide.precision import best_measured_s, variance_between
-from tuner.plan.program_spec import ProgramSpec
+from tuner.plan.program_spec import STUCK_RUN, ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import Budget, longest_world_s
 from tuner.study.log import BASELINE, StudyLog
@@ -13,12 +13,11 @@ from tuner.world.measurement import Failure, Measurement
 # A configuration whose world takes this many times as long as the baseline's is dominated, or
 # stuck; but a start may take its time, so a deadline is never below LEAST_DEADLINE_S.
 DOMINATED_WORLD = 20
-# A program's runs are all alike, those of the baseline too. A cold one may come after warm ones.
-STUCK_RUN, STUCK_COLD_RUN = 10, 2
 LEAST_DEADLINE_S = 10.0
 # The steps of a world last so many times the least at most, however quiet worlds are between.
 LONGEST = 10.0
-# Steps that take so many times as long as they are to last are stuck.
+# Steps that take so many times as long as they are to last are stuck; so is a program's run, if it
+# takes so many times as long as others and much of the budget.
 STUCK = 3.0
 # The noise is estimated from so many blocks.
 _LATEST = 20
@@ -36,7 +35,9 @@ class WorldTimes:
     def __init__(self, log: StudyLog, plan: StudyPlan, budget: Budget) -> None:
         self._log = log
         self._measuring = plan.measuring
-        self._run_s = plan.subject.run_s if isinstance(plan.subject, ProgramSpec) else ()
+        self._longest_run_s = math.inf
+        if isinstance(plan.subject, ProgramSpec):
+            self._longest_run_s = plan.subject.longest_run_s
         self._budget = budget
 
     def measured_s(self) -> float:
@@ -62,11 +63,12 @@ class WorldTimes:
                 worlds' are no reason to give it up.
         """
         usual_s = self._usual_s()
-        if self._run_s:
-            run_s = max(self._run_s[-1], usual_s or 0.0)
-            return max(LEAST_DEADLINE_S, STUCK_RUN * run_s, STUCK_COLD_RUN * self._run_s[0])
+        longest_s = longest_world_s(self._budget.total_s)
+        if math.isfinite(self._longest_run_s):
+            stuck_s = max(self._longest_run_s, STUCK_RUN * (usual_s or 0.0))
+            return min(stuck_s, max(longest_s, STUCK * (usual_s or 0.0)))
         if usual_s is None:
-            return longest_world_s(self._budget.total_s)
+            return longest_s
         if trial == BASELINE and self._log.calibration(BASELINE) is not None:
             return math.inf
         return max(LEAST_DEADLINE_S, DOMINATED_WORLD * usual_s) + STUCK * steps_s

@@ -1,12 +1,14 @@
 """What two ranks of a program leave that was recorded: as the hook writes it, with no process."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.fuzz.mutations import as_json
 from tuner.trace.model.spans import CALLS_PER_RANK
 from tuner.trace.record.journal import NOTHING, STATUSES, Journal
+from tuner.world.command.reports import ProgramReport, read_reports
 
 NAMES = ("agent", "observer1")
 PIDS = (4_000_001, 4_000_002)
@@ -91,3 +93,19 @@ def write_reports(folder: Path) -> None:
         lines = b"".join(as_json(event) + b"\n" for event in events_of(rank))
         (folder / f"{PIDS[rank]}.jsonl").write_bytes(lines)
         write_journal(folder, rank)
+
+
+def until(rank: int, last: str) -> list[dict[str, Any]]:
+    """What a rank has reported up to such an event, without what it told of itself meanwhile."""
+    events = events_of(rank)
+    place = next(n for n, event in enumerate(events) if event["event"] == last)
+    left_out = ("raised", "state", "exit", "gone")
+    return [event for event in events[: place + 1] if event["event"] not in left_out]
+
+
+def report_of(folder: Path, *processes: Sequence[dict[str, Any]]) -> ProgramReport:
+    """What is read where processes have reported these events."""
+    for number, events in enumerate(processes):
+        lines = "".join(f"{json.dumps(event)}\n" for event in events)
+        (folder / f"{number}.jsonl").write_text(lines)
+    return read_reports(folder)

@@ -1,16 +1,15 @@
 """From what the processes of a program report follows which one failed first, if any did."""
 
-import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.world.command.reported import BEGAN_NS, NAMES, PIDS, events_of
+from tests.world.command.reported import BEGAN_NS, NAMES, PIDS, events_of, report_of, until
 from tuner.world.command.ends import (
     GRACE_S,
     STILL_S,
@@ -21,20 +20,12 @@ from tuner.world.command.ends import (
     stuck,
 )
 from tuner.world.command.events import read_events
-from tuner.world.command.reports import ProgramReport, read_reports
+from tuner.world.command.reports import ProgramReport
 
 LAST_NS = events_of(1)[-1]["time_ns"]
 END_NS = LAST_NS + 10**9
 """When a rank ended, after all else that both have reported."""
 Event = dict[str, Any]
-
-
-def until(rank: int, last: str) -> list[Event]:
-    """What a rank has reported up to such an event, without what it told of itself meanwhile."""
-    events = events_of(rank)
-    place = next(n for n, event in enumerate(events) if event["event"] == last)
-    left_out = ("raised", "state", "exit", "gone")
-    return [event for event in events[: place + 1] if event["event"] not in left_out]
 
 
 def exit_of(rank: int, error: str = "", time_ns: int = END_NS) -> Event:
@@ -44,13 +35,6 @@ def exit_of(rank: int, error: str = "", time_ns: int = END_NS) -> Event:
 
 def gone(rank: int, code: int | None = None, time_ns: int = END_NS) -> Event:
     return {"event": "gone", "pid": PIDS[rank], "time_ns": time_ns, "code": code}
-
-
-def report_of(folder: Path, *processes: Sequence[Event]) -> ProgramReport:
-    for number, events in enumerate(processes):
-        lines = "".join(f"{json.dumps(event)}\n" for event in events)
-        (folder / f"{number}.jsonl").write_text(lines)
-    return read_reports(folder)
 
 
 def told(report: ProgramReport, until_ns: int | None = None) -> str:

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.world.command.reported import BEGAN_NS, events_of
+from tests.world.command.reported import BEGAN_NS, events_of, report_of, until
+from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.program_spec import ProgramRequest
 from tuner.world.command.judging import outcome_of
+from tuner.world.command.probing import records_of
 from tuner.world.command.program_world import ProgramEnd
 from tuner.world.command.reports import ProgramReport, read_reports
 from tuner.world.measurement import Failure, Measurement
@@ -75,3 +77,35 @@ def test_a_rank_that_comes_back_begins_no_other_world_without_a_world_size(tmp_p
     assert [rank.rank for rank in report.ranks] == [0, 1, 1]
     assert len(report.worlds) == 1
     assert not report.has_world_size
+
+
+def test_a_run_that_is_late_tells_what_the_threads_of_each_rank_did(tmp_path: Path) -> None:
+    """One whose threads are not idle, and one that is gone."""
+    answer = next(event for event in events_of(0) if event["event"] == "state")
+    busy = {**answer, "pool_size": 4, "idle": 0, "waiting": 3}
+    gone = {"event": "gone", "pid": 4_000_002, "time_ns": answer["time_ns"], "code": None}
+    report = report_of(tmp_path, [*until(0, "shutdown"), busy], [*until(1, "ready"), gone])
+    late = replace(END, report=report, states=records_of(report), is_late=True, exit_codes=(None,))
+    failure = outcome_of(late, REQUEST)
+    assert isinstance(failure, Failure)
+    assert failure.failure == "timed-out"
+    assert failure.message == (
+        "not done after 2 s (3 calls made; agent in shutdown with 0 of 4 worker threads idle "
+        "and 3 waiting for calls of their own, observer1 gone)"
+    )
+    assert "4 worker threads, 0 idle, 3 waiting" in failure.detail
+
+
+def test_a_run_without_the_number_that_is_compared_has_crashed(tmp_path: Path) -> None:
+    """It ended well, and a rank of it was ended before it called `shutdown`."""
+    report = report_of(tmp_path, until(0, "ended"), until(1, "ready"))
+    end = replace(END, report=report, exit_codes=(0,), output="done")
+    assert isinstance(outcome_of(end, REQUEST), Measurement)
+    assert isinstance(outcome_of(end, REQUEST, OBJECTIVES["wall_s"]), Measurement)
+    failure = outcome_of(end, REQUEST, OBJECTIVES["rpc_active_s"])
+    assert isinstance(failure, Failure)
+    assert (failure.failure, failure.detail) == ("crashed", "done")
+    assert failure.message == (
+        "observer1 never called shutdown, so this run has no time from the last rank's init_rpc "
+        "to the driver's shutdown"
+    )

@@ -8,7 +8,7 @@ from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
 from tuner.world.launcher import TraceOrder, WorldOrder
 from tuner.world.launchers import launcher_for
-from tuner.world.measurement import Measurement
+from tuner.world.measurement import Failure, Measurement
 
 
 def main() -> None:
@@ -17,6 +17,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--interface")
     parser.add_argument("--traced", action="store_true")
+    parser.add_argument("--fails", action="store_true")
     parser.add_argument("program", nargs="+")
     given = parser.parse_args()
     keys = {"programs": [given.program], "launcher": "ray", "ray_address": given.address,
@@ -35,7 +36,7 @@ def main() -> None:
             deadline_s=120.0,
         )
         timed = launcher.run(order)
-        assert isinstance(timed, Measurement), timed
+        assert isinstance(timed, Failure if given.fails else Measurement), timed
         if given.traced:
             trace = TraceOrder(path=given.folder / "trace.json", operators=False)
             traced = launcher.run(replace(order, trace=trace))

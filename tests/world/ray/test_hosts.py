@@ -10,7 +10,7 @@ import pytest
 from tests.programs.running import PROGRAMS
 from tests.world.ray.namespaces import BESIDE, ROUTED, FakeCluster, fake_cluster
 from tuner.trace.files.reader import read_trace
-from tuner.world.measurement import Measurement
+from tuner.world.measurement import Failure, Measurement
 
 pytestmark = [pytest.mark.world, pytest.mark.slow]
 
@@ -45,13 +45,17 @@ def test_ranks_of_different_hosts_are_measured_over_the_network(
     assert trace.clock_error_ns > 0
 
 
+def start_program(cluster: FakeCluster, folder: Path, *flags: str, program: Sequence[str]) -> None:
+    own = ["--address", cluster.address, "--folder", str(folder), *flags, "--"]
+    module = "tests.world.ray.run_program"
+    cluster.run(sys.executable, "-m", module, *own, *program, folder=folder)
+
+
 def run_program(
     cluster: FakeCluster, folder: Path, *flags: str, program: Sequence[str]
 ) -> tuple[str, Measurement]:
     """What all hosts print in all runs, and what was measured."""
-    own = ["--address", cluster.address, "--folder", str(folder), *flags, "--"]
-    module = "tests.world.ray.run_program"
-    cluster.run(sys.executable, "-m", module, *own, *program, folder=folder)
+    start_program(cluster, folder, *flags, program=program)
     timed = Measurement.model_validate_json((folder / "timed.json").read_bytes())
     return (folder / "printed").read_text(), timed
 
@@ -81,6 +85,36 @@ def test_torchrun_starts_the_ranks_of_each_host(cluster: FakeCluster, tmp_path: 
     assert timed.program is not None
     assert timed.program.calls == 150
     assert [rank.name for rank in timed.ranks] == [f"worker{rank}" for rank in range(4)]
+
+
+ONE_ENDS = """
+import os, torch.distributed.rpc as rpc
+rank = int(os.environ["RANK"])
+rpc.init_rpc(f"worker{rank}", rank=rank, world_size=2)
+if rank == 1:
+    END
+rpc.shutdown()
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        ("raise RuntimeError('out of luck')", "worker1 failed first: RuntimeError: out of luck ("),
+        ("os._exit(0)", "worker1 ended first, from one moment to the next: by a signal, or os._ex"),
+    ],
+)
+def test_a_rank_that_ends_on_another_host_is_named(
+    cluster: FakeCluster, tmp_path: Path, end: str, told: str
+) -> None:
+    """Its command goes on and ends well, and the first host waits for it."""
+    program = tmp_path / "main.py"
+    program.write_text(ONE_ENDS.replace("END", end))
+    shell = ["sh", "-c", f"{sys.executable} {program}; exit 0"]
+    start_program(cluster, tmp_path, "--fails", program=shell)
+    failure = Failure.model_validate_json((tmp_path / "timed.json").read_bytes())
+    assert failure.failure == "crashed"
+    assert failure.message.startswith(told)
 
 
 def search(cluster: FakeCluster, folder: Path, *more: str) -> list[str]:

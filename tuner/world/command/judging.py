@@ -190,9 +190,8 @@ def _phase(rank: RankReport, state: Mapping[str, Any] | None) -> str:
         where = "shut down"
     if state is None or not state["pool_size"] or state["idle"]:
         return where
-    threads = f"none of its {plural(state['pool_size'], 'worker thread')} idle"
-    waiting = f", {state['waiting']} waiting for calls of their own" if state["waiting"] else ""
-    return f"{where} with {threads}{waiting}"
+    waiting = f" and {state['waiting']} waiting for calls of their own" if state["waiting"] else ""
+    return f"{where} with 0 of {plural(state['pool_size'], 'worker thread')} idle{waiting}"
 
 
 def _tail(output: str) -> str:
