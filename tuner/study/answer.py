@@ -198,7 +198,6 @@ class StudyAnswer:
             "format": JSON_FORMAT,
             "study": self.study,
             self.plan.subject.kind: self.plan.subject.reference,
-            "starts": getattr(self.plan.subject, "starts", None),
             "objective": self.objective.name,
             "require": [str(limit) for limit in self.plan.measuring.require],
             "unit": self.objective.unit,

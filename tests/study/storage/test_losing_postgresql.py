@@ -68,7 +68,7 @@ def test_what_a_lost_storage_did_not_take_is_written_by_resume(
         search(out, launcher, running.url)
     said = str(caught.value)
     assert said.endswith(
-        f"and did not within 0.5s; everything measured is kept, the last of it in "
+        f"and did not within 500 ms; everything measured is kept, the last of it in "
         f"{out}/unsaved.jsonl, and when the storage is back the same command with --resume "
         "continues it"
     )
