@@ -249,6 +249,36 @@ def test_a_second_run_that_fails_does_not_end_what_the_first_one_began(tmp_path:
     assert "no shard 7" in said
 
 
+ONE_RUN_FAILS = """
+import pathlib, sys, torch.distributed.rpc as rpc
+runs = pathlib.Path(sys.argv[2])
+number = len([*runs.iterdir()])
+(runs / str(number)).touch()
+if number == int(sys.argv[3]):
+    raise ConnectionError("no data yet")
+at = rpc.TensorPipeRpcBackendOptions(init_method="tcp://127.0.0.1:" + sys.argv[1])
+rpc.init_rpc("a", rank=0, world_size=1, rpc_backend_options=at)
+rpc.shutdown()
+"""
+
+
+@pytest.mark.parametrize("failing", [0, 1], ids=["cold", "warm"])
+def test_a_first_run_that_fails_by_chance_decides_nothing(tmp_path: Path, failing: int) -> None:
+    """Not that it cannot be tuned, nor where it runs, nor how it starts."""
+    program, runs, folder = tmp_path / "main.py", tmp_path / "runs", tmp_path / "kept"
+    program.write_text(ONE_RUN_FAILS)
+    runs.mkdir()
+    told: list[str] = []
+    command = [PYTHON, str(program), free_port(), str(runs), str(failing)]
+    with CommandLauncher(told.append) as launcher:
+        spec = launcher.subject_of(draft_plan({"programs": [command]}), folder)
+        assert launcher.own_network == own_network_is_allowed()
+    assert spec.starts.startswith("warm: ")
+    assert len(spec.calls) == 2
+    assert any("no data yet" in each and str(folder) in each for each in told) == (failing == 0)
+    assert "no data yet" in (folder / "output").read_text()
+
+
 def own_network_is_allowed() -> bool:
     with OwnNetwork() as network:
         return bool(network.prefix)

@@ -1,11 +1,12 @@
 """What the first runs of a program show: its ranks, its own options, whether its calls vary."""
 
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
-from tuner.errors import UsageError
+from tuner.errors import ProgramFailedError, UsageError
 from tuner.plan.knobs import KNOBS
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.workload_spec import RankSpec
@@ -13,7 +14,12 @@ from tuner.world.command.judging import calls_of
 from tuner.world.command.process_reports import RankReport
 from tuner.world.command.program_world import ProgramEnd
 from tuner.world.command.running import why_no_command
+from tuner.world.command.starters import Starters
+from tuner.world.command.warm.learning import Learnt
+from tuner.world.launcher import Enough
 from tuner.world.measurement import Failure, Measurement
+
+SECOND_RUN_S = 2.0
 
 _IN_ANY_NETWORK = re.compile(
     r"\b(ModuleNotFound|Import|Syntax|Indentation|Tab)Error: "
@@ -36,8 +42,8 @@ class TriedRun:
         return self.outcome if isinstance(self.outcome, Failure) else None
 
     @property
-    def may_need_a_network(self) -> bool:
-        """Whether it failed as it may where no other machine is to be reached.
+    def may_go_well_again(self) -> bool:
+        """Whether it may have failed by chance, or because no other machine is to be reached.
 
         That is not by waiting, and not by an error that Python finds in what it reads.
         """
@@ -84,6 +90,150 @@ def check_backend(end: ProgramEnd) -> None:
         )
 
 
+class Trying(Protocol):
+    """Runs the program once as it is, and keeps what a failure leaves."""
+
+    def __call__(self, until_s: float, learnt: list[Learnt] | None = None) -> TriedRun:
+        """Run it.
+
+        Args:
+            until_s: When it is ended, by `time.monotonic`.
+            learnt: Gets what the run imports; None: nobody asks.
+        """
+        ...
+
+
+class Discovery:
+    """Runs a program a few times as it is, to find out what it is and how to start it.
+
+    Args:
+        request: The program.
+        starters: What starts its commands; it is left as later runs are to be started.
+        trying: Runs it.
+        tell: Hears what a person should know, a sentence each.
+        enough: See `Launcher.subject_of`.
+    """
+
+    def __init__(
+        self,
+        request: ProgramRequest,
+        starters: Starters,
+        trying: Trying,
+        tell: Callable[[str], None],
+        enough: Enough | None,
+    ) -> None:
+        self._request = request
+        self._starters = starters
+        self._try = trying
+        self._tell = tell
+        self._enough = enough
+        self._until_s = 0.0
+        self._learnt: list[Learnt] = []
+
+    def spec(self, longest_s: float) -> ProgramSpec:
+        """What the program is.
+
+        A second run shows whether it can be started warm, and whether its number of calls varies.
+
+        Args:
+            longest_s: How long the first runs may take, in seconds.
+
+        Raises:
+            UsageError: It cannot be tuned; a ProgramFailedError, where a run of it failed.
+        """
+        self._until_s = time.monotonic() + longest_s
+        first = self._first_run()
+        if not self._is_enough([first], is_cold=True):
+            return self._spec([first])
+        # Beyond the budget, a second run may take as long as the first, and then it is ended.
+        second_s = first.end.run_s + SECOND_RUN_S
+        until_s = max(self._until_s, time.monotonic()) + second_s
+        second = self._warm_run(first, until_s)
+        if second is None and first.failure is None:
+            # The warm run may have spent the time.
+            second = self._try(max(until_s, time.monotonic() + second_s))
+            if second.failure is not None:
+                why = f"a second run of the program failed: {second.failure.message}"
+                if second.failure.failure == "timed-out":
+                    raise ProgramFailedError(why)
+                # It went well before: the search goes on, and counts how often it fails.
+                self._tell(why)
+        runs = [first, *filter(None, [second])]
+        self._is_enough(runs)
+        if self._starters.is_warm or self._request.cold:
+            self._tell(f"each run starts {self._starters.how}")
+        return self._spec(runs)
+
+    def _first_run(self) -> TriedRun:
+        """Run it cold, in a network of its own if it can; an error if nothing can be learnt."""
+        self._starters.start_cold(self._request)
+        run = self._try(self._until_s, self._learnt)
+        if run.failure is not None and run.may_go_well_again and self._is_time_for(run):
+            run = self._again(run.failure)
+        if (failure := run.failure) is not None:
+            detail = "" if failure.detail.strip() in failure.message else _indented(failure.detail)
+            why = f"{failure.message}{detail}"
+            if not run.may_go_well_otherwise:
+                raise ProgramFailedError(f"the program cannot be tuned: {why}")
+            self._tell(f"the program fails with its own options: {why}")
+        check_backend(run.end)
+        return run
+
+    def _again(self, failure: Failure) -> TriedRun:
+        """Run it once more. Where it does not fail in the machine's network, find out why."""
+        if not self._starters.in_own_network:
+            self._tell(f"the program failed, and is run once more: {failure.message}")
+            return self._try(self._until_s, self._learnt)
+        self._tell(
+            "the program failed in a network of its own, and is run once more in the "
+            f"machine's: {failure.message}"
+        )
+        self._starters.start_cold(self._request, alone=False)
+        run = self._try(self._until_s, self._learnt)
+        if run.failure is None and self._is_time_for(run):
+            self._starters.start_cold(self._request)
+            alone = self._try(self._until_s, self._learnt)
+            if alone.failure is None:
+                self._tell("it failed by chance: it runs in a network of its own, too")
+                return alone
+        self._starters.leave_network(self._request)
+        if run.failure is None:
+            self._tell("the program does not run in a network of its own; it has the machine's")
+        return run
+
+    def _warm_run(self, first: TriedRun, until_s: float) -> TriedRun | None:
+        """Run it warm, and see that it does what it did cold; None if each run starts cold."""
+        learnt = self._learnt[0]
+        if not self._starters.warm_up(self._request, learnt, self._until_s):
+            return None
+        run = self._try(until_s)
+        if run.difference(first) and self._starters.is_warm and self._is_time_for(run):
+            # It may have failed by chance.
+            run = self._try(until_s)
+        if (why := run.difference(first)) and self._starters.is_warm:
+            self._starters.cool_down(why)
+            return None
+        return run
+
+    def _is_time_for(self, run: TriedRun) -> bool:
+        """Whether there is time for another run like this one."""
+        return self._until_s - time.monotonic() > run.end.run_s
+
+    def _is_enough(self, runs: Sequence[TriedRun], *, is_cold: bool = False) -> bool:
+        """Ask of the last run that went well; where it was cold, a warm one may be shorter."""
+        outcomes = [run.outcome for run in runs if isinstance(run.outcome, Measurement)]
+        if self._enough is None or not outcomes:
+            return True
+        # A warm start saves at most what comes before the calls.
+        least_s = outcomes[-1].wall_s if is_cold else outcomes[-1].world_s
+        return self._enough(self._spec(runs), outcomes[-1], least_s)
+
+    def _spec(self, runs: Sequence[TriedRun]) -> ProgramSpec:
+        starters = self._starters
+        network = starters.in_own_network
+        return program_spec(self._request, runs, own_network=network, starts=starters.how)
+
+
 def program_spec(
     request: ProgramRequest, runs: Sequence[TriedRun], *, own_network: bool, starts: str
 ) -> ProgramSpec:
@@ -96,20 +246,24 @@ def program_spec(
         own_network: Whether they had a network of their own.
         starts: How later ones start.
     """
-    ranks = runs[0].end.report.latest
+    report = runs[0].end.report
     ends = [run.end for run in runs if run.failure is None]
     return ProgramSpec(
         **request.model_dump(),
-        ranks=tuple(RankSpec(name=rank.name, role=rank.role) for rank in ranks),
-        own=_own_options(ranks),
+        ranks=tuple(RankSpec(name=rank.name, role=rank.role) for rank in report.latest),
+        own=_own_options(report.latest),
         calls=tuple(calls_of(end) for end in ends),
         run_s=tuple(end.run_s for end in ends),
         shuts_down=all(end.report.rpc_active_s is not None for end in ends),
         own_network=own_network,
-        has_world_size=runs[0].end.report.has_world_size,
+        has_world_size=report.has_world_size,
         starts=starts,
-        cuda_devices=max(rank.cuda_devices for rank in ranks),
+        cuda_devices=max(rank.cuda_devices for rank in report.latest),
     )
+
+
+def _indented(text: str) -> str:
+    return "".join(f"\n    {line}" for line in text.splitlines())
 
 
 def _own_options(ranks: Sequence[RankReport]) -> dict[str, dict[str, Any]]:

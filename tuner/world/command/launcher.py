@@ -4,13 +4,13 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from tuner.errors import LauncherError, ProgramFailedError, TraceError
+from tuner.errors import LauncherError, TraceError
 from tuner.files import written_atomically
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
@@ -19,12 +19,7 @@ from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.scratch import own_prefix, sweep
 from tuner.trace.record.clock import ClockOffset
 from tuner.world.command.commands import Commands, LocalCommands
-from tuner.world.command.discovering import (
-    TriedRun,
-    check_backend,
-    check_commands,
-    program_spec,
-)
+from tuner.world.command.discovering import Discovery, TriedRun, check_commands
 from tuner.world.command.joining import join_recorded
 from tuner.world.command.judging import is_port_taken, outcome_of
 from tuner.world.command.order import HookOrder, RecordingOrder
@@ -42,8 +37,6 @@ from tuner.world.measurement import Failure, Measurement
 # A port of an earlier run may be held for a while.
 PORT_ATTEMPTS = 10
 PORT_WAIT_S = 1.0
-# Beyond the budget, a second run may take as long as the first, and then it is ended.
-SECOND_RUN_S = 2.0
 
 Outcome = Measurement | Failure
 Keep = Callable[..., Failure]
@@ -107,51 +100,11 @@ class CommandLauncher:
         if request is None:
             raise LauncherError("this launcher runs programs, and the plan has a workload")
         check_commands(request)
-        # A first run may last as long as the budget; a network of its own may cost it time.
-        until_s = time.monotonic() + draft.measuring.longest_start_s
-        trying = partial(self._try, request, draft.measuring.deadline_s, until_s)
-        first, learnt = self._first_run(request, partial(trying, failure_folder), until_s)
-        check_backend(first.end)
-        if not self._is_enough(request, [first], enough, is_cold=True):
-            return self._spec(request, [first])
-        trying = partial(self._try, request, draft.measuring.deadline_s)
-        second_s = first.end.run_s + SECOND_RUN_S
-        warm_until_s = max(until_s, time.monotonic()) + second_s
-        # What a first run left that failed is kept.
-        folder = failure_folder if first.failure is None else None
-        warm = partial(trying, warm_until_s, folder)
-        second = self._warm_run(request, learnt, first, warm, until_s)
-        if second is None and first.failure is None:
-            # The warm run may have spent the time.
-            second = trying(max(warm_until_s, time.monotonic() + second_s), failure_folder)
-            if second.failure is not None:
-                why = f"a second run of the program failed: {second.failure.message}"
-                if second.failure.failure == "timed-out":
-                    raise ProgramFailedError(why)
-                # It went well before: the search goes on, and counts how often it fails.
-                self._tell(why)
-        runs = [first, *filter(None, [second])]
-        self._is_enough(request, runs, enough)
-        if self._starters.is_warm or request.cold:
-            self._tell(f"each run starts {self._starters.how}")
-        return self._spec(request, runs)
-
-    def _spec(self, request: ProgramRequest, runs: Sequence[TriedRun]) -> ProgramSpec:
-        starters = self._starters
-        network = starters.in_own_network
-        return program_spec(request, runs, own_network=network, starts=starters.how)
-
-    def _is_enough(
-        self, request: ProgramRequest, runs: Sequence[TriedRun], enough: Enough | None,
-        *, is_cold: bool = False,
-    ) -> bool:  # fmt: skip
-        """Ask of the last run that went well; where it was cold, a warm one may be shorter."""
-        outcomes = [run.outcome for run in runs if isinstance(run.outcome, Measurement)]
-        if enough is None or not outcomes:
-            return True
-        # A warm start saves at most what comes before the calls.
-        least_s = outcomes[-1].wall_s if is_cold else outcomes[-1].world_s
-        return enough(self._spec(request, runs), outcomes[-1], least_s)
+        if failure_folder is not None:
+            shutil.rmtree(failure_folder, ignore_errors=True)
+        trying = partial(self._try, request, draft.measuring.deadline_s, failure_folder)
+        discovery = Discovery(request, self._starters, trying, self._tell, enough)
+        return discovery.spec(draft.measuring.longest_start_s)
 
     def run(self, order: WorldOrder) -> Outcome:
         """See `Launcher.run`."""
@@ -168,66 +121,17 @@ class CommandLauncher:
         )
         return outcome
 
-    def _first_run(
-        self, request: ProgramRequest, trying: Callable[..., TriedRun], until_s: float
-    ) -> tuple[TriedRun, Learnt]:
-        """Run it cold, in a network of its own if it can; an error if nothing can be learnt."""
-        learnt: list[Learnt] = []
-        self._starters.start_cold(request)
-        run = trying(learnt=learnt)
-        fits = until_s - time.monotonic() > run.end.run_s
-        if self._starters.in_own_network and run.may_need_a_network and fits:
-            # What it left makes room for what the next run leaves.
-            alone = outcome_of(run.end, request)
-            assert isinstance(alone, Failure)
-            self._tell(
-                "the program failed in a network of its own, and is run once more in the "
-                f"machine's: {alone.message}"
-            )
-            self._starters.leave_network(request)
-            run = trying(learnt=learnt)
-            if run.failure is None:
-                self._tell("the program does not run in a network of its own; it has the machine's")
-        if (failure := run.failure) is not None:
-            detail = "" if failure.detail.strip() in failure.message else _indented(failure.detail)
-            why = f"{failure.message}{detail}"
-            if not run.may_go_well_otherwise:
-                raise ProgramFailedError(f"the program cannot be tuned: {why}")
-            self._tell(f"the program fails with its own options: {why}")
-        return run, learnt[0]
-
-    def _warm_run(
-        self,
-        request: ProgramRequest,
-        learnt: Learnt,
-        first: TriedRun,
-        trying: Callable[..., TriedRun],
-        until_s: float,
-    ) -> TriedRun | None:
-        """Run it warm, and see that it does what it did cold; None if each run starts cold."""
-        if not self._starters.warm_up(request, learnt, until_s):
-            return None
-        run = trying()
-        if (why := run.difference(first)) and self._starters.is_warm:
-            self._starters.cool_down(why)
-            return None
-        return run
-
     def _try(
         self,
         request: ProgramRequest,
         deadline_s: float,
+        failure_folder: Path | None,
         until_s: float,
-        failure_folder: Path | None = None,
-        *,
         learnt: list[Learnt] | None = None,
     ) -> TriedRun:
         """Run it as it is, which is not one of a study's worlds; until then, by the clock."""
         deadline_s = min(deadline_s, max(0.0, until_s - time.monotonic()))
-        keep = None
-        if failure_folder is not None:
-            shutil.rmtree(failure_folder, ignore_errors=True)
-            keep = partial(with_evidence, folder=failure_folder, called=str(failure_folder))
+        keep = None if failure_folder is None else partial(_keep_alone, failure_folder)
         return TriedRun(*self._run(request, Config.of({}), deadline_s, learnt=learnt, keep=keep))
 
     def _run(
@@ -353,5 +257,7 @@ def _window(request: ProgramRequest) -> Window | None:
     return Window(warm_up_s=request.warm_up_s, lasts_s=request.window_s)
 
 
-def _indented(text: str) -> str:
-    return "".join(f"\n    {line}" for line in text.splitlines())
+def _keep_alone(folder: Path, failure: Failure, **evidence: Any) -> Failure:
+    """Keep evidence instead of an earlier failure's, in a folder that is not within a study's."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return with_evidence(failure, folder, called=str(folder), **evidence)

@@ -70,9 +70,14 @@ class Starters:
             return f"warm{some}: from a process that has imported the same packages"
         return f"cold: {self._why_cold}" if self._why_cold else ""
 
-    def start_cold(self, request: ProgramRequest) -> None:
-        """Start the commands as they are, from the next run on."""
-        prefix = [*self._network.prefix, *keeping(ORDER_VARIABLE)]
+    def start_cold(self, request: ProgramRequest, *, alone: bool = True) -> None:
+        """Start the commands as they are, from the next run on.
+
+        Args:
+            request: The program.
+            alone: Whether in a network of its own, where it can have one.
+        """
+        prefix = [*(self._network.prefix if alone else []), *keeping(ORDER_VARIABLE)]
         self._cold = [ColdStarter([*prefix, *command], Path.cwd()) for command in request.commands]
         self.each = self._cold
 

@@ -40,7 +40,7 @@ class _OnHosts(Starters):
     def __enter__(self) -> Self:
         return self
 
-    def start_cold(self, request: ProgramRequest) -> None:
+    def start_cold(self, request: ProgramRequest, *, alone: bool = True) -> None:
         """Each host starts its own."""
 
     def leave_network(self, request: ProgramRequest) -> None:
