@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 
 import torch
 import torch.distributed.autograd as dist_autograd
@@ -32,12 +33,22 @@ def train() -> None:
     here = Half()
     rrefs = there.rpc_sync().parameter_rrefs() + here.parameter_rrefs()
     optimizer = DistributedOptimizer(torch.optim.SGD, rrefs, lr=0.01)
+    times_s = [0.0, 0.0, 0.0]
     for _ in range(STEPS):
         with dist_autograd.context() as context_id:
-            loss = here(there.rpc_sync().forward(torch.ones(64, SIZE))).pow(2).sum()
+            began_s = time.perf_counter()
+            half = there.rpc_sync().forward(torch.ones(64, SIZE))
+            called_s = time.perf_counter()
+            loss = here(half).pow(2).sum()
+            computed_s = time.perf_counter()
             dist_autograd.backward(context_id, [loss])
+            passed_s = time.perf_counter()
             optimizer.step(context_id)
-    print("forward calls:", STEPS, flush=True)
+            times_s[0] += called_s - began_s
+            times_s[1] += passed_s - computed_s
+            times_s[2] += time.perf_counter() - passed_s
+    for what, time_s in zip(("forward", "backward", "step"), times_s, strict=True):
+        print(f"{what} took {time_s:.3f} s", flush=True)
 
 
 def run(rank: int, port: str) -> None:

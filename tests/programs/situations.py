@@ -1,0 +1,314 @@
+"""What bug reports show: calls that fail, end late, or come when RPC starts and ends.
+
+python situations.py PORT: which one stands in the environment, as SITUATION, which names a function
+in `SITUATIONS`. Each prints what its ranks see, line by line, and its number of calls last.
+"""
+
+import multiprocessing
+import os
+import pickle
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed.rpc as rpc
+import torch.multiprocessing as mp
+from torch.distributed.rpc import api, internal
+
+LATE_S = 0.6
+_spawn = multiprocessing.get_context("spawn")
+_kept: list[Any] = []
+
+
+def nap(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def store(number: int) -> None:
+    time.sleep(0.002)
+    if number % 2:
+        raise KeyError(f"shard {number}")
+    _kept.append(number)
+
+
+def stored() -> int:
+    return len(_kept)
+
+
+def kept(value: Any) -> None:
+    _kept.append(value)
+
+
+def begin(rank: int, port: int, world_size: int | None = 2, **options: Any) -> None:
+    options["init_method"] = f"tcp://127.0.0.1:{port}"
+    rpc.init_rpc(
+        f"server{rank}" if rank else "client", rank=rank, world_size=world_size,
+        rpc_backend_options=rpc.TensorPipeRpcBackendOptions(**options),
+    )  # fmt: skip
+
+
+def attempt(label: str, action: Callable[[], object]) -> None:
+    try:
+        print(label, "->", action())
+    except Exception as error:
+        print(label, "->", type(error), str(error).split("\n")[0])
+
+
+def counted(calls: int) -> None:
+    print(f"calls: {calls}", flush=True)
+
+
+def silent(rank: int, port: int) -> None:
+    """Half of the calls raise, and the program waits for none of them."""
+    begin(rank, port)
+    if rank == 0:
+        for number in range(40):
+            rpc.rpc_async("server1", store, args=(number,))
+        asked = 1
+        while rpc.rpc_sync("server1", stored) < 20:
+            time.sleep(0.01)
+            asked += 1
+        counted(40 + asked)
+    rpc.shutdown()
+
+
+def remote(rank: int, port: int) -> None:
+    """Objects that could not be made, which nothing asks for, and calls that raise."""
+    begin(rank, port)
+    if rank == 0:
+        _kept.extend(rpc.remote("server1", store, args=(number,)) for number in (1, 3, 5))
+        for number in (2, 4):
+            rpc.rpc_sync("server1", store, args=(number,))
+        attempt("raises", lambda: rpc.rpc_sync("server1", store, args=(7,)))
+        counted(6)
+    rpc.shutdown()
+
+
+def limits(rank: int, port: int) -> None:
+    """Time limits of `remote` and `to_here`, and a default that changes in the middle."""
+    begin(rank, port, rpc_timeout=0.3)
+    if rank == 0:
+
+        def remote_for(limit_s: float, waits_s: float) -> float:
+            created = rpc.remote("server1", nap, args=(LATE_S,), timeout=limit_s)
+            return float(created.to_here(waits_s))
+
+        attempt("to_here is short", lambda: remote_for(5.0, 0.2))
+        attempt("to_here is long", lambda: remote_for(5.0, 5.0))
+        attempt("the default", lambda: rpc.rpc_sync("server1", nap, args=(LATE_S,)))
+        attempt("no limit", lambda: rpc.rpc_sync("server1", nap, args=(LATE_S,), timeout=0))
+        rpc._set_rpc_timeout(5)
+        attempt("a new default", lambda: rpc.rpc_sync("server1", nap, args=(LATE_S,)))
+        counted(7)  # each `to_here` is one, too
+    rpc.shutdown()
+
+
+def still_sending(rank: int, port: int) -> None:
+    """Threads that send while the main thread calls `shutdown`, which waits for what they sent."""
+    begin(rank, port)
+    answered = [0, 0, 0]
+
+    def send(number: int) -> None:
+        try:
+            for _ in range(30):
+                rpc.rpc_sync("server1", nap, args=(0.02,))
+                answered[number] += 1
+        except RuntimeError:
+            pass  # RPC is shut down
+
+    threads = [threading.Thread(target=send, args=(n,), daemon=True) for n in range(3)]
+    for thread in threads if rank == 0 else []:
+        thread.start()
+    time.sleep(0.2)
+    rpc.shutdown()
+    if rank == 0:
+        for thread in threads:
+            thread.join(10)
+        print(f"many {sum(answered) > 9}, alive {sum(thread.is_alive() for thread in threads)}")
+        counted(sum(answered))
+
+
+def group_after(rank: int, port: int) -> None:
+    """A process group that is begun after RPC."""
+    begin(rank, port)
+    address = f"tcp://127.0.0.1:{port + 1}"
+    dist.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
+    ones = torch.ones(1)
+    dist.all_reduce(ones)
+    if rank == 0:
+        print("sum", float(ones), rpc.rpc_sync("server1", max, args=(3, 4)))
+        counted(1)
+    dist.barrier()
+    dist.destroy_process_group()
+    rpc.shutdown()
+
+
+def left_alive(rank: int, port: int) -> None:
+    """References to remote objects that live when RPC is shut down."""
+    begin(rank, port)
+    if rank == 0:
+        _kept.append(rpc.remote("server1", max, args=(1, 2)))
+        _kept.append(_kept[0].to_here())
+        rpc.rpc_sync("server1", kept, args=(rpc.RRef(torch.ones(3)),))
+        counted(3)
+    rpc.shutdown()
+    attempt("afterwards", lambda: _kept[0].to_here() if rank == 0 else stored())
+
+
+def same_name(rank: int, port: int) -> None:
+    """Two ranks of one name."""
+
+    def start() -> None:
+        rpc.init_rpc(
+            "worker", rank=rank, world_size=2,
+            rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
+                init_method=f"tcp://127.0.0.1:{port}"
+            ),
+        )  # fmt: skip
+
+    attempt("init_rpc", start)
+    os._exit(0)
+
+
+def gives(number: int) -> torch.Tensor:
+    return torch.full((2,), float(number))
+
+
+class Rows(torch.utils.data.Dataset[torch.Tensor]):
+    def __len__(self) -> int:
+        return 16
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.full((2,), float(index))
+
+
+def loads_data(rank: int, port: int) -> None:
+    """A rank with the worker processes of a DataLoader, which are forked from it."""
+    begin(rank, port)
+    if rank == 0:
+        total = 0.0
+        for batch in torch.utils.data.DataLoader(Rows(), batch_size=4, num_workers=2):
+            total += float(rpc.rpc_sync("server1", torch.sum, args=(batch,)))
+        print("total", total)
+        counted(4)
+    rpc.shutdown()
+
+
+class CountingPickler(internal._InternalRPCPickler):
+    def serialize(self, obj: Any) -> Any:
+        assert type(obj) is internal.PythonUDF, type(obj)
+        data, tensors = super().serialize(obj)
+        sizes = len(data), len(pickle.dumps(obj.args))
+        print(f"{obj.func.__name__}: {sizes} bytes")
+        return data, tensors
+
+
+def own_pickler(rank: int, port: int) -> None:
+    """A pickler of its own in the place of RPC's."""
+    begin(rank, port)
+    if rank == 0:
+        with api._use_rpc_pickler(CountingPickler()):
+            attempt("counted", lambda: rpc.rpc_sync("server1", nap, args=(0.001,)))
+            attempt("counted remote", lambda: rpc.remote("server1", gives, args=(2,)).to_here())
+            attempt("raises", lambda: rpc.rpc_sync("server1", store, args=(1,)))
+        attempt("the usual one", lambda: rpc.rpc_sync("server1", gives, args=(3,)))
+        counted(5)
+    rpc.shutdown()
+
+
+def open_files() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
+def many_lives(rank: int, port: int) -> None:
+    """RPC is started 70 times in a process that may have few files open."""
+    for life in range(70):
+        begin(rank, port + life % 2)
+        if life == 1:
+            opened = open_files()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (opened + 100, opened + 100))
+            threads = threading.active_count()
+            memory_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        if rank == 0:
+            rpc.rpc_sync("server1", gives, args=(life,))
+        rpc.shutdown()
+    grown_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_kb) / 1024
+    few = open_files() < opened + 20
+    more = threading.active_count() > threads
+    print(f"rank {rank}: few files {few}, more threads {more}, little memory {grown_mb < 50}")
+    if rank == 0:
+        counted(70)
+
+
+SPAWNED = [silent, remote, limits, still_sending, group_after, left_alive, same_name, loads_data,
+           own_pickler, many_lives]  # fmt: skip
+
+
+def joins(rank: int, port: int, done: Any) -> None:
+    time.sleep(0.3 * rank)
+    begin(rank, port, None)
+    if rank:
+        print(f"server{rank} got {sum(rpc.rpc_sync('client', max, args=(1, 2)) for _ in range(9))}")
+        sys.stdout.flush()
+    done.wait()
+    rpc.shutdown()
+
+
+def joins_late(port: int) -> None:
+    """No rank knows how many there are."""
+    done = _spawn.Barrier(3)
+    ranks = [_spawn.Process(target=joins, args=(rank, port, done)) for rank in range(3)]
+    for each in ranks:
+        each.start()
+    for each in ranks:
+        each.join()
+    print([each.exitcode for each in ranks])
+    counted(18)
+
+
+def serves(rank: int, port: int) -> None:
+    begin(rank, port)
+    threading.Event().wait()
+
+
+def ended(port: int, how: signal.Signals) -> None:
+    server = _spawn.Process(target=serves, args=(1, port))
+    server.start()
+    begin(0, port)
+    futures = [rpc.rpc_async("server1", nap, args=(0.002,)) for _ in range(50)]
+    print(f"total {sum(future.wait() for future in futures):.2f}")
+    rpc.shutdown(graceful=False)
+    assert server.pid is not None
+    os.kill(server.pid, how)
+    server.join()
+    print(f"exit code {server.exitcode}")
+    counted(50)
+
+
+def terminated(port: int) -> None:
+    """A server that serves until its parent ends it."""
+    ended(port, signal.SIGTERM)
+
+
+def killed(port: int) -> None:
+    """The same, and it cannot know."""
+    ended(port, signal.SIGKILL)
+
+
+ALONE = [joins_late, terminated, killed]
+SITUATIONS = {each.__name__: each for each in [*SPAWNED, *ALONE]}
+
+if __name__ == "__main__":
+    chosen: Any = SITUATIONS[os.environ["SITUATION"]]
+    if chosen in ALONE:
+        chosen(int(sys.argv[1]))
+    else:
+        mp.spawn(chosen, args=(int(sys.argv[1]),), nprocs=2)

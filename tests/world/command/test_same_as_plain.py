@@ -1,0 +1,164 @@
+"""Programs of bug reports, plainly and recorded: they print the same, and nothing is left."""
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import psutil
+import pytest
+
+from tests.programs.running import free_port
+from tests.world.command.recorded import Recorded, python, recorded
+from tuner.torch_private.senders import BACKWARD, STEP
+from tuner.trace.analyze.critical_path import critical_path
+from tuner.trace.analyze.diagnosis import diagnose
+from tuner.trace.analyze.intervals import Spans, united
+from tuner.world.command.order import RecordingOrder
+from tuner.world.command.recording import record_program
+
+pytestmark = pytest.mark.world
+
+LONGEST_S = 60.0
+# What differs from run to run: addresses, process ids, times, and what PyTorch's threads log.
+_CHANGING = re.compile(r"0x[0-9a-f]+|\d{4,}|\d+\.\d+(?= s\b)")
+_LOGGED = re.compile(r"(\[rank\d+\]:)?\[[IWE]\d{4} ")
+
+
+@pytest.fixture(autouse=True)
+def whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks write to one file; without a buffer, a line and its end are written apart."""
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines that a program prints, in an order that its ranks do not change."""
+    lines = [_CHANGING.sub("#", each) for each in text.splitlines() if not _LOGGED.match(each)]
+    return sorted(each for each in lines if each and not each.startswith("calls: "))
+
+
+def plainly(command: list[str]) -> tuple[int, str]:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_S, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def run_both(command: Callable[[], list[str]], capfd: pytest.CaptureFixture[str]) -> Recorded:
+    """Run a program plainly and recorded; all that it printed is compared."""
+    code, printed = plainly(command())
+    capfd.readouterr()
+    before = {each.pid for each in psutil.Process().children(recursive=True)}
+    run = recorded(*command())
+    errors = capfd.readouterr().err
+    assert run.end.exit_code == code
+    assert lines_of(run.printed + errors) == lines_of(printed)
+    left = [each for each in psutil.Process().children(recursive=True) if each.pid not in before]
+    assert left == []
+    assert "tuner" not in run.printed
+    return run
+
+
+def situation(name: str) -> Callable[[], list[str]]:
+    return lambda: python("situations.py", free_port())
+
+
+FEW = "No clear limit: the trace holds only "
+ENDED = "server1 ended from one moment to the next, by a signal or os._exit"
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "losses"),
+    [
+        ("silent", "20 of 40 calls of store raised KeyError.", ""),
+        ("remote", "4 of 6 calls of store raised KeyError.", ""),
+        ("limits", "1 of 2 calls of to_here timed out after 0.2 s.", ""),
+        ("still_sending", "", ""),
+        ("group_after", FEW, ""),
+        ("left_alive", FEW, ""),
+        ("loads_data", "No clear limit: the trace does not show how any call was served", ""),
+        ("own_pickler", "1 of 1 call of store raised KeyError.", ""),
+        ("joins_late", "", ""),
+        ("terminated", "", ENDED),
+        ("killed", "", ENDED),
+    ],
+)
+def test_a_recorded_program_is_the_program(
+    name: str,
+    first: str,
+    losses: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It prints the same, each call that it counts is in the trace, and the diagnosis is true."""
+    monkeypatch.setenv("SITUATION", name)
+    run = run_both(situation(name), capfd)
+    trace = run.trace
+    assert len(trace.calls) == run.counted
+    # What runs without Python is not seen where it is served.
+    is_python = (trace.calls["kind"] != "to_here") & (name != "loads_data")
+    assert set(trace.calls.loc[is_python, "link"]) <= {"exact"}
+    assert [each[: len(losses)] for each in trace.losses] == [losses] * bool(losses)
+    assert diagnose(trace).sentences[0].startswith(first)
+
+
+def test_many_lives_need_few_files_threads_and_little_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """70 of them, with a limit on open files that is 100 above what the second one has."""
+    monkeypatch.setenv("SITUATION", "many_lives")
+    run = recorded(*situation("many_lives")())
+    for rank in range(2):
+        seen = f"rank {rank}: few files True, more threads False, little memory True\n"
+        assert seen in run.printed
+    assert sum(rank.calls for rank in run.end.report.ranks) == run.counted == 70
+    assert any("started RPC 70 times" in each for each in run.trace.losses)
+
+
+@pytest.mark.parametrize("program", ["failures.py", "together.py", "dist_autograd.py"])
+def test_no_object_text_or_traceback_of_ours_is_seen(
+    program: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Every way to call, and every way in which a call can fail."""
+    run = run_both(lambda: python(program, free_port()), capfd)
+    if "calls: " in run.printed:
+        assert len(run.trace.calls) == run.counted
+
+
+def test_a_program_that_never_gets_through_init_rpc(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SITUATION", "same_name")
+    code, printed = plainly(situation("same_name")())
+    capfd.readouterr()
+    with tempfile.TemporaryFile("w+") as output:
+        end = record_program(situation("same_name")(), RecordingOrder(), lambda *shown: None,
+                             stdout=output)  # fmt: skip
+        output.seek(0)
+        assert lines_of(output.read() + capfd.readouterr().err) == lines_of(printed)
+    assert end.exit_code == code == 0
+    assert "worker failed first, in init_rpc: RuntimeError: RPC worker name worker" in end.why_not
+
+
+def test_the_time_of_distributed_autograd_is_attributed() -> None:
+    """The program's own clock says how long the driver was in the parts of its steps."""
+    run = recorded(*python("dist_autograd.py", free_port()))
+    calls, operators = run.trace.calls, run.trace.operators
+    took = {what: float(s) for what, s in re.findall(r"(\w+) took ([\d.]+) s", run.printed)}
+    recorded_as = {
+        "forward": calls[calls["function"].astype(str) == "Half.forward"],
+        "backward": operators[operators["name"] == BACKWARD],
+        "step": calls[calls["function"].astype(str) == STEP],
+    }
+    covered_s = {what: seconds_of(spans) for what, spans in recorded_as.items()}
+    assert sum(covered_s.values()) > 0.9 * sum(took.values())
+    assert covered_s["backward"] <= took["backward"]
+    path = critical_path(run.trace).groupby("part")["share"].sum()
+    assert path[["backward", "caller", "on_cpu"]].min() > 0
+
+
+def seconds_of(spans: pd.DataFrame) -> float:
+    """How long at least one of the spans was open."""
+    starts, ends = (spans[name].to_numpy() for name in ("start_ns", "end_ns"))
+    inside = united(Spans(np.zeros(len(spans), np.int64), starts, ends))
+    return float((inside.end - inside.start).sum() / 1e9)
