@@ -75,6 +75,25 @@ class Counter:
         return by
 
 
+class Careless:
+    """Its pickling warns, and fails where it is asked to."""
+
+    def __init__(self, fails: bool) -> None:
+        self.fails = fails
+
+    def __getstate__(self) -> dict[str, bool]:
+        for level in (1, 2, 3):
+            warnings.warn("pickled", stacklevel=level)
+        print(f"pickles, and fails: {self.fails}")
+        if self.fails:
+            raise TypeError("not this one")
+        return self.__dict__
+
+
+def same(value: object) -> object:
+    return value
+
+
 FAILING = (two_arguments, local_class, stops, exits, interrupts, lines, chained, numbers)
 calls = 0
 
@@ -113,6 +132,11 @@ def drive() -> None:
     attempt("unpicklable remote", lambda: rpc.remote("worker1", max, args=(numbers(),)), 0)
     attempt("nobody", lambda: rpc.rpc_sync("worker9", max, args=(1, 2)), 0)
     attempt("no function", lambda: rpc.rpc_async("worker1", 3), 0)
+    warnings.simplefilter("always")
+    attempt("careless", lambda: type(rpc.rpc_sync("worker1", same, args=(Careless(False),))))
+    attempt("careless fails", lambda: rpc.rpc_sync("worker1", same, args=(Careless(True),)), 0)
+    attempt("in a dict", lambda: rpc.rpc_sync("worker1", same, kwargs={"value": {1: [2.0]}}))
+    print(rpc.rpc_sync, rpc.api._invoke_rpc.__qualname__, rpc.PyRRef.to_here.__name__, rpc.dist)
     counter = rpc.remote("worker1", Counter)
     attempt("type and method", lambda: counter.rpc_sync().add(3), 3)
     attempt("method fails", lambda: counter.rpc_sync().add(-3))

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -248,8 +249,27 @@ def many_lives(rank: int, port: int) -> None:
         counted(70)
 
 
+def tries_again(rank: int, port: int) -> None:
+    """RPC cannot be started 20 times; then it is, and once more while it runs."""
+    for life in range(20):
+        if life == 1:
+            opened, threads = open_files(), threading.active_count()
+        with suppress(RuntimeError):
+            begin(rank, port, _transports=["none"])
+    print(
+        f"rank {rank}: {open_files() - opened} files, {threading.active_count() - threads} threads"
+    )
+    begin(rank, port)
+    attempt("again", lambda: begin(rank, port))
+    if rank == 0:
+        print(rpc.rpc_sync("server1", max, args=(1, 2)))
+        counted(1)
+    rpc.shutdown()
+    attempt("once more", rpc.shutdown)
+
+
 SPAWNED = [silent, remote, limits, still_sending, group_after, left_alive, same_name, loads_data,
-           own_pickler, many_lives]  # fmt: skip
+           own_pickler, tries_again, many_lives]  # fmt: skip
 
 
 def joins(rank: int, port: int, done: Any) -> None:

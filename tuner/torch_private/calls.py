@@ -1,5 +1,6 @@
 """The client's end of calls: hooks into `rpc.api`, by names that it looks up in each call."""
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -36,6 +37,12 @@ _OWN_CALLS = {
 }
 _OPTIMIZER = "torch.distributed.optim.optimizer"
 _STEP_HELPERS = tuple(f"{_OPTIMIZER}.{name}" for name in STEP_HELPERS)
+_PLAIN_TYPES = frozenset(
+    {type(None), bool, int, float, complex, str, bytes, torch.Tensor, FunctionType, PY_RREF}
+)
+# More values than this are not looked at: that would take longer than it saves.
+_FEW = 16
+_MOST_KNOWN = 1000
 _KINDS = {mode: f"rpc_{mode.value}" for mode in internal.RPCExecMode}
 
 
@@ -68,6 +75,9 @@ class ClientHooks(Protocol):
 
     is_issuing: bool
     """Whether to record calls that begin now; calls that have begun are recorded to their end."""
+
+    def can_read(self, server: str) -> bool:
+        """Whether this rank can read what `call_python` sends."""
 
     def call_python(
         self,
@@ -147,11 +157,14 @@ def _hooked_invoke(hooks: ClientHooks) -> Callable[..., Any]:
         if not _is_plain_python(func):
             return None
         worker = private._to_worker_info(to)
+        if not hooks.can_read(worker.name):
+            return None
         name = _method_of_proxy(args) if func is _local_invoke else _function_name(func)
         target = CallTarget(_KINDS[mode], name, worker.name, worker.id)
-        is_lasting = type(func) is FunctionType and func is not _local_invoke and type(to) is str
+        # A function within another one may keep the program's values alive.
+        is_lasting = func.__closure__ is None and func is not _local_invoke and type(to) is str
         # In a group of workers that may change, a name may come to mean another worker.
-        if is_lasting and _is_group_static():
+        if is_lasting and _is_group_static() and len(known) < _MOST_KNOWN:
             known[to, func, mode] = target, worker
         return target, worker
 
@@ -159,9 +172,17 @@ def _hooked_invoke(hooks: ClientHooks) -> Callable[..., Any]:
         to: Any, func: Any, mode: Any, args: Any = None, kwargs: Any = None, timeout: float = -1
     ) -> Any:
         try:
-            # The legacy profiler must see the call.
-            if hooks.is_issuing and not (_profiler_enabled() and private._get_should_profile()):
-                found = known.get((to, func, mode)) if type(func) is FunctionType else None
+            if (
+                hooks.is_issuing
+                and type(func) is FunctionType
+                # Code of the program that pickles is to have PyTorch's own frames below it.
+                and private._default_pickler is _internal_pickler
+                and (args is None or (type(args) is tuple and _is_plain(args)))
+                and (kwargs is None or (type(kwargs) is dict and _is_plain(kwargs.values())))
+                # The legacy profiler must see the call.
+                and not (_profiler_enabled() and private._get_should_profile())
+            ):
+                found = known.get((to, func, mode))
                 try:
                     if found is None:
                         found = plain_target(to, func, mode, args)
@@ -180,41 +201,39 @@ def _hooked_invoke(hooks: ClientHooks) -> Callable[..., Any]:
     return invoke
 
 
-def send_python(
-    worker: Any,
-    timeout_s: float,
-    udf: tuple[Any, Any, Any],
-    request: Any,
-    mark: Callable[[Any, bytes], bytes | None],
-) -> tuple[Any, int, bool]:
+def _is_plain(values: Any) -> bool:
+    """Whether no code of the program runs where these are pickled; few are looked at."""
+    if len(values) > _FEW:
+        return False
+    for value in values:
+        kind = type(value)
+        if kind in _PLAIN_TYPES:
+            continue
+        if kind is tuple or kind is list:
+            if not _is_plain(value):
+                return False
+        elif kind is not dict or not (_is_plain(value.keys()) and _is_plain(value.values())):
+            return False
+    return True
+
+
+def send_python(worker: Any, timeout_s: float, request: Any) -> tuple[Any, int]:
     """Send the call of a plain Python function; it bypasses the hooks.
 
     Args:
         worker: PyTorch's WorkerInfo.
         timeout_s: As the program gave it.
-        udf: The function, its arguments and its keywords.
-        request: What to send in their place, for it to know the call; None: it is not to know.
-        mark: Makes a pickle of just these tell what the request does, where the program has a
-            pickler of its own; None if that cannot be done.
+        request: What to send in place of a PythonUDF.
 
     Returns:
-        The future of the answer, the bytes that were sent, and whether they tell the server which
-        call they are.
+        The future of the answer, and the bytes that were sent.
     """
-    pickler: Any = api._default_pickler
-    if pickler is _internal_pickler and request is not None:
-        pickled, tensors = pickler.serialize(request)
-        is_marked = True
-    else:
-        pickled, tensors = pickler.serialize(tuple.__new__(internal.PythonUDF, udf))
-        with_mark = None if request is None else mark(request, pickled)
-        is_marked = with_mark is not None
-        pickled = with_mark or pickled
+    pickled, tensors = _internal_pickler.serialize(request)
     size = len(pickled)
     for tensor in tensors:
         if tensor.layout is torch.strided:
             size += tensor.nbytes
-    return _send_udf(worker, pickled, tensors, timeout_s, False), size, is_marked
+    return _send_udf(worker, pickled, tensors, timeout_s, False), size
 
 
 def _is_group_static() -> bool:
@@ -318,7 +337,8 @@ def _hooked_backward(hooks: ClientHooks) -> Callable[..., None]:
 def _replaced(place: Any, **names: Any) -> Iterator[None]:
     before = {name: getattr(place, name) for name in names}
     for name, value in names.items():
-        setattr(place, name, value)
+        # It has the name, the text and the signature of what it stands for.
+        setattr(place, name, functools.update_wrapper(value, before[name], updated=()))
     try:
         yield
     finally:

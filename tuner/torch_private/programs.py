@@ -3,6 +3,7 @@
 Runs in the program's own processes, with torch and the standard library alone.
 """
 
+import builtins
 import functools
 import math
 import os
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from threading import get_ident
 from types import ModuleType
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from tuner.roles import role_of
 
@@ -105,6 +107,8 @@ class _Hooks:
         """Those of agents that were shut down."""
         self._busy_in: int | None = None
         """The thread in which RPC itself calls others, to start and to shut down."""
+        self._given: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+        """The private keywords of options that the program has made."""
         self._raised_s = -math.inf
         """When that was told last, by the monotonic clock."""
 
@@ -119,7 +123,7 @@ class _Hooks:
         for name in SENDERS:
             setattr(rpc.api, name, self._counting(getattr(rpc.api, name)))
         # `_run_function` prints what a served call raises, and calls it for nothing else.
-        rpc.internal.print = self._telling_of_raised(print, "a call that {name} served")
+        rpc.internal.print = self._telling_of_raised(_print, "a call that {name} served")
         threading.excepthook = self._telling_of_raised(threading.excepthook, "a thread of {name}")
 
     def _hook_options(self, options_class: Any) -> None:
@@ -137,12 +141,14 @@ class _Hooks:
         def init(options: Any, *args: Any, **given: Any) -> None:
             values = {**given, **fixed}
             plain(options, *args, **values)
-            options.rpc_tuner_given = {key: values.get(key) for key in PRIVATE_KEYWORDS.values()}
+            self._given[options] = {key: values.get(key) for key in PRIVATE_KEYWORDS.values()}
 
         options_class.__init__ = init
 
     def _before_rendezvous(self, url: str, rank: int, world_size: int) -> int:
         """The process is about to wait for the others, perhaps for ever; its rank, or -1."""
+        if self._is_running:
+            return rank  # PyTorch refuses to start a second agent
         if rank < 0:
             rank = number_in("RANK", rank)
         if world_size < 0:
@@ -172,6 +178,9 @@ class _Hooks:
         def init(
             backend: Any, store: Any, name: str, rank: int, world_size: int | None, options: Any
         ) -> None:
+            if self._is_running:
+                init_backend(backend, store, name, rank, world_size, options)
+                return
             role = role_of(name, self._order["roles"])
             backend_name = getattr(backend, "name", str(backend))
             applied = self._apply(role, options) if backend_name == "TENSORPIPE" else {}
@@ -181,19 +190,22 @@ class _Hooks:
                 **facts,
                 backend=backend_name,
                 applied=applied,
-                **_options(options),
+                **self._options(options),
                 cuda_devices=_torch().cuda.device_count(),
                 local_size=number_in("LOCAL_WORLD_SIZE", 0),
             )
             if backend_name == "TENSORPIPE":
-                self._prepare_recorder(name, rank)
                 self._answer_as(name, rank)
+                self._prepare_recorder(name, rank)
             # A rank may serve, and call others, before its own init_rpc is done.
             self._calls_before += self._calls
             self._name, self._calls, self._busy_in = name, 0, get_ident()
             try:
                 with self._telling_of_failure(name, rank):
                     init_backend(backend, store, name, rank, world_size, options)
+            except BaseException:
+                self._end_recorder("init-failed")
+                raise
             finally:
                 self._busy_in = None
             self._reports.send("ready", **facts, **_usage())
@@ -206,9 +218,12 @@ class _Hooks:
     @contextmanager
     def _telling_of_failure(self, name: str, rank: int) -> Iterator[None]:
         """Tell why `init_rpc` fails: the ranks that wait for this one fail for that alone."""
+        is_second = self._is_running
         try:
             yield
         except Exception as error:
+            if is_second:
+                raise
             self._reports.send(
                 "init-failed",
                 name=name,
@@ -228,6 +243,15 @@ class _Hooks:
             self._recorder = recorder
         except Exception as error:  # the program comes first
             self._reports.send("hook-failed", error=repr(error))
+
+    def _end_recorder(self, reason: str) -> None:
+        self._have_recorder(lambda recorder: recorder.end(reason))
+        self._recorder = None
+
+    @property
+    def _is_running(self) -> bool:
+        """Whether this process has an agent."""
+        return bool(self._rpc.api._is_current_rpc_agent_set())
 
     def _have_recorder(self, action: Callable[[Recorder], None]) -> None:
         if self._recorder is not None:
@@ -272,6 +296,16 @@ class _Hooks:
             values["intra_op_threads"] = count
         return values
 
+    def _options(self, options: Any) -> dict[str, object]:
+        """What an agent is started with, by knob, as JSON."""
+        given = self._given.get(options, {})
+        return {
+            "num_worker_threads": getattr(options, "num_worker_threads", None),
+            "rpc_timeout": options.rpc_timeout,
+            **{name: given.get(keyword) for name, keyword in PRIVATE_KEYWORDS.items()},
+            "intra_op_threads": _torch().get_num_threads(),
+        }
+
     def _say(self, name: str, options: Any) -> None:
         parts = [f"num_worker_threads={options.num_worker_threads}"]
         shared = self._order["options"]
@@ -287,17 +321,24 @@ class _Hooks:
         @unseen_in_tracebacks
         @functools.wraps(shutdown)
         def shut_down(*args: Any, **kwargs: Any) -> None:
+            if not self._is_running:
+                shutdown(*args, **kwargs)  # PyTorch refuses it
+                return
             self._reports.send("shutdown", name=self._name, calls=self._calls, **_usage())
             self._busy_in = get_ident()
-            shutdown(*args, **kwargs)
-            # Until its peers shut down too, a rank serves, and what it serves may call others.
-            self._reports.send("ended", name=self._name, calls=self._calls, **_usage())
-            self._have_recorder(lambda recorder: recorder.end("shutdown"))
-            self._recorder = None
+            try:
+                shutdown(*args, **kwargs)
+                # Until its peers shut down too, a rank serves, and what it serves may call others.
+                self._reports.send("ended", name=self._name, calls=self._calls, **_usage())
+            finally:
+                self._busy_in = None
+                if not self._is_running:  # PyTorch ends the agent also where it raises
+                    self._end_recorder("shutdown")
 
         return shut_down
 
     def _counting(self, send: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(send)
         def send_and_count(*args: Any, **kwargs: Any) -> Any:
             if get_ident() != self._busy_in:
                 self._calls += 1
@@ -310,15 +351,9 @@ class _Hooks:
         return send_and_count
 
 
-def _options(options: Any) -> dict[str, object]:
-    """What an agent is started with, by knob, as JSON."""
-    given = getattr(options, "rpc_tuner_given", {})
-    return {
-        "num_worker_threads": getattr(options, "num_worker_threads", None),
-        "rpc_timeout": options.rpc_timeout,
-        **{name: given.get(keyword) for name, keyword in PRIVATE_KEYWORDS.items()},
-        "intra_op_threads": _torch().get_num_threads(),
-    }
+def _print(*args: Any, **kwargs: Any) -> None:
+    """`print` as PyTorch finds it: the program may put another one in its place."""
+    builtins.print(*args, **kwargs)  # noqa: T201
 
 
 def _torch() -> Any:

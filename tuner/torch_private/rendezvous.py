@@ -26,6 +26,9 @@ class Distributed:
         self._before_rendezvous = before_rendezvous
         self._telling_of_failure = telling_of_failure
 
+    def __repr__(self) -> str:
+        return repr(self._distributed)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._distributed, name)
 

@@ -24,6 +24,8 @@ pytestmark = pytest.mark.world
 LONGEST_S = 60.0
 # What differs from run to run: addresses, process ids, times, and what PyTorch's threads log.
 _CHANGING = re.compile(r"0x[0-9a-f]+|\d{4,}|\d+\.\d+(?= s\b)")
+# The stack of C++, in a text or in the repr of one; which it is depends on what came first.
+_STACK = re.compile(r"(\n|\\+n)frame #\d+: .*")
 _LOGGED = re.compile(r"(\[rank\d+\]:)?\[[IWE]\d{4} ")
 
 
@@ -35,7 +37,8 @@ def whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def lines_of(text: str) -> list[str]:
     """The lines that a program prints, in an order that its ranks do not change."""
-    lines = [_CHANGING.sub("#", each) for each in text.splitlines() if not _LOGGED.match(each)]
+    text = "\n".join(each for each in text.splitlines() if not _LOGGED.match(each))
+    lines = _CHANGING.sub("#", _STACK.sub("", text)).splitlines()
     return sorted(each for each in lines if each and not each.startswith("calls: "))
 
 
@@ -78,6 +81,7 @@ ENDED = "server1 ended from one moment to the next, by a signal or os._exit"
         ("left_alive", FEW, ""),
         ("loads_data", "No clear limit: the trace does not show how any call was served", ""),
         ("own_pickler", "1 of 1 call of store raised KeyError.", ""),
+        ("tries_again", FEW, ""),
         ("joins_late", "", ""),
         ("terminated", "", ENDED),
         ("killed", "", ENDED),
@@ -94,7 +98,11 @@ def test_a_recorded_program_is_the_program(
     monkeypatch.setenv("SITUATION", name)
     run = run_both(situation(name), capfd)
     trace = run.trace
-    assert len(trace.calls) == run.counted
+    # The program counts what is answered, and the last call of each thread may not be.
+    counts = (
+        trace.calls["status"] == "ok" if name == "still_sending" else trace.calls["link"].notna()
+    )
+    assert counts.sum() == run.counted
     # What runs without Python is not seen where it is served.
     is_python = (trace.calls["kind"] != "to_here") & (name != "loads_data")
     assert set(trace.calls.loc[is_python, "link"]) <= {"exact"}

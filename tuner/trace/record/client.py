@@ -102,11 +102,12 @@ class Client:
         self._counts: list[tuple[str, str, int]] = []
         self._hooks = ExitStack()
         self._is_over = threading.Event()
+        self._watching: threading.Thread | None = None
 
     def start(self) -> None:
         """Record the calls that this process issues. All ranks must listen by then."""
         self.resume()
-        start_daemon(self._watch, "rpc-tuner watch", is_over=self._is_over)
+        self._watching = start_daemon(self._watch, "rpc-tuner watch", is_over=self._is_over)
 
     def pause(self) -> None:
         """Record no call that begins from now on, and remove the hooks."""
@@ -122,6 +123,8 @@ class Client:
         """Record no further call, and no further end of a call."""
         self.pause()
         self._is_over.set()
+        if self._watching is not None and self._watching.is_alive():
+            self._watching.join()
 
     @property
     def pending(self) -> int:
@@ -141,6 +144,10 @@ class Client:
             counts[server, body] += by
         return dict(counts)
 
+    def can_read(self, server: str) -> bool:
+        """See `ClientHooks.can_read`."""
+        return self._reads[server]
+
     def call_python(
         self,
         target: CallTarget,
@@ -158,14 +165,11 @@ class Client:
         # The answer may arrive before the call is known to be sent.
         self._open[call_id] = call
         self._keep_sent(call)
-        request = None
-        if self._reads[server]:
-            request = Request((call_id, True, func, args, kwargs))
+        call.is_marked = True
         future: Future[Any]
         try:
-            future, call.request_bytes, call.is_marked = send_python(
-                worker, timeout_s, (func, args, kwargs), request, Request.mark
-            )
+            request = Request((call_id, True, func, args, kwargs))
+            future, call.request_bytes = send_python(worker, timeout_s, request)
         except BaseException:
             self.not_sent(call)
             raise

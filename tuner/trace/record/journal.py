@@ -20,6 +20,8 @@ from tuner.trace.record.threads import waited_ns
 
 MOST_CALLS = 250_000
 """Calls of one process that are recorded: of many more, no reader of traces shows anything."""
+MOST_ERRORS, LONGEST_ERROR = 1000, 500
+"""Texts of errors that are kept, and their characters: one may name what it failed for."""
 EVERYBODY_READS = "everybody.reads"
 """The file, beside the journals, that says of every rank that it can read marked requests, where
 those of other hosts cannot be seen."""
@@ -163,6 +165,13 @@ class Journal:
                     except OSError:
                         number = self._texts[text] = NOTHING
         return number
+
+    def error(self, text: str) -> int:
+        """The same for the text of an error: of very many different ones, only the first."""
+        text = text[:LONGEST_ERROR]
+        if text not in self._texts and len(self._texts) >= MOST_ERRORS:
+            text = "another error"
+        return self.text(text)
 
     @property
     def is_full(self) -> bool:

@@ -25,7 +25,7 @@ class JournaledServer(Server):
 
     def raised(self, call_id: int, error: str) -> None:
         """See `Server.raised`."""
-        self._journal.raised.put(call_id, 1 + self._journal.text(error))
+        self._journal.raised.put(call_id, 1 + self._journal.error(error))
 
     def note_pickled(self) -> None:
         """Note the answers that took long to pickle, until now."""
@@ -64,7 +64,7 @@ class JournaledClient(Client):
         """Whether it made more calls than are recorded, or than the disk has room for."""
 
     def note_ended_calls(self) -> None:
-        """Note the calls that have ended until now; one thread at a time."""
+        """Note the calls that have ended until now: the watch, and once that has ended, `end`."""
         count = len(self._ended)
         for call in self._ended[:count]:
             self._note(call)
@@ -105,7 +105,7 @@ class JournaledClient(Client):
             call.start_ns,
             call.issued_ns,
             _STATUS_NUMBERS[status],
-            self._journal.text(error) if error else NOTHING,
+            self._journal.error(error) if error else NOTHING,
             NOTHING if call.timeout_s is None else call.timeout_s,
             NOTHING if call.request_bytes is None else call.request_bytes,
             NOTHING if end_ns is None else end_ns,

@@ -107,7 +107,7 @@ class ProgramRecorder:
             self._note_start()
 
     def end(self, reason: str, standing: _Standing | None = None) -> None:
-        """Record nothing further; `reason` is `shutdown`, `window` or `exit`.
+        """Record nothing further; `reason` is `shutdown`, `init-failed`, `window` or `exit`.
 
         `standing` is that of the end of the window, where it is over already.
         """
@@ -119,7 +119,7 @@ class ProgramRecorder:
                 self._hand_over(reason, standing or self._standing())
         if reason != "window":
             self._is_over.set()
-        if reason == "shutdown":
+        if reason in ("shutdown", "init-failed"):
             self._release()
 
     def _release(self) -> None:

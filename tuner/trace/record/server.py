@@ -101,7 +101,7 @@ def _left(
         return Answer(((call_id, value), None))
     if error:
         server.raised(call_id, error)
-        thread.answering = call_id if answers_plainly else None
+        thread.answering = (server, call_id, end_ns) if answers_plainly else None
         return None
     if not answers_plainly:
         if is_future(value):
@@ -224,5 +224,9 @@ def _raised(error: str) -> None:
 def _reduced(answer: Any) -> tuple[Any, ...] | None:
     """How to pickle the answer to the call that has raised on this thread; None for others."""
     thread = this_thread()
-    call_id, thread.answering = thread.answering, None
-    return None if call_id is None else answered(call_id, answer)
+    if thread.answering is None:
+        return None
+    (server, call_id, end_ns), thread.answering = thread.answering, None
+    # Most of the time until now it took to format the traceback.
+    server.pickled((call_id, end_ns, time_ns()))
+    return answered(call_id, answer)

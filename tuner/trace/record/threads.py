@@ -19,8 +19,9 @@ class Thread:
         self.id = native_id
         self.serving: Any = None
         """The call that is being served: `server.Serving`; or None."""
-        self.answering: int | None = None
-        """The id of the call whose exception is about to be pickled."""
+        self.answering: tuple[Any, int, int] | None = None
+        """The server and the id of the call whose exception is about to be pickled, and when its
+        function ended."""
         self.issuing_to: object = None
         """The call that is being issued."""
         self.schedule: int | None = None

@@ -61,10 +61,6 @@ class Request(tuple[Any, ...]):
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return _requested, self[:]
 
-    def mark(self, pickled: bytes) -> bytes | None:
-        """See `marked`."""
-        return marked(pickled, *self[:2])
-
 
 def _requested(call_id: int, answers_plainly: bool, func: Any, args: Any, kwargs: Any) -> Any:
     server = Ends.server
