@@ -294,6 +294,41 @@ def joins_late(port: int) -> None:
     counted(18)
 
 
+@torch.jit.script
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@torch.jit.script
+def through(to: str, x: torch.Tensor) -> torch.Tensor:
+    got: torch.Tensor = rpc.rpc_sync(to, doubled, (x,)) + 1
+    return got
+
+
+def asks_script(x: torch.Tensor) -> torch.Tensor:
+    got: torch.Tensor = through("server2", x)
+    return got
+
+
+def call_scripts(rank: int, port: int, inside: bool) -> None:
+    begin(rank, port, 3)
+    if rank == 0:
+        asked = asks_script if inside else doubled
+        print(sum(float(rpc.rpc_sync("server1", asked, (torch.ones(1),))) for _ in range(20)))
+        counted(20)
+    rpc.shutdown()
+
+
+def script_inside(port: int) -> None:
+    """A served function runs TorchScript, which calls another rank and waits for it."""
+    mp.spawn(call_scripts, args=(port, True), nprocs=3)
+
+
+def script_only(port: int) -> None:
+    """All calls are of a script function, which is served without Python."""
+    mp.spawn(call_scripts, args=(port, False), nprocs=3)
+
+
 def serves(rank: int, port: int) -> None:
     begin(rank, port)
     threading.Event().wait()
@@ -323,7 +358,7 @@ def killed(port: int) -> None:
     ended(port, signal.SIGKILL)
 
 
-ALONE = [joins_late, terminated, killed]
+ALONE = [joins_late, script_inside, script_only, terminated, killed]
 SITUATIONS = {each.__name__: each for each in [*SPAWNED, *ALONE]}
 
 if __name__ == "__main__":

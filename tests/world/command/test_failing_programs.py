@@ -279,6 +279,23 @@ def test_a_first_run_that_fails_by_chance_decides_nothing(tmp_path: Path, failin
     assert "no data yet" in (folder / "output").read_text()
 
 
+def test_a_program_that_fails_in_one_of_five_runs_keeps_its_baseline(tmp_path: Path) -> None:
+    """And the answer says how often it failed. The baseline's second world fails, too."""
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    answer = tuner.tune(
+        program=[PYTHON, str(PROGRAMS / "one_of_five_fails.py"), free_port(), str(runs)],
+        space={"num_worker_threads": [4, 16]}, max_blocks=4, budget="5m",
+        out=tmp_path / "study",
+    ).answer  # fmt: skip
+    assert not answer.baseline_failed
+    assert answer.verdict in ("tie", "keep-baseline", "undecided", "better")
+    failed = {row.trial: row.worlds_failed for row in answer.rows}
+    assert sum(failed.values()) >= 2
+    assert all(row.failure is None and row.samples for row in answer.rows)
+    assert [*(tmp_path / "study" / "failures").rglob("failure.json")]
+
+
 def own_network_is_allowed() -> bool:
     with OwnNetwork() as network:
         return bool(network.prefix)
