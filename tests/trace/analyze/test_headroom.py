@@ -56,7 +56,7 @@ def test_a_thread_with_two_calls_under_way_counts_once() -> None:
         nested(11, 1, 10, 30, kind="rpc_async"),
         nested(12, 1, 12, 40, kind="rpc_async"),
     )
-    assert server_of(found).least == 2
+    assert server_of(found).waiting == 1
 
 
 def test_a_function_that_ended_before_the_answer_did_not_wait_for_it() -> None:
@@ -79,6 +79,41 @@ def test_what_never_ends_holds_its_thread(threads: int, says: str) -> None:
     # What it did before it waited is not known.
     assert server_of(found).least is None
     assert says in server_of(found).text
+
+
+def of_two_servers(*calls: dict[str, Any], threads: int) -> LeastThreads:
+    """What is said of worker1 and worker2 together."""
+    found = trace(calls, processes=ranks(4, threads=threads))
+    (server,) = [each for each in least_threads(found, [("server", "worker[12]")])
+                 if each.role == "server"]  # fmt: skip
+    return server
+
+
+def test_a_deadlock_of_one_process_is_said_though_as_many_calls_sleep_in_another() -> None:
+    stuck = [
+        row
+        for i in (3, 4)
+        for row in (
+            call(i, 0, None, served_ms=(1, None), thread=i, server_rank=2),
+            nested(10 + i, i, 10, None) | {"client_rank": 2, "server_rank": 3},
+        )
+    ]
+    found = of_two_servers(*(served(i, 0, 50, off_ms=50) for i in (1, 2)), *stuck, threads=2)
+    assert found.is_deadlock
+    assert "had 2 calls waiting inside served calls at once, with 2 threads: that is" in found.text
+
+
+@pytest.mark.parametrize("server_rank", [1, 2])
+def test_a_call_that_is_still_served_is_no_deadlock(server_rank: int) -> None:
+    """The only call that waited for one of its own has ended, on the same server or another one."""
+    found = of_two_servers(
+        served(1, 0, 50, off_ms=20),
+        nested(11, 1, 10, 30),
+        call(2, 60, None, served_ms=(61, None), server_rank=server_rank),
+        threads=1,
+    )
+    assert not found.is_deadlock
+    assert "that is a deadlock" not in found.text
 
 
 def test_with_more_calls_under_way_more_threads_might_have_waited() -> None:
@@ -143,6 +178,22 @@ def test_a_wait_beside_a_nested_call_takes_the_promise_away() -> None:
         "relay ran calls of udf, one at a time, that were off the CPU or waited for calls of their "
         "own: fewer than 2 threads may deadlock."
     )
+
+
+def test_what_a_function_computes_beside_its_call_is_no_wait_for_it() -> None:
+    """It computes for 10 ms beside a call of as long, and then waits for another served call."""
+    columns: dict[str, Any] = {"kind": "rpc_async"}
+    beside = traced(served(1, 0, 20, off_ms=10), nested(11, 1, 0, 10, **columns))
+    assert (server_of(beside).least, server_of(beside).at_least) == (None, 2)
+    # Of a call that takes longer than all that it computes, the rest is a wait for it.
+    waited = traced(served(1, 0, 20, off_ms=20), nested(11, 1, 0, 20, **columns))
+    assert server_of(waited).least == 2
+    both = traced(
+        served(1, 0, 20, off_ms=15),
+        nested(11, 1, 5, 20, kind="rpc_sync"),
+        nested(12, 1, 5, 15, **columns),
+    )
+    assert server_of(both).least == 2
 
 
 def test_as_many_threads_as_there_were_did_not_deadlock() -> None:

@@ -10,7 +10,7 @@ from tuner.roles import role_of
 from tuner.text import plural
 from tuner.torch_private.senders import BACKWARD
 from tuner.trace.analyze.call_times import call_times
-from tuner.trace.analyze.intervals import Spans, open_over_time, summed, united
+from tuner.trace.analyze.intervals import FloatArray, Spans, open_over_time, summed, united
 from tuner.trace.analyze.rules.wording import few_named
 from tuner.trace.model.trace import Trace
 
@@ -20,6 +20,9 @@ computed, beside others and on a busy machine too, 99 % were off it for less tha
 script to another process of the same host had its answer after 150 us at the earliest."""
 OFTEN = 0.05
 """A function is named if so many of its calls waited: a few others met the GIL, or a page fault."""
+_BLOCKING = ("rpc_sync", "to_here")
+_WAITED_FOR = (*_BLOCKING, "rpc_async")
+"""The kinds of calls that a function waits for: at once, or after it did other things."""
 _NEVER_NS = np.iinfo(np.int64).max
 """The end of what did not end."""
 
@@ -45,7 +48,9 @@ class LeastThreads:
     neither a script nor distributed autograd may have made others; False where the role served
     nothing."""
     has_ended: bool
-    """Whether every served call ended."""
+    """Whether every call that the process served ended."""
+    stuck: int
+    """The threads of the process that waited, for calls of theirs, when the trace ended."""
 
     @property
     def least(self) -> int | None:
@@ -68,8 +73,8 @@ class LeastThreads:
 
     @property
     def is_deadlock(self) -> bool:
-        """Whether all threads of the process waited: no answer could come."""
-        return self.waiting == self.threads and not self.has_ended
+        """Whether all threads of the process waited at the end: no answer could come."""
+        return self.stuck == self.threads
 
     @property
     def text(self) -> str:
@@ -125,7 +130,8 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
         roles: Pairs of a role and a pattern of its RPC names; see `tuner.roles.role_of`.
 
     Returns:
-        One value per role, in order of rank: that of the process with the most threads waiting.
+        One value per role, in order of rank: that of a process in a deadlock, else of the process
+        with the most threads waiting.
         No value where the trace lacks a rank: what that one served, or called, is not known.
     """
     if trace.source != "rpc-tuner" or trace.calls.empty or not _has_all_ranks(trace):
@@ -134,6 +140,7 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
     served = _served(trace.calls, held)
     off = served[served["is_off"]]
     waiting = _most_open(served, held)
+    stuck = _most_open(served, held.take(held.end == _NEVER_NS))
     may_wait = _most_open(served, united(_joined(held, _spans(off))))
     under_way = _most_under_way(trace)
     is_sure = served["is_seen"] & ~served["is_off"]
@@ -153,11 +160,17 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
             under_way=under_way.get(rank.name, 0),
             threads=rank.num_worker_threads,
             is_sure=not calls_unseen and len(mine) > 0 and bool(is_sure[mine.index].all()),
-            has_ended=bool(mine["has_ended"].all()),
+            has_ended=bool(mine["has_ended"][mine["server"] == rank.name].all()),
+            stuck=stuck.get(rank.name, 0),
         )
-        if role not in by_role or by_role[role].may_wait < found.may_wait:
-            by_role[role] = found
+        # Of equal ones, the first.
+        by_role[role] = max(by_role.get(role, found), found, key=_need)
     return list(by_role.values())
+
+
+def _need(found: LeastThreads) -> tuple[bool, int, int]:
+    """Of the processes of a role, the one with the largest is shown."""
+    return found.is_deadlock, found.may_wait, found.waiting
 
 
 def _has_all_ranks(trace: Trace) -> bool:
@@ -166,28 +179,33 @@ def _has_all_ranks(trace: Trace) -> bool:
     return called <= names and {rank.rank for rank in trace.ranks} == set(range(len(names)))
 
 
-def _nested_waits(calls: pd.DataFrame) -> Spans:
+def _nested_waits(calls: pd.DataFrame, kinds: Sequence[str] = _WAITED_FOR) -> Spans:
     """When served calls waited for calls of their own; the group is the served call's id."""
     served = calls[calls["body"] != "fetch"]
     outer = served.set_index("call_id")["server_end_ns"].fillna(_NEVER_NS)
     inner = calls[calls["parent_call"].isin(outer.index)]
-    inner = inner[inner["kind"].isin(["rpc_sync", "rpc_async", "to_here"])]
+    inner = inner[inner["kind"].isin(kinds)]
     parent = inner["parent_call"].to_numpy(np.int64)
     left = outer.loc[parent].to_numpy(np.int64)
     answered = inner["end_ns"].fillna(_NEVER_NS).to_numpy(np.int64)
     spans = Spans(parent, inner["start_ns"].to_numpy(np.int64), np.minimum(answered, left))
-    # Nobody waited for what came back later than the function ended.
+    # A function that ended before the answer came did not wait for it.
     return united(spans.take((answered <= left) | (inner["kind"] != "rpc_async").to_numpy()))
 
 
 def _served(calls: pd.DataFrame, held: Spans) -> pd.DataFrame:
     """By call id: what ran on servers, for how long, whether it is known and was off the CPU.
 
-    `held` is when they waited for calls of their own, which is no time off the CPU here.
+    `held` is when they waited for calls of their own, which is no time off the CPU here. Beside an
+    asynchronous call a function may compute first: of that time, it surely waited only for what is
+    longer than all of its time on the CPU.
     """
-    row = pd.Index(calls["call_id"]).get_indexer(pd.Index(held.group))
-    nested_us = summed(row.astype(np.int64), held.end - held.start, len(calls)) / 1e3
-    off_us = call_times(calls)["off_cpu_us"].to_numpy() - nested_us
+    times = call_times(calls)
+    off_us = times["off_cpu_us"].to_numpy()
+    blocking_us = _sums_us(calls, _nested_waits(calls, _BLOCKING))
+    beside_us = _sums_us(calls, held) - blocking_us
+    computed_us = times["on_cpu_us"].to_numpy() + times["run_queue_us"].to_numpy()
+    off_us = off_us - blocking_us - np.maximum(beside_us - computed_us, 0)
     begun = calls["server_start_ns"].notna()
     is_python = calls["body"] == "python"
     found = pd.DataFrame(
@@ -204,6 +222,12 @@ def _served(calls: pd.DataFrame, held: Spans) -> pd.DataFrame:
         }
     )
     return found[calls["body"] != "fetch"].set_index("call_id")
+
+
+def _sums_us(calls: pd.DataFrame, spans: Spans) -> FloatArray:
+    """The time of each call's spans; their group is the call's id."""
+    row = pd.Index(calls["call_id"]).get_indexer(pd.Index(spans.group))
+    return summed(row.astype(np.int64), spans.end - spans.start, len(calls)) / 1e3
 
 
 def _spans(served: pd.DataFrame) -> Spans:
