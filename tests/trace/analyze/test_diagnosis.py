@@ -29,7 +29,11 @@ def test_no_server_s_side() -> None:
 
 
 def test_too_few_calls() -> None:
-    said(simulate(SLEEP, threads=1, at_once=3, steps=3), "no-clear-limit", "only 9 answered calls")
+    said(
+        simulate(SLEEP, threads=1, at_once=3, steps=3), "no-clear-limit", "only 9 calls that ended."
+    )
+    given_up = [call(i, i, i + 1, served_ms=(i, i), status="timed-out") for i in range(3)]
+    said(trace(given_up), "no-clear-limit", "holds only 3 calls that ended.")
     said(simulate(SLEEP, threads=1, at_once=5, steps=2), "blocked-threads")
 
 
@@ -73,7 +77,7 @@ def test_a_server_that_merely_waits_is_not_named() -> None:
     }
     assert (
         "for 40 % it waited while last was off the CPU on worker3 (asleep, or waiting for I/O, a "
-        "lock or the GIL)"
+        "lock, the GIL or a call that is not recorded)"
     ) in found.text
 
 
@@ -194,6 +198,12 @@ def test_how_much_of_a_program_s_time_holds_calls_is_said() -> None:
     assert "recorded: the rest" not in diagnose(replace(taken, steps=20)).text
     assert "outside of it" not in diagnose(taken).text
     assert "recorded: the rest" not in diagnose(replace(taken, window_ns=(0, 200_000_000))).text
+
+
+def test_one_call_that_lies_outside_is_one() -> None:
+    calls = [call(i, 10 * i, 10 * i + 9, served_ms=(10 * i, 10 * i + 8)) for i in range(20)]
+    other = call(99, 1000, 1010, client_rank=1, server_rank=0)
+    said(trace([*calls, other]), "calls", "recorded: 1 of 21 calls lies outside of it.")
 
 
 def test_calls_of_others_beside_the_driver_s_are_not_said_to_be_none() -> None:

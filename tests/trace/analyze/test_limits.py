@@ -258,6 +258,14 @@ def test_only_what_is_known_is_said() -> None:
     assert "21 %" not in told("a", 100, [sure, beside], limits_of([sure, beside]))
 
 
+def test_of_the_largest_shares_those_that_are_known_are_said() -> None:
+    known, unknown = drawn_share("queue", 0.19, 0.15, 0.23), drawn_share("caller", 0.18, 0.0, 0.9)
+    assert told("a", 100, [known, unknown], []) == (
+        "No clear limit of a: for 19 % (15-23 %) of the time it waited for calls of f that waited "
+        "for a thread of b."
+    )
+
+
 def drawn_share(kind: str, middle: float, low: float, high: float) -> Limit:
     return Limit(kind=kind, processes=("b",), functions=("f",), share=Share(middle, low, high))
 
@@ -368,7 +376,8 @@ def caller(cpu_s: float | None, run_queue_s: float | None, **columns: Any) -> Tr
          "time and waited for a free one for 1 %."),
         (0.01, 0.06, "Meanwhile worker0 waits for a free CPU: its main thread was on the CPU for "
          "10 % of the time and waited for a free one for 60 %."),
-        (0.005, 0.0, "Meanwhile worker0 sleeps, or waits for I/O, a lock or the GIL: its main"),
+        (0.005, 0.0, "Meanwhile worker0 sleeps, or waits for I/O, a lock, the GIL or a call that "
+         "is not recorded: its main"),
         (0.08, None, "its main thread was on the CPU for 80 % of the time."),
         (None, None, "The trace does not tell whether worker0 computes meanwhile."),
     ],
@@ -381,6 +390,16 @@ def test_what_the_caller_does_meanwhile(
         "caller",
         "The caller is the limit: for 90 % of the time, worker0 waited for no call.",
         phrase,
+    )
+
+
+def test_what_the_caller_used_before_its_first_call_is_not_what_it_does_meanwhile() -> None:
+    """It computes for 1.5 s, and then sleeps between calls for a tenth of a second."""
+    said(
+        replace(caller(1.5, 0.0, window_ms=(-1500, 100)), steps=None),
+        "caller",
+        "The trace does not tell whether worker0 computes meanwhile: its CPU time is known of the "
+        "whole recording only.",
     )
 
 

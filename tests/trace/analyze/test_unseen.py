@@ -8,6 +8,9 @@ import pytest
 from tests.trace.analyze.planted import Rows, repeated
 from tests.trace.synthetic import call, ranks, trace
 from tuner.trace.analyze.diagnosis import Diagnosis, diagnose
+from tuner.trace.analyze.limits import Limit
+from tuner.trace.analyze.path.steps import Share
+from tuner.trace.analyze.unseen import unseen_shares
 from tuner.trace.model.trace import Trace
 
 
@@ -56,6 +59,15 @@ def test_a_limit_that_is_larger_than_what_is_missing_is_said_beside_it() -> None
     assert "For 30 % of the time, worker0 waited for look_up on worker2, and the" in found.text
 
 
+@pytest.mark.parametrize("kind", ["unseen", "backward"])
+def test_what_is_missing_is_said_without_a_number_that_is_not_known(kind: str) -> None:
+    lost = trace([call(1, 0, 9)])
+    limit = Limit(kind=kind, processes=("worker1",), functions=("udf",), share=Share(0.25, 0, 0.9))
+    (said,) = unseen_shares(lost, "worker0", [limit])
+    assert "or an unknown share of the time" in said
+    assert "%" not in said
+
+
 def served_once(body: str, **facts: Any) -> Diagnosis:
     """Ten calls that are seen, and forty of which the trace has the client's side."""
     columns: dict[str, Any] = {"body": body}
@@ -98,7 +110,7 @@ def test_where_nothing_is_shown_the_reason_is_said_too() -> None:
     seen = [call(100 + i, i, i + 1, served_ms=(i, i + 1)) for i in range(5)]
     few = trace([*seen, *(call(i, i, i + 1) for i in range(50))])
     assert diagnose(few).text == (
-        "No clear limit: the trace shows of only 5 of 55 answered calls how they were served."
+        "No clear limit: the trace shows of only 5 of 55 calls that ended how they were served."
     )
 
 

@@ -52,7 +52,7 @@ def test_a_driver_that_sleeps_between_its_calls() -> None:
     run = recorded(*python("between_calls.py", "sleep", "0.06", free_port()))
     found = diagnose(run.trace)
     assert found.rule == "caller"
-    assert "Meanwhile driver sleeps, or waits for I/O, a lock or the GIL: its main" in found.text
+    assert "Meanwhile driver sleeps, or waits for I/O, a lock, the GIL or a call" in found.text
     assert 0 < (driver_of(run).main_cpu_s or 0) < 40 * 0.06 / 2
 
 

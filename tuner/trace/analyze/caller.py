@@ -6,6 +6,7 @@ from tuner.text import listed, whole_percent
 from tuner.trace.analyze.intervals import Spans, parents
 from tuner.trace.analyze.parallelism import server_name, window
 from tuner.trace.analyze.path.frames import Driver
+from tuner.trace.analyze.rules.wording import WAITS_FOR
 from tuner.trace.model.trace import Trace
 
 MOST = 0.5
@@ -14,27 +15,33 @@ NAMED = 0.05
 """An operator is named if it takes this share of the time."""
 
 
-def caller_meanwhile(trace: Trace, driver: Driver, own_share: float) -> str:
+def caller_meanwhile(
+    trace: Trace, driver: Driver, own_share: float, *, is_whole: bool = True
+) -> str:
     """A sentence on what the caller does, as far as the trace has it.
 
     Args:
         trace: The trace.
         driver: The caller.
         own_share: The share of the time in which it waits for no call.
+        is_whole: Whether that time is most of the trace. What is known of the caller's CPU times
+            and operators is of the whole trace, and says nothing of a part.
 
     Returns:
         Whether its thread computes, waits for a CPU, or neither; and its busiest operator.
     """
-    operator = _busiest_operator(trace, driver)
     process, name = trace.process(driver.rank), server_name(trace, driver.rank)
+    unknown = f"The trace does not tell whether {name} computes meanwhile"
+    if not is_whole:
+        return f"{unknown}: its CPU time is known of the whole recording only."
+    operator = _busiest_operator(trace, driver)
     opened, closed = window(trace)
     of_main = process is not None and driver.is_alone and driver.thread == process.pid
     if process is None or not of_main or process.main_cpu_s is None or closed <= opened:
-        unknown = f"The trace does not tell whether {name} computes meanwhile"
         return f"{unknown}; of its operators, {operator}." if operator else f"{unknown}."
     seconds = (closed - opened) / 1e9
     on_cpu, run_queue = process.main_cpu_s / seconds, (process.main_run_queue_s or 0.0) / seconds
-    does = "sleeps, or waits for I/O, a lock or the GIL"
+    does = f"sleeps, or waits for {WAITS_FOR}"
     if on_cpu >= MOST * own_share:
         does = "computes" + (f"; of its operators, {operator}" if operator else "")
     elif run_queue >= MOST * own_share:

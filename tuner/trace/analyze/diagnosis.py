@@ -128,9 +128,11 @@ def _doubt(trace: Trace) -> str:
         return f"does not show how any call was served{why_unseen(trace, calls)}"
     if served >= ENOUGH_CALLS:
         return ""
-    if (answered := int(calls["end_ns"].notna().sum())) < ENOUGH_CALLS:
-        return f"holds only {plural(answered, 'answered call')}"
-    how = f"shows of only {served} of {plural(answered, 'answered call')} how they were served"
+    number = int(calls["end_ns"].notna().sum())
+    ended = f"{plural(number, 'call')} that ended"
+    if number < ENOUGH_CALLS:
+        return f"holds only {ended}"
+    how = f"shows of only {served} of {ended} how they were served"
     return f"{how}{why_unseen(trace, calls)}"
 
 
@@ -152,11 +154,10 @@ def _disturbed(
 
 def _beside_calls(trace: Trace, path: CriticalPath) -> tuple[str, ...]:
     """That much of a program's time lies before its driver's first call, or after its last."""
-    opened, closed = window(trace)
-    calls_s = (path.total_ns.sum() + path.disturbed_ns.sum()) / 1e9
-    whole_s = (closed - opened) / 1e9
+    calls_s, whole_s = _seconds(trace, path)
     if trace.steps is not None or calls_s >= MOSTLY * whole_s:
         return ()
+    closed = window(trace)[1]
     calls, own = trace.calls, path.driver.calls
     outside = (calls["start_ns"] < own["start_ns"].min()) | (
         calls["end_ns"].fillna(closed) > own["end_ns"].max()
@@ -164,9 +165,10 @@ def _beside_calls(trace: Trace, path: CriticalPath) -> tuple[str, ...]:
     of_whole = f"{whole_percent(calls_s / whole_s)} of the {duration(whole_s)} recorded"
     about = f"All of that is about the {duration(calls_s)} from the first call"
     if number := int(outside.sum()):
+        lie = "lies" if number == 1 else "lie"
         return (
             f"{about} of {server_name(trace, path.driver.rank)} to the end of its last one, "
-            f"{of_whole}: {number} of {plural(len(calls), 'call')} lie outside of it.",
+            f"{of_whole}: {number} of {plural(len(calls), 'call')} {lie} outside of it.",
         )
     return (
         f"{about} to the end of the last one, {of_whole}: the rest holds no call, and no option of "
@@ -174,10 +176,19 @@ def _beside_calls(trace: Trace, path: CriticalPath) -> tuple[str, ...]:
     )
 
 
+def _seconds(trace: Trace, path: CriticalPath) -> tuple[float, float]:
+    """How long the driver's steps took, and how long the trace is."""
+    opened, closed = window(trace)
+    steps_ns = path.total_ns.sum() + path.disturbed_ns.sum()
+    return float(steps_ns) / 1e9, (closed - opened) / 1e9
+
+
 def _why(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
     """The rule of a limit, and the sentences that explain it."""
     if limit.kind == "caller":
-        return _Why("caller", (caller_meanwhile(trace, path.driver, limit.share.share),))
+        steps_s, whole_s = _seconds(trace, path)
+        own, is_whole = limit.share.share, steps_s >= MOSTLY * whole_s
+        return _Why("caller", (caller_meanwhile(trace, path.driver, own, is_whole=is_whole),))
     if limit.kind == "backward":
         return _Why("backward", ())
     if limit.kind == "issue":

@@ -19,7 +19,7 @@ from tuner.roles import role_of
 from tuner.text import listed, plural, whole_percent
 from tuner.trace.analyze.critical_path import CriticalPath
 from tuner.trace.analyze.path.steps import SURE, Share
-from tuner.trace.analyze.rules.wording import few_named
+from tuner.trace.analyze.rules.wording import WAITS_FOR, few_named
 
 LARGE = 0.2
 COMPARABLE = 0.35
@@ -48,8 +48,8 @@ _PHRASES = {
     "queue": "waited for calls of {fs} that waited for a thread of {p}",
     "dispatch": "waited for calls of {fs} that {p} had not begun though a thread was free",
     "on_cpu": "waited while {fs} {was} on the CPU on {p}",
-    "off_cpu": "waited while {fs} {was} off the CPU on {p} (asleep, or waiting for I/O, a lock or "
-    "the GIL)",
+    "off_cpu": "waited while {fs} {was} off the CPU on {p} (asleep, or waiting for "
+    f"{WAITS_FOR})",
     "served": "waited while {fs} ran on {p}",
     "pending": "waited for results of {fs} that were not complete yet on {p}",
     UNSEEN: "waited for {fs} on {p}, and the trace does not show how {it} served",
@@ -147,7 +147,9 @@ def said(driver: str, calls: int, shares: list[Limit], limits: list[Limit]) -> s
         few = f"it made only {plural(calls, 'call')}, too few to say what limits it"
         why = few if calls < FEW_CALLS else "what it waited for differs too much over the time"
         return f"No clear limit of {driver}: {why}."
-    largest = [each for each in seen[:MOST_SHOWN] if each.share.share >= SHOWN]
+    largest = [
+        each for each in seen[:MOST_SHOWN] if each.share.share >= SHOWN and each.share.is_known
+    ]
     several = "; ".join(
         f"for {share_text(each.share)} of the time it {each.phrase(driver)}" for each in largest
     )

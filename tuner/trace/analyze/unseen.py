@@ -5,6 +5,7 @@ import re
 import pandas as pd
 
 from tuner.trace.analyze.limits import SHOWN, UNSEEN, Limit, share_text
+from tuner.trace.analyze.path.steps import Share
 from tuner.trace.model.trace import Trace
 
 _WITHOUT_PYTHON = {
@@ -22,16 +23,20 @@ def unseen_shares(trace: Trace, driver: str, shares: list[Limit]) -> tuple[str, 
             continue
         if each.kind == "backward":
             sentences.append(
-                f"{driver} was in dist_autograd.backward for {share_text(each.share)} of the time: "
+                f"{driver} was in dist_autograd.backward for {_of_the_time(each.share)}: "
                 "what the ranks compute and send for each other meanwhile is not recorded."
             )
         elif each.kind == UNSEEN:
             calls = trace.calls
             here = calls["server"].isin(each.processes) & calls["function"].isin(each.functions)
             why = why_unseen(trace, calls[here])
-            of_time = f"For {share_text(each.share)} of the time, {driver} {each.phrase(driver)}"
+            of_time = f"For {_of_the_time(each.share)}, {driver} {each.phrase(driver)}"
             sentences.append(f"{of_time}{why}.")
     return tuple(sentences)
+
+
+def _of_the_time(share: Share) -> str:
+    return f"{share_text(share) if share.is_known else 'an unknown share'} of the time"
 
 
 def why_unseen(trace: Trace, calls: pd.DataFrame) -> str:

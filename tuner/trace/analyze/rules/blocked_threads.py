@@ -17,7 +17,8 @@ def blocked_threads(found: Evidence) -> tuple[str, ...]:
     if cpu is None or cpu.off_share < BLOCKED:
         return ()
     nested = found.nested_share >= MOST * cpu.off_share
-    why = "waiting for calls of their own" if nested else "asleep, or waiting for I/O"
+    unknown = "asleep, or waiting for I/O or a call that is not recorded"
+    why = "waiting for calls of their own" if nested else unknown
     blocked = f"They were off the CPU for {whole_percent(cpu.off_share)} of their time, {why}."
     if short_of_threads(found):
         if not nested and use.parallelism >= SEVERAL and cpu.off_first_ratio is None:

@@ -8,6 +8,8 @@ from tuner.trace.analyze.rules.thresholds import SEVERAL
 
 MOST_NAMED = 3
 """Processes, or functions, that are named."""
+WAITS_FOR = "I/O, a lock, the GIL or a call that is not recorded"
+"""What a thread that is off the CPU may wait for: calls of scripts never pass through Python."""
 MOVE_WORK = "Move work into longer operators, which release the GIL, or to more processes."
 
 
