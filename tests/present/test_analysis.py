@@ -58,7 +58,9 @@ def test_the_trace_is_described_before_its_tables() -> None:
 def test_a_trace_lasts_as_long_as_what_it_holds() -> None:
     """A call may end after the driver's `shutdown`, which ended the recording."""
     late = [call(n, n, n + 2, served_ms=(n, n + 1)) for n in (0, 1000)]
-    assert " for 1002 ms; " in printed(trace(late, window_ms=(0, 200)))[0]
+    found = trace(late, window_ms=(0, 200))
+    assert " for 1002 ms; " in printed(found)[0]
+    assert Analysis.of(found).to_json()["window_ns"] == (0, 1_002_000_000)
 
 
 def test_of_several_files_it_is_said_which_is_which_rank() -> None:
@@ -216,6 +218,19 @@ def test_the_critical_path_has_shares_their_intervals_and_what_its_parts_mean() 
     ]
     # The caller's own time.
     assert table[-1] == LEFT_OUT.format("1 part")
+
+
+def test_what_is_not_seen_is_no_row_among_the_shares() -> None:
+    calls = [call(n, 10 * n, 10 * n + 10, served_ms=(10 * n, 10 * n + 1) if n % 4 == 0 else None)
+             for n in range(40)]  # fmt: skip
+    found = trace(calls)
+    table = section(printed(found), SECTIONS[3])
+    rows = [line for line in table if ": udf on worker1 " in line]
+    assert [row.split(":")[0] for row in rows] == ["to_client", "served", "unseen"]
+    assert rows[-1].split(" worker1 ")[1].split() == ["75", "%"]
+    last = Analysis.of(found).to_json()["critical_path"][-1]
+    assert (last["part"], last["share"]) == ("unseen", pytest.approx(0.75))
+    assert (last["ci_low"], last["ci_high"]) == (None, None)
 
 
 def test_small_parts_of_the_critical_path_are_left_out() -> None:

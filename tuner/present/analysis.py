@@ -73,7 +73,7 @@ class Analysis:
             "ranks": trace.ranks,
             "rank_files": trace.rank_files,
             "base_time_ns": trace.base_time_ns,
-            "window_ns": trace.window_ns,
+            "window_ns": window(trace),
             "steps": trace.steps,
             "call_count": len(trace.calls),
             "operator_count": len(trace.operators),

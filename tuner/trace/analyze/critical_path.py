@@ -51,7 +51,7 @@ PARTS: dict[PathPart, str] = {
     "dispatch": "waits to be run though a thread is free: for the GIL, or to be woken",
     "on_cpu": "runs on the CPU",
     "run_queue": "is ready to run, but no CPU is free",
-    "off_cpu": "sleeps, or waits for I/O, a lock, the GIL",
+    "off_cpu": "sleeps, or waits for I/O, a lock, the GIL, or a call that is not recorded",
     "served": "runs; whether on the CPU is not known",
     "pending": "has returned, but its result is not complete",
     "answer": "its thread pickles the answer, or the exception",
@@ -92,7 +92,7 @@ class CriticalPath:
         return share_of(self.time_ns[:, rows.to_numpy(bool)].sum(axis=1), self.total_ns)
 
     def table(self) -> pd.DataFrame:
-        """PATH_COLUMNS, the largest share first; the shares add up to 1."""
+        """The table of `critical_path`."""
         total = self.total_ns
         shares = [share_of(column, total) for column in self.time_ns.T]
         table = self.rows.assign(
@@ -100,8 +100,12 @@ class CriticalPath:
             ci_low=[each.low for each in shares],
             ci_high=[each.high for each in shares],
         )
-        table = table[table["share"] > 0]
-        return table.sort_values("share", ascending=False, kind="stable", ignore_index=True)
+        is_unseen = table["part"] == "unseen"
+        table.loc[is_unseen, ["ci_low", "ci_high"]] = np.nan
+        table = table.assign(is_unseen=is_unseen)[table["share"] > 0].sort_values(
+            ["is_unseen", "share"], ascending=[True, False], kind="stable", ignore_index=True
+        )
+        return table.drop(columns="is_unseen")
 
 
 def find_critical_path(trace: Trace) -> CriticalPath | None:
@@ -133,9 +137,10 @@ def critical_path(trace: Trace) -> pd.DataFrame:
 
     Returns:
         PATH_COLUMNS, one row per part of a call (`PARTS`), process and function, the largest share
-        first. `share` is of the time of all steps, but for those of a workload that took twice as
-        long as its fast ones; the shares add up to 1. `ci_low` and `ci_high` are its 95 %
-        confidence interval over the steps of this trace. No row without calls.
+        first, but `unseen` last. `share` is of the time of all steps, but for those of a workload
+        that took twice as long as its fast ones; the shares add up to 1. `ci_low` and `ci_high` are
+        its 95 % confidence interval over the steps of this trace; NaN for `unseen`, which may be
+        anything. No row without calls.
     """
     found = find_critical_path(trace)
     if found is None:
