@@ -238,16 +238,20 @@ REFUSED = {
     "only GPUs": (
         trace(op("k", 10, 5, cat="kernel"), op("c", 10, 5, cat="gpu_memcpy"), schemaVersion=1),
         "no operator and no call in it, only 2 events of GPUs (kernel, gpu_memcpy): profile the "
-        "CPU, too",
+        f"CPU, too; {READ}",
     ),
     "only GPUs, before 1.10": (
         trace(op("k", 10, 5, cat="Kernel"), op("c", 10, 5, cat="Runtime")),
         "no operator and no call in it, only 2 events of GPUs (Kernel, Runtime): profile the CPU, "
-        "too",
+        f"too; {READ}",
     ),
     "only Python": (
         trace(op("f", 10, 5, cat="python_function")),
-        "no operator and no call in it, but 1 event of other categories (python_function)",
+        f"no operator and no call in it, but 1 event of other categories (python_function); {READ}",
+    ),
+    "only annotations": (
+        trace(op("ProfilerStep#1", 10, 5, cat="user_annotation")),
+        f"no operator and no call in it, but 1 event of other categories (user_annotation); {READ}",
     ),
     "other JSON": (
         b'{"tool": {"records": [1]}}',
@@ -259,17 +263,23 @@ REFUSED = {
     ),
     "nothing but wrong events": (
         b'{"traceEvents": ["x", 5]}',
-        "a trace without events\n  - Left out of {path}: 2 events not in the Chrome trace format, "
-        "first event 0: Expected `object`, got `str`.",
+        f"no event that can be read; {READ}\n  - Left out of {{path}}: 2 events not in the Chrome "
+        "trace format, first event 0: Expected `object`, got `str`.",
     ),
     "nothing but bad events": (
         b'{"traceEvents": [{"a": NaN}, {"a": inf}]}',
-        "not JSON, so no trace: JSON is malformed: invalid character (byte 23)",
+        f"no event that can be read; {READ}\n  - Left out of {{path}}: 2 events not valid as JSON, "
+        "first event 0: JSON is malformed: invalid character (byte 23).",
+    ),
+    "an array of bad events": (
+        b'[{"a": NaN}, {"a": inf}]',
+        f"no event that can be read; {READ}\n  - Left out of {{path}}: 2 events not valid as JSON, "
+        "first event 0: JSON is malformed: invalid character (byte 7).",
     ),
     "the legacy profiler, without times": (
         array({**LEGACY, "name": "aten::add"}, 5),
-        "no span of the legacy profiler in 1 event\n  - Left out of {path}: 1 event not in the "
-        "Chrome trace format, first event 1: Expected `object`, got `int`.\n  - Left out of "
+        f"no span of the legacy profiler in 1 event; {READ}\n  - Left out of {{path}}: 1 event not "
+        "in the Chrome trace format, first event 1: Expected `object`, got `int`.\n  - Left out of "
         "{path}: 1 span without a time stamp.",
     ),
 }

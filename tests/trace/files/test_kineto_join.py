@@ -1,3 +1,4 @@
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from tuner.errors import UsageError
 from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS
 from tuner.trace.files.kineto_join import CLIENTS_ONLY
 from tuner.trace.files.reader import read_trace, read_traces
+from tuner.trace.files.trace_text import READ
 from tuner.trace.model.trace import RankFile
 
 SPAN = ("rank", "thread", "name", "start_ns", "end_ns")
@@ -68,6 +70,14 @@ def test_without_ranks_in_the_files_the_natural_order_of_their_names_decides(
         ]
         found = rows(read_traces(order).operators, "rank", "name")
         assert found == [(0, "zero"), (1, "worker1"), (2, "worker2"), (3, "worker10")]
+
+
+def test_names_that_differ_in_zeros_are_in_the_order_of_their_paths(tmp_path: Path) -> None:
+    names = ["worker1", "worker01", "worker001"]
+    paths = [write_kineto(tmp_path / name, [operator(pid=len(name))]) for name in names]
+    for order in (paths, paths[::-1]):
+        found = [name for _, name, _ in rank_files(order)]
+        assert found == ["worker001", "worker01", "worker1"]
 
 
 def test_the_numbers_in_rpc_names_are_ranks(tmp_path: Path) -> None:
@@ -184,6 +194,17 @@ def test_a_file_that_breaks_off_before_its_base_time_is_read_alone(tmp_path: Pat
     )
 
 
+def test_an_array_that_breaks_off_never_had_a_base_time(tmp_path: Path) -> None:
+    whole = tmp_path / "b"
+    whole.write_text(json.dumps([operator(pid=8)]))
+    cut = tmp_path / "a"
+    cut.write_text(f"[{json.dumps(operator())}," + '{"ph"')
+    found = read_traces([cut, whole])
+    assert len(found.ranks) == 2
+    assert not any("base time" in loss for loss in found.losses)
+    assert any("breaks off" in loss for loss in found.losses)
+
+
 @pytest.mark.parametrize("header", [{"baseTimeNanoseconds": 10**18}, {}])
 def test_a_file_that_breaks_off_after_its_base_time_is_joined(
     header: dict[str, int], tmp_path: Path
@@ -200,7 +221,7 @@ def test_files_without_operators_and_calls_are_all_named(tmp_path: Path) -> None
     with pytest.raises(UsageError) as refused:
         read_traces(paths)
     assert str(refused.value).splitlines() == [
-        "no operator and no call in these traces",
+        f"no operator and no call in these traces; {READ}",
         *(
             f"  - {path}: no operator and no call in it, only 1 event of GPUs (kernel): profile "
             "the CPU, too"

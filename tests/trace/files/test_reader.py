@@ -10,6 +10,7 @@ from tests.trace.golden_files import KINETO, LEGACY, NATIVE, operator, write_kin
 from tuner.errors import UsageError
 from tuner.trace.files import trace_parts
 from tuner.trace.files.reader import read_trace, read_traces
+from tuner.trace.files.trace_text import READ
 from tuner.trace.model.columns import CALL_COLUMNS, OPERATOR_COLUMNS
 
 EVERY_FORMAT = [KINETO[0], LEGACY, NATIVE]
@@ -73,15 +74,19 @@ def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
     assert read_trace(path).source == "legacy"
 
 
+NO_EVENT = (
+    f"{{path}}: no event that can be read; {READ}\n  - Left out of {{path}}: 1 event not valid as "
+    "JSON, first event 0: "
+)
 REFUSED = {
-    "empty": (b"", "{path}: empty"),
+    "empty": (b"", f"{{path}}: empty; {READ}"),
     "white space": (b" \n ", "{path}: empty"),
     "an empty object": (
         b"{}",
         '{path}: JSON, but no trace: an object, without "traceEvents"; rpc-tuner reads its own ',
     ),
-    "an empty array": (b"[]", "{path}: a trace without events"),
-    "an array of numbers": (b"[1, 2]", "{path}: a trace without events"),
+    "an empty array": (b"[]", f"{{path}}: a trace without events; {READ}"),
+    "an array of numbers": (b"[1, 2]", f"{{path}}: no event that can be read; {READ}\n"),
     "a program": (
         b'"""Says what it does."""\nimport os\n',
         "{path}: not JSON, so no trace: JSON is malformed: trailing characters (byte 3)",
@@ -103,15 +108,15 @@ REFUSED = {
     ),
     "no JSON": (
         b"hello",
-        "{path}: not JSON, so no trace: JSON is malformed: invalid character (byte 0)",
+        "{path}: not JSON, so no trace: JSON is malformed: invalid character (byte 0); rpc-tuner ",
     ),
     "malformed in the middle": (
         b'{"traceEvents": [{"ph": "X",, }]}',
-        "{path}: not JSON, so no trace: JSON is malformed: expected '\"' (byte 28)",
+        f"{NO_EVENT}JSON is malformed: object keys must be strings (byte 28)",
     ),
     "not a number": (
         b'{"traceEvents": [{"args": NaN, "ph": "X"}]}',
-        "{path}: not JSON, so no trace: JSON is malformed: invalid character (byte 26)",
+        f"{NO_EVENT}JSON is malformed: invalid character (byte 26)",
     ),
     "more than JSON": (
         b'{"traceEvents": []} and more',
@@ -119,15 +124,15 @@ REFUSED = {
     ),
     "half a character": (
         b'{"traceEvents": [{"ph": "\\ud800", "name": "x"}], "a": 1}',
-        "{path}: not JSON, so no trace: JSON is malformed: unexpected end of hex escape (byte 31)",
+        f"{NO_EVENT}JSON is malformed: unexpected end of escaped utf-16 surrogate pair (byte 31)",
     ),
     "UTF-16": (
         "\ufeff[]".encode("utf-16-le"),
-        "{path}: not UTF-8 text: byte 0 is 0xff",
+        "{path}: not UTF-8 text: byte 0 is 0xff; rpc-tuner reads its own traces, ",
     ),
     "Latin-1 in a name": (
         b'{"traceEvents": [{"ph": "X", "name": "caf\xe9"}]}',
-        "{path}: not UTF-8 text: byte 41 is 0xe9",
+        f"{NO_EVENT}not UTF-8 text: byte 41 is 0xe9",
     ),
     "cut in the first event": (
         b'{"deviceProperties": [{}], "traceEvents": [{"ph": "X", "args": {"a": 1}',
@@ -144,7 +149,7 @@ REFUSED = {
     "nested too deeply": (b"[" * 100_000, "{path}: not JSON, so no trace: nested too deeply"),
     "nested too deeply in an event": (
         b'{"traceEvents": [{"args": ' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b"}]}",
-        "{path}: not JSON, so no trace: nested too deeply",
+        f"{NO_EVENT}nested too deeply",
     ),
     "NUL": (b"\0" * 10, "{path}: not JSON, so no trace: JSON is malformed"),
     "a damaged gzip file": (
@@ -174,7 +179,7 @@ def test_lists_every_file_that_cannot_be_read(tmp_path: Path) -> None:
     gone = tmp_path / "gone.json"
     with pytest.raises(UsageError, match=r"^2 traces cannot be read\n") as refused:
         read_traces([empty, KINETO[0], gone])
-    assert refused.value.problems == (f"{empty}: empty", f"{gone}: there is no such file")
+    assert refused.value.problems == (f"{empty}: empty; {READ}", f"{gone}: there is no such file")
     assert refused.value.exit_code == 2
 
 

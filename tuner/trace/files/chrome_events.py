@@ -72,7 +72,6 @@ class EventParts:
         """Whether it does not break off."""
         self._wrong = _LeftOut()
         self._bad = _LeftOut()
-        self._malformed: UsageError | None = None
 
     def read_part(self, text: TraceText) -> list[Event]:
         """The events of a part, which is an object or an array. UsageError if it is neither."""
@@ -81,14 +80,13 @@ class EventParts:
         try:
             self.document, events, wrong, self.is_whole = _read(text)
         except UsageError as error:
-            mended, (bad, problem) = text.without_bad_events(ExactEvent)
+            readable, (bad, problem) = text.without_bad_events(ExactEvent)
             if not bad:
                 raise
             try:
-                self.document, events, wrong, self.is_whole = _read(mended)
+                self.document, events, wrong, self.is_whole = _read(readable)
             except UsageError:
                 raise error from None
-            self._malformed = self._malformed or error
             self._bad.add(len(bad), seen + bad[0], problem)
         if wrong:
             first = place = min(wrong)
@@ -112,7 +110,8 @@ class EventParts:
         if not self.is_whole:
             losses.append(last.broken_off(self.read))
         if not self.read:
-            raise self._malformed or UsageError(f"{last.subject}: a trace without events", losses)
+            what = "no event that can be read" if losses else "a trace without events"
+            raise last.foreign(what, losses)
         return losses
 
 

@@ -17,6 +17,7 @@ from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS
 from tuner.trace.files.event_spans import IntArray, Spans
 from tuner.trace.files.kineto_reader import YEAR_2001_NS, KinetoFile, Process
 from tuner.trace.files.named_calls import calls_by_name
+from tuner.trace.files.trace_text import READ
 from tuner.trace.model.call_names import read_call_name
 from tuner.trace.model.columns import make_operators
 from tuner.trace.model.facts import TraceRank
@@ -48,7 +49,7 @@ def join_kineto(files: Sequence[KinetoFile]) -> Trace:
     A process whose file does not say its rank gets the lowest free one, in the natural order of the
     files' names. UsageError if the files cannot be of one run.
     """
-    files = sorted(files, key=lambda file: _natural(file.subject))
+    files = sorted(files, key=lambda file: (_natural(file.subject), file.subject))
     processes = [process for file in files for process in file.processes]
     problems = [*_same_ranks(processes), *_world_sizes(processes), *_baseless(processes)]
     if problems := problems or _windows_apart(processes):
@@ -57,8 +58,8 @@ def join_kineto(files: Sequence[KinetoFile]) -> Trace:
     if not any(len(each.operators.names) or len(each.calls.names) for each in processes):
         found = [f"{file.subject}: no operator and no call in it{file.others}" for file in files]
         if len(found) == 1:
-            raise UsageError(found[0], losses)
-        raise UsageError("no operator and no call in these traces", [*found, *losses])
+            raise UsageError(f"{found[0]}; {READ}", losses)
+        raise UsageError(f"no operator and no call in these traces; {READ}", [*found, *losses])
     ranks = _numbered(processes)
     windows = [each.window_ns for each in processes if each.window_ns]
     zero_ns = min((start for start, _ in windows), default=0)
@@ -108,17 +109,17 @@ def _same_ranks(processes: Sequence[Process]) -> list[str]:
     for (what, number, *_), group in groups.items():
         subjects = list(dict.fromkeys(each.subject for each in group))
         more = [f"{len(subjects) - _MOST_NAMED} more"] if len(subjects) > _MOST_NAMED else []
-        told = listed([*subjects[:_MOST_NAMED], *more])
+        named = listed([*subjects[:_MOST_NAMED], *more])
         if len(group) > 1 and _are_apart([each.window_ns for each in group]):
             verb = "are" if what == "rank" else "look like"
             problems.append(
-                f"{told} {verb} windows of one recording of {what} {number}, as "
+                f"{named} {verb} windows of one recording of {what} {number}, as "
                 "torch.profiler.schedule(repeat=...) writes them: read the files of one window, "
                 "one per rank"
             )
         elif len(group) > 1 and what == "rank":
             both = "both" if len(subjects) == 2 else "all"
-            problems.append(f"{told} are {both} of rank {number}")
+            problems.append(f"{named} are {both} of rank {number}")
     return problems
 
 
@@ -213,7 +214,7 @@ def _numbered(processes: Sequence[Process]) -> list[_Rank]:
 def _names(processes: Sequence[Process], numbers: Sequence[int]) -> list[str]:
     """The RPC name of each process; `rank N` where no call tells.
 
-    A process that called nobody has the name of a server with its rank in it, if all processes that
+    A process that made no call has the name of a server with its rank in it, if all processes that
     called have theirs.
     """
     own = [each.rpc_name for each in processes]

@@ -157,7 +157,7 @@ class KinetoEvents:
 
     def file(self, events: EventParts, last: TraceText) -> KinetoFile:
         """The file, once its last part was added. UsageError if it is no trace of Kineto."""
-        losses, others, document = events.losses(last), _told(self._others), events.document
+        losses, others, document = events.losses(last), _what_else(self._others), events.document
         base_ns = document.baseTimeNanoseconds or 0
         threads = thread_numbers(self._profiler.threads)
         recorded_ns = self._profiler.spans(threads, base_ns).window_ns()
@@ -175,7 +175,8 @@ class KinetoEvents:
             losses += lost
         latest_ns = max((each.window_ns[1] for each in processes if each.window_ns), default=0)
         is_based = document.baseTimeNanoseconds is not None or latest_ns >= YEAR_2001_NS
-        if not is_based and not events.is_whole:
+        # An array never has a base: it does not lack one.
+        if not is_based and not events.is_whole and last.first != b"[":
             processes = [replace(each, is_baseless=True) for each in processes]
             losses.append(
                 f"{last.subject} lacks its base time: from when its times count is not known."
@@ -289,7 +290,7 @@ def _threads(
     return tuple(sorted((number, name) for number, name in named.items() if name))
 
 
-def _told(others: Mapping[str, int]) -> str:
+def _what_else(others: Mapping[str, int]) -> str:
     """What a file has beside operators and calls."""
     if not others:
         return ""

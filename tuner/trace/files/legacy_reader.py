@@ -13,7 +13,6 @@ from itertools import count
 import numpy as np
 import pandas as pd
 
-from tuner.errors import UsageError
 from tuner.text import plural
 from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS, Event, EventId, EventParts
 from tuner.trace.files.event_spans import SpanColumns, thread_numbers
@@ -67,7 +66,7 @@ def legacy_trace(columns: SpanColumns, events: EventParts, last: TraceText) -> T
     losses += [last.left_out(number, "span", why) for why, number in columns.lost.items()]
     if rows.empty:
         number = plural(events.read, "event")
-        raise UsageError(f"{last.subject}: no span of the legacy profiler in {number}", losses)
+        raise last.foreign(f"no span of the legacy profiler in {number}", losses)
     if repeated := int(rows.duplicated().sum()):
         rows = rows.drop_duplicates(ignore_index=True)
         why = "repeated with equal thread, name, start and end"

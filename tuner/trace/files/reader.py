@@ -145,7 +145,7 @@ def _read(path: Path) -> Trace | KinetoFile:
     parts = open_trace(path)
     first = next(parts)
     if not first.first:
-        raise first.refused("empty")
+        raise first.foreign("empty")
     read = next(reader.read for reader in READERS if reader.recognizes(first))
     return read(chain([first], parts))
 

@@ -182,7 +182,7 @@ class TraceText:
     def malformed(self, problem: ValueError) -> UsageError:
         """The error for text that is no JSON, or no UTF-8."""
         found = self._problem(problem, self.content, 0)
-        return self.refused(found if "UTF-8" in found else f"not JSON, so no trace: {found}")
+        return self.foreign(found if "UTF-8" in found else f"not JSON, so no trace: {found}")
 
     def without_bad_events(self, form: type[object]) -> tuple["TraceText", BadEvents]:
         """The same without the events that are no JSON; and these.
