@@ -40,7 +40,7 @@ class SlowestCall:
 def failed_calls(trace: Trace) -> tuple[str, ...]:
     """A sentence on each function whose calls raised or timed out, the most failures first.
 
-    Nobody may have waited for these calls, so that the program goes on as if all was well.
+    The program may not have waited for these calls, and goes on as if all was well.
     """
     calls = trace.calls
     function = calls["function"].astype(str).where(calls["kind"] != "to_here", "to_here")

@@ -81,7 +81,7 @@ def _waits_though_threads_are_free(found: Evidence, cpu: Cpu) -> bool:
 
 
 def _hinder_each_other(found: Evidence, cpu: Cpu) -> bool | None:
-    """Whether calls are off the CPU because of each other; None if that cannot be told."""
+    """Whether calls are off the CPU because of each other; None if that is not known."""
     nested = found.nested_share >= MOST * cpu.off_share
     off = cpu.off_share >= OFF_CPU and cpu.off_share > cpu.run_queue_share
     if nested or not off:
