@@ -12,7 +12,7 @@ from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.present.sentences import unmeasured_sentences
 from tuner.world.launcher import WorldOrder
-from tuner.world.measurement import Failure, Measurement
+from tuner.world.measurement import Failure, FailureKind, Measurement
 
 
 def test_the_baseline_is_measured_first_and_in_every_block(tune: Tune) -> None:
@@ -165,3 +165,15 @@ def test_one_that_comes_back_is_told(tune: Tune) -> None:
     about = [told for told in listening.told if told.startswith("num_worker_threads=4: ")]
     assert about[0].startswith("num_worker_threads=4: eliminated, ")
     assert about[1].startswith("num_worker_threads=4: back in the race after ")
+
+
+@pytest.mark.parametrize("kind", ["timed-out", "deadlocked", "crashed"])
+def test_what_hangs_in_a_block_is_not_run_again_in_it(tune: Tune, kind: FailureKind) -> None:
+    launcher = FakeLauncher(
+        step_ms=scaling,
+        sigma=0.05,
+        fails=lambda config, world: kind if threads_of(config) == 8 and world else None,
+    )
+    tune(launcher, max_blocks=2)
+    blocks = [o.seed for o in launcher.orders if threads_of(o.config) == 8 and o.steps is not None]
+    assert max(map(blocks.count, blocks)) == (4 if kind == "crashed" else 1)

@@ -100,11 +100,11 @@ def test_a_config_that_fails_late_stands_below_the_measured_with_its_numbers(
     launcher = FakeLauncher(
         step_ms=lambda s: 2.0 if threads_of(s) >= 4 else 4.0,
         sigma=0.1,
-        fails=lambda s, world: "deadlocked" if threads_of(s) == 4 and world > 3 else None,
+        fails=lambda s, world: "crashed" if threads_of(s) == 4 and world > 3 else None,
     )
     rows = searched(tmp_path, launcher).rows
     late = next(row for row in rows if row.label == "num_worker_threads=4")
-    assert late.outcome == "deadlocked"
+    assert late.outcome == "crashed"
     assert late.unreliable
     assert late.value == pytest.approx(2.0, rel=0.2)
     assert late.samples > 0

@@ -1,5 +1,6 @@
 """What a search would do, from a few worlds of its baseline: nothing is kept."""
 
+import itertools
 import math
 import tempfile
 from collections.abc import Callable
@@ -21,11 +22,11 @@ from tuner.searching.exploring import EXPLORATION_SHARE, KEPT, sampling_for
 from tuner.searching.measurer import STEPS_MARGIN
 from tuner.searching.runner import Runner, steps_in
 from tuner.study.folder import StudyFolder
-from tuner.study.records import MOST_REPEATS
+from tuner.study.records import is_repeated
 from tuner.study.sampled import Sampling
 from tuner.world.launcher import Launcher
 from tuner.world.likeness import without_evidence
-from tuner.world.measurement import Measurement
+from tuner.world.measurement import Failure, Measurement
 
 # Worlds beside the one that calibrates: the fewest that tell something of their spread.
 WORLDS = 4
@@ -126,15 +127,14 @@ def _left_for_blocks(
 
 def _measured(runner: Runner, plan: StudyPlan, block: int, steps: int | None) -> Measurement:
     """A world of the baseline; one that fails is run again, as in a search."""
-    for attempt in range(1 + MOST_REPEATS):
+    for attempt in itertools.count():
         outcome = runner.run(plan.baseline, block, steps)
-        if isinstance(outcome, Measurement):
+        if not is_repeated(outcome, attempt):
             break
-        if attempt == MOST_REPEATS or outcome.failure in ("deadlocked", "timed-out"):
-            # What it left is in no folder that stays.
-            why = without_evidence(outcome.message)
-            raise NothingRanError(f"the baseline does not run: {outcome.failure}: {why}")
-    assert isinstance(outcome, Measurement)
+    if isinstance(outcome, Failure):
+        # What it left is in no folder that stays.
+        why = without_evidence(outcome.message)
+        raise NothingRanError(f"the baseline does not run: {outcome.failure}: {why}")
     return outcome
 
 

@@ -15,7 +15,7 @@ from tuner.errors import LauncherError
 from tuner.plan.config import Config
 from tuner.searching.runner import Runner
 from tuner.searching.world_times import WorldTimes
-from tuner.study.records import MOST_REPEATS, Phase, Record
+from tuner.study.records import Phase, Record, is_repeated
 from tuner.world.groups import Stoppable
 from tuner.world.measurement import Failure, Measurement
 
@@ -50,12 +50,13 @@ class BlockWorld(NamedTuple):
         )
 
     def repeats(self, outcome: Measurement | Failure) -> "list[BlockWorld]":
-        """The world that takes its place in its block if it failed; none if it has failed enough.
+        """The world that takes its place in its block if it failed; none if it hung, or has failed
+        enough.
 
         So a block stays complete, and its worlds paired, where a program fails now and then.
         """
-        is_over = isinstance(outcome, Measurement) or self.attempt >= MOST_REPEATS
-        return [] if is_over else [self._replace(attempt=self.attempt + 1)]
+        again = is_repeated(outcome, self.attempt)
+        return [self._replace(attempt=self.attempt + 1)] if again else []
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Measures worlds and blocks of worlds, and keeps every outcome as it comes."""
 
+import itertools
 import math
 import random
 from collections.abc import Mapping, Sequence
@@ -18,10 +19,10 @@ from tuner.study.log import BASELINE, BLOCK_PHASES
 from tuner.study.records import (
     AGAIN,
     CALIBRATION_BLOCK,
-    MOST_REPEATS,
     TRACE_BLOCK,
     Phase,
     Record,
+    is_repeated,
 )
 from tuner.study.reliability import fails_more_often
 from tuner.study.sampled import Sampling
@@ -36,8 +37,6 @@ STEPS_MARGIN = 1.2
 MOST_REPEATED = 0.25
 # And only while there is time for so many more.
 LEAST_LEFT = 4
-# How a traced world fails that is soon run again; what hangs is not worth the time.
-_PASSING = ("crashed", "init-failed", "wrong-answer")
 
 
 class Measurer:
@@ -108,11 +107,13 @@ class Measurer:
             return runner.trace(config, step_s, least_s, operators=operators)
 
         # A program that fails now and then is traced, too.
-        for _ in range(1 + MOST_REPEATS):
+        for attempt in itertools.count():
             left_s = self.times.left_s()
             outcome, group = self._parallel.on_one(traced)
-            may_go_well = isinstance(outcome, Failure) and outcome.failure in _PASSING
-            if not may_go_well or self.budget.remaining_s < outcome.world_s:
+            # An incomplete trace has been taken again already.
+            is_lost = isinstance(outcome, Failure) and outcome.failure == "trace-failed"
+            is_over = is_lost or not is_repeated(outcome, attempt)
+            if is_over or self.budget.remaining_s < outcome.world_s:
                 break
         if not self.times.is_cut_short(outcome, deadline_s, left_s):
             self.add(

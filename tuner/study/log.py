@@ -316,7 +316,7 @@ class StudyLog:
     def world_s(self, trial: int) -> float:
         """Seconds that a world of this trial takes, from those it has had; 0 if it had none.
 
-        Those that fail before it goes well are a part of it.
+        Those of blocks that fail before it goes well are a part of it.
         """
         worlds = self._worlds[trial]
         if worlds.samples:
@@ -326,7 +326,8 @@ class StudyLog:
             return 0.0
         # Its steps were few, and those of its other worlds last longer.
         least_s = self.plan.measuring.min_time_s if calibration.step_s else 0.0
-        return calibration.world_s + max(0.0, least_s - calibration.wall_s)
+        longer_s = max(0.0, least_s - calibration.wall_s)
+        return calibration.world_s + longer_s + worlds.repeated_s
 
     def block_s(self, trials: Sequence[int]) -> float:
         """Seconds that one world of each of these trials takes; -1 is the baseline again."""

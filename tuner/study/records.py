@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from tuner.world.measurement import Failure, Outcome
+from tuner.world.measurement import Failure, FailureKind, Outcome
 
 Phase = Literal["calibration", "exploration", "trace", "race"]
 
@@ -15,6 +15,8 @@ AGAIN = -1
 MOST_REPEATS = 3
 """A world that fails is run again so often at most, in its block or as a first world: of a program
 that fails in one of five runs, one configuration in six hundred fails as often in a row."""
+HANGING = frozenset[FailureKind](("deadlocked", "timed-out"))
+"""What takes too long to be run again at once."""
 
 
 class Record(BaseModel):
@@ -47,5 +49,10 @@ class Record(BaseModel):
     @property
     def is_repeated(self) -> bool:
         """Whether another world is to take its place in its block, as it failed."""
-        is_traced = self.phase == "trace"
-        return isinstance(self.outcome, Failure) and self.attempt < MOST_REPEATS and not is_traced
+        return self.phase != "trace" and is_repeated(self.outcome, self.attempt)
+
+
+def is_repeated(outcome: Outcome, attempt: int) -> bool:
+    """Whether a world is to be run again at once: it failed, did not hang, and not too often."""
+    is_passing = isinstance(outcome, Failure) and outcome.failure not in HANGING
+    return is_passing and attempt < MOST_REPEATS

@@ -260,13 +260,14 @@ class StudyStore:
         ]
 
     def reopen(self) -> None:
-        """Let the study be gone on with: begin anew each trial that has ended without a failure.
+        """Let the study be gone on with: begin anew each trial that has ended.
 
-        To Optuna an ended trial is final, so another one of the same configuration goes on.
+        To Optuna an ended trial is final, so another one of the same configuration goes on; so does
+        one that failed, which may be tried again.
         """
         self.note("answer", None)
         for number, trial in self._latest().items():
-            if trial.state not in (TrialState.COMPLETE, TrialState.PRUNED):
+            if not trial.state.is_finished():
                 continue
             ended = self._storage.get_trial(trial.trial_id)
             kept = {key: ended.user_attrs.get(key) for key in ("label", "config", "eliminated")}
