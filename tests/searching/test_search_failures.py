@@ -77,6 +77,44 @@ def test_a_config_that_fails_more_often_gives_way_to_the_next(tune: Tune, tmp_pa
     assert tuner.load_study(tmp_path / "study").answer.rows == result.rows
 
 
+@pytest.mark.parametrize("first", [0, 3])
+def test_one_wrong_answer_bars_a_configuration(tune: Tune, tmp_path: Path, first: int) -> None:
+    launcher = FakeLauncher(
+        step_ms=scaling,
+        sigma=0.02,
+        fails=lambda config, world: (
+            "wrong-answer" if threads_of(config) == 8 and world == first else None
+        ),
+    )
+    result = tune(
+        launcher, space={"num_worker_threads": [1, 8]}, baseline={"num_worker_threads": 1}
+    )
+    assert result.best is not None
+    assert threads_of(result.best) == 1
+    (row,) = (row for row in result.rows if row.label == "num_worker_threads=8")
+    assert (row.outcome, row.worlds_failed, row.worlds_run) == ("wrong-answer", 1, first + 1)
+    assert not row.is_measured
+    assert sum(threads_of(order.config) == 8 for order in launcher.orders) == first + 1
+    assert failing_sentences(result) == []
+    assert study(tmp_path).trials[1].state == optuna.trial.TrialState.FAIL
+    assert tuner.load_study(tmp_path / "study").answer.rows == result.rows
+
+
+def test_wrong_answers_of_the_baseline_too_are_not_for_the_options(tune: Tune) -> None:
+    launcher = FakeLauncher(
+        step_ms=scaling,
+        sigma=0.02,
+        fails=lambda config, world: (
+            "wrong-answer" if threads_of(config) in (1, 8) and world == 3 else None
+        ),
+    )
+    result = tune(launcher, baseline={"num_worker_threads": 1})
+    assert result.verdict == "better"
+    assert not any(row.failure for row in result.rows)
+    (told,) = failing_sentences(result)
+    assert "whatever its options: wrong-answer: " in told
+
+
 def test_a_baseline_that_fails_more_often_is_not_kept_and_never_said_not_to_run(
     tune: Tune,
 ) -> None:

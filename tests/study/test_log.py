@@ -101,6 +101,16 @@ def test_only_what_ran_can_be_measured_however_it_began(plan: StudyPlan) -> None
     assert late.calibration(2) == again.outcome
 
 
+def test_what_failed_in_every_block_has_its_kind_of_failure(plan: StudyPlan) -> None:
+    late = [world("race", 1, block, failed()) for block in range(4)]
+    log = log_of(plan, *CALIBRATED, *late)
+    assert [log.outcome(trial) for trial in range(3)] == ["not-measured", "crashed", "not-measured"]
+    assert log.why_out(1) == late[0].outcome
+    assert 1 in log.alive
+    log.add(world("race", 1, 4, took(1.0)))
+    assert (log.outcome(1), log.why_out(1)) == ("completed", None)
+
+
 def test_who_fails_more_often_is_out_but_for_the_baseline(plan: StudyPlan) -> None:
     log = log_of(plan, *RACED)
     log.unreliable = (0, 1)

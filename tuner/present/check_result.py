@@ -148,7 +148,8 @@ class CheckResult:
 
     def _cannot_run(self) -> str:
         row = self._baseline if self.keeps_baseline else self._other
-        return f"The recommendation {self.config} cannot run here: {row.outcome}: {row.failure}"
+        what = f"{rate_text(row)} here" if row.fails_sometimes else "cannot run here"
+        return f"The recommendation {self.config} {what}: {row.outcome}: {row.failure}"
 
     def _compared(self) -> str:
         """The two configurations today, and how that was when it was recommended."""

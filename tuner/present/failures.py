@@ -36,7 +36,8 @@ def failing_sentences(answer: StudyAnswer) -> list[str]:
     """
     sentences = []
     counted = [row for row in answer.rows if row.worlds_failed < row.worlds_run]
-    reliable = {row.trial: row for row in counted if not row.unreliable}
+    out = [row for row in counted if row.unreliable or row.outcome == "wrong-answer"]
+    reliable = {row.trial: row for row in counted if row not in out}
     worlds = sum(row.worlds_run for row in reliable.values())
     for cause in answer.causes:
         told = answer.folder.failure_text(cause.failure, cause.message)

@@ -18,8 +18,8 @@ AGAIN_SHARE = 0.15
 LEAST_KNOWN = 2
 # What PyTorch says of a transport or a channel that is not there.
 _CERTAIN = re.compile(r"Unknown (transport|channel): |transport '\w*' not in use by this listener")
-# So many configurations that fail alike, in so many worlds, and none that runs: it is not for their
-# values.
+# So many configurations that fail alike, in so many worlds, and none that runs: their values are
+# not the cause.
 LEAST_ALIKE = 3
 LEAST_WORLDS = 8
 # A pool of several threads is exhausted by so many calls, which others may issue or not.
@@ -56,8 +56,10 @@ def cannot_run(log: StudyLog, trial: int) -> bool:
 
 def _has_failed_enough(log: StudyLog, trial: int) -> bool:
     failed = log.failed(trial)
-    return len(failed) > MOST_REPEATS or any(
-        each.failure == "deadlocked" or _CERTAIN.search(each.message) for each in failed
+    return (
+        trial in log.wrong
+        or len(failed) > MOST_REPEATS
+        or any(each.failure == "deadlocked" or _CERTAIN.search(each.message) for each in failed)
     )
 
 

@@ -58,9 +58,9 @@ def race(measurer: Measurer) -> None:
                 if over and not _is_clear(log, comparison):
                     _tell_rest(measurer, _block(log, twice=twice))
                 break
-        unreliable = len(log.unreliable)
+        out = len(log.unreliable) + len(log.wrong)
         measurer.measure_blocks(_block(log, twice=twice))
-        if len(log.unreliable) > unreliable:
+        if len(log.unreliable) + len(log.wrong) > out:
             # Who was dropped for the sake of one that fails is needed again.
             _drop(measurer, comparison_of(log), fraction)
     measurer.drop_blocks()

@@ -137,7 +137,7 @@ class Runner:
                 outcome.check_cpus(max(outcome.machine.cpus, os.cpu_count() or 1))
             except AssertionError as error:
                 message = f"its ranks report what cannot be: {error}"
-                return Failure(failure="wrong-answer", message=message, world_s=outcome.world_s)
+                return Failure(failure="crashed", message=message, world_s=outcome.world_s)
         if order.trace is None or isinstance(outcome, Failure):
             return outcome
         try:

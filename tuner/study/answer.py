@@ -173,7 +173,8 @@ class StudyAnswer:
     @property
     def baseline_failed(self) -> bool:
         """Whether the baseline itself never ran."""
-        return self.by_trial[BASELINE].failure is not None
+        row = self.by_trial[BASELINE]
+        return row.failure is not None and row.worlds_failed == row.worlds_run
 
     @property
     def baseline_broken(self) -> bool:

@@ -79,7 +79,7 @@ class StudyLog:
         return self._records
 
     def extend(self, configs: Sequence[Config]) -> None:
-        """Take in configurations that were not there before, as the next trials."""
+        """Take in new configurations, as the next trials."""
         self.configs = (*self.configs, *configs)
         self._worlds += [TrialWorlds() for _ in configs]
 
@@ -141,12 +141,18 @@ class StudyLog:
         return Rules(epsilon=self.plan.measuring.epsilon, confidence=self.plan.measuring.confidence)
 
     @property
+    def wrong(self) -> set[int]:
+        """The trials that a wrong answer bars: none where the baseline has given one, too."""
+        found = {trial for trial, each in enumerate(self._worlds) if each.wrong_answer}
+        return set() if BASELINE in found else found
+
+    @property
     def alive(self) -> list[int]:
         """The trials that can run, not too rarely, and keep the limits; eliminated ones included.
 
         The baseline is among them once it has run: it is what the others are compared with.
         """
-        out = {*self.barred, *self.unreliable} - {BASELINE}
+        out = {*self.barred, *self.unreliable, *self.wrong} - {BASELINE}
         every = range(len(self.configs))
         return [trial for trial in every if trial not in self.failures and trial not in out]
 
@@ -175,9 +181,7 @@ class StudyLog:
 
     def outcome(self, trial: int) -> str:
         """What became of a trial: `completed`, `eliminated`, `not-measured`, `infeasible` or its
-        kind of failure.
-
-        Who was in no block is `not-measured`, unless its first world showed that it need not be.
+        kind of failure. `not-measured` was in no block, and its first world did not tell why.
         """
         if failure := self.why_out(trial):
             return failure.failure
@@ -189,9 +193,13 @@ class StudyLog:
         return "completed" if self.samples(trial) else "not-measured"
 
     def why_out(self, trial: int) -> Failure | None:
-        """Why a trial never ran, or is out for failing too often; None for one that counts."""
-        is_out = trial in self.failures or (trial in self.unreliable and trial != BASELINE)
-        return self.failed(trial)[0] if is_out else None
+        """Why a trial never ran, in no block at least, or is out; None for one that counts."""
+        worlds = self._worlds[trial]
+        if trial in self.wrong:
+            return worlds.wrong_answer
+        never_ran = trial in self.failures or (worlds.repeated_s and not worlds.samples)
+        is_out = trial in self.unreliable and trial != BASELINE
+        return worlds.failures[0] if never_ran or is_out else None
 
     def failed(self, trial: int) -> Sequence[Failure]:
         """The worlds of a trial that failed, but traces."""
@@ -318,16 +326,7 @@ class StudyLog:
 
         Those of blocks that fail before it goes well are a part of it.
         """
-        worlds = self._worlds[trial]
-        if worlds.samples:
-            return (worlds.samples_s + worlds.repeated_s) / len(worlds.samples)
-        calibration = self.calibration(trial)
-        if calibration is None:
-            return 0.0
-        # Its steps were few, and those of its other worlds last longer.
-        least_s = self.plan.measuring.min_time_s if calibration.step_s else 0.0
-        longer_s = max(0.0, least_s - calibration.wall_s)
-        return calibration.world_s + longer_s + worlds.repeated_s
+        return self._worlds[trial].world_s(self.plan.measuring.min_time_s)
 
     def block_s(self, trials: Sequence[int]) -> float:
         """Seconds that one world of each of these trials takes; -1 is the baseline again."""

@@ -40,7 +40,8 @@ def fails_more_often(log: StudyLog, trial: int) -> bool:
     It may be asked whenever the trial has failed again.
     """
     every = [each for each in range(len(log.configs)) if log.ran(each)]
-    others = [each for each in every if each != trial and each not in log.unreliable]
+    out = {trial, *log.unreliable, *log.wrong}
+    others = [each for each in every if each not in out]
     failed, ran = len(log.failed(trial)), log.ran(trial)
     if not (failed and ran and others):
         return False

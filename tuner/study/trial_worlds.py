@@ -23,6 +23,8 @@ class TrialWorlds:
     """The worlds that went well, but traces; those of blocks that count no more included."""
     failures: list[Failure] = field(default_factory=list)
     """Of the worlds that failed, but traces."""
+    wrong_answer: Failure | None = None
+    """The first of these that gave a wrong answer."""
     samples: list[Measurement] = field(default_factory=list)
     samples_s: float = 0.0
     """How long the samples took together, in seconds."""
@@ -45,6 +47,8 @@ class TrialWorlds:
             return
         if isinstance(outcome, Failure):
             self.failures.append(outcome)
+            if outcome.failure == "wrong-answer":
+                self.wrong_answer = self.wrong_answer or outcome
         else:
             self.ran += 1
         if record.phase == "calibration":
@@ -66,6 +70,20 @@ class TrialWorlds:
             for each in (self.blocks, self.samples, self.costs, self.cpu_costs):
                 del each[place]
         self._within.clear()
+
+    def world_s(self, min_time_s: float) -> float:
+        """Seconds that a world takes whose steps last so long, those that fail before it included.
+
+        0 where none went well.
+        """
+        if self.samples:
+            return (self.samples_s + self.repeated_s) / len(self.samples)
+        if not isinstance(self.calibration, Measurement):
+            return 0.0
+        # Its steps were few, and those of its other worlds last longer.
+        least_s = min_time_s if self.calibration.step_s else 0.0
+        longer_s = max(0.0, least_s - self.calibration.wall_s)
+        return self.calibration.world_s + longer_s + self.repeated_s
 
     def recent_within(self, count: int) -> list[float]:
         """`variance_within` of those of the latest samples that have enough steps to tell."""
