@@ -200,7 +200,7 @@ def test_configs_that_deadlock_do_not_end_the_search(tmp_path: Path) -> None:
     assert outcomes[16] == "completed"
     assert document["study"] == "troubles.Nested"
     failures = tmp_path / "studies" / "troubles.Nested" / "failures"
-    assert (failures / "num_worker_threads=1-block0000" / "failure.json").exists()
+    assert (failures / "num_worker_threads=1-first" / "failure.json").exists()
 
 
 @pytest.mark.usefixtures("no_report")

@@ -123,6 +123,25 @@ def test_a_program_is_refused_after_its_first_run(
     assert answer.by_trial[0].worlds_run == own + worlds
 
 
+@pytest.mark.parametrize("sampler", ["tpe", "grid"])
+@pytest.mark.parametrize("runs", [(5.5, 5.5), (5.5,)])
+def test_the_budget_that_is_said_to_be_enough_is_refused_no_more(
+    tmp_path: Path, sampler: str, runs: tuple[float, ...]
+) -> None:
+    def again(budget: str, **changes: Any) -> StudyAnswer:
+        launcher = FakeProgramLauncher(lambda config: 5.0, first_runs=2, run_s=runs)
+        space = {"num_worker_threads": [*range(2, 18)]}
+        return tuned(
+            launcher, tmp_path, budget=budget, sampler=sampler, space=space, max_blocks=4, **changes
+        )
+
+    with pytest.raises(BudgetTooShortError) as refused:
+        again("60s")
+    answer = again(f"{refused.value.needed_s}s", resume=True)
+    assert answer.needed_s is None
+    assert answer.worlds > 20
+
+
 def test_a_program_that_has_the_time_is_refused_no_more(tmp_path: Path) -> None:
     launcher = FakeProgramLauncher(lambda config: 14.0, first_runs=2)
     # A little too short, which shows only once the first runs have spent their time.

@@ -56,6 +56,17 @@ def test_what_has_run_is_measured_again_after_a_failure(tune: Tune, tmp_path: Pa
     assert line.outcome.endswith(f"1 of {row.worlds_run} failed")
 
 
+def test_each_failed_world_has_a_folder_of_its_own(tune: Tune) -> None:
+    dice = random.Random(7)
+    launcher = FakeLauncher(
+        sigma=0.02, fails=lambda config, world: "crashed" if dice.random() < 0.3 else None
+    )
+    tune(launcher, space={"num_worker_threads": [4]}, max_blocks=6)
+    folders = [order.failure_folder for order in launcher.orders]
+    assert len(folders) > 6 * 3 + 2
+    assert len({*folders}) == len(folders)
+
+
 def test_a_config_that_fails_more_often_gives_way_to_the_next(tune: Tune, tmp_path: Path) -> None:
     def fails(config: Config, world: int) -> Any:
         return "crashed" if threads_of(config) == 8 and world >= 3 and world % 4 else None

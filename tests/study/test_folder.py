@@ -34,9 +34,16 @@ def test_each_failed_world_has_a_folder_of_its_own() -> None:
     assert first == Path("udf/failures/num_worker_threads=8-block0003")
     others = [
         folder.failure(threads(8), block=4),
+        folder.failure(threads(8), block=-1),
+        folder.failure(threads(8), block=-1, attempt=1),
+        folder.failure(threads(8), block=3, attempt=1),
+        folder.failure(threads(8), block=3, again=True),
+        folder.failure(threads(8), block=3, again=True, attempt=1),
         folder.failure(for_all(num_worker_threads=8, transports="shm"), block=3),
     ]
-    assert len({first, *others}) == 3
+    assert len({first, *others}) == 8
+    assert others[5].name == "num_worker_threads=8-block0003-again-2"
+    assert others[2].name == "num_worker_threads=8-first-2"
 
 
 def test_a_writable_folder_is_left_as_it_was(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import math
 import shutil
+import statistics
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.plan.subject import Subject
 from tuner.scratch import own_prefix
 from tuner.searching.budget import LEAST_FIRST_S, first_world_s
-from tuner.searching.exploring import sampling_for
+from tuner.searching.exploring import BATCH, LEAST_ROUNDS, rounds_s, sampling_for
 from tuner.searching.giving_up import is_tried_again
 from tuner.searching.runner import Runner
 from tuner.study.claim import Claim
@@ -37,6 +38,8 @@ from tuner.world.measurement import Failure, Measurement, Outcome
 
 # A budget that is said to be enough has so much more than it needs.
 _TO_SPARE = 1.1
+# So often a session runs a program as it is, before it measures anything.
+_FIRST_RUNS = 2
 
 
 @dataclass
@@ -170,8 +173,9 @@ class Beginner:
                 )
             if longest_s < LEAST_FIRST_S:
                 break
-            outcome = runner.run(plan.baseline, CALIBRATION_BLOCK, None, longest_s)
-            record = _first(outcome, group, attempt=len(log.records))
+            attempt = len(log.records)
+            outcome = runner.run(plan.baseline, CALIBRATION_BLOCK, None, longest_s, attempt=attempt)
+            record = _first(outcome, group, attempt)
             log.add(record)
             first.append(record)
         return first
@@ -194,24 +198,35 @@ def measured_by(
     """
     world_s = first.world_s if least_s is None else least_s
     sampling = sampling_for(plan, first, spent_s, world_s)
-    count = len(plan.candidates())
-    worlds = (count - 1) + (count + 1)
-    if sampling is not None or isinstance(first, Failure):
-        return sampling
-    budget_s = plan.measuring.budget_s
-    if spent_s + world_s * worlds <= budget_s:
+    count, budget_s, fits = len(plan.candidates()), plan.measuring.budget_s, ""
+    if sampling is not None:
+        shortest_s, more_s = rounds_s(world_s), rounds_s(first.world_s)
+        what = f"{LEAST_ROUNDS} rounds of {plural(BATCH, 'configuration')}"
+    elif isinstance(first, Failure):
         return None
-    # What it is said to need are the fewest blocks that give an interval.
-    needed_s = spent_s + first.world_s * (worlds + (LEAST_BLOCKS - 1) * (count + 1))
-    needed_s = math.ceil(needed_s * _TO_SPARE)
+    else:
+        worlds = (count - 1) + (count + 1)
+        shortest_s = world_s * worlds
+        # What it is said to need are the fewest blocks that give an interval.
+        more_s = first.world_s * (worlds + (LEAST_BLOCKS - 1) * (count + 1))
+        each = f"{plural(worlds + 1, 'world')} of {duration(first.world_s)} or more each"
+        what = f"one block of {plural(count, 'configuration')}, with {each}"
+        fits = f"{_what_fits(plan, first, spent_s)}; --dry-run says what a budget can show"
+    if spent_s + shortest_s <= budget_s:
+        return sampling
+    # The session that has it runs a program as it is once more.
+    needed_s = math.ceil((spent_s + _first_runs_s(plan.subject) + more_s) * _TO_SPARE)
     raise BudgetTooShortError(
-        f"a budget of {duration(budget_s)} is too short for one block of "
-        f"{plural(count, 'configuration')}, with {plural(worlds + 1, 'world')} of "
-        f"{duration(first.world_s)} or more each; it needs about "
-        f"{duration(needed_s)}{_what_fits(plan, first, spent_s)}; "
-        "--dry-run says what a budget can show",
+        f"a budget of {duration(budget_s)} is too short for {what}; it needs about "
+        f"{duration(needed_s)}{fits}",
         needed_s,
     )
+
+
+def _first_runs_s(subject: Subject) -> float:
+    """Seconds that a session takes to find out about a program, by the runs of this one."""
+    runs = subject.run_s if isinstance(subject, ProgramSpec) else ()
+    return _FIRST_RUNS * statistics.fmean(runs) if runs else 0.0
 
 
 def _what_fits(plan: StudyPlan, first: Measurement, spent_s: float) -> str:

@@ -7,7 +7,6 @@ from contextlib import ExitStack
 
 from tuner.decide.additive import trial_levels
 from tuner.decide.statistics import FloatArray
-from tuner.errors import BudgetTooShortError
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.calibrating import calibrate_each
@@ -18,7 +17,7 @@ from tuner.study.front import second_matrix
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.sampled import Sampling
 from tuner.study.storage.sampling import SamplingProcess, proposals
-from tuner.text import distance, duration, plural
+from tuner.text import distance
 from tuner.world.measurement import Failure, Measurement
 
 # What is proposed has to be compared in the race and traced as well.
@@ -40,10 +39,7 @@ _WEIGHTS = (1.0, 0.5, 0.0)
 def sampling_for(
     plan: StudyPlan, first: Measurement | Failure, spent_s: float, world_s: float
 ) -> Sampling | None:
-    """Whether to sample the grid, by what the baseline's first world took; None: measure it all.
-
-    BudgetTooShortError if the budget is too short for a few rounds.
-    """
+    """Whether to sample the grid, by what the baseline's first world took; None: measure it all."""
     asked, budget_s = plan.measuring.sampler, plan.measuring.budget_s
     configs = len(plan.candidates())
     if asked == "grid":
@@ -55,16 +51,14 @@ def sampling_for(
         or isinstance(first, Failure)
     ):
         return None
-    least_s = spent_s + world_s * (2 * BATCH + 2) * LEAST_ROUNDS / EXPLORATION_SHARE
-    if least_s > budget_s:
-        if asked == "auto":
-            return None
-        raise BudgetTooShortError(
-            f"a budget of {duration(budget_s)} is too short for {LEAST_ROUNDS} rounds of "
-            f"{plural(BATCH, 'configuration')}; it needs about {duration(math.ceil(least_s))}",
-            math.ceil(least_s),
-        )
+    if asked == "auto" and spent_s + rounds_s(world_s) > budget_s:
+        return None
     return Sampling(sampler="tpe" if asked == "auto" else asked, configs=configs)
+
+
+def rounds_s(world_s: float) -> float:
+    """Seconds without which a sampler learns nothing, where a world takes so long."""
+    return world_s * (2 * BATCH + 2) * LEAST_ROUNDS / EXPLORATION_SHARE
 
 
 def explore(measurer: Measurer) -> None:

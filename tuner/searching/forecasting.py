@@ -13,7 +13,7 @@ import numpy as np
 from tuner.decide.dropping import HALVING_SHARE, MOST_RIVALS
 from tuner.decide.looks import SESSION_SHARE
 from tuner.decide.simultaneous import LOW_SHARE, LookAt, one_sided
-from tuner.errors import NothingRanError, UsageError
+from tuner.errors import NothingRanError
 from tuner.plan.study_plan import StudyPlan
 from tuner.scratch import own_prefix
 from tuner.searching.both_goals import FRONT_SHARE
@@ -81,10 +81,7 @@ def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) ->
         if first.median_step_s is not None:
             steps = steps_in(measuring.min_time_s * STEPS_MARGIN, first.median_step_s)
         worlds = [_measured(runner, plan, block, steps) for block in range(1, WORLDS + 1)]
-    try:
-        sampling = sampling_for(plan, first, calibrated_s, first.world_s)
-    except UsageError:
-        sampling = None
+    sampling = sampling_for(plan, first, calibrated_s, first.world_s)
     costs = [plan.objective.cost(plan.objective.value(world)) for world in worlds]
     sigma = max(LEAST_SIGMA, float(np.std(costs, ddof=1)))
     world_s = float(np.mean([world.world_s for world in worlds]))

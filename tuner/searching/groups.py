@@ -35,6 +35,12 @@ class BlockWorld(NamedTuple):
     attempt: int = 0
     """How many worlds in its place failed before it."""
 
+    def run_by(self, runner: Runner, block: int, deadline_s: float) -> Measurement | Failure:
+        """Run it."""
+        return runner.run(
+            self.config, block, self.steps, deadline_s, again=self.again, attempt=self.attempt
+        )
+
     def record(
         self, block: int, phase: Phase, outcome: Measurement | Failure, group: int | None
     ) -> Record:
@@ -236,7 +242,7 @@ class Groups:
                 continue
             left_s = job.limits.times.left_s()
             deadline_s = min(world.deadline_s, left_s)
-            outcome = runner.run(world.config, job.block, world.steps, deadline_s)
+            outcome = world.run_by(runner, job.block, deadline_s)
             if not job.is_cancelled:
                 left += world.repeats(outcome)
                 self._heard.put(
@@ -246,4 +252,6 @@ class Groups:
                 )
             elif isinstance(outcome, Failure):
                 # It failed because it was ended, which is no evidence of anything.
-                runner.forget_failure(world.config, job.block)
+                runner.forget_failure(
+                    world.config, job.block, again=world.again, attempt=world.attempt
+                )

@@ -317,9 +317,7 @@ class Measurer:
         """Run a world, and keep what came of it; None if it was cut short, which says nothing."""
         left_s = self.times.left_s()
         least_s = min(world.deadline_s, left_s)
-        outcome, group = self._parallel.on_one(
-            lambda runner: runner.run(world.config, block, world.steps, least_s)
-        )
+        outcome, group = self._parallel.on_one(lambda runner: world.run_by(runner, block, least_s))
         if self.times.is_cut_short(outcome, world.deadline_s, left_s):
             return None
         self.add(world.record(block, self._phase, outcome, group))

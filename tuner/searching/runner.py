@@ -47,15 +47,19 @@ class Runner:
         block: int,
         steps: int | None,
         deadline_s: float = math.inf,
+        *,
+        again: bool = False,
+        attempt: int = 0,
     ) -> Measurement | Failure:
         """Run one world to time it; `steps` is None for a calibration, and for a program.
 
-        `deadline_s` can only shorten the plan's. Where the objective is a traced one, every world
-        but a calibration is traced, without operators: these would cost more than they tell.
+        `deadline_s` can only shorten the plan's; `again` and `attempt` are the record's. Where the
+        objective is a traced one, every world but a calibration is traced, without operators:
+        these would cost more than they tell.
         """
         # All configurations of a block get the same inputs, and no other block gets these.
         seed = self.plan.measuring.seed + max(0, block)
-        failure_folder = self.folder.failure(config, max(0, block))
+        failure_folder = self.folder.failure(config, block, again=again, attempt=attempt)
         order = self._order(config, seed, steps, failure_folder, deadline_s)
         if not self.plan.objective.traced:
             return self._with_objective(self._outcome(order))
@@ -65,9 +69,12 @@ class Runner:
             trace = TraceOrder(path=Path(scratch) / "trace.json", operators=False)
             return self._with_objective(self._outcome(replace(order, trace=trace)))
 
-    def forget_failure(self, config: Config, block: int) -> None:
+    def forget_failure(
+        self, config: Config, block: int, *, again: bool = False, attempt: int = 0
+    ) -> None:
         """Remove what a world left that failed."""
-        shutil.rmtree(self.folder.failure(config, max(0, block)), ignore_errors=True)
+        folder = self.folder.failure(config, block, again=again, attempt=attempt)
+        shutil.rmtree(folder, ignore_errors=True)
 
     def trace(
         self, config: Config, step_s: float | None, deadline_s: float, *, operators: bool = True

@@ -81,9 +81,18 @@ class StudyFolder:
         """One folder per failed world."""
         return self.root / "failures"
 
-    def failure(self, config: Config, block: int) -> Path:
-        """The folder of one failed world: what each rank printed, and its stacks."""
-        return self.failures / f"{config.slug}-block{block:04d}"
+    def failure(self, config: Config, block: int, *, again: bool = False, attempt: int = 0) -> Path:
+        """The folder of one failed world: what each rank printed, and its stacks.
+
+        Args:
+            config: Its configuration.
+            block: Its block; below 0 for a first world, which is in none.
+            again: Whether it is the baseline's second one in its block.
+            attempt: How many worlds in its place failed before it.
+        """
+        place = "first" if block < 0 else f"block{block:04d}"
+        which = f"{'-again' * again}{f'-{attempt + 1}' if attempt else ''}"
+        return self.failures / f"{config.slug}-{place}{which}"
 
     @property
     def first_run(self) -> Path:

@@ -164,7 +164,7 @@ def test_a_failed_trial_has_its_reason_and_what_its_ranks_printed(tmp_path: Path
     assert failed.user_attrs["outcome"] == failed.user_attrs["failure"] == "crashed"
     assert failed.user_attrs["failure_reason"] == "worker1 failed first"
     assert left.artifacts(2) == {
-        "failure.json": b"{}", "worker1.stderr": b"in num_worker_threads=2-block0000",
+        "failure.json": b"{}", "worker1.stderr": b"in num_worker_threads=2-first",
     }  # fmt: skip
     assert "## num_worker_threads=2" in left.note(2)
     assert "Failed, crashed: worker1 failed first" in left.note(2)

@@ -104,7 +104,10 @@ class Attachments:
         elif record.phase == "trace":
             self._attach_files(trial, self._folder.trace_failure(config), prefix="trace-")
         else:
-            self._attach_files(trial, self._folder.failure(config, max(0, record.block)))
+            folder = self._folder.failure(
+                config, record.block, again=record.again, attempt=record.attempt
+            )
+            self._attach_files(trial, folder)
 
     def attach_answer(self) -> None:
         """Attach the answer to the study; it replaces an earlier one."""
