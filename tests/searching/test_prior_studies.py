@@ -7,11 +7,12 @@ import optuna
 import pytest
 
 import tuner
-from tests.fake_program import COMMAND, FakeProgramLauncher
+from tests.fake_program import COMMAND, OWN, RANKS, FakeProgramLauncher
 from tests.fakes import UDF, FakeLauncher, threads_of
 from tests.searching.tuning import failing
 from tuner import machine
 from tuner.plan.config import Config
+from tuner.plan.program_spec import ProgramSpec
 from tuner.study.answer import StudyAnswer
 from tuner.study.storage import prior
 
@@ -137,6 +138,41 @@ def test_what_a_subject_is_follows_from_the_files_that_it_names(
         assert known(reference, one) != before
         naps(tmp_path, "one", 5)
     assert known("main:Mine", one) != known("other:Mine", one)
+
+
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [
+        (("./run",), "run"),
+        (("bash", "-c", "python main.py"), None),
+        (("python", "pkg"), "pkg/__main__.py"),
+        (("python", "-m", "pkg"), "pkg/__main__.py"),
+        (("make", "train"), None),
+        (("torchrun", "--script=main.py"), "main.py"),
+        (("python", "main.py", "--config", "small.yaml"), "small.yaml"),
+        (("echo", "\0", "x" * 5000), None),
+    ],
+)
+def test_a_program_is_of_its_folder_and_of_every_file_that_it_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], file: str | None
+) -> None:
+    program = ProgramSpec(
+        commands=(command,), ranks=RANKS, own=OWN, calls=(1,), shuts_down=True, own_network=True
+    )
+
+    def known(folder: str) -> str:
+        (tmp_path / folder / "pkg").mkdir(parents=True, exist_ok=True)
+        monkeypatch.chdir(tmp_path / folder)
+        if file is not None and not Path(file).exists():
+            Path(file).write_text("PAUSE_MS = 5")
+        return prior.identity_of(program)
+
+    before = known("one")
+    assert known("two") != before
+    assert known("one") == before
+    if file is not None:
+        Path(file).write_text("PAUSE_MS = 6")
+        assert known("one") != before
 
 
 def test_a_study_that_was_continued_has_its_say() -> None:

@@ -62,7 +62,10 @@ def test_a_trial_that_an_earlier_version_ended_at_its_first_failure_goes_on(tmp_
     address = StudyAddress(f"sqlite:///{tmp_path}/study.db", "udf", in_own_folder=True)
     store = load_study(StudyPlace(address, StudyFolder(tmp_path)))
     store.fail(1, {}, "crashed")
+    store.note("format", 4)
     answer = tuned(resume=True)
     assert answer.by_trial[1].samples == 2
-    found = load_study(StudyPlace(address, StudyFolder(tmp_path))).trials()[1]
-    assert found.state.name == "COMPLETE"
+    again = load_study(StudyPlace(address, StudyFolder(tmp_path)))
+    assert again.trials()[1].state.name == "COMPLETE"
+    # An earlier version would not understand the worlds that were repeated.
+    assert again.noted("format") == 5

@@ -17,7 +17,9 @@ from tuner.study.storage.parameters import distributions_of, running_trial
 from tuner.study.storage.store import StudyStore
 from tuner.world.environment import Environment
 
-FORMAT = 4
+FORMAT = 5
+# In format 4 one failure ended a trial, and no world of a block was repeated.
+_READ = (4, FORMAT)
 REFUSED = "refused"
 """The note of a study whose budget was too short to begin: the budget that it needs, in seconds.
 
@@ -119,6 +121,8 @@ def resume_study(
     _check_same(store, plan, environment)
     store.save_unsaved()
     if store.running() or _allows_more(store, plan.measuring):
+        # What comes now an older version cannot read.
+        store.note("format", FORMAT)
         store.reopen()
         store.note("plan", plan.to_json())
     return store
@@ -179,12 +183,12 @@ def _check_format(study: optuna.Study, address: StudyAddress) -> None:
             f"the study {address.name} in {address} was not created completely, or by another "
             "program; --overwrite deletes it"
         )
-    if found != FORMAT:
+    if found not in _READ:
         is_newer = isinstance(found, int) and found > FORMAT
         cure = "upgrade rpc-tuner" if is_newer else "search again with --overwrite"
         raise UsageError(
-            f"the study {address.name} has format {found!r}; this version reads format {FORMAT}: "
-            f"{cure}"
+            f"the study {address.name} has format {found!r}; this version reads formats "
+            f"{' and '.join(map(str, _READ))}: {cure}"
         )
 
 

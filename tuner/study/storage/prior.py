@@ -5,6 +5,7 @@ import math
 import statistics
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -32,8 +33,8 @@ IDENTITY = "identity"
 def identity_of(subject: Subject) -> str:
     """What a program or a workload is, whose studies tell of each other.
 
-    It is what names it; and where files are named, the folder and their content, so that an edited
-    script is another program.
+    It is what names it, and the content of the files that it names, so that an edited script is
+    another program; of a program and of a file also the current folder, as others have a `main.py`.
     """
     if isinstance(subject, ProgramSpec):
         commands = [*subject.commands]
@@ -41,18 +42,26 @@ def identity_of(subject: Subject) -> str:
         name = subject.reference.rpartition(":")[0]
         commands = [(name,) if name.endswith(".py") else ("-m", name)]
     files = sorted({file for command in commands for file in _sources(command)})
-    known = [subject.kind, subject.reference, *([str(Path.cwd())] if files else [])]
+    is_of_folder = bool(files) or isinstance(subject, ProgramSpec)
+    known = [subject.kind, subject.reference, *([str(Path.cwd())] if is_of_folder else [])]
     contents = [hashlib.sha256(head_of(file, MOST_BYTES)).hexdigest() for file in files]
     return hashlib.sha256("\0".join([*known, *contents]).encode()).hexdigest()
 
 
 def _sources(command: Sequence[str]) -> Iterator[Path]:
-    """The scripts that a command names, and the file of the module behind `-m`."""
+    """The files that a command names, also as `--script=main.py`, and those of its modules."""
     for before, word in pairwise(["", *command]):
         module = word.replace(".", "/")
-        named = [f"{module}.py", f"{module}/__main__.py"] if before == "-m" and word else [word]
-        files = [Path(name) for name in named if name.endswith((".py", ".sh"))]
-        yield from (file for file in files if file.is_file())
+        named = [word, word.partition("=")[2], f"{word}/__main__.py"]
+        if before == "-m" and word:
+            named = [f"{module}.py", f"{module}/__main__.py"]
+        yield from (Path(name) for name in named if name and _is_file(name))
+
+
+def _is_file(name: str) -> bool:
+    with suppress(OSError, ValueError):  # a word need not be a possible name of a file
+        return Path(name).is_file()
+    return False
 
 
 def prior_costs(
@@ -78,8 +87,9 @@ def prior_costs(
             break
         try:
             store = load_study(place)
-            is_alike = store.noted(IDENTITY) == identity and _is_alike(store.plan(), plan)
-            if not is_alike or store.environment.differences(environment):
+            if store.noted(IDENTITY) != identity or store.environment.differences(environment):
+                continue
+            if store.plan().measuring.objective_name != plan.measuring.objective_name:
                 continue
             trials = zip(store.configs(), store.trials(), store.values(), strict=True)
             costs = _costs(trials, plan)
@@ -95,13 +105,6 @@ def in_prior_order(candidates: Sequence[Config], prior: Mapping[Config, float]) 
     """The baseline, which is first, then what did well, what nobody measured, what did badly."""
     baseline, *others = candidates
     return [baseline, *sorted(others, key=lambda config: prior.get(config, 0.0))]
-
-
-def _is_alike(theirs: StudyPlan, ours: StudyPlan) -> bool:
-    return (
-        theirs.subject.reference == ours.subject.reference
-        and theirs.measuring.objective_name == ours.measuring.objective_name
-    )
 
 
 def _costs(
