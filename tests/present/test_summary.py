@@ -153,6 +153,7 @@ def test_the_json_document_has_an_entry_for_every_trial(
         "samples": 5,
         "worlds_run": 6,
         "worlds_failed": 0,
+        "unreliable": False,
         "value": 2.0,
         "ci_low": 1.9,
         "ci_high": 2.1,

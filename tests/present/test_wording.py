@@ -298,6 +298,18 @@ def test_a_baseline_that_fails_too_often_is_left_with_the_rates(plan: StudyPlan)
     assert "baseline, 6 of 12 failed" in page
 
 
+@pytest.mark.parametrize(
+    ("worlds", "kept"), [(1, "1 world of the baseline is"), (3, "3 worlds of the baseline are")]
+)
+def test_what_is_kept_of_a_study_that_was_not_begun(
+    plan: StudyPlan, worlds: int, kept: str
+) -> None:
+    result = study_result(plan, interrupted=True, needed_s=39, worlds=worlds, best=None)
+    assert verdict_sentence(result).startswith(
+        f"Not begun: the budget was too short, and {kept} kept; --resume --budget 39s"
+    )
+
+
 def test_a_single_tie_takes_the_singular(plan: StudyPlan) -> None:
     assert tied_sentence(study_result(plan)) == (
         "num_worker_threads=8 is within 3 % of num_worker_threads=4, as far as measured."

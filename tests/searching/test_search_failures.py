@@ -47,8 +47,8 @@ def test_what_has_run_is_measured_again_after_a_failure(tune: Tune, tmp_path: Pa
     assert study(tmp_path).trials[3].user_attrs["worlds_failed"] == 1
     (told,) = failing_sentences(result)
     assert told == (
-        f"num_worker_threads=8 failed in 1 of {row.worlds_run} worlds, and was measured again: "
-        "crashed: worker1 failed first."
+        f"num_worker_threads=8 failed in 1 of {row.worlds_run} worlds: crashed: worker1 failed "
+        "first."
     )
     (cause,) = result.to_json()["causes"]
     assert (cause["failure"], cause["worlds"]) == ("crashed", 1)

@@ -186,6 +186,19 @@ def test_a_baseline_that_ran_is_compared_whatever_fails(
     assert [cause.worlds for cause in answer.causes] == [{BASELINE: 1}]
 
 
+def test_who_would_be_ahead_but_fails_too_often_is_said_so(plan: StudyPlan) -> None:
+    log = log_of(plan, *CALIBRATED)
+    blocks(log, "race", 0, {BASELINE: 1.0, 1: 0.4, 2: 0.5, 3: 2.0}, [1.0] * 8)
+    log.add(world("race", 1, 8, failed()))
+    log.unreliable = (1,)
+    log.looks = (Look(8, 0.04, 60.0, 60.0),)
+    answer = answer_of(log)
+    assert (answer.verdict, answer.best_trial) == ("better", 2)
+    assert [(each.trial, each.reason) for each in answer.passed_over] == [(1, "unreliable")]
+    assert choice_sentence(answer) == ("num_worker_threads=2 would be ahead, but fails too often.")
+    assert [each["unreliable"] for each in answer.to_json()["trials"]].count(True) == 1
+
+
 def test_who_is_not_shown_to_be_worse_than_the_best_is_not_told_apart(plan: StudyPlan) -> None:
     log = log_of(plan, *CALIBRATED)
     # Trial 1 is as good as trial 2, and trial 3 is 10 % behind.

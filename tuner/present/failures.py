@@ -31,8 +31,8 @@ def failure_lines(answer: StudyAnswer) -> list[str]:
 def failing_sentences(answer: StudyAnswer) -> list[str]:
     """How often configurations failed that have run, and of what; none where none did.
 
-    What hits several of them, none of which fails more often than the others, is not for their
-    options.
+    Of what hits several of them, none of which fails more often than the others, their options are
+    not the cause.
     """
     sentences = []
     counted = [row for row in answer.rows if row.worlds_failed < row.worlds_run]
@@ -49,7 +49,9 @@ def failing_sentences(answer: StudyAnswer) -> list[str]:
                 f"its options: {told}."
             )
         elif hit:
-            sentences.append(f"{hit[0].label} {rate_text(hit[0])}, and was measured again: {told}.")
+            row, failed = hit[0], cause.worlds[hit[0].trial]
+            worlds_run = plural(row.worlds_run, "world")
+            sentences.append(f"{row.label} failed in {failed} of {worlds_run}: {told}.")
     others = f"{sum(row.worlds_failed for row in reliable.values())} of {worlds:,}"
     sentences += [
         f"{row.label} {rate_text(row)}, which is more often than the others ({others})."

@@ -111,9 +111,10 @@ def worlds_text(answer: StudyAnswer) -> str:
 
 def _interrupted(answer: StudyAnswer) -> str:
     if answer.needed_s is not None:
+        is_kept = "is kept" if answer.worlds == 1 else "are kept"
         return (
             f"Not begun: the budget was too short, and {plural(answer.worlds, 'world')} of the "
-            f"baseline is kept; {_resume(answer)} continues it."
+            f"baseline {is_kept}; {_resume(answer)} continues it."
         )
     measured = [row for row in answer.rows if row.is_measured]
     ahead = ""

@@ -49,7 +49,8 @@ def passed_over(
     if chosen is None:
         return ()
     place = rows.index(chosen)
-    barred = [row for row in rows if row.is_measured and (row.broken or row.unreliable)]
+    # What fails too often does not count as measured, but for the baseline.
+    barred = [row for row in rows if row.unreliable or (row.is_measured and row.broken)]
     above = [row for row in rows[:place] if row.is_measured and row not in barred]
     better = [row for row in barred if _ahead(row, chosen)]
     return tuple(_passed_over(log, row, chosen, paired) for row in [*above, *better])

@@ -130,6 +130,7 @@ class TrialRow:
         return {
             "config": self.config.to_json(),
             **numbers,
+            "unreliable": self.unreliable,
             "broken_limits": broken,
             "eliminated": self.eliminated,
         }
