@@ -57,7 +57,7 @@ class Conclusion:
     """The trial that is most likely the best, as far as measured: what to bet on, not what is
     shown."""
     more_s: float | None = None
-    """About how many more seconds would decide; None if it is decided, or nobody can tell."""
+    """About how many more seconds would decide; None if it is decided, or cannot be told."""
     noise_floor: Interval | None = None
     """log(baseline / baseline), from its two worlds in each block: what no difference looks like.
     """
@@ -168,7 +168,7 @@ def seconds_to_clear(
             is_low = sides == "either" and found.estimate >= log.rules.log_epsilon
             reach = found.estimate - found.low if is_low else found.high - found.estimate
             if reach > math.log(MOST_RATIO):
-                # Nobody can tell.
+                # Too wide to say.
                 return None
             needed = max(needed, _LESS_ALPHA * len(gain) * (reach / distance) ** 2)
         more = max(1.0, needed - len(gain))
