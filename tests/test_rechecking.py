@@ -113,6 +113,20 @@ def test_a_recommendation_that_fails_cannot_run() -> None:
     assert today(fails=failing("crashed", 1, 4)).exit_code == 3
 
 
+def test_a_recommendation_that_answers_wrongly_once_is_not_said_not_to_run() -> None:
+    searched(scaling)
+
+    def fails(config: Config, world: int) -> FailureKind | None:
+        return "wrong-answer" if threads_of(config) == 4 and world == 2 else None
+
+    result = today(fails=fails)
+    assert result.exit_code == 3
+    assert str(result) == (
+        "The recommendation num_worker_threads=4 failed in 1 of 3 worlds here: wrong-answer: "
+        "worker1 failed first"
+    )
+
+
 def test_without_the_baseline_what_runs_holds() -> None:
     searched(scaling)
     result = today(fails=failing("crashed", 1))

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from tests.plan.specs import threads, workload_spec
 from tests.present.results import (
     ROWS,
+    failed,
     measured,
     nothing_ran,
     study_plan,
@@ -146,11 +148,13 @@ def test_the_best_by_its_number_is_the_recommendation(plan: StudyPlan) -> None:
     [
         (4, "trial 4 (num_worker_threads=32) cannot run: crashed: server failed first"),
         (5, "trial 5 (num_worker_threads=2) was not measured"),
-        (6, "the study udf has no trial 6; its trials are 0 to 5"),
+        (6, "trial 6 (num_worker_threads=64) fails in 1 of 4 worlds: wrong-answer: not 9"),
+        (7, "the study udf has no trial 7; its trials are 0 to 6"),
     ],
 )
 def test_a_trial_that_did_not_run_is_refused(plan: StudyPlan, trial: int, message: str) -> None:
-    answer = study_result(plan, rows=(*ROWS, measured(5, threads(2), math.nan)))
+    wrong = replace(failed(6, threads(64), "not 9"), outcome="wrong-answer", worlds_failed=1)
+    answer = study_result(plan, rows=(*ROWS, measured(5, threads(2), math.nan), wrong))
     with pytest.raises(UsageError) as caught:
         recommendation_of(answer, trial)
     assert str(caught.value) == message

@@ -57,7 +57,7 @@ def cannot_run(log: StudyLog, trial: int) -> bool:
 def _has_failed_enough(log: StudyLog, trial: int) -> bool:
     failed = log.failed(trial)
     return (
-        trial in log.wrong
+        log.wrong_answer(trial) is not None
         or len(failed) > MOST_REPEATS
         or any(each.failure == "deadlocked" or _CERTAIN.search(each.message) for each in failed)
     )

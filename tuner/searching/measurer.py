@@ -286,7 +286,7 @@ class Measurer:
         for trial in {BASELINE if column == AGAIN else column for column in trials}:
             columns = [trial, AGAIN] if trial == BASELINE else [trial]
             has_failed = any(log.rows.failed(block, column) for column in columns)
-            is_out = trial in log.unreliable or trial in log.wrong
+            is_out = trial in log.unreliable or log.wrong_answer(trial)
             if is_out or not has_failed or not fails_more_often(log, trial):
                 continue
             log.unreliable = (*log.unreliable, trial)

@@ -140,11 +140,14 @@ class StudyLog:
         """The plan's rules of decision."""
         return Rules(epsilon=self.plan.measuring.epsilon, confidence=self.plan.measuring.confidence)
 
+    def wrong_answer(self, trial: int) -> Failure | None:
+        """The wrong answer that bars a trial; None where the baseline has given one, too."""
+        return None if self._worlds[BASELINE].wrong_answer else self._worlds[trial].wrong_answer
+
     @property
     def wrong(self) -> set[int]:
-        """The trials that a wrong answer bars: none where the baseline has given one, too."""
-        found = {trial for trial, each in enumerate(self._worlds) if each.wrong_answer}
-        return set() if BASELINE in found else found
+        """The trials that a wrong answer bars."""
+        return {trial for trial in range(len(self.configs)) if self.wrong_answer(trial)}
 
     @property
     def alive(self) -> list[int]:
@@ -195,11 +198,9 @@ class StudyLog:
     def why_out(self, trial: int) -> Failure | None:
         """Why a trial never ran, in no block at least, or is out; None for one that counts."""
         worlds = self._worlds[trial]
-        if trial in self.wrong:
-            return worlds.wrong_answer
         never_ran = trial in self.failures or (worlds.repeated_s and not worlds.samples)
-        is_out = trial in self.unreliable and trial != BASELINE
-        return worlds.failures[0] if never_ran or is_out else None
+        is_out = never_ran or (trial in self.unreliable and trial != BASELINE)
+        return self.wrong_answer(trial) or (worlds.failures[0] if is_out else None)
 
     def failed(self, trial: int) -> Sequence[Failure]:
         """The worlds of a trial that failed, but traces."""
@@ -322,10 +323,7 @@ class StudyLog:
         return statistics.median(found) if found else None
 
     def world_s(self, trial: int) -> float:
-        """Seconds that a world of this trial takes, from those it has had; 0 if it had none.
-
-        Those of blocks that fail before it goes well are a part of it.
-        """
+        """Seconds that a world of this trial takes, from those it has had; 0 if it had none."""
         return self._worlds[trial].world_s(self.plan.measuring.min_time_s)
 
     def block_s(self, trials: Sequence[int]) -> float:
