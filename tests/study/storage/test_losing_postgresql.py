@@ -68,7 +68,8 @@ def test_what_a_lost_storage_did_not_take_is_written_by_resume(
     with pytest.raises(StorageLostError) as caught:
         search(out, launcher, running.url)
     said = str(caught.value)
-    assert re.search(r"and did not within (\d+ ms|\d+\.?\d* ?s); everything measured is kept", said)
+    kept = r"and did not within (\d+ ?ms|\d+\.?\d* ?s); everything measured is kept"
+    assert re.search(kept, said)
     assert said.endswith(
         f", the last of it in {out}/unsaved.jsonl, and when the storage is back the same command "
         "with --resume continues it"
