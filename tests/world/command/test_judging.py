@@ -7,6 +7,7 @@ import pytest
 from tests.world.command.reported import BEGAN_NS, events_of, report_of, until
 from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.program_spec import ProgramRequest
+from tuner.world.command.ends import Cause
 from tuner.world.command.judging import outcome_of
 from tuner.world.command.probing import records_of
 from tuner.world.command.program_world import ProgramEnd
@@ -109,3 +110,12 @@ def test_a_run_without_the_number_that_is_compared_has_crashed(tmp_path: Path) -
         "observer1 never called shutdown, so this run has no time from the last rank's init_rpc "
         "to the driver's shutdown"
     )
+
+
+@pytest.mark.parametrize(("name", "rank"), [("", ""), ("agent", "agent")])
+def test_a_cause_of_a_process_that_is_no_rank_names_none(name: str, rank: str) -> None:
+    raised = "ValueError: no data"
+    cause = Cause(time_ns=BEGAN_NS, rank=name or None, text=f"a process failed first: {raised}")
+    failure = outcome_of(replace(END, cause=cause, output="loading"), REQUEST)
+    assert isinstance(failure, Failure)
+    assert (failure.failure, failure.rank, failure.message) == ("crashed", rank, cause.text)

@@ -89,7 +89,7 @@ def _of_cause(end: ProgramEnd, cause: Cause) -> Failure:
         failure="init-failed" if cause.in_init else "crashed",
         message=f"{cause.text}{done}",
         detail=cause.traceback or gauges(end.states) or _tail(end.output),
-        rank=cause.rank,
+        rank=cause.rank or "",
         is_untimely=cause.is_untimely,
         world_s=end.run_s,
     )
