@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import torch.distributed.rpc as rpc
 
@@ -146,6 +147,45 @@ def retries(port: int) -> None:
         server.join()
 
 
+def waits_after_error(port: int) -> None:
+    servers = started(serve, port)
+    begin(0, port)
+    call("server2", count=2 * CALLS - 1)
+    try:
+        rpc.rpc_sync("server1", fails_once, args=(1,))
+    except RuntimeError:  # as above
+        threading.Event().wait(PAUSE_S)
+    rpc.shutdown()
+    for server in servers:
+        server.join()
+
+
+def call_now_and_then(rank: int, port: int) -> None:
+    begin(rank, port)
+    for number in range(2 * CALLS):
+        rpc.rpc_sync("server1", nap, args=(number,))
+        time.sleep(PAUSE_S / (2 * CALLS))
+
+
+def serves_in_shutdown(port: int) -> None:
+    """Only the server calls `shutdown`, and at once; the other two are done some time."""
+    client, server = started(call_now_and_then, port, (0,)), started(serve, port, (1,))
+    for rank in (*started(begin, port, (2,)), *client):
+        rank.join()
+    server[0].terminate()
+    server[0].join()
+
+
+def ends_shutdown(port: int) -> None:
+    servers = [*started(serve_for_ever, port, (1,)), *started(begin, port, (2,))]
+    begin(0, port)
+    call("server1", count=2 * CALLS)
+    servers[1].join()
+    with suppress(RuntimeError):
+        rpc.shutdown(timeout=PAUSE_S)  # type: ignore[arg-type]
+    servers[0].kill()
+
+
 def starts_again(port: int) -> None:
     ranks = started(break_down, port, (0, 1, 2))
     ranks[1].join()
@@ -156,7 +196,17 @@ def starts_again(port: int) -> None:
         rank.join()
 
 
-HOWS = [terminated, daemons, leaves_early, exits, retries, starts_again]
+HOWS = [
+    terminated,
+    daemons,
+    leaves_early,
+    exits,
+    retries,
+    waits_after_error,
+    serves_in_shutdown,
+    ends_shutdown,
+    starts_again,
+]
 
 if __name__ == "__main__":
     {how.__name__: how for how in HOWS}[os.environ["HOW"]](int(sys.argv[1]))

@@ -30,8 +30,8 @@ def events_of(rank: int) -> list[dict[str, Any]]:
     options = {"num_worker_threads": 16, "rpc_timeout": 60.0, "transports": None,
                "channels": ["basic"], "intra_op_threads": 2}  # fmt: skip
     state = {"name": name, "rank": rank, "pool_size": 16, "idle": 15, "serving": 1,
-             "calling": 0, "waiting": 0, "busy_s": 0.5, "sleeps": False, "calls": _CALLS,
-             **_USAGE}  # fmt: skip
+             "calling": 0, "waiting": 0, "busy_s": 0.5, "sleeps": False,
+             "daemon_sleeps": False, "calls": _CALLS, **_USAGE}  # fmt: skip
     events: list[dict[str, Any]] = [
         {"event": "started", "parent": 1, "arguments": ["python", "main.py"]},
         {"event": "hook-failed", "error": "RuntimeError('no')"},

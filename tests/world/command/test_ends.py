@@ -134,6 +134,33 @@ def test_shutdown_waits_in_vain_for_a_rank_that_is_gone(
     assert stuck(report_of(tmp_path, until(0, "shutdown"), lives), END_NS + 10 * grace_ns) is None
 
 
+@pytest.mark.parametrize(
+    ("changes", "is_stuck"),
+    [
+        (lambda second: {"serving": 0}, True),  # it waits for something else, and in vain
+        (lambda second: {"daemon_sleeps": True}, True),  # it calls nothing that is needed
+        (lambda second: {"sleeps": True}, False),
+        (lambda second: {"calls": second}, False),
+        (lambda second: {"busy_s": None}, False),
+    ],
+)
+def test_ranks_outside_shutdown_may_go_on_without_one_that_is_gone(
+    tmp_path: Path, changes: Callable[[int], Event], is_stuck: bool
+) -> None:
+    leaves = [{**event, "pid": 7, "rank": 2} for event in [*until(1, "ready"), exit_of(1), gone(1)]
+              if event["event"] in ("init_rpc", "ready", "exit", "gone")]  # fmt: skip
+    goes_on = [*until(0, "ready"), *states(raised_s=0, changes=changes)[1:]]
+    report = report_of(tmp_path, goes_on, until(1, "shutdown"), leaves)
+    assert (stuck(report, END_NS + 60 * 10**9) is not None) == is_stuck
+
+
+def test_a_shutdown_with_a_time_limit_is_waited_for(tmp_path: Path) -> None:
+    limited = states(raised_s=0, changes=lambda second: {"sleeps": True})[1:]
+    leaves = [*until(1, "ready"), exit_of(1), gone(1)]
+    report = report_of(tmp_path, [*until(0, "shutdown"), *limited], leaves)
+    assert stuck(report, END_NS + 60 * 10**9) is None
+
+
 def states(*, raised_s: float, changes: Callable[[int], Event] = lambda second: {}) -> list[Event]:
     """A rank that raised something so many seconds after it began to answer once a second."""
     answer = next(event for event in events_of(0) if event["event"] == "state")
@@ -157,6 +184,9 @@ def states(*, raised_s: float, changes: Callable[[int], Event] = lambda second: 
         (states(raised_s=-1, changes=lambda second: {"calls": min(second, 2)}), False),
         (states(raised_s=-1, changes=lambda second: {"calls": second}), False),
         (states(raised_s=-1, changes=lambda second: {"sleeps": True}), False),
+        (states(raised_s=-1, changes=lambda second: {"daemon_sleeps": True}), False),
+        (states(raised_s=-1, changes=lambda second: {"serving": 0}), False),
+        (states(raised_s=-1, changes=lambda second: {"serving": 0, "calling": 1}), True),
         (states(raised_s=-1, changes=lambda second: {"busy_s": second / 10}), False),
         (states(raised_s=-1, changes=lambda second: {"busy_s": second / 1000}), True),
         (states(raised_s=-1, changes=lambda second: {"serving": second % 2}), False),

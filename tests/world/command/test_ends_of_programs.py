@@ -122,8 +122,10 @@ def going_well() -> Iterator[Launched]:
 
 
 @pytest.mark.parametrize(
-    "how", ["terminated", "daemons", "leaves_early", "exits", "retries", "starts_again"]
-)
+    "how",
+    ["terminated", "daemons", "leaves_early", "exits", "retries", "waits_after_error",
+     "serves_in_shutdown", "ends_shutdown", "starts_again"],
+)  # fmt: skip
 def test_a_process_may_end_and_a_call_may_raise_where_the_program_goes_on(
     going_well: Launched, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
@@ -174,8 +176,13 @@ def test_a_recorded_program_that_ends_by_itself_is_told_of_its_first_failure(
     ]
 
 
-def test_a_recorded_program_that_goes_on_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOW", "retries")
+@pytest.mark.parametrize(
+    "how", ["retries", "waits_after_error", "serves_in_shutdown", "ends_shutdown"]
+)
+def test_a_recorded_program_that_goes_on_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setenv("HOW", how)
     code, told, trace = recorded(*python("ends_well.py", free_port()))
     assert (code, told) == (0, [])
     assert len(trace.calls) == 120

@@ -1,10 +1,15 @@
 """Which threads count as waiting for the answer to a call; tested with real threads."""
 
+import asyncio
+import queue
+import select
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
-from types import SimpleNamespace
+from concurrent.futures import ThreadPoolExecutor
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +17,7 @@ import torch.distributed.rpc as rpc
 from torch.distributed.rpc import api, internal
 from torch.futures import Future, collect_all, wait_all
 
-from tuner.world.rank import probe
+from tuner.world.rank import probe, waiting
 
 
 class PendingCall:
@@ -191,3 +196,67 @@ def test_a_thread_that_serves_no_request_does_not_count() -> None:
     call.release()
     thread.join()
     assert count == 0
+
+
+class Threads:
+    """Threads of a program, each of which has come to rest in a function of its own."""
+
+    def __init__(self) -> None:
+        self.never, self.queue = threading.Event(), queue.Queue[int]()
+
+    def innermost(self, function: Callable[[], object]) -> FrameType:
+        thread = threading.Thread(target=function, daemon=True)
+        thread.start()
+        assert thread.ident is not None
+        before = None
+        while True:
+            time.sleep(0.05)
+            frame = sys._current_frames()[thread.ident]
+            if before == (frame, frame.f_lasti):
+                return frame
+            before = frame, frame.f_lasti
+
+    def release(self) -> None:
+        self.never.set()
+        self.queue.put(1)
+        self.queue.put(1)
+
+
+@pytest.mark.parametrize(
+    ("function", "may"),
+    [
+        (lambda threads: threads.never.wait(), False),
+        (lambda threads: threads.never.wait(5), True),
+        (lambda threads: threads.queue.get(), False),
+        (lambda threads: threads.queue.get(timeout=5), True),
+        (lambda threads: time.sleep(1), True),
+        (lambda threads: select.select([], [], [], 1), True),
+        (lambda threads: asyncio.run(asyncio.sleep(1)), True),
+        (lambda threads: threading.main_thread().join(1), True),
+        (lambda threads: subprocess.run(["sleep", "1"], check=True), True),
+    ],
+)
+def test_a_thread_may_go_on_that_does_not_wait_for_another_one(
+    function: Callable[[Threads], object], may: bool
+) -> None:
+    threads = Threads()
+    try:
+        assert waiting.may_go_on(threads.innermost(lambda: function(threads))) == may
+    finally:
+        threads.release()
+
+
+def test_an_idle_thread_of_a_pool_waits_for_work() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        ident = pool.submit(threading.get_ident).result()
+        time.sleep(0.1)
+        assert not waiting.may_go_on(sys._current_frames()[ident])
+
+
+def test_the_answer_to_a_call_is_waited_for() -> None:
+    call = PendingCall()
+    threads = Threads()
+    try:
+        assert not waiting.may_go_on(threads.innermost(lambda: call.future.wait()))
+    finally:
+        call.release()

@@ -91,13 +91,16 @@ def stuck(report: ProgramReport, now_ns: int) -> Cause | None:
     gone = [*_gone(report)]
     if waited_for := [_of_end(rank) for rank in gone if _is_waited_for(rank, report, now_ns)]:
         return _first(waited_for)
-    if (still := _still(report)) is None:
-        return None
-    causes = [_of_end(rank) for rank in gone if _is_failure(rank.end) or _is_owed(rank)]
-    causes += [_of_stranger(end) for end in report.other_ends]
-    causes += [_of_raised(each) for each in report.raised if each.time_ns >= still.moved_ns]
-    limit_ns = still.until_ns - STILL_S * 1e9
-    return _first([cause for cause in causes if max(cause.time_ns, still.since_ns) <= limit_ns])
+    living = _living(report)
+    failed = [_of_end(rank) for rank in gone if _is_failure(rank.end)]
+    causes = _before(_still(report, living), failed + [*map(_of_stranger, report.other_ends)])
+    # All else may be as the program wants it, and then a thread of it goes on some time.
+    still = _still(report, living, daemons=True)
+    causes += _before(still, [_of_end(rank) for rank in gone if _is_owed(rank)])
+    if still is not None and _waits_in_rpc(report, living):
+        raised = [each for each in report.raised if each.time_ns >= still.moved_ns]
+        causes += _before(still, [*map(_of_raised, raised)])
+    return _first(causes)
 
 
 def alone_gone(report: ProgramReport) -> str:
@@ -190,12 +193,40 @@ def _is_waited_for(rank: RankReport, report: ProgramReport, now_ns: int) -> bool
     """Whether others wait for it in `shutdown`, which waits for each rank of a world."""
     if not _is_owed(rank) or rank.world_size is None or rank.end is None:
         return False
+    limited = {state["pid"] for state in _last_states(report).values() if state["sleeps"]}
     waits = [
         max(other.shutdown_ns, rank.end.time_ns)
         for other in report.latest
         if other.shutdown_ns is not None and other.ended_ns is None and other.end is None
+        if other.pid not in limited
     ]
-    return any(now_ns - since_ns > GRACE_S * 1e9 for since_ns in waits)
+    if not any(now_ns - since_ns > GRACE_S * 1e9 for since_ns in waits):
+        return False
+    # A rank that serves calls shutdown at once: those that call it may go on.
+    in_shutdown = {other.pid for other in report.latest if other.shutdown_ns is not None}
+    others = _living(report) - in_shutdown
+    return not others or bool(_before(_still(report, others), [_of_end(rank)]))
+
+
+def _living(report: ProgramReport) -> set[int]:
+    """The ids of the ranks that run, and are not shut down."""
+    living = {rank.pid for rank in report.latest if rank.ended_ns is None and rank.end is None}
+    return living | {each.pid for each in report.unmet if each.pid not in report.gone}
+
+
+def _last_states(report: ProgramReport) -> dict[int, Mapping[str, Any]]:
+    """The last answer of each process."""
+    return {state["pid"]: state for state in report.states}
+
+
+def _waits_in_rpc(report: ProgramReport, living: set[int]) -> bool:
+    """Whether one of these ranks waits for another one, as far as RPC knows."""
+    if any(rank.pid in living and rank.shutdown_ns is not None for rank in report.latest):
+        return True
+    states = [state for pid, state in _last_states(report).items() if pid in living]
+    return any(
+        state["pool_size"] is None or state["serving"] or state["calling"] for state in states
+    )
 
 
 def _peer_of(broken: Cause, report: ProgramReport) -> Cause | None:
@@ -258,10 +289,22 @@ class _Still(NamedTuple):
     """When they were seen for the last time before they made their last call."""
 
 
-def _still(report: ProgramReport) -> _Still | None:
-    """Since when all living ranks do nothing, as far as they have told it; None if one does."""
-    living = {rank.pid for rank in report.latest if rank.ended_ns is None and rank.end is None}
-    living |= {each.pid for each in report.unmet if each.pid not in report.gone}
+def _before(still: _Still | None, causes: list[Cause]) -> list[Cause]:
+    """Those of the causes after which the ranks have stood still for long enough."""
+    if still is None:
+        return []
+    limit_ns = still.until_ns - STILL_S * 1e9
+    return [cause for cause in causes if max(cause.time_ns, still.since_ns) <= limit_ns]
+
+
+def _still(report: ProgramReport, living: set[int], *, daemons: bool = False) -> _Still | None:
+    """Since when all these ranks do nothing, as far as they have reported it; None if one does.
+
+    Args:
+        report: What the processes have reported.
+        living: The ids of the ranks' processes.
+        daemons: Whether that is to hold for daemon threads, too: many wake up now and then.
+    """
     by_number: dict[int, dict[int, Mapping[str, Any]]] = defaultdict(dict)
     for state in report.states:
         by_number[state["number"]][state["pid"]] = state
@@ -274,6 +317,8 @@ def _still(report: ProgramReport) -> _Still | None:
     if not living or not complete:
         return None
     last = complete[0]
+    if daemons and any(state["daemon_sleeps"] for state in last):
+        return None
     alike = [*takewhile(lambda each: all(map(_is_still, each, last)), complete)]
     if not alike:
         return None

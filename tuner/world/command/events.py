@@ -144,7 +144,7 @@ _EVENTS: dict[str, dict[str, _Check]] = {
         **dict.fromkeys(("pool_size", "idle", "serving", "calling"), _or_none(_is_count)),
         "waiting": _is_count,
         "busy_s": _or_none(_is_amount),
-        "sleeps": _is_flag,
+        **dict.fromkeys(("sleeps", "daemon_sleeps"), _is_flag),
         **_USAGE,
     },
     "recording": {

@@ -6,14 +6,15 @@ may wait for another one for ever, and lasts as long as the process, which may s
 
 import faulthandler
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from tuner.daemon_threads import running_daemons, start_daemon
 from tuner.world.rank.probe import rpc_state
+from tuner.world.rank.waiting import may_go_on
 
 _POLL_S = 0.1
 
@@ -49,15 +50,14 @@ class Prober:
                 path = self._request.with_name(f"{self._name}-{os.getpid()}.stacks")
                 with path.open("w") as file:
                     faulthandler.dump_traceback(file)
-            busy_s, sleeps = _of_program() if what == "threads" else (None, False)
+            threads = _of_program() if what == "threads" else _NOT_ASKED
             self._tell(
                 "state",
                 number=int(number),
                 name=self._name,
                 rank=self._rank,
                 monotonic_s=time.monotonic(),
-                busy_s=busy_s,
-                sleeps=sleeps,
+                **threads,
                 **rpc_state(),
                 **self._standing(),
             )
@@ -69,17 +69,46 @@ class Prober:
             return None
 
 
-def _of_program() -> tuple[float, bool]:
-    """CPU seconds of the program's own threads so far, and whether one of them sleeps.
+_NOT_ASKED: Mapping[str, object] = {"busy_s": None, "sleeps": False, "daemon_sleeps": False}
 
-    Left out are ours, and those of the agent that look for messages, some without a break.
+
+def _of_program() -> Mapping[str, object]:
+    """What the program's own threads do, without ours.
+
+    Returns:
+        Their CPU seconds so far as `busy_s`, None where the kernel does not say it; `sleeps`,
+        whether one of them may go on without any other thread or rank; `daemon_sleeps`, whether a
+        daemon thread may.
     """
-    busy_ns, sleeps = 0, False
+    daemons = {each.ident for each in threading.enumerate() if _is_daemon(each)}
+    ours = {each.ident for each in running_daemons()}
+    awake = {
+        ident
+        for ident, frame in sys._current_frames().items()
+        if ident not in ours and may_go_on(frame)
+    }
+    return {
+        "busy_s": _busy_s(),
+        "sleeps": bool(awake - daemons),
+        "daemon_sleeps": bool(awake & daemons),
+    }
+
+
+def _is_daemon(thread: threading.Thread) -> bool:
+    """Whether the program has made it a daemon; a thread of the agent, which serves, is none."""
+    return thread.daemon and not isinstance(thread, threading._DummyThread)
+
+
+def _busy_s(tasks: Path = Path("/proc/self/task")) -> float | None:
+    """Without the threads of the agent that look for messages, some without a break."""
+    busy_ns = 0
     ours = {thread.native_id for thread in running_daemons()}
-    for task in Path("/proc/self/task").iterdir():
-        with suppress(OSError):  # it has ended just now
+    for task in tasks.iterdir():
+        try:
             if int(task.name) in ours or (task / "comm").read_text().startswith("TP_"):
                 continue
             busy_ns += int((task / "schedstat").read_text().split()[0])
-            sleeps = sleeps or "nanosleep" in (task / "wchan").read_text()
-    return busy_ns / 1e9, sleeps
+        except (OSError, IndexError):
+            if task.exists():  # else it has ended just now
+                return None
+    return busy_ns / 1e9

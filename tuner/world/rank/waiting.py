@@ -1,4 +1,4 @@
-"""Whether a thread waits for the answer to a call, judged by the expression that it evaluates.
+"""Whether a thread waits for the answer to a call, or for another thread, judged by its frame.
 
 `wait` of a future and `to_here` of an RRef are C++, so the thread has no frame in them. Its
 innermost Python frame tells which call of the source it is in, and of which object. Objects are
@@ -6,15 +6,19 @@ looked up without running any code; a thread whose object cannot be found that w
 """
 
 import ast
+import concurrent.futures.thread
 import dis
 import linecache
+import threading
 from collections.abc import Callable
 from functools import lru_cache
 from inspect import getattr_static
 from itertools import islice
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
+import torch.distributed
 import torch.distributed.rpc as rpc
 from torch.futures import Future, collect_all, wait_all
 
@@ -34,6 +38,9 @@ _GIVES: tuple[tuple[Callable[..., Any], type], ...] = (
 """Functions whose result is waited for without a name."""
 _WAITERS = (Future.wait.__code__, wait_all.__code__)
 """Python that does nothing but call the C++ `wait`."""
+_DISTRIBUTED = str(Path(torch.distributed.__file__).parent)
+"""There threads wait for other ranks: in `shutdown`, `rpc_sync` or `barrier`."""
+_POOL_WORKER: Any = concurrent.futures.thread._worker
 _UNKNOWN = object()
 
 
@@ -47,6 +54,20 @@ def waits_for_answer(innermost: FrameType) -> bool:
     if isinstance(call.func, ast.Attribute) and (kind := _WAITS.get(call.func.attr)):
         return issubclass(_type_of(call.func.value, innermost), kind)
     return _value_of(call.func, innermost) is _TO_HERE
+
+
+def may_go_on(innermost: FrameType) -> bool:
+    """Whether a thread may go on without another thread or rank: when a time is over, or a file,
+    a socket or a process has something for it. So may one that is not known to wait."""
+    file = innermost.f_code.co_filename
+    # In the program's own frames this would keep its objects for longer.
+    if file == threading.__file__:
+        return innermost.f_locals.get("timeout") not in (None, -1)
+    if file.startswith(_DISTRIBUTED):
+        limit = innermost.f_locals.get("timeout")
+        return isinstance(limit, int | float) and limit > 0
+    is_idle = innermost.f_code is _POOL_WORKER.__code__
+    return not is_idle and not waits_for_answer(innermost)
 
 
 def _call_under_way(frame: FrameType) -> ast.Call | None:
