@@ -182,7 +182,7 @@ def ends_shutdown(port: int) -> None:
     call("server1", count=2 * CALLS)
     servers[1].join()
     with suppress(RuntimeError):
-        rpc.shutdown(timeout=PAUSE_S)  # type: ignore[arg-type]
+        rpc.shutdown(timeout=PAUSE_S)
     servers[0].kill()
 
 

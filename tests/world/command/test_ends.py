@@ -47,6 +47,8 @@ def told(report: ProgramReport, until_ns: int | None = None) -> str:
     [
         ([exit_of(1, "ValueError: no")], "observer1 failed first: ValueError: no"),
         ([exit_of(1), gone(1, 1)], ""),
+        ([exit_of(1, "ValueError: no"), gone(1, 1)], "observer1 failed first: ValueError: no"),
+        ([exit_of(1, "ValueError: no"), gone(1, 0)], ""),  # it has handled that
         ([gone(1, -11)], "observer1 failed first (signal 11, SIGSEGV)"),
         ([gone(1, 7)], "observer1 failed first (exit code 7)"),
         ([gone(1, 0)], ""),

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
-import json, multiprocessing, os, signal, sys, threading, time
+import code, json, multiprocessing, os, signal, sys, threading, time
 from tuner.world.rank.own_end import OwnEnd
 
 def tell(event, **facts):
@@ -40,6 +40,8 @@ def work(how):
             fail()
         except ValueError:
             sys.exit(0)
+    if how == "shows an error":
+        code.InteractiveInterpreter().runcode("1 / 0")
     if how == "is asked":
         signal.signal(signal.SIGTERM, handler)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -51,7 +53,7 @@ def work(how):
         threading.Thread(target=time.sleep, args=(60,)).start()
         fail()
 
-if __name__ == "__main__":
+def start(how):
     if sys.argv[2] == "alone":
         work(sys.argv[3])
     elif sys.argv[2] == "forks":
@@ -64,6 +66,15 @@ if __name__ == "__main__":
         child = context.Process(target=work, args=(sys.argv[3],))
         child.start()
         child.join()
+
+if __name__ == "__main__":
+    if len(sys.argv) > 4:  # what forks handles an exception
+        try:
+            fail()
+        except ValueError:
+            start(sys.argv[3])
+    else:
+        start(sys.argv[3])
 """
 FAILED = "ValueError: no data"
 
@@ -77,6 +88,7 @@ FAILED = "ValueError: no data"
         ("exits", "sys.exit('gives up')"),
         ("exits after an error", FAILED),
         ("is done", ""),
+        ("shows an error", ""),
         ("is asked", ""),
         ("is interrupted", ""),
         ("ends", ""),
@@ -109,3 +121,19 @@ def test_it_is_told_though_threads_of_the_program_go_on(tmp_path: Path) -> None:
             assert process.poll() is None
         assert FAILED in told.read_text()
         process.kill()
+
+
+@pytest.mark.world
+@pytest.mark.parametrize("start", ["forks", "fork"])
+@pytest.mark.parametrize(("how", "error"), [("ends", ""), ("exits", "sys.exit('gives up')")])
+def test_what_a_parent_handles_ends_no_child(
+    tmp_path: Path, start: str, how: str, error: str
+) -> None:
+    program, told = tmp_path / "main.py", tmp_path / "told"
+    program.write_text(PROGRAM)
+    subprocess.run(
+        [sys.executable, str(program), str(told), start, how, "handling"], check=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    ends = [json.loads(line)[2]["error"] for line in told.read_text().splitlines()]
+    assert ends == [error if start == "fork" else "", ""]

@@ -93,7 +93,7 @@ def stuck(report: ProgramReport, now_ns: int) -> Cause | None:
         return _first(waited_for)
     living = _living(report)
     failed = [_of_end(rank) for rank in gone if _is_failure(rank.end)]
-    causes = _before(_still(report, living), failed + [*map(_of_stranger, report.other_ends)])
+    causes = _before(_still(report, living), [*failed, *map(_of_stranger, report.other_ends)])
     # All else may be as the program wants it, and then a thread of it goes on some time.
     still = _still(report, living, daemons=True)
     causes += _before(still, [_of_end(rank) for rank in gone if _is_owed(rank)])

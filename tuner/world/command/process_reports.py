@@ -179,13 +179,15 @@ def _end(
     if not last:
         return None
     told, gone = last.get("exit"), last.get("gone", {})
+    # What it reports is what it raised last, as far as Python knows; who exits with 0 handled that.
+    raised = told if told and gone.get("code") != 0 else {"error": "", "traceback": ""}
     name = ranks[-1].name if ranks else ""
     return ProcessEnd(
         time_ns=(told or gone)["time_ns"],
         pid=(told or gone)["pid"],
         name=f"rank {unmet.rank}" if unmet is not None and not name else name,
-        error=told["error"] if told else "",
-        traceback=told["traceback"] if told else "",
+        error=raised["error"],
+        traceback=raised["traceback"],
         told=told is not None,
         gone="gone" in last,
         code=gone.get("code"),

@@ -1,4 +1,4 @@
-"""Reports, in each process of a program, how that ends, and what its calls raise. Standard library.
+"""Reports, in each process of a program, how that ends. Standard library only.
 
 Nothing that a program can see is replaced: at a process's end Python still knows what it raised.
 """
@@ -29,6 +29,9 @@ class OwnEnd:
     def __init__(self, tell: Callable[..., None]) -> None:
         self._tell = tell
         self._told_in = -1
+        self._inherited: set[tuple[int, int]] = set()
+        """What parents were handling, or had shown, as they forked: no references, which would keep
+        objects of the program."""
 
     def install(self) -> None:
         """Report the end of this process, and of those that are forked from it."""
@@ -36,6 +39,7 @@ class OwnEnd:
             # Before the threads of the program are waited for, which may never end.
             threading._register_atexit(self._report)  # type: ignore[attr-defined]
         atexit.register(self._report)
+        os.register_at_fork(after_in_child=self._note_inherited)
         multiprocessing.util.register_after_fork(self, OwnEnd._report_from_multiprocessing)
         self._report_from_multiprocessing()
 
@@ -43,34 +47,59 @@ class OwnEnd:
         """A child of `multiprocessing` shows no exception to Python itself."""
         multiprocessing.util.Finalize(None, self._report, exitpriority=_FIRST)
 
+    def _note_inherited(self) -> None:
+        self._inherited |= {_identity(error) for error in (sys.exc_info()[1], _last_value())}
+
     def _report(self) -> None:
         if self._told_in == os.getpid():
             return
         self._told_in = os.getpid()
-        error = _ending_error()
+        error = self._ending_error()
         self._tell(
             "exit",
             error="" if error is None else error_text(error),
             traceback="" if error is None else _traceback_of(error),
         )
 
+    def _ending_error(self) -> BaseException | None:
+        """What ends this process now, unless somebody has asked it to end."""
+        # `multiprocessing` cleans up while the exception passes through; Python, after it has
+        # shown it.
+        passing, shown = sys.exc_info()[1], _last_value()
+        error = None if self._is_inherited(passing) else passing
+        if error is None and _has_ended_all(shown) and not self._is_inherited(shown):
+            error = shown
+        if isinstance(error, SystemExit) and (error.code in (None, 0) or _is_by_signal(error)):
+            return None
+        if isinstance(error, SystemExit) and not self._is_inherited(error.__context__):
+            # torch.multiprocessing passes on what was raised, and exits.
+            error = error.__context__ or error
+        if isinstance(error, KeyboardInterrupt) or (error is not None and _is_by_signal(error)):
+            return None
+        return error
+
+    def _is_inherited(self, error: BaseException | None) -> bool:
+        return error is not None and _identity(error) in self._inherited
+
+
+def _identity(error: BaseException | None) -> tuple[int, int]:
+    """Also of where it was raised: it may be raised again."""
+    return id(error), id(None if error is None else error.__traceback__)
+
 
 def _traceback_of(error: BaseException) -> str:
     return sound("".join(traceback.format_exception(error)))[-_MOST_TEXT:]
 
 
-def _ending_error() -> BaseException | None:
-    """What ends this process now, unless somebody has asked it to end."""
-    # `multiprocessing` cleans up while the exception passes through; Python, after it has shown it.
-    error = sys.exc_info()[1] or getattr(sys, "last_value", None)
-    if isinstance(error, SystemExit) and (error.code in (None, 0) or _is_by_signal(error)):
-        return None
-    if isinstance(error, SystemExit):
-        # torch.multiprocessing passes on what was raised, and exits.
-        error = error.__context__ or error
-    if isinstance(error, KeyboardInterrupt) or (error is not None and _is_by_signal(error)):
-        return None
-    return error
+def _last_value() -> BaseException | None:
+    """The exception that Python has shown last: it ends the process, unless a console has it."""
+    return getattr(sys, "last_value", None)
+
+
+def _has_ended_all(error: BaseException | None) -> bool:
+    """Whether it went through all frames: nothing has caught it, as a console does."""
+    found = None if error is None else error.__traceback__
+    return found is not None and found.tb_frame.f_back is None
 
 
 def _is_by_signal(error: BaseException) -> bool:
