@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch.distributed.rpc import internal
 
+from tuner.torch_private.served_error import served
+
 # Looked up once, for speed; `support` reports what is missing.
 ScriptModule: Any = torch.jit.ScriptModule
 _RemoteException: Any = getattr(internal, "RemoteException", None)
@@ -74,8 +76,8 @@ def error_line(error: BaseException) -> str:
 
 def _remote_line(message: str) -> str:
     """The server's error, from the text that PyTorch sends of it; empty for any other text."""
-    where, _, what = message.partition("\n")
-    return what.split("\n")[0] if "On WorkerInfo(" in where else ""
+    raised = served(message, innermost=False)
+    return "" if raised is None else raised.shown
 
 
 def is_future(value: Any) -> bool:

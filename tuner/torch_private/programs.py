@@ -25,7 +25,7 @@ from tuner.roles import role_of
 from tuner.torch_private.option_names import PRIVATE_KEYWORDS
 from tuner.torch_private.rendezvous import Distributed, nobody_listens, number_in
 from tuner.torch_private.senders import SENDERS
-from tuner.torch_private.served_error import error_text, sound
+from tuner.torch_private.served_error import MOST_TEXT, error_text, sound
 from tuner.torch_private.tracebacks import unseen_in_tracebacks, without_our_frames
 
 
@@ -55,9 +55,6 @@ class Prober(Protocol):
     def begin(self, name: str, rank: int) -> None:
         """Answer under this name from now on."""
 
-
-_MOST_TEXT = 10_000
-"""Characters of a traceback that are told, from its end."""
 
 Standing = Callable[[], Mapping[str, object]]
 """How many calls a process has issued so far, with all of its agents, and what it has used."""
@@ -229,7 +226,7 @@ class _Hooks:
                 name=name,
                 rank=rank,
                 error=error_text(error),
-                traceback=sound(traceback.format_exc())[-_MOST_TEXT:],
+                traceback=sound(traceback.format_exc())[-MOST_TEXT:],
             )
             raise
 

@@ -1,12 +1,28 @@
-"""What a served function raised, as PyTorch tells its caller. Standard library only, for ranks."""
+"""What a served function raised, as its caller sees it. Standard library only, for ranks."""
 
 import re
+from typing import NamedTuple
 
-_SERVED_BY = re.compile(r"On WorkerInfo\(id=\d+, name=(.*?)\):\n")
+# The text of a KeyError is the `repr` of what it was made with, so that the ends of lines are
+# escaped.
+_SERVED_BY = re.compile(r"On WorkerInfo\(id=\d+, name=(.*?)\):(\n|\\n)")
+_ESCAPED = re.compile(r"\\(.)")
+_TRACEBACK = "Traceback (most recent call last):"
 _AT = re.compile(r"^At:$", re.MULTILINE)
 _END = "_handle_exception"
 """With this PyTorch ends the text of such an error."""
-_MOST_TEXT = 10_000
+MOST_TEXT = 10_000
+"""Characters of a text that a process reports; a longer one is cut."""
+
+
+class Served(NamedTuple):
+    """What a served function raised."""
+
+    server: str
+    shown: str
+    """The exception as `repr` shows it, its first line."""
+    line: str
+    """The exception as a traceback shows it, its first line; empty if there is no traceback."""
 
 
 def error_text(error: BaseException, where: str = "") -> str:
@@ -20,8 +36,12 @@ def error_text(error: BaseException, where: str = "") -> str:
         text = f"sys.exit({error.code!r})"
     else:
         text = f"{type(error).__name__}: {error}".strip()
-    told = served_error(text) or f"{text.split(chr(10))[0].removesuffix(':')[:_MOST_TEXT]}{where}"
-    return sound(told)
+    line = served_error(text)
+    if line is None and str(error)[:20].lstrip("'").startswith("On WorkerInfo("):
+        line = _sentence(served(text, innermost=True))  # as `to_here` raises it
+    if line is None:
+        line = f"{text.split(chr(10))[0].removesuffix(':')[: MOST_TEXT - len(where)]}{where}"
+    return sound(line)[:MOST_TEXT]
 
 
 def sound(text: str) -> str:
@@ -40,9 +60,36 @@ def served_error(text: str) -> str | None:
         text ends with something else.
     """
     *_, last = text.rstrip().splitlines() or [""]
-    found = [*_SERVED_BY.finditer(text)]
-    if not found or not last.endswith(_END):
+    return _sentence(served(text, innermost=True)) if last.endswith(_END) else None
+
+
+def _sentence(raised: Served | None) -> str | None:
+    if raised is None or not raised.line:
         return None
-    raised, *at = _AT.split(text[found[-1].end() :])
-    told = [line.strip() for line in raised.splitlines() if line.strip()]
-    return f"{told[-1]} (in a call that {found[-1][1]} served)" if told and at else None
+    return f"{raised.line} (in a call that {raised.server} served)"
+
+
+def served(text: str, *, innermost: bool) -> Served | None:
+    """What a served function raised, by the text of the exception that its caller gets.
+
+    Args:
+        text: That text.
+        innermost: Which call is meant, where a served function has called another one.
+
+    Returns:
+        None if the text is of another kind.
+    """
+    found = [*_SERVED_BY.finditer(text)]
+    if not found:
+        return None
+    by = found[-1 if innermost else 0]
+    sent = text[by.end() :]
+    if by[2] != "\n":
+        sent = _ESCAPED.sub(lambda each: "\n" if each[1] == "n" else each[1], sent.split("\n")[0])
+    _, is_there, frames = sent.rpartition(_TRACEBACK)
+    # Its frames are indented.
+    ends = [line for line in frames.splitlines() if line[:1].strip()] if is_there else []
+    shown = sent.split("\n")[0]
+    # PyTorch breaks a line of the source where that has an escaped end of line.
+    is_line = re.compile(rf"([\w.<>]+\.)?{re.escape(shown.partition('(')[0])}\b").match
+    return Served(by[1], shown, next(filter(is_line, ends), "".join(ends[:1])).strip())

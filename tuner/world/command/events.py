@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tuner.files import head_of
+from tuner.torch_private.served_error import MOST_TEXT
 
 MOST_BYTES = 1 << 24
 """So much is read of what one process reports."""
-MOST_TEXT = 10_000
-"""Characters of a text that is a part of an event."""
 
 _T = TypeVar("_T")
 _Check = Callable[[Any], bool]

@@ -14,10 +14,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import CodeType
 
-from tuner.torch_private.served_error import error_text, sound
+from tuner.torch_private.served_error import MOST_TEXT, error_text, sound
 
-_MOST_TEXT = 10_000
-"""Characters of a traceback that are reported, from its end."""
 _BY_SIGNAL = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # Before what the program, or a library, has to do at its end, which may take a while.
 _FIRST = 1_000_000
@@ -88,7 +86,7 @@ def _identity(error: BaseException | None) -> tuple[int, int]:
 
 
 def _traceback_of(error: BaseException) -> str:
-    return sound("".join(traceback.format_exception(error)))[-_MOST_TEXT:]
+    return sound("".join(traceback.format_exception(error)))[-MOST_TEXT:]
 
 
 def _last_value() -> BaseException | None:
