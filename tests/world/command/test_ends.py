@@ -156,6 +156,17 @@ def test_ranks_outside_shutdown_may_go_on_without_one_that_is_gone(
     assert (stuck(report, END_NS + 60 * 10**9) is not None) == is_stuck
 
 
+def test_a_program_gets_time_after_the_last_of_its_ranks_that_went_on(tmp_path: Path) -> None:
+    leaves = [*until(1, "ready"), exit_of(1), gone(1)]
+    later_ns = END_NS + 60 * 10**9
+    other = [{**event, "pid": 7, "rank": 2} for event in [*until(1, "ready"), exit_of(1), gone(1)]]
+    other = [{**event, "time_ns": later_ns} for event in other]
+    report = report_of(tmp_path, until(0, "shutdown"), leaves, other)
+    grace_ns = int(GRACE_S * 1e9)
+    assert stuck(report, later_ns + grace_ns) is None
+    assert stuck(report, later_ns + grace_ns + 1) is not None
+
+
 def test_a_shutdown_with_a_time_limit_is_waited_for(tmp_path: Path) -> None:
     limited = states(raised_s=0, changes=lambda second: {"sleeps": True})[1:]
     leaves = [*until(1, "ready"), exit_of(1), gone(1)]

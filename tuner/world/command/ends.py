@@ -194,8 +194,10 @@ def _is_waited_for(rank: RankReport, report: ProgramReport, now_ns: int) -> bool
     if not _is_owed(rank) or rank.world_size is None or rank.end is None:
         return False
     limited = {state["pid"] for state in _last_states(report).values() if state["sleeps"]}
+    # Those that are done now may have gone on until then, and now the program may end the others.
+    ended_ns = max(each.end.time_ns for each in _gone(report) if each.end is not None)
     waits = [
-        max(other.shutdown_ns, rank.end.time_ns)
+        max(other.shutdown_ns, ended_ns)
         for other in report.latest
         if other.shutdown_ns is not None and other.ended_ns is None and other.end is None
         if other.pid not in limited
