@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import get_ident
@@ -55,6 +56,9 @@ class Prober(Protocol):
     def begin(self, name: str, rank: int) -> None:
         """Answer under this name from now on."""
 
+
+_MOST_KINDS = 20
+"""Errors that are counted each for itself."""
 
 Standing = Callable[[], Mapping[str, object]]
 """How many calls a process has issued so far, with all of its agents, and what it has used."""
@@ -107,7 +111,9 @@ class _Hooks:
         self._given: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
         """The private keywords of options that the program has made."""
         self._raised_s = -math.inf
-        """When that was told last, by the monotonic clock."""
+        """When something was raised last that was looked at, by the monotonic clock."""
+        self._raised: Counter[str] = Counter()
+        """How often, by what it was."""
 
     def install(self) -> None:
         """Replace what every way of importing the API ends in."""
@@ -258,7 +264,8 @@ class _Hooks:
                 self._reports.send("hook-failed", error=repr(error))
 
     def _telling_of_raised(self, show: Callable[..., object], where: str) -> Callable[..., None]:
-        """Tell, once a second at most, what was raised and may be handled."""
+        """Report what was raised and may be handled: at most once a second, and what is raised
+        again and again more and more seldom, so that the reports of a long run stay short."""
 
         @functools.wraps(show)
         def tell_and_show(*args: Any, **kwargs: Any) -> None:
@@ -266,7 +273,11 @@ class _Hooks:
             if error is not None and time.monotonic() - self._raised_s >= 1.0:
                 self._raised_s = time.monotonic()
                 place = where.format(name=self._name or "a process that is no rank")
-                self._reports.send("raised", error=error_text(error, f" (in {place})"))
+                text = error_text(error, f" (in {place})")
+                kind = text if text in self._raised or len(self._raised) < _MOST_KINDS else ""
+                self._raised[kind] += 1
+                if self._raised[kind].bit_count() == 1:
+                    self._reports.send("raised", error=text)
             show(*args, **kwargs)
 
         return tell_and_show

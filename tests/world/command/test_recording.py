@@ -14,6 +14,7 @@ import pytest
 from tests.programs.running import PROGRAMS, PYTHON, free_port, with_sitecustomize
 from tests.world.command.recorded import python, recorded
 from tuner.trace.analyze.headroom import least_threads
+from tuner.world.command import recording
 from tuner.world.command.order import RecordingOrder
 
 pytestmark = pytest.mark.world
@@ -221,3 +222,13 @@ def show(document, code):
 
 record_program(sys.argv[1:], RecordingOrder(), show)
 """
+
+
+@pytest.mark.parametrize("every_s", [1.0, 60.0, 86_400.0])
+def test_in_a_day_the_ranks_are_asked_some_thousands_of_times(every_s: float) -> None:
+    """However often something fails: all answers are read again with each look."""
+    now_s, asked = 0.0, 0
+    while now_s < 86_400:
+        now_s += max(recording.LOOK_S, recording.asking_pause_s(now_s % every_s, asked))
+        asked += 1
+    assert 50 < asked < 3000

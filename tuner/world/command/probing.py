@@ -18,7 +18,8 @@ class Probes:
 
     def __init__(self, reports: Path) -> None:
         self._reports = reports
-        self._asked = 0
+        self.asked = 0
+        """How many questions there were."""
 
     def ask(self, more: Literal["", "stacks", "threads"] = "") -> int:
         """Ask every rank for its state.
@@ -30,11 +31,11 @@ class Probes:
         Returns:
             The number of the question.
         """
-        self._asked += 1
+        self.asked += 1
         partial = self._reports / f"{REQUEST}.partial"
-        partial.write_text(f"{self._asked} {more}")
+        partial.write_text(f"{self.asked} {more}")
         partial.replace(self._reports / REQUEST)
-        return self._asked
+        return self.asked
 
     def answers(self, number: int) -> list[Mapping[str, Any]]:
         """The states that ranks have told to a question, one for each process."""

@@ -1,5 +1,6 @@
 """Runs a program while every rank of it records its calls."""
 
+import math
 import subprocess
 import tempfile
 import time
@@ -26,8 +27,12 @@ GRACE_S = 3.0
 LOOK_S = 1.0
 """How often to look whether ranks have failed, and to ask what the others do then."""
 SLOWER = 0.1
-"""Later that is done less often: after this share of the time since something failed last."""
+"""Later they are asked less often: after this share of the time since something failed last."""
+SLOWER_BY_S = 0.02
+"""Also by this for each time that they were asked: all answers are read again with each look."""
+_MOST_LOOK_S = 10.0
 _POLL_S = 0.05
+_WINDOW_POLL_S = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +127,7 @@ class _Ends:
         self._probes = Probes(folder)
         self._told: list[str] = []
         self._next_s = time.monotonic() + LOOK_S
+        self._asked_s = -math.inf
 
     def look(self) -> None:
         """To be called again and again while the program runs."""
@@ -132,12 +138,13 @@ class _Ends:
             self._say(cause.text)
             self._tell("no rank does anything any more, so the program is ended")
             self._end()
-        wait_s = LOOK_S
+        wait_s, now_s = 0.0, time.monotonic()
         if (since_ns := suspected_ns(report)) is not None:
-            self._probes.ask("threads")
-            # What the ranks answer is read again each time.
-            wait_s = max(wait_s, SLOWER * (time.time_ns() - since_ns) / 1e9)
-        self._next_s = time.monotonic() + wait_s
+            wait_s = asking_pause_s((time.time_ns() - since_ns) / 1e9, self._probes.asked)
+            if now_s >= self._asked_s + wait_s:
+                self._asked_s = now_s
+                self._probes.ask("threads")
+        self._next_s = now_s + min(max(LOOK_S, wait_s), _MOST_LOOK_S)
 
     def tell_of_the_first(self, until_ns: int | None = None) -> ProgramReport:
         """Tell which rank failed first, by that time; what all of them have reported so far."""
@@ -151,6 +158,16 @@ class _Ends:
         if text not in self._told:
             self._told.append(text)
             self._tell(text)
+
+
+def asking_pause_s(since_s: float, asked: int) -> float:
+    """How long to wait before the ranks are asked again what they do.
+
+    Args:
+        since_s: How long ago something happened last that they may wait for in vain.
+        asked: How often they were asked.
+    """
+    return max(SLOWER * since_s, SLOWER_BY_S * asked)
 
 
 def _end_program(
@@ -173,7 +190,7 @@ def _window_ended(
         if has_window_ended(folder):
             return True
         look()
-        time.sleep(_POLL_S)
+        time.sleep(_WINDOW_POLL_S)
     return False
 
 
