@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 EPILOG = (
-    "The exit code is the program's, or 2 if that is 0 and nothing was recorded. Ctrl-C goes to "
-    "the program, a second one kills it; what was recorded is shown."
+    "The exit code is the program's, or 2 if that is 0 and nothing was recorded. A program in "
+    "which a rank has failed and all others wait in vain is ended, with exit code 1. Ctrl-C goes "
+    "to the program, a second one kills it; what was recorded is shown."
 )
 
 
@@ -164,7 +165,7 @@ def _record(order: "RecordingOrder", output: _Output) -> int:
     notes = [n for n in end.report.notes("being recorded", BESIDE) if n not in end.why_not]
     if end.why_not:
         notes.append(f"nothing was recorded: {end.why_not}")
-    elif end.exit_code:
+    elif end.exit_code and not end.is_given_up:
         notes.append(f"the program ended with exit code {end.exit_code}")
     for note in notes:
         say(f"rpc-tuner: {note}", file=sys.stderr)

@@ -165,13 +165,17 @@ def test_a_program_gets_time_after_the_last_of_its_ranks_that_went_on(tmp_path: 
     grace_ns = int(GRACE_S * 1e9)
     assert stuck(report, later_ns + grace_ns) is None
     assert stuck(report, later_ns + grace_ns + 1) is not None
+    ending = report_of(tmp_path, until(0, "shutdown"), leaves, other[:-1])
+    assert stuck(ending, later_ns + 10 * grace_ns) is None  # it is not gone yet
 
 
 def test_a_shutdown_with_a_time_limit_is_waited_for(tmp_path: Path) -> None:
-    limited = states(raised_s=0, changes=lambda second: {"sleeps": True})[1:]
     leaves = [*until(1, "ready"), exit_of(1), gone(1)]
-    report = report_of(tmp_path, [*until(0, "shutdown"), *limited], leaves)
-    assert stuck(report, END_NS + 60 * 10**9) is None
+    failed = {"pool_size": None, "busy_s": None}
+    for change in ({"sleeps": True}, failed):
+        answers = [{**each, **change} for each in states(raised_s=0)[1:]]
+        report = report_of(tmp_path, [*until(0, "shutdown"), *answers], leaves)
+        assert stuck(report, END_NS + 60 * 10**9) is None
 
 
 def states(*, raised_s: float, changes: Callable[[int], Event] = lambda second: {}) -> list[Event]:

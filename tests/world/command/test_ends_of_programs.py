@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +12,12 @@ import pytest
 from tests.programs.running import PROGRAMS, PYTHON, free_port
 from tests.world.command.launching import Launched, launched
 from tests.world.command.recorded import python
+from tests.world.command.reported import BEGAN_NS, PIDS, report_of, until
+from tuner import record
 from tuner.trace.files.native_reader import trace_of
 from tuner.trace.model.trace import Trace
 from tuner.world.command.order import RecordingOrder
-from tuner.world.command.recording import record_program
+from tuner.world.command.recording import LOOK_S, _Ends, record_program
 from tuner.world.measurement import Failure
 
 pytestmark = pytest.mark.world
@@ -160,9 +163,39 @@ def test_a_recorded_program_that_waits_in_vain_is_ended(
     monkeypatch.setenv("ONE_END", end)
     code, told, trace = recorded(*one_ends("spawn"))
     assert told == [first, "no rank does anything any more, so the program is ended"]
-    assert code == 143
+    assert code == 1
     assert {"server0", "trainer1"} <= {rank.name for rank in trace.ranks}
     assert len(trace.calls) > 20
+
+
+def test_a_program_that_was_ended_has_failed_whatever_its_exit_code(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ONE_END", "2 raises")
+    out = ["--out", str(tmp_path / "trace.json"), "--no-timeline"]
+    assert record.main([*out, "--", *one_ends("patient")]) == 1
+    said = [line for line in capfd.readouterr().err.splitlines() if line.startswith("rpc-tuner:")]
+    assert said == [
+        f"rpc-tuner: {RAISED}",
+        "rpc-tuner: no rank does anything any more, so the program is ended",
+    ]
+
+
+@pytest.mark.parametrize("signals", [[], [signal.SIGINT]])
+def test_of_a_program_that_is_interrupted_no_rank_has_failed(
+    tmp_path: Path, signals: list[int]
+) -> None:
+    """Ranks that end for Ctrl-C may raise, and a program may take a while to clean up."""
+    raised = {"event": "exit", "pid": PIDS[1], "time_ns": BEGAN_NS + 10**9, "error": "OSError: no",
+              "traceback": ""}  # fmt: skip
+    report_of(tmp_path, until(0, "shutdown"), [*until(1, "ready"), raised])
+    said: list[str] = []
+    ended: list[bool] = []
+    ends = _Ends(tmp_path, said.append, lambda: ended.append(True), signals)
+    time.sleep(LOOK_S)
+    ends.look()
+    assert said == ([] if signals else ["observer1 failed first: OSError: no"])
+    assert ended == []
 
 
 def test_a_recorded_program_that_ends_by_itself_is_told_of_its_first_failure(

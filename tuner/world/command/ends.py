@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -186,28 +187,36 @@ def _is_failure(end: ProcessEnd | None) -> bool:
 
 def _is_owed(rank: RankReport) -> bool:
     """Whether the others may wait for it: without `shutdown`, nobody knows that it is gone."""
-    return rank.end is not None and rank.end.gone and rank.shutdown_ns is None
+    return rank.end is not None and rank.end.gone_ns is not None and rank.shutdown_ns is None
 
 
 def _is_waited_for(rank: RankReport, report: ProgramReport, now_ns: int) -> bool:
     """Whether others wait for it in `shutdown`, which waits for each rank of a world."""
     if not _is_owed(rank) or rank.world_size is None or rank.end is None:
         return False
-    limited = {state["pid"] for state in _last_states(report).values() if state["sleeps"]}
+    outside = [each for each in report.latest if each.shutdown_ns is None]
+    if any(each.end is not None and each.end.gone_ns is None for each in outside):
+        return False  # it is about to end
     # Those that are done now may have gone on until then, and now the program may end the others.
-    ended_ns = max(each.end.time_ns for each in _gone(report) if each.end is not None)
+    ended_ns = max(each.end.gone_ns or 0 for each in _gone(report) if each.end is not None)
+    states = _last_states(report)
     waits = [
-        max(other.shutdown_ns, ended_ns)
-        for other in report.latest
-        if other.shutdown_ns is not None and other.ended_ns is None and other.end is None
-        if other.pid not in limited
+        max(each.shutdown_ns, ended_ns)
+        for each in report.latest
+        if each.shutdown_ns is not None and each.ended_ns is None and each.end is None
+        if _is_without_limit(states.get(each.pid))
     ]
     if not any(now_ns - since_ns > GRACE_S * 1e9 for since_ns in waits):
         return False
     # A rank that serves calls shutdown at once: those that call it may go on.
-    in_shutdown = {other.pid for other in report.latest if other.shutdown_ns is not None}
-    others = _living(report) - in_shutdown
+    others = _living(report) & {each.pid for each in outside}
+    others |= {each.pid for each in report.unmet} & _living(report)
     return not others or bool(_before(_still(report, others), [_of_end(rank)]))
+
+
+def _is_without_limit(state: Mapping[str, Any] | None) -> bool:
+    """Whether a rank that has called `shutdown` is in there, and for how long it takes."""
+    return state is None or (not state["sleeps"] and state["pool_size"] is not None)
 
 
 def _living(report: ProgramReport) -> set[int]:
@@ -321,7 +330,11 @@ def _still(report: ProgramReport, living: set[int], *, daemons: bool = False) ->
     last = complete[0]
     if daemons and any(state["daemon_sleeps"] for state in last):
         return None
-    alike = [*takewhile(lambda each: all(map(_is_still, each, last)), complete)]
+    # What has no agent is in init_rpc; or its shutdown has failed, and it goes on.
+    begun = {rank.pid for rank in report.latest if rank.ready_ns is not None}
+    begun -= {each.pid for each in report.unmet}
+    is_still = partial(_is_still, begun=begun)
+    alike = [*takewhile(lambda each: all(map(is_still, each, last)), complete)]
     if not alike:
         return None
     calls = [state["calls"] for state in last]
@@ -333,10 +346,10 @@ def _still(report: ProgramReport, living: set[int], *, daemons: bool = False) ->
     )
 
 
-def _is_still(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+def _is_still(before: Mapping[str, Any], now: Mapping[str, Any], begun: set[int]) -> bool:
     """Whether a rank did nothing between two answers, and waits for no time to go by."""
-    if before["pool_size"] is None and now["pool_size"] is None:
-        return True  # in init_rpc
+    if before["pool_size"] is now["pool_size"] is None and now["pid"] not in begun:
+        return True
     if before["busy_s"] is None or now["busy_s"] is None or before["sleeps"] or now["sleeps"]:
         return False
     used_s, passed_s = (now[name] - before[name] for name in ("busy_s", "monotonic_s"))

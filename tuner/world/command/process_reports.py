@@ -25,8 +25,8 @@ class ProcessEnd(NamedTuple):
     traceback: str
     told: bool
     """Whether it ended as Python does; not so by a signal, or by os._exit."""
-    gone: bool
-    """Whether it is gone; threads of it may go on when it has told of its end."""
+    gone_ns: int | None
+    """When it was seen to be gone; threads of it may go on when it has reported its end."""
     code: int | None
     """Its exit code, as `subprocess` has it; None: nobody saw it."""
 
@@ -189,7 +189,7 @@ def _end(
         error=raised["error"],
         traceback=raised["traceback"],
         told=told is not None,
-        gone="gone" in last,
+        gone_ns=gone.get("time_ns"),
         code=gone.get("code"),
     )
 

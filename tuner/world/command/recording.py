@@ -40,7 +40,9 @@ class RecordedEnd:
     """How a program ended that was recorded."""
 
     exit_code: int
-    """As a shell tells it."""
+    """As a shell has it; 1 if we ended the program, whatever it made of that."""
+    is_given_up: bool
+    """Whether we ended it, because its ranks waited in vain."""
     report: ProgramReport
     why_not: str
     """Why nothing was recorded; empty if something was."""
@@ -65,7 +67,7 @@ def record_program(
         recording: What to record, and when.
         show: Called once, if anything was recorded: with the content of the trace's file, and with
             the exit code, which is None while the program goes on after its window.
-        tell: Hears at once which rank has failed, and why the program is ended, a sentence each.
+        tell: Gets at once which rank has failed, and why the program is ended, a sentence each.
         beside: Further commands that together with it are one world.
         roles: Pairs of a role and a pattern of its RPC names; the first that matches decides.
         stdout: Where the program's output goes; None: where ours goes.
@@ -86,7 +88,7 @@ def record_program(
         signals: list[int] = []
         program = started([command, *beside], order, stdout=stdout, kill=kill, signals=signals)
         with program as processes:
-            ends = _Ends(folder, tell, partial(_end_program, processes, kill))
+            ends = _Ends(folder, tell, partial(_end_program, folder, processes, kill), signals)
             is_shown = recording.for_s is not None and _window_ended(folder, processes, ends.look)
             if is_shown:
                 show(join_recorded(folder), None)
@@ -96,7 +98,7 @@ def record_program(
             code = exit_code(processes)
             ended_ns = time.time_ns()
             if not signals:
-                ends.tell_of_the_first(ended_ns)
+                ends.say_the_first(ended_ns)
         ran_s = time.monotonic() - started_s
         why_not = ""
         if not is_shown:
@@ -106,38 +108,54 @@ def record_program(
             except TraceError:
                 why_not = _why_not(read_reports(folder), ran_s, code)
             else:
-                show(document, code)
-        return RecordedEnd(exit_code=code, report=read_reports(folder), why_not=why_not)
+                show(document, 1 if ends.is_given_up else code)
+        return RecordedEnd(
+            exit_code=1 if ends.is_given_up else code,
+            is_given_up=ends.is_given_up,
+            report=read_reports(folder),
+            why_not=why_not,
+        )
 
 
 class _Ends:
-    """Looks after the ranks of a program: tells which one has failed, and ends what is stuck.
+    """Looks after the ranks of a program: says which one has failed, and ends what is stuck.
 
     Args:
         folder: That of the reports.
-        tell: Hears what happened.
+        tell: Gets what happened.
         end: Ends the program.
+        signals: The signals that were passed on: the program ends for them.
     """
 
-    def __init__(self, folder: Path, tell: Callable[[str], None], end: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        tell: Callable[[str], None],
+        end: Callable[[], None],
+        signals: Sequence[int] = (),
+    ) -> None:
         self._folder = folder
         self._tell = tell
         self._end = end
+        self._signals = signals
+        self.is_given_up = False
         self._watch = Watch(folder)
         self._probes = Probes(folder)
-        self._told: list[str] = []
+        self._said: list[str] = []
         self._next_s = time.monotonic() + LOOK_S
         self._asked_s = -math.inf
 
     def look(self) -> None:
         """To be called again and again while the program runs."""
-        if time.monotonic() < self._next_s:
+        if time.monotonic() < self._next_s or self._signals:
             return
-        report = self.tell_of_the_first()
+        report = self.say_the_first()
         if (cause := stuck(report, time.time_ns())) is not None:
             self._say(cause.text)
             self._tell("no rank does anything any more, so the program is ended")
+            self.is_given_up = True
             self._end()
+            return
         wait_s, now_s = 0.0, time.monotonic()
         if (since_ns := suspected_ns(report)) is not None:
             wait_s = asking_pause_s((time.time_ns() - since_ns) / 1e9, self._probes.asked)
@@ -146,8 +164,8 @@ class _Ends:
                 self._probes.ask("threads")
         self._next_s = now_s + min(max(LOOK_S, wait_s), _MOST_LOOK_S)
 
-    def tell_of_the_first(self, until_ns: int | None = None) -> ProgramReport:
-        """Tell which rank failed first, by that time; what all of them have reported so far."""
+    def say_the_first(self, until_ns: int | None = None) -> ProgramReport:
+        """Say which rank failed first, by that time; what all of them have reported so far."""
         self._watch.note_gone()
         report = read_reports(self._folder)
         if (first := failed_first(report, until_ns)) is not None:
@@ -155,8 +173,8 @@ class _Ends:
         return report
 
     def _say(self, text: str) -> None:
-        if text not in self._told:
-            self._told.append(text)
+        if text not in self._said:
+            self._said.append(text)
             self._tell(text)
 
 
@@ -171,13 +189,20 @@ def asking_pause_s(since_s: float, asked: int) -> float:
 
 
 def _end_program(
-    processes: "Sequence[subprocess.Popen[bytes]]", kill: Callable[[Sequence[int]], None]
+    folder: Path,
+    processes: "Sequence[subprocess.Popen[bytes]]",
+    kill: Callable[[Sequence[int]], None],
 ) -> None:
-    """Ask the commands to end, as a scheduler does, and then kill what is left of them."""
+    """Ask the commands to end, as a scheduler does, and then kill what is left of them.
+
+    They may end before their ranks have handed over what they recorded.
+    """
     for process in processes:
         process.terminate()
     until = time.monotonic() + GRACE_S
-    while None in [process.poll() for process in processes] and time.monotonic() < until:
+    while time.monotonic() < until:
+        if None not in [process.poll() for process in processes] and is_recorded(folder):
+            break
         time.sleep(_POLL_S)
     kill([process.pid for process in processes])
 

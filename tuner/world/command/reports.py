@@ -208,7 +208,7 @@ def read_reports(folder: Path) -> ProgramReport:
         init_failure=min((each for each in failures if not _is_over(each, ranks)), default=None),
         other_ends=tuple(sorted(each.end for each in others if each.end and each.end.error)),
         raised=tuple(sorted(each for process in told for each in process.raised)),
-        gone=frozenset(each.end.pid for each in told if each.end and each.end.gone),
+        gone=frozenset(each.end.pid for each in told if each.end and each.end.gone_ns),
         newest_start_ns=max((each.began_ns for each in others if each.end is None), default=0),
         states=tuple(sorted(states, key=lambda state: (state["number"], state["rank"]))),
     )
