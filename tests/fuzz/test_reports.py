@@ -51,8 +51,8 @@ def judged(folder: Path) -> None:
     """All that a search, a run and a recording make of reports."""
     report = read_reports(folder)
     told = [report.why_no_rank, report.why_missing(), report.waiting(), gauges(records_of(report))]
-    told += [*report.notes("it"), *RunEnd(0, 1, report).unused(CONFIG)]
-    told += RunEnd(0, 1, report).notes
+    told += [*report.notes("it"), *RunEnd(0, report).unused(CONFIG)]
+    told += RunEnd(0, report).notes
     assert max(map(len, told)) < 20_000
     for end in ends(report):
         outcome = outcome_of(end, REQUEST)

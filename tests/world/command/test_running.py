@@ -156,15 +156,32 @@ def test_a_rank_that_the_hook_did_not_reach_is_told(
     port = free_port()
     program = str(PROGRAMS / "by_rank.py")
     shell = " & ".join(
-        f"{sys.executable} -W ignore {flag} {program} --rank {rank} --master-port {port}"
-        for rank, flag in ((0, ""), (1, "-E"))
+        f"{sys.executable} -W ignore {flag} {program} --rank {rank} --world-size 3 "
+        f"--master-port {port}"
+        for rank, flag in enumerate(("", "", "-E"))
     )
     arguments = ["--config", "num_worker_threads=2", "--", "sh", "-c", f"{shell} & wait"]
     assert run.main(arguments) == 0
     err = capfd.readouterr().err
     assert "rpc-tuner: ps has num_worker_threads=2" in err
-    assert "rpc-tuner: this command knows nothing of rank 1: another command may have" in err
+    assert "rpc-tuner: this command knows nothing of rank 2: another command may have" in err
     assert "it runs without the configuration, and the hook did not reach it: it reaches" in err
+
+
+def test_nothing_is_said_of_ranks_that_other_commands_have_started(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The rank is a child of the command, as with `uv run`."""
+    rank = [*PYTHON, str(PROGRAMS / "by_rank.py"), "--master-port", free_port(), "--rank"]
+    other = subprocess.Popen([*rank, "1"])
+    try:
+        shell = f"{shlex.join([*rank, '0'])}; exit $?"
+        assert run.main(["--config", "num_worker_threads=2", "--", "sh", "-c", shell]) == 0
+    finally:
+        other.wait(60)
+    err = capfd.readouterr().err
+    assert "rpc-tuner: ps has num_worker_threads=2" in err
+    assert "knows nothing" not in err
 
 
 def test_a_role_that_no_rank_has_is_told(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Runs a program with a configuration, as if nobody stood between it and the terminal.
+"""Runs a program with a configuration, as if it were started by hand.
 
 Standard library only: on the hosts of a program there may be nothing but torch.
 """
@@ -28,22 +28,19 @@ class RunEnd:
     """How a program ended, and what its ranks reported."""
 
     exit_code: int
-    """As a shell tells it: 128 and the signal's number for one that a signal ended."""
-    pid: int
-    """The id of the command's process."""
+    """As a shell has it: 128 and the signal's number for one that a signal ended."""
     report: ProgramReport
 
     @property
     def notes(self) -> list[str]:
         """What a person has to know of its ranks, a sentence each.
 
-        Nothing of ranks that other commands have started: a command that is a rank itself starts no
-        other one, and torchrun says how many it has started.
+        Nothing of ranks that other commands have started: a command of which one rank is known is
+        one of several that start a rank each, and torchrun says how many it has started.
         """
         ranks = self.report.latest
-        is_one = {rank.pid for rank in ranks} == {self.pid}
-        are_all = bool(ranks) and len(ranks) == ranks[0].local_size
-        if (is_one or are_all) and all(rank.ready_ns is not None for rank in ranks):
+        are_all = len(ranks) == 1 or (bool(ranks) and len(ranks) == ranks[0].local_size)
+        if are_all and all(rank.ready_ns is not None for rank in ranks):
             return list(self.report.problems)
         return self.report.notes("the configuration")
 
@@ -84,7 +81,7 @@ def run_program(
         order = HookOrder(config=config, reports=Path(scratch), roles=roles, say=True)
         with started([command], order) as processes:
             code = exit_code(processes)
-        return RunEnd(code, processes[0].pid, read_reports(Path(scratch)))
+        return RunEnd(code, read_reports(Path(scratch)))
 
 
 def why_no_command(name: str) -> str:
