@@ -1,4 +1,4 @@
-"""The rendezvous of `init_rpc`: what a process tells before it waits there for the other ranks.
+"""The rendezvous of `init_rpc`: what a process reports before it waits there for the other ranks.
 
 Standard library only, as `programs`.
 """

@@ -89,7 +89,7 @@ def _is_pipe(descriptor: Path, pipe: os.stat_result) -> bool:
 def _children(pid: int) -> Iterator[int]:
     if not Path("/proc/thread-self/children").exists():  # a kernel that does not list them
         every = (int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit())
-        yield from (each for each in every if _status(each)[1:2] == [b"%d" % pid])
+        yield from (each for each in every if status_of(each)[1:2] == [b"%d" % pid])
         return
     try:
         threads = [*Path(f"/proc/{pid}/task").iterdir()]
@@ -102,10 +102,10 @@ def _children(pid: int) -> Iterator[int]:
 
 
 def _is_alive(pid: int) -> bool:
-    return _status(pid)[:1] not in ([], [b"Z"], [b"X"])
+    return status_of(pid)[:1] not in ([], [b"Z"], [b"X"])
 
 
-def _status(pid: int) -> list[bytes]:
+def status_of(pid: int) -> list[bytes]:
     """Its state, its parent, and so on; nothing of a process that is gone."""
     try:
         # After the name, which may hold anything.

@@ -146,7 +146,7 @@ def test_a_tcp_address_under_torchrun_is_recognised() -> None:
     torchrun = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     told = refused([*torchrun, str(PROGRAMS / "own_address.py")], cold=True)
     assert "the program cannot be tuned: not done after" in told
-    assert "under torchrun nobody listens at a tcp:// address of the program's own" in told
+    assert "under torchrun no process listens at a tcp:// address of the program's own" in told
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,5 @@
 """From what the processes of a program report follows which one failed first, if any did."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,12 +11,10 @@ from tuner.world.command.ends import (
     GRACE_S,
     STILL_S,
     UNBEGUN_S,
-    Watch,
     failed_first,
     given_up,
     stuck,
 )
-from tuner.world.command.events import read_events
 from tuner.world.command.reports import ProgramReport
 
 LAST_NS = events_of(1)[-1]["time_ns"]
@@ -93,7 +88,7 @@ BROKEN = "RuntimeError: eof (this error originated at tensorpipe/transport/shm/c
     ("ending", "text"),
     [
         ([exit_of(1, time_ns=END_NS - 1), gone(1)], "observer1 ended without shutdown, and others"),
-        ([gone(1, time_ns=END_NS + 1)], "observer1 ended first, from one moment to the next"),
+        ([gone(1, time_ns=END_NS + 1)], "observer1 was killed first, or it called os._exit"),
         ([exit_of(1, "ValueError: no", END_NS + 1)], "observer1 failed first: ValueError: no"),
         ([], "agent failed first: RuntimeError: eof"),
     ],
@@ -116,6 +111,19 @@ def test_a_program_gets_time_to_end_or_to_start_the_rank_again(
     grace_ns = int((UNBEGUN_S if is_new else GRACE_S) * 1e9)
     assert given_up(report, END_NS + grace_ns) is None
     assert given_up(report, END_NS + grace_ns + 1) is not None
+
+
+def test_what_stood_still_while_another_rank_went_on_does_not_wait_yet(tmp_path: Path) -> None:
+    """A server that is called now and then is as still as one that nobody calls."""
+    last_ns = states(raised_s=0)[-1]["time_ns"]
+    leaves = [*until(1, "ready"), exit_of(1), gone(1)]
+    client = [{**event, "pid": 7, "rank": 2} for event in [*until(1, "ready"), exit_of(1), gone(1)]]
+    for ended_ns, is_stuck in ((END_NS, True), (last_ns, False)):
+        ends = [{**each, "time_ns": ended_ns} if each["event"] in ("exit", "gone") else each
+                for each in client]  # fmt: skip
+        server = [*until(0, "ready"), *states(raised_s=0)[1:]]
+        report = report_of(tmp_path, server, leaves, ends)
+        assert (stuck(report, last_ns + 10**9) is not None) == is_stuck
 
 
 @pytest.mark.parametrize("ending", [[exit_of(1), gone(1)], [gone(1)]])
@@ -229,45 +237,6 @@ def test_ranks_wait_for_one_whose_process_failed_before(tmp_path: Path) -> None:
     cause = stuck(report, END_NS + 60 * 10**9)
     assert cause is not None
     assert cause.text == "a process that is no rank failed first: FileNotFoundError: no data"
-
-
-@pytest.mark.world
-def test_processes_that_are_gone_are_noted_once(tmp_path: Path) -> None:
-    """One that its parent has not asked about has an exit code that can be read."""
-    ended, killed, waited_for, lives = (
-        subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read(); sys.exit(3)"],
-                         stdin=subprocess.PIPE)
-        for _ in range(4)
-    )  # fmt: skip
-    all_ = (ended, killed, waited_for, lives)
-    for process in all_:
-        (tmp_path / f"{process.pid}.jsonl").touch()
-    watch = Watch(tmp_path)
-    watch.note_gone()
-    assert not any(read_events(tmp_path / f"{each.pid}.jsonl") for each in all_)
-    killed.kill()
-    waited_for.communicate()
-    assert ended.stdin is not None
-    ended.stdin.close()
-    codes: dict[int, int | None] = {}
-    while len(codes) < 3:
-        watch.note_gone()
-        for process in all_:
-            for event in read_events(tmp_path / f"{process.pid}.jsonl"):
-                assert process.pid not in codes or codes[process.pid] == event["code"]
-                codes[process.pid] = event["code"]
-    assert codes == {ended.pid: 3, killed.pid: -9, waited_for.pid: None}
-    watch.note_gone()
-    assert all(len(read_events(tmp_path / f"{pid}.jsonl")) == 1 for pid in codes)
-    for process in all_:
-        process.communicate()
-
-
-def test_what_is_no_report_of_a_process_is_left_alone(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "4000001.jsonl")
-    (tmp_path / "host0-4000001.jsonl").touch()
-    Watch(tmp_path).note_gone()
-    assert (tmp_path / "host0-4000001.jsonl").read_bytes() == b""
 
 
 def test_the_first_of_several_failures_is_told(tmp_path: Path) -> None:

@@ -71,9 +71,9 @@ def failed(running: Launched, folder: Path) -> Failure:
         ("2 exits", "trainer2 failed first: sys.exit(3)"),
         ("2 aborts", "trainer2 "),  # its parent may have asked for its exit code before us
         ("2 killed", "trainer2 "),
-        ("2 leaves", "trainer2 ended without shutdown, and others need it"),
+        ("2 leaves", "trainer2 ended without shutdown, and others wait for it"),
         ("0 raises", "server0 failed first: RuntimeError: a variable was modified"),
-        ("0 leaves", "server0 ended without shutdown, and others need it"),
+        ("0 leaves", "server0 ended without shutdown, and others wait for it"),
         ("2 thread", "trainer2 failed first: AttributeError: 'int' object has no attribute"),
         ("2 served", f"server0 failed first: {SERVED}"),
     ],
@@ -153,7 +153,7 @@ def recorded(*command: str) -> tuple[int, list[str], Trace]:
     ("end", "first"),
     [
         ("2 raises", RAISED),
-        ("2 leaves", "trainer2 ended without shutdown, and others need it"),
+        ("2 leaves", "trainer2 ended without shutdown, and others wait for it"),
         ("2 served", f"server0 failed first: {SERVED}"),
     ],
 )

@@ -98,7 +98,7 @@ class Trying(Protocol):
 
         Args:
             until_s: When it is ended, by `time.monotonic`.
-            learnt: Gets what the run imports; None: nobody asks.
+            learnt: Gets what the run imports; None: it is not needed.
         """
         ...
 
@@ -110,7 +110,7 @@ class Discovery:
         request: The program.
         starters: What starts its commands; it is left as later runs are to be started.
         trying: Runs it.
-        tell: Hears what a person should know, a sentence each.
+        tell: Gets what a person should know, a sentence each.
         enough: See `Launcher.subject_of`.
     """
 

@@ -1,15 +1,10 @@
 """Which process of a program failed first, and whether the others wait for it in vain."""
 
-import json
-import os
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from tuner.text import shortened
@@ -50,7 +45,7 @@ def failed_first(report: ProgramReport, until_ns: int | None = None) -> Cause | 
     """The first rank whose own end is a failure, whatever became of the others; None if none is.
 
     Args:
-        report: What the processes have told.
+        report: What the processes have reported.
         until_ns: When the program ended, in Unix nanoseconds: what comes later is no cause of it.
             None: it runs.
     """
@@ -70,7 +65,7 @@ def given_up(report: ProgramReport, now_ns: int) -> Cause | None:
     """Why a run cannot come to a good end any more; None while it can.
 
     Args:
-        report: What the processes have told so far.
+        report: What the processes have reported so far.
         now_ns: What time it is, in Unix nanoseconds.
     """
     first = failed_first(report)
@@ -120,54 +115,6 @@ def suspected_ns(report: ProgramReport) -> int | None:
     return max(times, default=None)
 
 
-class Watch:
-    """Notes which processes of a program are gone: one that is killed cannot tell it.
-
-    Args:
-        reports: The folder of the hook's order, on the machine where the processes run.
-    """
-
-    def __init__(self, reports: Path) -> None:
-        self._reports = reports
-        self._noted: set[Path] = set()
-
-    def note_gone(self) -> None:
-        """Add the event `gone` to the reports of each process that is gone by now."""
-        for file in self._reports.glob("*.jsonl"):
-            if file in self._noted or not file.stem.isdigit():
-                continue
-            status = _status(int(file.stem))
-            if status and status[0] not in (b"Z", b"X"):
-                continue
-            self._noted.add(file)
-            # Its parent need not have asked for it yet, and then it is there to be read.
-            code = os.waitstatus_to_exitcode(int(status[_EXIT_CODE])) if status else None
-            event = {
-                "event": "gone",
-                "pid": int(file.stem),
-                "time_ns": time.time_ns(),
-                "code": code,
-            }
-            line = json.dumps({**event, "time_ns": time.time_ns()}).encode() + b"\n"
-            with suppress(OSError):
-                # A program can put anything there: a pipe must not hold us up.
-                flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
-                with os.fdopen(os.open(file, flags), "ab") as report:
-                    report.write(line)
-
-
-_EXIT_CODE = 49
-"""Its place in /proc/PID/stat, after the name."""
-
-
-def _status(pid: int) -> list[bytes]:
-    """What the kernel says of a process, after its name; nothing of one that is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return []
-
-
 def _gone(report: ProgramReport) -> Iterator[RankReport]:
     """The ranks whose processes have ended, and that no process has taken the place of."""
     started: dict[int, int] = {}
@@ -182,11 +129,11 @@ def _is_failure(end: ProcessEnd | None) -> bool:
     """Whether a process ended as none does that is done, or that was asked to end."""
     if end is None or end.error:
         return end is not None
-    return not end.told and bool(end.code) and not was_interrupted(end.code or 0)
+    return not end.reported and bool(end.code) and not was_interrupted(end.code or 0)
 
 
 def _is_owed(rank: RankReport) -> bool:
-    """Whether the others may wait for it: without `shutdown`, nobody knows that it is gone."""
+    """Whether the others may wait for it: they learn of its end by `shutdown` alone."""
     return rank.end is not None and rank.end.gone_ns is not None and rank.shutdown_ns is None
 
 
@@ -198,7 +145,7 @@ def _is_waited_for(rank: RankReport, report: ProgramReport, now_ns: int) -> bool
     if any(each.end is not None and each.end.gone_ns is None for each in outside):
         return False  # it is about to end
     # Those that are done now may have gone on until then, and now the program may end the others.
-    ended_ns = max(each.end.gone_ns or 0 for each in _gone(report) if each.end is not None)
+    ended_ns = max(map(_ended_ns, _gone(report)))
     states = _last_states(report)
     waits = [
         max(each.shutdown_ns, ended_ns)
@@ -217,6 +164,12 @@ def _is_waited_for(rank: RankReport, report: ProgramReport, now_ns: int) -> bool
 def _is_without_limit(state: Mapping[str, Any] | None) -> bool:
     """Whether a rank that has called `shutdown` is in there, and for how long it takes."""
     return state is None or (not state["sleeps"] and state["pool_size"] is not None)
+
+
+def _ended_ns(rank: RankReport) -> int:
+    """When a rank that has ended was gone, as far as that is known."""
+    assert rank.end is not None
+    return rank.end.gone_ns or rank.end.time_ns
 
 
 def _living(report: ProgramReport) -> set[int]:
@@ -243,9 +196,9 @@ def _waits_in_rpc(report: ProgramReport, living: set[int]) -> bool:
 def _peer_of(broken: Cause, report: ProgramReport) -> Cause | None:
     """The rank whose end has broken a connection, if it is known which one it was."""
     lost = [rank for rank in _gone(report) if rank.shutdown_ns is None and rank.name != broken.rank]
-    silent = [_of_end(rank) for rank in lost if rank.end and not rank.end.told]
-    told = [_of_end(rank) for rank in lost if rank.end and rank.end.told]
-    earlier = _first([cause for cause in told if cause.time_ns < broken.time_ns])
+    silent = [_of_end(rank) for rank in lost if rank.end and not rank.end.reported]
+    reported = [_of_end(rank) for rank in lost if rank.end and rank.end.reported]
+    earlier = _first([cause for cause in reported if cause.time_ns < broken.time_ns])
     return earlier or (silent[0] if len(silent) == 1 else None)
 
 
@@ -258,19 +211,19 @@ def _of_end(rank: RankReport) -> Cause:
         where = ", in shutdown" if rank.shutdown_ns is not None and rank.ended_ns is None else ""
     if end.error:
         text = f"{end.name} failed first{where}: {shortened(end.error)}"
-    elif end.code and not end.told:
+    elif end.code and not end.reported:
         text = f"{end.name} failed first{where} ({ending(end.code)})"
-    elif end.told:
-        text = f"{end.name} ended without shutdown, and others need it"
+    elif end.reported:
+        text = f"{end.name} ended without shutdown, and others wait for it"
     else:
-        text = f"{end.name} ended first, from one moment to the next: by a signal, or os._exit"
+        text = f"{end.name} was killed first, or it called os._exit"
     return Cause(
         time_ns=end.time_ns,
         rank=end.name,
         text=text,
         traceback=end.traceback,
         in_init=rank.ready_ns is None,
-        is_untimely=not end.told and was_killed(end.code or 0),
+        is_untimely=not end.reported and was_killed(end.code or 0),
     )
 
 
@@ -340,7 +293,8 @@ def _still(report: ProgramReport, living: set[int], *, daemons: bool = False) ->
     calls = [state["calls"] for state in last]
     moved = [each for each in complete if [state["calls"] for state in each] != calls]
     return _Still(
-        since_ns=max(state["time_ns"] for state in alike[-1]),
+        # One that has ended since may have gone on until then.
+        since_ns=max([*(state["time_ns"] for state in alike[-1]), *map(_ended_ns, _gone(report))]),
         until_ns=min(state["time_ns"] for state in last),
         moved_ns=min((state["time_ns"] for state in moved[0]), default=0) if moved else 0,
     )

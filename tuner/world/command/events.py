@@ -169,6 +169,7 @@ _EVENTS: dict[str, dict[str, _Check]] = {
 _OF_ALL: dict[str, _Check] = {"pid": _is_whole, "time_ns": _is_whole}
 _OPTIONAL: dict[str, _Check] = {
     "pid_there": _is_whole,
+    "pid_namespace": _is_whole,
     "operators": _is_file,
     "local_size": _is_size,
 }

@@ -55,7 +55,7 @@ def join_recorded(
     Args:
         folder: What `HookOrder.reports` named.
         ended_ns: When the program ended, in Unix nanoseconds: how long a rank waited for an answer
-            that was killed, nobody else knows. None while it runs.
+            that was killed, is not known. None while it runs.
         clocks: The clocks of other hosts against this one's, by `RankRecording.boot_id`.
 
     Returns:
@@ -204,7 +204,7 @@ def _loss(agent: _Agent) -> str:
 
 def _is_running(pid: int) -> bool:
     try:
-        # A process that has ended, and that nobody has asked about, has no command line any more.
+        # A process that has ended, and that its parent has not waited for, has no command line.
         return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
     except OSError:
         return False
@@ -227,11 +227,11 @@ def _unrecorded(folder: Path, recordings: Sequence[RankRecording]) -> Iterator[s
 
 def _threads(content: JournalContent, pid: int, ended: Mapping[str, Any] | None) -> dict[int, str]:
     """A name for each thread that called or served."""
-    told = dict(map(tuple, ended["threads"])) if ended else {}
+    names = dict(map(tuple, ended["threads"])) if ended else {}
     serving = sorted({span.thread for span in content.server_spans})
     calling = {span.thread for span in content.client_spans}
     return {
-        **{thread: told.get(thread, f"thread {thread}") for thread in calling},
+        **{thread: names.get(thread, f"thread {thread}") for thread in calling},
         **{thread: f"RPC worker {number}" for number, thread in enumerate(serving, start=1)},
         pid: "main",
     }

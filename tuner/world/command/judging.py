@@ -27,7 +27,7 @@ def outcome_of(
     Args:
         end: How the run ended.
         request: What was asked of the program.
-        objective: What the run must tell; None: it may tell anything.
+        objective: What the run must yield; None: any number, or none.
     """
     metric = None if request.metric is None else request.metric.read(end.output)
     if (failure := _failure(end, request, metric)) is not None:

@@ -13,7 +13,7 @@ _KNOBS = ("num_worker_threads", "rpc_timeout", "transports", "channels", "intra_
 
 
 class ProcessEnd(NamedTuple):
-    """How a process ended, as far as it told, or as who looked after it saw."""
+    """How a process ended, as far as it reported that, or as the command saw it."""
 
     time_ns: int
     """Unix nanoseconds."""
@@ -21,14 +21,14 @@ class ProcessEnd(NamedTuple):
     name: str
     """The RPC name, or `rank 2` of one that waited for the others; empty: it knew of neither."""
     error: str
-    """What it raised, in one line; empty: nothing, or it could not tell."""
+    """What it raised, in one line; empty: nothing, or it could not report it."""
     traceback: str
-    told: bool
+    reported: bool
     """Whether it ended as Python does; not so by a signal, or by os._exit."""
     gone_ns: int | None
     """When it was seen to be gone; threads of it may go on when it has reported its end."""
     code: int | None
-    """Its exit code, as `subprocess` has it; None: nobody saw it."""
+    """Its exit code, as `subprocess` has it; None: it is not known."""
 
 
 class Raised(NamedTuple):
@@ -79,7 +79,7 @@ class RankReport:
     threads: int | None
     """When `shutdown` was called, or at the last probe."""
     local_size: int = 0
-    """How many ranks torchrun has started beside it, itself among them; 0 if nobody said."""
+    """How many ranks torchrun has started beside it, itself among them; 0 if that is not known."""
     end: ProcessEnd | None = None
     """The end of its process; None while it runs, and where it went on to start RPC again."""
 
@@ -120,7 +120,7 @@ class ProcessReport(NamedTuple):
     """One process."""
 
     began_ns: int
-    """When it told something first, in Unix nanoseconds."""
+    """When it reported something first, in Unix nanoseconds."""
     ranks: tuple[RankReport, ...]
     """A rank for each time that it started RPC; the last one has the end of the process."""
     unmet: Rendezvous | None
@@ -178,17 +178,17 @@ def _end(
     last = {event["event"]: event for event in events if event["event"] in ("exit", "gone")}
     if not last:
         return None
-    told, gone = last.get("exit"), last.get("gone", {})
+    exited, gone = last.get("exit"), last.get("gone", {})
     # What it reports is what it raised last, as far as Python knows; who exits with 0 handled that.
-    raised = told if told and gone.get("code") != 0 else {"error": "", "traceback": ""}
+    raised = exited if exited and gone.get("code") != 0 else {"error": "", "traceback": ""}
     name = ranks[-1].name if ranks else ""
     return ProcessEnd(
-        time_ns=(told or gone)["time_ns"],
-        pid=(told or gone)["pid"],
+        time_ns=(exited or gone)["time_ns"],
+        pid=(exited or gone)["pid"],
         name=f"rank {unmet.rank}" if unmet is not None and not name else name,
         error=raised["error"],
         traceback=raised["traceback"],
-        told=told is not None,
+        reported=exited is not None,
         gone_ns=gone.get("time_ns"),
         code=gone.get("code"),
     )

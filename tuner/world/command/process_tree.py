@@ -42,7 +42,7 @@ def end_tree(pids: Sequence[int], reports: Path) -> None:
     until = time.monotonic() + _GONE_S
     # As it stands in the order, which is JSON.
     mark = json.dumps(str(reports.resolve()))[1:-1].encode()
-    # Before they are orphans, whose parents nobody knows any more.
+    # Before they are orphans, whose parents are not known any more.
     known = [process for pid in pids for process in _tree(pid)]
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from tuner.world.bounded_files import give_up_middle, head_and_tail
 from tuner.world.command.commands import Commands
-from tuner.world.command.ends import Cause, Watch, failed_first, given_up, suspected_ns
+from tuner.world.command.ends import Cause, failed_first, given_up, suspected_ns
 from tuner.world.command.probing import Probes, records_of
 from tuner.world.command.reports import ProgramReport, read_reports
+from tuner.world.command.watching import Watch
 from tuner.world.postmortem import RankRecord, starvation
 
 PROBE_AFTER_S = 3.0

@@ -22,7 +22,7 @@ _REACH = (
 )
 BESIDE = "; if another command starts what is missing, name it with --beside"
 MOST_RANKS = 10_000
-"""The largest world whose missing ranks are told: a program may say any number."""
+"""The largest world whose missing ranks are named: a program may say any number."""
 _MOST_NAMED = 8
 
 
@@ -76,7 +76,7 @@ class ProgramReport:
         if self.nobody_listens_since_ns is None:
             return f"{said}{hint}" if absent else said
         return (
-            f"{said}: under torchrun nobody listens at a tcp:// address of the program's own; "
+            f"{said}: under torchrun no process listens at a tcp:// address of the program's own; "
             "use init_method='env://', or unset TORCHELASTIC_USE_AGENT_STORE"
         )
 
@@ -128,7 +128,7 @@ class ProgramReport:
 
     @property
     def has_world_size(self) -> bool:
-        """Whether the ranks are told how many they are; else they may join late and leave early."""
+        """Whether the ranks know how many they are; else they may join late and leave early."""
         return all(rank.world_size is not None for rank in self.ranks)
 
     @property
@@ -195,20 +195,20 @@ def _ranks(numbers: Iterable[int]) -> str:
 
 def read_reports(folder: Path) -> ProgramReport:
     """Everything that the processes have written to the folder."""
-    told = [read_process(file) for file in sorted(folder.glob("*.jsonl"))]
-    ranks = [rank for process in told for rank in process.ranks]
-    failures = [process.init_failure for process in told if process.init_failure is not None]
-    others = [process for process in told if not process.ranks]
-    states = [state for process in told for state in process.states]
+    processes = [read_process(file) for file in sorted(folder.glob("*.jsonl"))]
+    ranks = [rank for process in processes for rank in process.ranks]
+    failures = [process.init_failure for process in processes if process.init_failure is not None]
+    others = [process for process in processes if not process.ranks]
+    states = [state for process in processes for state in process.states]
     return ProgramReport(
         ranks=tuple(sorted(ranks, key=lambda rank: (rank.rank, rank.init_ns))),
-        processes=len(told),
-        problems=tuple(problem for process in told for problem in process.problems),
-        unmet=tuple(process.unmet for process in told if process.unmet is not None),
+        processes=len(processes),
+        problems=tuple(problem for process in processes for problem in process.problems),
+        unmet=tuple(process.unmet for process in processes if process.unmet is not None),
         init_failure=min((each for each in failures if not _is_over(each, ranks)), default=None),
         other_ends=tuple(sorted(each.end for each in others if each.end and each.end.error)),
-        raised=tuple(sorted(each for process in told for each in process.raised)),
-        gone=frozenset(each.end.pid for each in told if each.end and each.end.gone_ns),
+        raised=tuple(sorted(each for process in processes for each in process.raised)),
+        gone=frozenset(each.end.pid for each in processes if each.end and each.end.gone_ns),
         newest_start_ns=max((each.began_ns for each in others if each.end is None), default=0),
         states=tuple(sorted(states, key=lambda state: (state["number"], state["rank"]))),
     )

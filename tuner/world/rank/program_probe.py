@@ -1,7 +1,7 @@
 """Answers, in a rank of a program, what it is doing: whenever the launcher asks.
 
 A thread looks for a file in the folder of reports. It starts before the rendezvous, in which a rank
-may wait for another one for ever, and lasts as long as the process, which may start RPC again.
+may wait for another one without end, and lasts as long as the process, which may start RPC again.
 """
 
 import faulthandler
@@ -25,7 +25,7 @@ class Prober:
     def __init__(
         self, request: Path, standing: Callable[[], Mapping[str, object]], tell: Callable[..., None]
     ) -> None:
-        """`standing` is told with each answer."""
+        """`standing` gives what goes with each answer."""
         self._request = request
         self._standing = standing
         self._tell = tell

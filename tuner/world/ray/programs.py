@@ -15,9 +15,9 @@ from tuner.errors import LauncherError
 from tuner.files import head_of
 from tuner.trace.record.journal import EVERYBODY_READS
 from tuner.world.command.commands import REAPED_S
-from tuner.world.command.ends import Watch
 from tuner.world.command.order import REQUEST, HookOrder
 from tuner.world.command.process_tree import end_tree, stop_gently
+from tuner.world.command.watching import Watch
 from tuner.world.machine_reading import MachineReader, MachineReading, machine_between
 from tuner.world.machine_state import MachineState
 

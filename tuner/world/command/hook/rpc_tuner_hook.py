@@ -35,6 +35,7 @@ class Reports:
     def __init__(self, folder: str, imports: ModuleType | None = None) -> None:
         self._folder = folder
         self._imports = imports
+        self._known_as = 0
 
     def send_imported(self) -> None:
         """Tell once what is imported now, if that is asked for."""
@@ -51,6 +52,9 @@ class Reports:
         if event == "init_rpc":
             self.send_imported()
         line = {"event": event, "pid": os.getpid(), "time_ns": time.time_ns(), **facts}
+        if self._known_as != os.getpid():  # also in a fork
+            self._known_as = os.getpid()
+            line["pid_namespace"] = _pid_namespace()
         path = os.path.join(self._folder, f"{os.getpid()}.jsonl")  # noqa: PTH118
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -60,6 +64,14 @@ class Reports:
             os.write(descriptor, json.dumps(line, default=repr).encode() + b"\n")
         finally:
             os.close(descriptor)
+
+
+def _pid_namespace() -> int:
+    """In which its id is one: a sandbox has one of its own. 0 if that is not known."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116 - pathlib takes a while
+    except OSError:
+        return 0
 
 
 def install(text: str) -> None:

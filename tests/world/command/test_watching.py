@@ -1,0 +1,64 @@
+"""Processes of a program that are gone are noted, with their exit code where it can be read."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.world.command.reported import BEGAN_NS, report_of
+from tuner.world.command.events import read_events
+from tuner.world.command.watching import Watch
+
+
+@pytest.mark.world
+def test_processes_that_are_gone_are_noted_once(tmp_path: Path) -> None:
+    """One that its parent has not asked about has an exit code that can be read."""
+    ended, killed, waited_for, lives = (
+        subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read(); sys.exit(3)"],
+                         stdin=subprocess.PIPE)
+        for _ in range(4)
+    )  # fmt: skip
+    all_ = (ended, killed, waited_for, lives)
+    for process in all_:
+        (tmp_path / f"{process.pid}.jsonl").touch()
+    watch = Watch(tmp_path)
+    watch.note_gone()
+    assert not any(read_events(tmp_path / f"{each.pid}.jsonl") for each in all_)
+    killed.kill()
+    waited_for.communicate()
+    assert ended.stdin is not None
+    ended.stdin.close()
+    codes: dict[int, int | None] = {}
+    while len(codes) < 3:
+        watch.note_gone()
+        for process in all_:
+            for event in read_events(tmp_path / f"{process.pid}.jsonl"):
+                assert process.pid not in codes or codes[process.pid] == event["code"]
+                codes[process.pid] = event["code"]
+    assert codes == {ended.pid: 3, killed.pid: -9, waited_for.pid: None}
+    watch.note_gone()
+    assert all(len(read_events(tmp_path / f"{pid}.jsonl")) == 1 for pid in codes)
+    for process in all_:
+        process.communicate()
+
+
+def test_what_is_no_report_of_a_process_is_left_alone(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "4000001.jsonl")
+    (tmp_path / "host0-4000001.jsonl").touch()
+    Watch(tmp_path).note_gone()
+    assert (tmp_path / "host0-4000001.jsonl").read_bytes() == b""
+
+
+@pytest.mark.parametrize(("more", "is_gone"), [({}, True), ({"pid_namespace": 7}, False)])
+def test_a_process_of_another_namespace_is_not_known_to_be_gone(
+    tmp_path: Path, more: dict[str, int], is_gone: bool
+) -> None:
+    """Its id there is that of another process here, or of none."""
+    pid, started = 4_000_001, {"event": "started", "time_ns": BEGAN_NS}
+    report_of(tmp_path, [{**started, "pid": pid, **more}])
+    (tmp_path / "0.jsonl").rename(tmp_path / f"{pid}.jsonl")
+    Watch(tmp_path).note_gone()
+    found = [event["event"] for event in read_events(tmp_path / f"{pid}.jsonl")]
+    assert found == ["started", *(["gone"] if is_gone else [])]
