@@ -58,7 +58,7 @@ def test_daemons_are_ended(monkeypatch: pytest.MonkeyPatch, lists: bool) -> None
         daemons = {int(process.stdout.readline()) for _ in range(3)}
         assert awaited(lambda: {*living_children(process.pid)} == daemons)
         end_descendants(process.pid)
-        assert not any(map(descendants._is_alive, daemons))
+        assert not any(map(descendants.is_alive, daemons))
         assert living_children(process.pid) == []
         assert process.poll() is None
     finally:
@@ -72,7 +72,7 @@ def test_a_child_that_ends_while_it_is_looked_at_leaves_no_daemon(
 ) -> None:
     """Its daemon is a child of the process after the children were listed."""
     process = subprocess.Popen([sys.executable, "-c", LATE], stdin=subprocess.PIPE)
-    is_alive = descendants._is_alive
+    is_alive = descendants.is_alive
 
     def ending(pid: int) -> bool:
         assert process.stdin is not None
@@ -83,7 +83,7 @@ def test_a_child_that_ends_while_it_is_looked_at_leaves_no_daemon(
 
     try:
         assert awaited(lambda: len(living_children(process.pid)) == 1)
-        monkeypatch.setattr(descendants, "_is_alive", ending)
+        monkeypatch.setattr(descendants, "is_alive", ending)
         end_descendants(process.pid)
         assert living_children(process.pid) == []
     finally:

@@ -27,7 +27,7 @@ def keep_orphans() -> None:
 
 def living_children(pid: int) -> list[int]:
     """The children of a process, without those that have ended."""
-    return [child for child in _children(pid) if _is_alive(child)]
+    return [child for child in _children(pid) if is_alive(child)]
 
 
 def descendants(pid: int) -> Iterator[int]:
@@ -49,7 +49,7 @@ def end_descendants(pid: int, wanted: Callable[[int], bool] = lambda child: True
     until = time.monotonic() + _WITHIN_S
     while time.monotonic() < until:
         children = [child for child in _children(pid) if wanted(child)]
-        living = [child for child in children if _is_alive(child)]
+        living = [child for child in children if is_alive(child)]
         kill([each for child in living for each in (child, *descendants(child))])
         # One that ended while it was looked at may have left a child, which is another one now.
         if not living and children == seen:
@@ -101,12 +101,13 @@ def _children(pid: int) -> Iterator[int]:
             yield from map(int, (thread / "children").read_text().split())
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Whether it is there, and has not ended: its parent need not have waited for it."""
     return status_of(pid)[:1] not in ([], [b"Z"], [b"X"])
 
 
 def status_of(pid: int) -> list[bytes]:
-    """Its state, its parent, and so on; nothing of a process that is gone."""
+    """As the kernel has it: its state, its parent, and so on; nothing of a process that is gone."""
     try:
         # After the name, which may hold anything.
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()

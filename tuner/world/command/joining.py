@@ -23,6 +23,7 @@ from tuner.trace.record.merge import merge
 from tuner.trace.record.recording import RankRecording
 from tuner.world.command.events import agents, by_world, read_events
 from tuner.world.command.reports import MOST_RANKS, read_reports
+from tuner.world.descendants import is_alive
 
 _Agent = Mapping[str, Mapping[str, Any]]
 """The events of one agent, by name."""
@@ -71,7 +72,7 @@ def join_recorded(
 def is_recorded(folder: Path) -> bool:
     """Whether every agent that was being recorded has handed over, or its process is gone."""
     return all(
-        "record-end" in agent or not _is_running(agent["init_rpc"]["pid"])
+        "record-end" in agent or not is_alive(agent["init_rpc"]["pid"])
         for agent in _recorded_agents(folder)
     )
 
@@ -186,7 +187,7 @@ def _loss(agent: _Agent) -> str:
     if "ready" not in agent:
         return "did not get through init_rpc"
     if ended is None:
-        if _is_running(agent["init_rpc"]["pid"]):
+        if is_alive(agent["init_rpc"]["pid"]):
             return "had not ended: the trace has what it recorded so far"
         return (
             "ended from one moment to the next, by a signal or os._exit: the trace has the calls "
@@ -200,14 +201,6 @@ def _loss(agent: _Agent) -> str:
             "are recorded: --start-after and --for choose a part of the run"
         )
     return ""
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        # A process that has ended, and that its parent has not waited for, has no command line.
-        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
-    except OSError:
-        return False
 
 
 def _unrecorded(folder: Path, recordings: Sequence[RankRecording]) -> Iterator[str]:

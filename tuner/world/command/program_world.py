@@ -19,7 +19,7 @@ ANSWERS_S = 2.0
 # A rank that waits where nobody will listen is given up after this time.
 UNMET_S = 5.0
 # After a first command has failed, the others get this long to say what happened to them.
-GRACE_S = 1.0
+OTHERS_S = 1.0
 # What --expect and --metric can see of a run, its head and its tail, in bytes.
 MOST_OUTPUT = 8 << 20
 # How often to look at what it prints, which may fill the disk.
@@ -186,7 +186,7 @@ class ProgramWorld:
         return None not in self._codes
 
     def _await_others(self) -> None:
-        until = time.monotonic() + GRACE_S
+        until = time.monotonic() + OTHERS_S
         while not self._has_ended() and time.monotonic() < until:
             time.sleep(_POLL_S)
 

@@ -23,7 +23,7 @@ from tuner.world.command.reports import ProgramReport, read_reports
 from tuner.world.command.running import exit_code, started
 from tuner.world.command.watching import Watch
 
-GRACE_S = 3.0
+HAND_OVER_S = 3.0
 """What ranks get to hand over that outlive the command which started them."""
 LOOK_S = 1.0
 """How often to look whether ranks have failed, and to ask what the others do then."""
@@ -200,7 +200,7 @@ def _end_program(
     """
     for process in processes:
         process.terminate()
-    until = time.monotonic() + GRACE_S
+    until = time.monotonic() + HAND_OVER_S
     while time.monotonic() < until:
         if None not in [process.poll() for process in processes] and is_recorded(folder):
             break
@@ -221,7 +221,7 @@ def _window_ended(
 
 
 def _await_handing_over(folder: Path) -> None:
-    until = time.monotonic() + GRACE_S
+    until = time.monotonic() + HAND_OVER_S
     while not is_recorded(folder) and time.monotonic() < until:
         time.sleep(_POLL_S)
 
