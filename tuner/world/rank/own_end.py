@@ -4,6 +4,7 @@ Nothing that a program can see is replaced: at a process's end Python still know
 """
 
 import atexit
+import multiprocessing.process
 import multiprocessing.util
 import os
 import signal
@@ -16,6 +17,7 @@ from types import CodeType
 
 from tuner.torch_private.served_error import MOST_TEXT, error_text, sound
 
+_CHILD: CodeType = multiprocessing.process.BaseProcess._bootstrap.__code__  # type: ignore[attr-defined]
 _BY_SIGNAL = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # Before what the program, or a library, has to do at its end, which may take a while.
 _FIRST = 1_000_000
@@ -95,9 +97,18 @@ def _last_value() -> BaseException | None:
 
 
 def _has_ended_all(error: BaseException | None) -> bool:
-    """Whether it went through all frames: nothing has caught it, as a console does."""
+    """Whether nothing in the program has caught it, as a console does."""
     found = None if error is None else error.__traceback__
-    return found is not None and found.tb_frame.f_back is None
+    if found is None:
+        return False
+    # What called what it went through: nothing, or what runs a program that was started warm.
+    frame, program = found.tb_frame.f_back, vars(sys.modules["__main__"])
+    while frame is not None:
+        # A child of `multiprocessing` shows what ends it in a way of its own.
+        if frame.f_globals is program or frame.f_code is _CHILD:
+            return False
+        frame = frame.f_back
+    return True
 
 
 def _is_by_signal(error: BaseException) -> bool:
