@@ -70,12 +70,12 @@ def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> 
         return failed("wrong-answer", f"its output does not match {request.expect!r}")
     if request.metric is not None and metric is None:
         return failed(
-            "wrong-answer", f"no number above zero in its output matches {request.metric.pattern!r}"
+            "crashed", f"no number above zero in its output matches {request.metric.pattern!r}"
         )
     active_s, calls = _active_s(end), calls_of(end)
     if calls < 0 or (active_s is not None and active_s <= 0):
         return failed(
-            "wrong-answer",
+            "crashed",
             f"its ranks report {calls} calls in {active_s} s: a clock was set, or the program "
             "changed its reports",
         )
