@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
@@ -46,6 +46,12 @@ def hooked_answers(
     finally:
         private._get_current_rpc_agent = current_agent
         del reducers[_RemoteException]
+
+
+def pickle_as_tuple(kind: type[tuple[Any, ...]]) -> None:
+    """Have PyTorch's pickler take the items of a tuple for what its `__reduce_ex__` returns."""
+    with suppress(AttributeError):
+        _reducers()[kind] = tuple
 
 
 def _reducers() -> dict[Any, Any]:

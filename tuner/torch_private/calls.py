@@ -40,6 +40,7 @@ _STEP_HELPERS = tuple(f"{_OPTIMIZER}.{name}" for name in STEP_HELPERS)
 _PLAIN_TYPES = frozenset(
     {type(None), bool, int, float, complex, str, bytes, torch.Tensor, FunctionType, PY_RREF}
 )
+_all_plain = _PLAIN_TYPES.issuperset
 # More values than this are not looked at: that would take longer than it saves.
 _FEW = 16
 _MOST_KNOWN = 1000
@@ -205,6 +206,8 @@ def _is_plain(values: Any) -> bool:
     """Whether no code of the program runs where these are pickled; few are looked at."""
     if len(values) > _FEW:
         return False
+    if _all_plain(map(type, values)):
+        return True
     for value in values:
         kind = type(value)
         if kind in _PLAIN_TYPES:

@@ -5,6 +5,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,7 +17,7 @@ from tuner.trace.model.spans import ServerSpan
 from tuner.trace.record import server as server_module
 from tuner.trace.record.server import Server, Serving
 from tuner.trace.record.threads import Thread, forget_threads, serving_threads, this_thread
-from tuner.trace.record.wire import Answer, Ends, Request, marked
+from tuner.trace.record.wire import Ends, OnTheWay, marked, received, requested
 
 
 @pytest.fixture
@@ -46,8 +47,8 @@ def kept(server: Server, call_id: int, func: Callable[..., Any], *args: Any) -> 
     return run(server.serve((server, call_id, False, func, args, {})))
 
 
-def under_way(call_id: int, start_ns: int) -> Serving:
-    return cast(Serving, SimpleNamespace(call_id=call_id, start_ns=start_ns))
+def under_way(server: Server, thread: Thread, call_id: int, start_ns: int) -> partial[Any]:
+    return partial(print, Serving(server, call_id, True, thread, None, b"", start_ns, 0))
 
 
 def test_a_call_that_ends_during_the_collection_is_collected_once(
@@ -55,9 +56,9 @@ def test_a_call_that_ends_during_the_collection_is_collected_once(
 ) -> None:
     assert kept(server, 7, max, 1, 2) == 2
     late = Thread(99)
-    late.serving = under_way(7, 5)
+    late.serving = under_way(server, late, 7, 5)
     other = Thread(98)
-    other.serving = under_way(8, 6)
+    other.serving = under_way(server, other, 8, 6)
     monkeypatch.setattr(server_module, "serving_threads", lambda: [late, other])
     spans = {span.call_id: span for span in server.spans()}
     assert len(server.spans()) == len(spans) == 2
@@ -99,11 +100,11 @@ def test_after_a_nested_call_the_outer_one_is_being_served(server: Server) -> No
     inside = []
 
     def outer() -> None:
-        kept(server, 2, lambda: inside.append(this_thread().serving))
-        inside.append(this_thread().serving)
+        kept(server, 2, lambda: inside.append(this_thread().served_call))
+        inside.append(this_thread().served_call)
 
     kept(server, 1, outer)
-    assert [serving.call_id for serving in inside if serving] == [2, 1]
+    assert inside == [2, 1]
 
 
 def stack(**named: int) -> list[str]:
@@ -174,9 +175,9 @@ def test_what_is_no_pickle_of_a_known_protocol_gets_no_mark() -> None:
 def test_pickles_name_no_function_of_ours(server: Server) -> None:
     """Finding a function by its name would take most of the time to unpickle."""
     udf = internal.PythonUDF(max, (1, 2), {})
-    request = pickle.dumps(Request((7, True, *udf)))
+    request = pickle.dumps(OnTheWay((requested, (7, True, *udf))))
     with_mark = marked(pickle.dumps(udf), 7, answers_plainly=True)
-    answer = pickle.dumps(Answer(((7, 3), iter(()))))
+    answer = pickle.dumps(OnTheWay((received, (7, 3), None, iter(()))))
     error = pickle.dumps(served(server, 7, fails), protocol=4)
     assert with_mark is not None
     assert b"tuner" not in request + with_mark + answer + error

@@ -15,7 +15,7 @@ from tuner.torch_private.answers import RPC_TIMEOUT_MARK, error_line, error_of
 from tuner.torch_private.calls import CallTarget, hooked_client, limit_s, send_python
 from tuner.trace.model.spans import CALLS_PER_RANK, ClientSpan, OperatorSpan
 from tuner.trace.record.threads import this_thread
-from tuner.trace.record.wire import Request, marked
+from tuner.trace.record.wire import OnTheWay, marked, requested
 
 # How often to look for calls that ended without an answer that tells so.
 WATCH_S = 0.05
@@ -38,7 +38,7 @@ class OpenCall:
         self.call_id = rank * CALLS_PER_RANK + next(_numbers)
         self.target = target
         self.thread = thread.id
-        self.parent = None if thread.serving is None else thread.serving.call_id
+        self.parent = thread.served_call
         self.body = ""
         """Empty until it is sent."""
         self.timeout_s: float | None = None
@@ -157,7 +157,7 @@ class Client:
         kwargs: Any,
         timeout_s: float,
     ) -> Future[Any]:
-        """See `ClientHooks.call_python`. The answer notes the call's end: see `wire.Answer`."""
+        """See `ClientHooks.call_python`. The answer notes the call's end: see `wire.received`."""
         call = OpenCall(self._rank, target)
         call_id, server = call.call_id, target.server
         call.body, call.timeout_s = "python", limit_s(timeout_s)
@@ -168,7 +168,7 @@ class Client:
         call.is_marked = True
         future: Future[Any]
         try:
-            request = Request((call_id, True, func, args, kwargs))
+            request = OnTheWay((requested, (call_id, True, func, args, kwargs)))
             future, call.request_bytes = send_python(worker, timeout_s, request)
         except BaseException:
             self.not_sent(call)

@@ -6,7 +6,7 @@ from time import time_ns
 
 from tuner.trace.record.client import WATCH_S, Client, OpenCall
 from tuner.trace.record.journal import MOST_CALLS, NOTHING, STATUSES, Journal
-from tuner.trace.record.server import Server
+from tuner.trace.record.server import Server, Serving
 from tuner.trace.record.threads import serving_threads, this_thread
 
 _STATUS_NUMBERS = {status: number for number, status in enumerate(STATUSES)}
@@ -35,7 +35,7 @@ class JournaledServer(Server):
     def note_open_calls(self, began_ns: int, began_before_ns: int) -> None:
         """Note the calls that are being served and began in this span of time."""
         for thread in serving_threads():
-            serving = thread.serving
+            serving = Serving.on(thread)
             if serving is not None and began_ns <= serving.start_ns < began_before_ns:
                 self._journal.served.put(
                     serving.call_id, thread.id, serving.start_ns, 0, b"", b"", NOTHING

@@ -6,17 +6,24 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import starmap
 from os import pread
-from threading import get_native_id
+from threading import get_ident
 from time import thread_time_ns, time_ns
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
 from tuner.torch_private.answers import ScriptModule, hooked_answers, is_future
 from tuner.trace.model.spans import STOPPED, ServerSpan
 from tuner.trace.record.journal import SERVED, served_span
-from tuner.trace.record.threads import SCHEDULE_BYTES, Thread, serving_threads, this_thread, threads
-from tuner.trace.record.wire import Answer, answered
+from tuner.trace.record.threads import (
+    SCHEDULE_BYTES,
+    Thread,
+    agent_thread,
+    agent_threads,
+    serving_threads,
+    this_thread,
+)
+from tuner.trace.record.wire import OnTheWay, received
 
 # The run queue is not read for less time than this off the CPU.
 NEGLIGIBLE_NS = 20_000
@@ -46,46 +53,49 @@ class Served(tuple[Any, ...]):
         server, call_id, answers_plainly, func, args, kwargs = self
         if kwargs:
             func = partial(func, **kwargs)
-        thread = threads.get(get_native_id()) or this_thread()
+        thread = agent_threads.get(get_ident()) or agent_thread()
         outer = thread.serving
         while outer is not None and not _is_on_the_stack(outer):
             outer(None, STOPPED)
             outer, thread.answering = thread.serving, None
         before = pread(thread.schedule or thread.open_schedule(), SCHEDULE_BYTES, 0)
-        thread.serving = serving = Serving(
-            _left, server, call_id, answers_plainly, thread, outer, before, time_ns(),
-            thread_time_ns(),
+        thread.serving = serving = partial(
+            _left,
+            (
+                server, call_id, answers_plainly, thread, outer, before, time_ns(),
+                thread_time_ns(),
+            ),
         )  # fmt: skip
         return (map(serving, starmap(func, (args,))),)
 
 
-class Serving(partial[Any]):
-    """A call that is being served, with what is known of it: `_left` takes its value."""
+class Serving(NamedTuple):
+    """What is known of a call that is being served."""
 
-    @property
-    def call_id(self) -> int:
-        """Its id."""
-        return self.args[1]  # type: ignore[no-any-return]
+    server: "Server"
+    call_id: int
+    answers_plainly: bool
+    thread: Thread
+    outer: "partial[Any] | None"
+    """The call that this thread served before, and has not left."""
+    before: bytes
+    """The thread's `schedule`."""
+    start_ns: int
+    began_cpu_ns: int
 
-    @property
-    def start_ns(self) -> int:
-        """When its function began, in Unix nanoseconds."""
-        return self.args[6]  # type: ignore[no-any-return]
+    @classmethod
+    def on(cls, thread: Thread) -> "Serving | None":
+        """The call that a thread is serving now; None if it serves none."""
+        serving: partial[Any] | None = thread.serving
+        return None if serving is None else cls(*serving.args[0])
 
 
-def _left(
-    server: "Server",
-    call_id: int,
-    answers_plainly: bool,
-    thread: Thread,
-    outer: Serving | None,
-    before: bytes,
-    start_ns: int,
-    began_cpu_ns: int,
-    value: Any,
-    error: str = "",
-) -> Any:
-    """A function has left its thread with a value, or an error; returns what is answered."""
+def _left(serving: tuple[Any, ...], value: Any, error: str = "") -> Any:
+    """A function has left its thread with a value, or an error; returns what is answered.
+
+    `serving` has the fields of `Serving`, in that order: that itself takes longer to make.
+    """
+    server, call_id, answers_plainly, thread, outer, before, start_ns, began_cpu_ns = serving
     cpu_ns = thread_time_ns() - began_cpu_ns
     end_ns = time_ns()
     after = before
@@ -98,7 +108,7 @@ def _left(
         server.served.write_on(record)
     thread.serving = outer
     if answers_plainly and type(value) in _QUICKLY_PICKLED and not error:
-        return Answer(((call_id, value), None))
+        return OnTheWay((received, (call_id, value)))
     if error:
         server.raised(call_id, error)
         thread.answering = (server, call_id, end_ns) if answers_plainly else None
@@ -111,16 +121,17 @@ def _left(
     if isinstance(value, ScriptModule):
         return value
     pickled = zip((call_id,), (end_ns,), starmap(time_ns, ((),)), strict=False)
-    return Answer(((call_id, value), filter(server.pickled, pickled)))
+    # The fourth are the items of lists: this has none, and is asked for them in the end.
+    return OnTheWay((received, (call_id, value), None, filter(server.pickled, pickled)))
 
 
-def _is_on_the_stack(serving: Serving) -> bool:
+def _is_on_the_stack(serving: "partial[Any]") -> bool:
     """Whether this thread still serves a call: else the end of that was not heard of."""
     frame = sys._getframe()
     while (below := frame.f_back) is not None:
         frame = below
         udf = frame.f_locals.get("python_udf")
-        if isinstance(udf, Served) and udf[1] == serving.call_id:
+        if isinstance(udf, Served) and udf[1] == serving.args[0][1]:
             return True
     return False
 
@@ -193,7 +204,7 @@ class Server:
 
     def spans(self) -> list[ServerSpan]:
         """All calls served; calls under way come last and have no end."""
-        running = [(thread.id, thread.serving) for thread in serving_threads()]
+        running = [(thread.id, Serving.on(thread)) for thread in serving_threads()]
         answered_ns = dict(self.long_pickled())
         ended = [
             served_span(record, answered_ns.get(record[0]), self._errors.get(record[0], ""))
@@ -229,4 +240,4 @@ def _reduced(answer: Any) -> tuple[Any, ...] | None:
     (server, call_id, end_ns), thread.answering = thread.answering, None
     # Most of the time until now it took to format the traceback.
     server.pickled((call_id, end_ns, time_ns()))
-    return answered(call_id, answer)
+    return received, (call_id, answer)

@@ -3,7 +3,7 @@
 import os
 from contextlib import suppress
 from pathlib import Path
-from threading import get_native_id
+from threading import get_ident, get_native_id
 from typing import Any
 
 # More than the longest content of a `schedule`.
@@ -18,7 +18,7 @@ class Thread:
     def __init__(self, native_id: int) -> None:
         self.id = native_id
         self.serving: Any = None
-        """The call that is being served: `server.Serving`; or None."""
+        """What ends the call that is being served; see `server.Serving.on`. Or None."""
         self.answering: tuple[Any, int, int] | None = None
         """The server and the id of the call whose exception is about to be pickled, and when its
         function ended."""
@@ -26,6 +26,11 @@ class Thread:
         """The call that is being issued."""
         self.schedule: int | None = None
         """A file that tells how long the thread waited for a CPU: see `waited_ns`."""
+
+    @property
+    def served_call(self) -> int | None:
+        """The id of the call that is being served."""
+        return None if self.serving is None else self.serving.args[0][1]
 
     def open_schedule(self) -> int:
         """Open `schedule`; the file is empty where the kernel does not measure waits."""
@@ -57,6 +62,17 @@ def this_thread() -> Thread:
         return threads.setdefault(native_id, Thread(native_id))
 
 
+agent_threads: dict[int, Thread] = {}
+"""Those that serve, by Python's identity of each, which takes no system call to get. Others may
+have the identity of a thread that has ended; these end with the agent."""
+
+
+def agent_thread() -> Thread:
+    """This thread, which serves for the first time."""
+    agent_threads[get_ident()] = thread = this_thread()
+    return thread
+
+
 def serving_threads() -> list[Thread]:
     """The threads that are serving a call."""
     return [thread for thread in list(threads.values()) if thread.serving is not None]
@@ -65,6 +81,7 @@ def serving_threads() -> list[Thread]:
 def forget_threads() -> None:
     """Drop all threads, and close their files: some threads end between traces."""
     threads.clear()
+    agent_threads.clear()
 
 
 def main_schedule() -> bytes:

@@ -8,7 +8,7 @@ import copyreg
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from tuner.torch_private.answers import python_udf
+from tuner.torch_private.answers import pickle_as_tuple, python_udf
 
 # Numbers this large are unassigned (PEP 307). To find these functions by name would take most of
 # the time to unpickle.
@@ -52,17 +52,21 @@ class Ends:
     client: ClientEnd | None = None
 
 
-class Request(tuple[Any, ...]):
-    """A call of a plain Python function on its way: the arguments of `_requested`.
+class OnTheWay(tuple[Any, ...]):
+    """What is pickled in place of a call, or of an answer: how `__reduce_ex__` would say it.
 
-    It is as cheap to pickle as PyTorch's own tuple of a function and its arguments.
+    It is a tuple so that C alone pickles it, as long as PyTorch's pickler has it registered.
     """
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return _requested, self[:]
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return self[:]
 
 
-def _requested(call_id: int, answers_plainly: bool, func: Any, args: Any, kwargs: Any) -> Any:
+pickle_as_tuple(OnTheWay)
+
+
+def requested(call_id: int, answers_plainly: bool, func: Any, args: Any, kwargs: Any) -> Any:
+    """A call of a plain Python function arrives: what PyTorch runs in place of a PythonUDF."""
     server = Ends.server
     if server is None:
         return python_udf(func, args, kwargs)  # it was sent during a trace that has ended
@@ -73,7 +77,7 @@ def _requested(call_id: int, answers_plainly: bool, func: Any, args: Any, kwargs
 def marked(pickled: bytes, call_id: int, answers_plainly: bool) -> bytes | None:
     """A pickled PythonUDF, so that its server records the call.
 
-    For what is not sent as a `Request`. The pickle is the program's own: its pickler sees what
+    For what does not go as `requested`. The pickle is the program's own: its pickler sees what
     PyTorch gives it. Around its code goes a call of `_marked` with what that code makes.
 
     Args:
@@ -94,34 +98,20 @@ def marked(pickled: bytes, call_id: int, answers_plainly: bool) -> bytes | None:
 def _marked(call_id: int, answers_plainly: bool, udf: Any) -> Any:
     if Ends.server is None:
         return udf
-    return _requested(call_id, answers_plainly, udf.func, udf.args, udf.kwargs)
+    return requested(call_id, answers_plainly, udf.func, udf.args, udf.kwargs)
 
 
-class Answer(tuple[Any, ...]):
-    """An answer that is unpickled as the plain value, and then notifies the client's end.
+def received(call_id: int, value: Any) -> Any:
+    """An answer is unpickled as the plain value, and notifies the client's end.
 
     A callback on the client's future could notify it, too, but it takes the GIL twice more, on a
-    thread that has no Python state yet. It holds the call's id with the value, and an iterator
-    without items, which is asked for them once the value is pickled; or None.
+    thread that has no Python state yet.
     """
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        contents, pickled = self
-        # The third and the fourth are for objects with a state, and for lists.
-        return _answered, contents, None, pickled
-
-
-def answered(call_id: int, value: object) -> tuple[Any, ...]:
-    """How to pickle a value so that it is unpickled as an `Answer` is."""
-    return _answered, (call_id, value)
-
-
-def _answered(call_id: int, value: Any) -> Any:
     if (client := Ends.client) is not None:
         client.answered(call_id, value)
     return value
 
 
-copyreg.add_extension(__name__, _requested.__name__, _REQUESTED)
+copyreg.add_extension(__name__, requested.__name__, _REQUESTED)
 copyreg.add_extension(__name__, _marked.__name__, _MARKED)
-copyreg.add_extension(__name__, _answered.__name__, _ANSWERED)
+copyreg.add_extension(__name__, received.__name__, _ANSWERED)

@@ -48,16 +48,18 @@ class Reports:
             )
 
     def send(self, event: str, **facts: object) -> None:
-        """Add a line; a process whose folder is gone has nobody to report to."""
+        """Add a line; a process whose file, or folder, is gone has nobody to report to."""
         if event == "init_rpc":
             self.send_imported()
         line = {"event": event, "pid": os.getpid(), "time_ns": time.time_ns(), **facts}
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
         if self._known_as != os.getpid():  # also in a fork
             self._known_as = os.getpid()
+            flags |= os.O_CREAT
             line["pid_namespace"] = _pid_namespace()
         path = os.path.join(self._folder, f"{os.getpid()}.jsonl")  # noqa: PTH118
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(path, flags, 0o600)
         except OSError:
             return
         try:
