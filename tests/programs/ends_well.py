@@ -114,6 +114,10 @@ def leaves_early(port: int) -> None:
     servers = started(serve_for_a_second, port)
     begin(0, port)
     call("server1")
+    go_on_with_second(servers)
+
+
+def go_on_with_second(servers: list[multiprocessing.process.BaseProcess]) -> None:
     servers[0].join()
     time.sleep(PAUSE_S)
     call("server2")
@@ -126,11 +130,7 @@ def exits(port: int) -> None:
     begin(0, port)
     call("server1", count=CALLS - 1)
     rpc.rpc_sync("server1", quit_soon)
-    servers[0].join()
-    time.sleep(PAUSE_S)
-    call("server2")
-    rpc.shutdown(graceful=False)
-    servers[1].kill()
+    go_on_with_second(servers)
 
 
 def retries(port: int) -> None:

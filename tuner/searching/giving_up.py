@@ -49,8 +49,8 @@ def cannot_run(log: StudyLog, trial: int) -> bool:
     if _has_failed_enough(log, trial):
         return True
     # What keeps another one from running, and has never stopped one that runs.
-    hopeless = [each for each in log.failures if _has_failed_enough(log, each)]
-    known = _kinds(log, hopeless) - _kinds(log, log.runnable)
+    never_run = [each for each in log.failures if _has_failed_enough(log, each)]
+    known = _kinds(log, never_run) - _kinds(log, log.runnable)
     return len(log.failed(trial)) >= LEAST_KNOWN and not known.isdisjoint(_kinds(log, [trial]))
 
 

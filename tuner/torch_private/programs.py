@@ -120,7 +120,7 @@ class _Hooks:
         rpc = self._rpc
         self._hook_options(rpc.TensorPipeRpcBackendOptions)
         # `init_rpc` looks it up each time, however the program imported `init_rpc`.
-        rpc.dist = Distributed(rpc.dist, self._before_rendezvous, self._telling_of_failure)
+        rpc.dist = Distributed(rpc.dist, self._meeting)
         rpc._init_rpc_backend = self._initialising(rpc._init_rpc_backend)
         rpc.shutdown = rpc.api.shutdown = self._shutting_down(rpc.api.shutdown)
         for name in SENDERS:
@@ -148,10 +148,12 @@ class _Hooks:
 
         options_class.__init__ = init
 
-    def _before_rendezvous(self, url: str, rank: int, world_size: int) -> int:
-        """The process is about to wait for the others, perhaps for ever; its rank, or -1."""
+    @contextmanager
+    def _meeting(self, url: str, rank: int, world_size: int) -> Iterator[None]:
+        """The process waits for the others here, and perhaps none comes."""
         if self._is_running:
-            return rank  # PyTorch refuses to start a second agent
+            yield  # PyTorch refuses to start a second agent
+            return
         if rank < 0:
             rank = number_in("RANK", rank)
         if world_size < 0:
@@ -164,7 +166,8 @@ class _Hooks:
             nobody_listens=nobody_listens(url),
         )
         self._answer_as(f"rank{rank}", rank)
-        return rank
+        with self._telling_of_failure(f"rank {rank}", rank):
+            yield
 
     def _answer_as(self, name: str, rank: int) -> None:
         if self._new_prober is None:
@@ -221,12 +224,9 @@ class _Hooks:
     @contextmanager
     def _telling_of_failure(self, name: str, rank: int) -> Iterator[None]:
         """Tell why `init_rpc` fails: the ranks that wait for this one fail for that alone."""
-        is_second = self._is_running
         try:
             yield
         except Exception as error:
-            if is_second:
-                raise
             self._reports.send(
                 "init-failed",
                 name=name,

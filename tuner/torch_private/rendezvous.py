@@ -19,12 +19,11 @@ class Distributed:
     def __init__(
         self,
         distributed: ModuleType,
-        before_rendezvous: Callable[[str, int, int], int],
-        telling_of_failure: Callable[[str, int], AbstractContextManager[None]],
+        meeting: Callable[[str, int, int], AbstractContextManager[None]],
     ) -> None:
+        """`meeting` is the context of a rendezvous, by its address, rank and world size."""
         self._distributed = distributed
-        self._before_rendezvous = before_rendezvous
-        self._telling_of_failure = telling_of_failure
+        self._meeting = meeting
 
     def __repr__(self) -> str:
         return repr(self._distributed)
@@ -36,9 +35,8 @@ class Distributed:
         self, url: str, rank: int = -1, world_size: int = -1, **kwargs: Any
     ) -> Iterator[Any]:
         """See `torch.distributed.rendezvous`."""
-        known = self._before_rendezvous(url, rank, world_size)
         try:
-            with self._telling_of_failure(f"rank {known}", known):
+            with self._meeting(url, rank, world_size):
                 yield from self._distributed.rendezvous(
                     url, rank=rank, world_size=world_size, **kwargs
                 )

@@ -103,7 +103,7 @@ def record_program(
         ran_s = time.monotonic() - started_s
         why_not = ""
         if not is_shown:
-            _await_handing_over(folder)
+            _await(partial(is_recorded, folder))
             try:
                 document = join_recorded(folder, ended_ns=ended_ns)
             except TraceError:
@@ -200,11 +200,7 @@ def _end_program(
     """
     for process in processes:
         process.terminate()
-    until = time.monotonic() + HAND_OVER_S
-    while time.monotonic() < until:
-        if None not in [process.poll() for process in processes] and is_recorded(folder):
-            break
-        time.sleep(_POLL_S)
+    _await(lambda: None not in [process.poll() for process in processes] and is_recorded(folder))
     kill([process.pid for process in processes])
 
 
@@ -220,9 +216,10 @@ def _window_ended(
     return False
 
 
-def _await_handing_over(folder: Path) -> None:
+def _await(is_over: Callable[[], bool]) -> None:
+    """Wait until the ranks have handed over, for HAND_OVER_S at most."""
     until = time.monotonic() + HAND_OVER_S
-    while not is_recorded(folder) and time.monotonic() < until:
+    while not is_over() and time.monotonic() < until:
         time.sleep(_POLL_S)
 
 
