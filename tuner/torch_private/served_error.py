@@ -8,7 +8,6 @@ from typing import NamedTuple
 _SERVED_BY = re.compile(r"On WorkerInfo\(id=\d+, name=(.*?)\):(\n|\\n)")
 _ESCAPED = re.compile(r"\\(.)")
 _TRACEBACK = "Traceback (most recent call last):"
-_AT = re.compile(r"^At:$", re.MULTILINE)
 _END = "_handle_exception"
 """With this PyTorch ends the text of such an error."""
 MOST_TEXT = 10_000
