@@ -61,11 +61,6 @@ def _reducers() -> dict[Any, Any]:
     return reducers
 
 
-def python_udf(func: Any, args: Any, kwargs: Any) -> Any:
-    """PyTorch's object for a function that runs on a server."""
-    return internal.PythonUDF(func, args, kwargs)
-
-
 def error_of(answer: Any) -> str:
     """The exception in an answer as one line; empty if the answer is a plain result."""
     if type(answer) is not _RemoteException:

@@ -15,9 +15,9 @@ from torch.distributed.rpc import internal
 from tuner.torch_private.answers import error_of
 from tuner.trace.model.spans import ServerSpan
 from tuner.trace.record import server as server_module
-from tuner.trace.record.server import Server, Serving
+from tuner.trace.record.server import Served, Server, Serving
 from tuner.trace.record.threads import Thread, forget_threads, serving_threads, this_thread
-from tuner.trace.record.wire import Ends, OnTheWay, marked, received, requested
+from tuner.trace.record.wire import Ends, OnTheWay, marked, received
 
 
 @pytest.fixture
@@ -33,18 +33,16 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     forget_threads()
 
 
-def served(
-    server: Server, call_id: int, func: Callable[..., Any], *args: Any, **kwargs: Any
-) -> Any:
+def served(call_id: int, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """What PyTorch gets from a function that it runs, as the answer."""
     run = cast(Any, internal)._run_function
-    return run(server.serve((server, call_id, True, func, args, kwargs)))
+    return run(Served((call_id, True, func, args, kwargs)))
 
 
-def kept(server: Server, call_id: int, func: Callable[..., Any], *args: Any) -> Any:
+def kept(call_id: int, func: Callable[..., Any], *args: Any) -> Any:
     """Likewise, of `remote`."""
     run = cast(Any, internal)._run_function
-    return run(server.serve((server, call_id, False, func, args, {})))
+    return run(Served((call_id, False, func, args, {})))
 
 
 def under_way(server: Server, thread: Thread, call_id: int, start_ns: int) -> partial[Any]:
@@ -54,7 +52,7 @@ def under_way(server: Server, thread: Thread, call_id: int, start_ns: int) -> pa
 def test_a_call_that_ends_during_the_collection_is_collected_once(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert kept(server, 7, max, 1, 2) == 2
+    assert kept(7, max, 1, 2) == 2
     late = Thread(99)
     late.serving = under_way(server, late, 7, 5)
     other = Thread(98)
@@ -74,7 +72,7 @@ def fails() -> None:
 def test_a_thread_serves_nothing_after_a_function_that_raised(
     run: Callable[..., Any], server: Server
 ) -> None:
-    answer = run(server, 7, fails)
+    answer = run(7, fails)
     assert error_of(answer) == "KeyError('shard 1')"
     assert this_thread().serving is None
     assert serving_threads() == []
@@ -88,8 +86,8 @@ def test_one_that_would_end_the_process_is_over_when_its_thread_serves_the_next(
     run: Callable[..., Any], server: Server
 ) -> None:
     with pytest.raises(SystemExit):
-        run(server, 7, sys.exit, 3)
-    run(server, 8, max, 1, 2)
+        run(7, sys.exit, 3)
+    run(8, max, 1, 2)
     assert serving_threads() == []
     stopped, other = server.spans()
     assert (stopped.call_id, stopped.error) == (7, "BaseException")
@@ -100,10 +98,10 @@ def test_after_a_nested_call_the_outer_one_is_being_served(server: Server) -> No
     inside = []
 
     def outer() -> None:
-        kept(server, 2, lambda: inside.append(this_thread().served_call))
+        kept(2, lambda: inside.append(this_thread().served_call))
         inside.append(this_thread().served_call)
 
-    kept(server, 1, outer)
+    kept(1, outer)
     assert inside == [2, 1]
 
 
@@ -118,10 +116,10 @@ def test_no_frame_of_ours_is_below_a_function_or_in_its_traceback(
 ) -> None:
     """PyTorch's own frame is the one that called it."""
     here = __file__
-    answer = served(server, 7, stack, **named)
+    answer = served(7, stack, **named)
     found = pickle.loads(pickle.dumps(answer))
     assert found[-3:] == [here, internal.__file__, here]
-    message = served(server, 8, fails).msg
+    message = served(8, fails).msg
     plain = cast(Any, internal)._run_function(internal.PythonUDF(fails, (), {})).msg
     assert message == plain
 
@@ -131,8 +129,8 @@ def test_what_a_call_brought_and_returned_is_not_kept_alive(server: Server) -> N
         pass
 
     alive = sys.getrefcount(large := Large())
-    answer = served(server, 7, lambda value: value, large)
-    pickled = pickle.dumps(answer_of_text := served(server, 8, str, 5))
+    answer = served(7, lambda value: value, large)
+    pickled = pickle.dumps(answer_of_text := served(8, str, 5))
     del answer
     assert sys.getrefcount(large) == alive
     assert pickle.loads(pickled) == "5"
@@ -153,8 +151,8 @@ def test_a_pickle_with_a_mark_runs_what_the_program_pickled(
     with_mark = marked(pickled, 2**40 + 7, answers_plainly=True)
     assert with_mark is not None
     udf = load(with_mark)
-    assert server.arrivals == [2**40 + 7]
     answer = udf.func(*udf.args, **udf.kwargs)
+    assert server.arrivals == [2**40 + 7]
     assert load(pickle.dumps(answer)) == value
     assert [span.call_id for span in server.spans()] == [2**40 + 7]
 
@@ -175,10 +173,10 @@ def test_what_is_no_pickle_of_a_known_protocol_gets_no_mark() -> None:
 def test_pickles_name_no_function_of_ours(server: Server) -> None:
     """Finding a function by its name would take most of the time to unpickle."""
     udf = internal.PythonUDF(max, (1, 2), {})
-    request = pickle.dumps(OnTheWay((requested, (7, True, *udf))))
+    request = pickle.dumps(OnTheWay((Served, ((7, True, *udf),))))
     with_mark = marked(pickle.dumps(udf), 7, answers_plainly=True)
     answer = pickle.dumps(OnTheWay((received, (7, 3), None, iter(()))))
-    error = pickle.dumps(served(server, 7, fails), protocol=4)
+    error = pickle.dumps(served(7, fails), protocol=4)
     assert with_mark is not None
     assert b"tuner" not in request + with_mark + answer + error
     assert pickle.loads(answer) == 3
@@ -191,7 +189,7 @@ def test_an_answer_that_takes_long_to_pickle_says_when_it_is_pickled(server: Ser
             return int, ()
 
     for call_id, value in ((1, 3), (2, Slow())):
-        pickle.dumps(served(server, call_id, lambda value: value, value))
+        pickle.dumps(served(call_id, lambda value: value, value))
     quick, slow = server.spans()
     assert quick.answered_ns is None
     assert slow.answered_ns is not None
@@ -207,7 +205,7 @@ def test_an_exception_notifies_its_client_where_it_is_unpickled(
     client = SimpleNamespace(answered=lambda call, value: ended.append((call, error_of(value))))
     monkeypatch.setattr(Ends, "client", client)
     serialize = cast(Any, internal).serialize
-    answer = served(server, 7, fails)
+    answer = served(7, fails)
     for _ in range(2):
         arrived = cast(Any, internal).deserialize(*serialize(answer))
         assert arrived == answer

@@ -14,8 +14,9 @@ from tuner.daemon_threads import start_daemon
 from tuner.torch_private.answers import RPC_TIMEOUT_MARK, error_line, error_of
 from tuner.torch_private.calls import CallTarget, hooked_client, limit_s, send_python
 from tuner.trace.model.spans import CALLS_PER_RANK, ClientSpan, OperatorSpan
+from tuner.trace.record.server import Served
 from tuner.trace.record.threads import this_thread
-from tuner.trace.record.wire import OnTheWay, marked, requested
+from tuner.trace.record.wire import OnTheWay, marked
 
 # How often to look for calls that ended without an answer that tells so.
 WATCH_S = 0.05
@@ -168,7 +169,7 @@ class Client:
         call.is_marked = True
         future: Future[Any]
         try:
-            request = OnTheWay((requested, (call_id, True, func, args, kwargs)))
+            request = OnTheWay((Served, ((call_id, True, func, args, kwargs),)))
             future, call.request_bytes = send_python(worker, timeout_s, request)
         except BaseException:
             self.not_sent(call)
@@ -247,11 +248,14 @@ class Client:
     def answered(self, call_id: int, value: object) -> None:
         """See `wire.ClientEnd.answered`."""
         end_ns = time_ns()
-        error = error_of(value)
-        self.ended(call_id, end_ns, "raised" if error else "ok", error)
+        if (call := self._open.pop(call_id, None)) is not None:
+            error = error_of(value)
+            call.end = (end_ns, "raised", error) if error else (end_ns, "ok", "")
+            call.future = None  # do not keep the value alive
+            self._keep_ended(call)
 
     def ended(self, call_id: int, end_ns: int, status: str, error: str) -> None:
-        """A call has ended."""
+        """A call has ended, which no answer notifies."""
         if (call := self._open.pop(call_id, None)) is not None:
             call.end = (end_ns, status, error)
             call.future = None  # do not keep the value alive

@@ -1,5 +1,6 @@
 """The server's end of the calls of one process."""
 
+import copyreg
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -23,7 +24,7 @@ from tuner.trace.record.threads import (
     serving_threads,
     this_thread,
 )
-from tuner.trace.record.wire import OnTheWay, received
+from tuner.trace.record.wire import MARKED, REQUESTED, Ends, OnTheWay, received
 
 # The run queue is not read for less time than this off the CPU.
 NEGLIGIBLE_NS = 20_000
@@ -36,7 +37,11 @@ _pack = SERVED.pack
 
 
 class Served(tuple[Any, ...]):
-    """What PyTorch runs in place of a PythonUDF: see `wire.ServerEnd.serve`.
+    """What is pickled for a call, and what PyTorch runs in place of a PythonUDF.
+
+    Its items are the id of the call; whether what the function returns is the answer, else it stays
+    here, or is the future of an `async_execution` function; the function, its arguments and its
+    keywords.
 
     PyTorch takes `func`, `args` and `kwargs` of it, one after another, for the call. They are such
     that C calls the program's function: while that runs, no frame of ours is on the stack, and so
@@ -50,9 +55,13 @@ class Served(tuple[Any, ...]):
     @property
     def args(self) -> tuple[Iterator[Any]]:
         """An iterator, whose only item is what the function returns; it begins now."""
-        server, call_id, answers_plainly, func, args, kwargs = self
+        call_id, answers_plainly, func, args, kwargs = self
         if kwargs:
             func = partial(func, **kwargs)
+        server: Any = Ends.server
+        if server is None:
+            return (starmap(func, (args,)),)  # it was sent during a trace that has ended
+        server.arrivals.append(call_id)
         thread = agent_threads.get(get_ident()) or agent_thread()
         outer = thread.serving
         while outer is not None and not _is_on_the_stack(outer):
@@ -67,6 +76,17 @@ class Served(tuple[Any, ...]):
             ),
         )  # fmt: skip
         return (map(serving, starmap(func, (args,))),)
+
+
+def marked_udf(call_id: int, answers_plainly: bool, udf: Any) -> Any:
+    """A pickle that `wire.marked` made is unpickled as this."""
+    if Ends.server is None:
+        return udf
+    return Served((call_id, answers_plainly, udf.func, udf.args, udf.kwargs))
+
+
+copyreg.add_extension(__name__, Served.__name__, REQUESTED)
+copyreg.add_extension(__name__, marked_udf.__name__, MARKED)
 
 
 class Serving(NamedTuple):
@@ -131,7 +151,7 @@ def _is_on_the_stack(serving: "partial[Any]") -> bool:
     while (below := frame.f_back) is not None:
         frame = below
         udf = frame.f_locals.get("python_udf")
-        if isinstance(udf, Served) and udf[1] == serving.args[0][1]:
+        if isinstance(udf, Served) and udf[0] == serving.args[0][1]:
             return True
     return False
 
@@ -164,8 +184,6 @@ class Server:
         """`served` takes the calls that have left their thread; None: `spans` returns them."""
         # Lists, since they can be added to from any thread without a lock.
         self.arrivals: list[int] = []
-        """See `wire.ServerEnd`."""
-        self.serve = Served
         """See `wire.ServerEnd`."""
         self._in_memory = InMemory()
         self.served: RecordsSink = served or self._in_memory

@@ -1,20 +1,19 @@
 """What traced calls carry beside the program's own pickles, and what comes back.
 
-Every traced process imports this: what it adds to a pickle names functions of this module. If no
-trace is running, they give what the program sent.
+What is added to a pickle names `received`, or what `server` has for requests; every traced process
+imports both. If no trace is running, they give what the program sent.
 """
 
 import copyreg
-from collections.abc import Callable
 from typing import Any, Protocol
 
-from tuner.torch_private.answers import pickle_as_tuple, python_udf
+from tuner.torch_private.answers import pickle_as_tuple
 
-# Numbers this large are unassigned (PEP 307). To find these functions by name would take most of
-# the time to unpickle.
-_REQUESTED, _ANSWERED, _MARKED = 0x72706301, 0x72706302, 0x72706303
+# Numbers for pickles of what is added to them. To find it by name would take most of the time to
+# unpickle. Numbers this large are unassigned (PEP 307).
+REQUESTED, ANSWERED, MARKED = 0x72706301, 0x72706302, 0x72706303
 _PROTOCOL = b"\x80"
-_EXTENSION = b"\x84" + _MARKED.to_bytes(4, "little")
+_EXTENSION = b"\x84" + MARKED.to_bytes(4, "little")
 _NUMBER = b"\x8a\x08"
 _TRUE, _FALSE = b"\x88", b"\x89"
 _END = b"\x87R."
@@ -27,15 +26,6 @@ class ServerEnd(Protocol):
     @property
     def arrivals(self) -> list[int]:
         """The id of each call that arrives is added here, apart from its span."""
-
-    @property
-    def serve(self) -> Callable[[tuple[Any, ...]], Any]:
-        """Makes what PyTorch runs in place of a PythonUDF.
-
-        It takes this object; the id of the call; whether what the function returns is the answer,
-        else it stays here, or is the future of an `async_execution` function; the function, its
-        arguments and its keywords.
-        """
 
 
 class ClientEnd(Protocol):
@@ -65,25 +55,17 @@ class OnTheWay(tuple[Any, ...]):
 pickle_as_tuple(OnTheWay)
 
 
-def requested(call_id: int, answers_plainly: bool, func: Any, args: Any, kwargs: Any) -> Any:
-    """A call of a plain Python function arrives: what PyTorch runs in place of a PythonUDF."""
-    server = Ends.server
-    if server is None:
-        return python_udf(func, args, kwargs)  # it was sent during a trace that has ended
-    server.arrivals.append(call_id)
-    return server.serve((server, call_id, answers_plainly, func, args, kwargs))
-
-
 def marked(pickled: bytes, call_id: int, answers_plainly: bool) -> bytes | None:
     """A pickled PythonUDF, so that its server records the call.
 
-    For what does not go as `requested`. The pickle is the program's own: its pickler sees what
-    PyTorch gives it. Around its code goes a call of `_marked` with what that code makes.
+    For what is not sent as a `server.Served`. The pickle is the program's own: its pickler sees
+    what PyTorch gives it. Around its code goes a call of `server.marked_udf` with what that code
+    makes.
 
     Args:
         pickled: What the pickler has made of it.
         call_id: The call.
-        answers_plainly: See `ServerEnd`.
+        answers_plainly: See `server.Served`.
 
     Returns:
         The pickle; None if this is none that can be marked.
@@ -93,12 +75,6 @@ def marked(pickled: bytes, call_id: int, answers_plainly: bool) -> bytes | None:
     flag = _TRUE if answers_plainly else _FALSE
     mark = _EXTENSION + _NUMBER + call_id.to_bytes(8, "little") + flag
     return b"".join((pickled[:2], mark, pickled[2:-1], _END))
-
-
-def _marked(call_id: int, answers_plainly: bool, udf: Any) -> Any:
-    if Ends.server is None:
-        return udf
-    return requested(call_id, answers_plainly, udf.func, udf.args, udf.kwargs)
 
 
 def received(call_id: int, value: Any) -> Any:
@@ -112,6 +88,4 @@ def received(call_id: int, value: Any) -> Any:
     return value
 
 
-copyreg.add_extension(__name__, requested.__name__, _REQUESTED)
-copyreg.add_extension(__name__, _marked.__name__, _MARKED)
-copyreg.add_extension(__name__, received.__name__, _ANSWERED)
+copyreg.add_extension(__name__, received.__name__, ANSWERED)
