@@ -1,12 +1,24 @@
-"""How many logical CPUs this process may use: by its affinity, and by its container's quota."""
+"""The logical CPUs that this process may use: how many, which, and how to keep it to some of them.
+
+Standard library only: it runs in the processes of programs, too.
+"""
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import chain, groupby
 from pathlib import Path, PurePosixPath
 
 _PROC = Path("/proc/self")
+SYS = Path("/sys/devices/system")
+"""The folder of the kernel's devices."""
+_BEFORE_BINDING = "RPC_TUNER_CPUS"
+"""The environment variable that tells what starts in a bound process what that could use before."""
+
+CpuSet = tuple[int, ...]
+"""Numbers of logical CPUs, in order."""
 
 
 def usable_cpus(proc: Path = _PROC) -> int:
@@ -67,3 +79,139 @@ def _quota(cgroup: Path) -> float | None:
         quota_us = int((cgroup / "cpu.cfs_quota_us").read_text())
         return quota_us / int((cgroup / "cpu.cfs_period_us").read_text()) if quota_us > 0 else None
     return None
+
+
+def share_of_rank(index: int, ranks: int, sys: Path = SYS) -> CpuSet:
+    """The logical CPUs of one rank, where those of a host are parted equally among its ranks.
+
+    Ranks are dealt to NUMA nodes in their order, or nodes to ranks where there are fewer ranks; the
+    threads of a core stay together where there are enough cores. The shares are disjoint and
+    equal, so some logical CPUs may be left. More ranks than logical CPUs take turns.
+
+    Args:
+        index: The place of the rank among those of its host, from 0.
+        ranks: How many ranks the host has.
+        sys: The folder of the kernel's devices.
+    """
+    nodes = _usable_nodes(sys)
+    cpus = [cpu for node in nodes for cpu in node]
+    if ranks > len(cpus):
+        return (cpus[index % len(cpus)],)
+    if ranks <= len(nodes):
+        return _shares(nodes, ranks)[index]
+    numbers = [rank * len(nodes) // ranks for rank in range(ranks)]
+    counts = [numbers.count(number) for number in range(len(nodes))]
+    if any(len(node) < count for node, count in zip(nodes, counts, strict=True)):
+        nodes, counts = [cpus], [ranks]
+    parts = [[[*core] for _, core in groupby(node, partial(_core, sys))] for node in nodes]
+    if any(len(cores) < count for cores, count in zip(parts, counts, strict=True)):
+        parts = [[[cpu] for cpu in node] for node in nodes]
+    found = [*chain.from_iterable(map(_shares, parts, counts))]
+    return found[index][: min(map(len, found))]
+
+
+def _shares(parts: Sequence[Sequence[int]], ranks: int) -> list[CpuSet]:
+    """The logical CPUs of each rank, of as many whole parts each."""
+    each = len(parts) // ranks
+    chosen = [parts[rank * each : (rank + 1) * each] for rank in range(ranks)]
+    shares = [[cpu for part in mine for cpu in part] for mine in chosen]
+    least = min(map(len, shares))
+    return [tuple(sorted(share[:least])) for share in shares]
+
+
+def _usable_nodes(sys: Path) -> list[list[int]]:
+    """The NUMA nodes, with no more logical CPUs than the container's quota is enough for."""
+    left, found = usable_cpus(), []
+    for node in numa_nodes(sys):
+        found.append(node[:left])
+        left -= len(found[-1])
+    return [node for node in found if node]
+
+
+def bind_rank(index: int, ranks: int) -> CpuSet:
+    """Keep all threads of this process, and what it starts, to the share of its rank.
+
+    Returns:
+        The share; see `share_of_rank`.
+
+    Raises:
+        OSError: This is not permitted here.
+    """
+    now = os.sched_getaffinity(0)
+    before, _, bound = os.environ.get(_BEFORE_BINDING, "").partition("/")
+    if before and {*_read_list_of(bound)} == now:
+        # A bound rank has started this process, or it is bound once more.
+        now = {*_read_list_of(before)}
+        bind(now)
+    share = share_of_rank(index, ranks)
+    bind(share)
+    os.environ[_BEFORE_BINDING] = f"{named([*now])}/{named(share)}"
+    return share
+
+
+def bind(cpus: Iterable[int]) -> None:
+    """Keep all threads of this process, and those that they start, to these logical CPUs.
+
+    Raises:
+        OSError: This is not permitted here.
+    """
+    wanted, done = {*cpus}, set[int]()
+    # A thread that is not bound yet may start another one meanwhile.
+    while threads := {int(name) for name in os.listdir("/proc/self/task")} - done:  # noqa: PTH208
+        for thread in threads:
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(thread, wanted)
+        done |= threads
+
+
+def why_not_bound() -> str:
+    """Why no process can be bound here, as a clause; empty if it can."""
+    try:
+        os.sched_setaffinity(0, os.sched_getaffinity(0))
+    except OSError as error:
+        return f"the system does not permit to set CPU affinity ({error.strerror})"
+    return ""
+
+
+def numa_nodes(sys: Path = SYS) -> list[list[int]]:
+    """The logical CPUs that this process may use, by NUMA node, threads of one core together."""
+    mine = os.sched_getaffinity(0)
+    folders = sorted(
+        (sys / "node").glob("node[0-9]*"), key=lambda each: int(each.name.removeprefix("node"))
+    )
+    lists = [_read_list(folder / "cpulist") for folder in folders]
+    known = {cpu for cpus in lists for cpu in cpus}
+    # A kernel without NUMA tells no nodes.
+    lists.append(sorted(mine - known))
+    nodes = [[cpu for cpu in cpus if cpu in mine] for cpus in lists]
+    return [sorted(node, key=lambda cpu: (_core(sys, cpu), cpu)) for node in nodes if node]
+
+
+def _core(sys: Path, cpu: int) -> int:
+    """The first thread of a CPU's core."""
+    return min(_read_list(sys / f"cpu/cpu{cpu}/topology/thread_siblings_list"), default=cpu)
+
+
+def _read_list(file: Path) -> list[int]:
+    """The CPUs of a file; none if it cannot be read."""
+    try:
+        return _read_list_of(file.read_text())
+    except OSError:
+        return []
+
+
+def _read_list_of(text: str) -> list[int]:
+    """`0-3,8` as numbers."""
+    ends = [part.partition("-")[::2] for part in text.strip().split(",") if part]
+    return [cpu for low, high in ends for cpu in range(int(low), int(high or low) + 1)]
+
+
+def named(cpus: Sequence[int]) -> str:
+    """`0-3,8`, as the kernel writes a list of CPUs."""
+    runs: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if runs and cpu == runs[-1][-1] + 1:
+            runs[-1].append(cpu)
+        else:
+            runs.append([cpu])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

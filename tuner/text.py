@@ -5,6 +5,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 
 MOST_TELLING = 100
 """An interval that spans more than this factor, of two worlds say, tells nothing."""
@@ -12,6 +13,8 @@ MOST_TELLING = 100
 MOST_RATIO = 4
 """A ratio whose interval spans more than this factor is not said as a number."""
 UNTOLD = "too uncertain to say"
+
+_SMALL_UNITS = (("s", Decimal(1)), ("ms", Decimal("1e-3")), ("us", Decimal("1e-6")))
 
 _ACTING = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Control, format, surrogate, and the separators of lines and paragraphs."""
@@ -161,6 +164,13 @@ def duration(seconds: float) -> str:
         return f"{minutes}m{rest:02d}s" if rest else f"{minutes}m"
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h{minutes:02d}m"
+
+
+def exact_duration(seconds: float) -> str:
+    """`5ms`, or `0.25ms`: in the largest unit up to a second that is not more than it, exactly."""
+    exact = Decimal(repr(seconds))
+    unit, size = next((each for each in _SMALL_UNITS if exact >= each[1]), _SMALL_UNITS[-1])
+    return f"{(exact / size).normalize():f}{unit}"
 
 
 def rough_duration(seconds: float) -> str:

@@ -5,12 +5,14 @@ from hypothesis import strategies as st
 from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.plan.knobs import (
     CHANNELS,
+    CPU_BINDING,
     DEVICE_MAPS,
     DEVICES,
     INTRA_OP_THREADS,
     KNOBS,
     NUM_WORKER_THREADS,
     RPC_TIMEOUT,
+    SWITCH_INTERVAL,
     TRANSPORTS,
     DeviceMaps,
     Value,
@@ -47,6 +49,8 @@ VALUES: dict[str, st.SearchStrategy[Value]] = {
     | st.lists(devices, min_size=1, unique=True).map(lambda d: tuple(f"cuda:{i}" for i in d)),
     DEVICE_MAPS.name: st.none() | device_maps(),
     INTRA_OP_THREADS.name: st.integers(1, 4096),
+    CPU_BINDING.name: st.sampled_from(CPU_BINDING.known),
+    SWITCH_INTERVAL.name: st.integers(10, 1_000_000).map(lambda microseconds: microseconds / 1e6),
 }
 
 

@@ -7,11 +7,13 @@ from hypothesis import strategies as st
 from tests.plan.strategies import VALUES
 from tuner.plan.knobs import (
     CHANNELS,
+    CPU_BINDING,
     DEVICE_MAPS,
     DEVICES,
     KNOBS,
     NUM_WORKER_THREADS,
     RPC_TIMEOUT,
+    SWITCH_INTERVAL,
     TRANSPORTS,
     DeviceMaps,
     Knob,
@@ -197,3 +199,19 @@ def test_a_device_or_a_callee_mapped_twice_is_refused(raw: object) -> None:
 def test_device_maps_name_a_callee() -> None:
     # An empty map would be formatted as nothing at all, which does not read back.
     assert mistake(DEVICE_MAPS, {})
+
+
+def test_a_switch_interval_is_a_duration_within_reason() -> None:
+    assert SWITCH_INTERVAL.read("0.2ms") == SWITCH_INTERVAL.read(0.0002) == 0.0002
+    assert SWITCH_INTERVAL.format(0.005) == "5ms"
+    assert mistake(SWITCH_INTERVAL, "9us") == (
+        "switch_interval must be 10us to 1s, got 9us: below, threads do little but switch; above, "
+        "one may stop all others for seconds"
+    )
+    assert "must be 10us to 1s, got 2s" in mistake(SWITCH_INTERVAL, "2s")
+    assert mistake(SWITCH_INTERVAL, "soon").startswith("switch_interval must be a duration")
+
+
+def test_an_unknown_binding_is_told_with_what_there_is() -> None:
+    assert CPU_BINDING.read("equal") == "equal"
+    assert "did you mean equal?" in mistake(CPU_BINDING, "equals")

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tuner import cpus as numbering
+from tuner.cpus import named, share_of_rank
 from tuner.errors import UsageError
 from tuner.world import cpu_sets as module
-from tuner.world.cpu_sets import cpu_sets, named
+from tuner.world.cpu_sets import cpu_sets
 
 Machine = Callable[..., Path]
 
@@ -23,19 +25,20 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         *nodes: str, cores: Sequence[str] = (), may_use: Sequence[int] | None = None,
         quota: int | None = None,
     ) -> Path:  # fmt: skip
-        cpus = [cpu for node in nodes for cpu in module._read_list_of(node)]
+        cpus = [cpu for node in nodes for cpu in numbering._read_list_of(node)]
         for number, node in enumerate(nodes):
             file = tmp_path / f"node/node{number}/cpulist"
             file.parent.mkdir(parents=True)
             file.write_text(f"{node}\n")
         for core in cores:
-            for cpu in module._read_list_of(core):
+            for cpu in numbering._read_list_of(core):
                 file = tmp_path / f"cpu/cpu{cpu}/topology/thread_siblings_list"
                 file.parent.mkdir(parents=True)
                 file.write_text(f"{core}\n")
         mine = set(cpus if may_use is None else may_use)
         monkeypatch.setattr(os, "sched_getaffinity", lambda pid: mine)
-        monkeypatch.setattr(module, "usable_cpus", lambda: quota or len(mine))
+        for each in (module, numbering):
+            monkeypatch.setattr(each, "usable_cpus", lambda: quota or len(mine))
         return tmp_path
 
     return make
@@ -102,4 +105,56 @@ def test_a_quota_counts(machine: Machine) -> None:
 
 @given(st.sets(st.integers(0, 300)))
 def test_a_list_of_cpus_is_read_as_it_is_written(cpus: set[int]) -> None:
-    assert module._read_list_of(named(tuple(cpus))) == sorted(cpus)
+    assert numbering._read_list_of(named(tuple(cpus))) == sorted(cpus)
+
+
+# The shares of the ranks of one host.
+
+
+def shares(ranks: int, sys: Path) -> list[str]:
+    return [named(share_of_rank(index, ranks, sys)) for index in range(ranks)]
+
+
+def test_ranks_are_dealt_to_nodes_in_their_order(machine: Machine) -> None:
+    sys = machine("0-3", "4-7")
+    assert shares(1, sys) == ["0-7"]
+    assert shares(2, sys) == ["0-3", "4-7"]
+    assert shares(3, sys) == ["0-1", "2-3", "4-5"]
+    assert shares(4, sys) == ["0-1", "2-3", "4-5", "6-7"]
+
+
+def test_a_rank_of_few_has_whole_nodes(machine: Machine) -> None:
+    assert shares(2, machine("0-1", "2-3", "4-5", "6-7")) == ["0-3", "4-7"]
+
+
+def test_a_rank_has_whole_cores_where_there_are_enough(machine: Machine) -> None:
+    sys = machine("0-7", cores=("0,4", "1,5", "2,6", "3,7"))
+    assert shares(2, sys) == ["0-1,4-5", "2-3,6-7"]
+    assert shares(3, sys) == ["0,4", "1,5", "2,6"]
+    assert shares(6, sys) == ["0", "4", "1", "5", "2", "6"]
+
+
+def test_more_ranks_than_cpus_take_turns(machine: Machine) -> None:
+    assert shares(5, machine("0-1")) == ["0", "1", "0", "1", "0"]
+
+
+def test_a_rank_gets_no_more_than_the_quota(machine: Machine) -> None:
+    assert shares(2, machine("0-7", "8-15", quota=4)) == ["0-1", "2-3"]
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(1, 12), st.data())
+def test_shares_are_equal_and_disjoint_unless_ranks_take_turns(
+    sizes: list[int], ranks: int, data: st.DataObject
+) -> None:
+    cpus = data.draw(st.permutations(range(sum(sizes))))
+    nodes = [sorted(cpus[sum(sizes[:at]) : sum(sizes[: at + 1])]) for at in range(len(sizes))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numbering, "numa_nodes", lambda sys: nodes)
+        patch.setattr(numbering, "usable_cpus", lambda: len(cpus))
+        found = [share_of_rank(index, ranks) for index in range(ranks)]
+    assert len({len(each) for each in found}) == 1
+    used = [cpu for each in found for cpu in each]
+    if ranks <= len(cpus):
+        assert len(used) == len(set(used)) >= ranks
+    else:
+        assert set(used) == set(cpus)

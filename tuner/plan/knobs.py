@@ -1,8 +1,10 @@
 """The knobs: threads, transports, channels and so on, and how each reads and writes its values.
 
-Adding a knob is one entry here, adding a transport one name.
+Adding a knob is one entry here, adding a transport one name. Agent knobs go into the options of
+`init_rpc`; process knobs are set in the process before it.
 
-A value is what one process gets: an int, a float, a tuple, or None for PyTorch's own choice.
+A value is what one process gets: an int, a float, a text, a tuple, or None for PyTorch's own
+choice.
 The names and defaults are those of `torch.distributed.rpc.TensorPipeRpcBackendOptions`
 (torch 2.13); `tests/world/test_torch_facts.py` holds them against the installed torch, which
 the command process never imports.
@@ -12,10 +14,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tuner.plan.quantities import MOST_S
-from tuner.text import did_you_mean
+from tuner.plan.quantities import MOST_S, parse_duration_s
+from tuner.process_knobs import CPU_BINDING as CPU_BINDING_NAME
+from tuner.process_knobs import EQUAL
+from tuner.process_knobs import SWITCH_INTERVAL as SWITCH_INTERVAL_NAME
+from tuner.text import did_you_mean, exact_duration
 
 DEFAULT_WORD = "default"
+UNBOUND = "none"
+"""A value of `cpu_binding`; `EQUAL` is the other one."""
 _MOST_DIGITS = 4
 """Of the index of a device."""
 
@@ -27,7 +34,7 @@ class DeviceMaps:
     by_callee: tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
 
 
-Value = int | float | tuple[str, ...] | DeviceMaps | None
+Value = int | float | str | tuple[str, ...] | DeviceMaps | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +45,7 @@ class Knob(ABC):
     summary: str
     default: Value
     same_for_all_roles: bool = False
-    """Whether `init_rpc` fails where ranks differ in it, sometimes by a C++ terminate."""
+    """Whether ranks cannot differ in it; `init_rpc` fails then, sometimes by a C++ terminate."""
     needs_cuda: bool = False
     is_init_rpc_option: bool = True
     """Whether `init_rpc` takes it, in its `rpc_backend_options`."""
@@ -105,6 +112,46 @@ class SecondsKnob(Knob):
     def format(self, value: Value) -> str:
         """Seconds without a needless `.0`."""
         return repr(value).removesuffix(".0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DurationKnob(Knob):
+    """A duration in seconds, written `5ms`, in whole microseconds.
+
+    It is from `least_s` to `most_s`, and `why` says what for.
+    """
+
+    least_s: float
+    most_s: float
+    why: str
+
+    def _read(self, raw: object) -> float:
+        try:
+            seconds = parse_duration_s(raw)
+        except ValueError as error:
+            raise ValueError(f"{self.name} {error}") from None
+        if not self.least_s <= seconds <= self.most_s:
+            ends = f"{exact_duration(self.least_s)} to {exact_duration(self.most_s)}"
+            raise ValueError(f"{self.name} must be {ends}, got {raw}: {self.why}")
+        return round(seconds, 6)
+
+    def format(self, value: Value) -> str:
+        """`5ms`."""
+        assert isinstance(value, int | float)
+        return exact_duration(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoiceKnob(Knob):
+    """One of a few words."""
+
+    known: tuple[str, ...]
+
+    def _read(self, raw: object) -> str:
+        word = raw.strip() if isinstance(raw, str) else raw
+        if word not in self.known:
+            raise ValueError(f"unknown {self.name} {raw!r}{did_you_mean(str(raw), self.known)}")
+        return str(word)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,6 +313,23 @@ INTRA_OP_THREADS = IntegerKnob(
     default=1,
     is_init_rpc_option=False,
 )
+CPU_BINDING = ChoiceKnob(
+    same_for_all_roles=True,
+    name=CPU_BINDING_NAME,
+    summary="equal: each rank is kept to its own share of the host's logical CPUs; none: to none",
+    default=UNBOUND,
+    known=(UNBOUND, EQUAL),
+    is_init_rpc_option=False,
+)
+SWITCH_INTERVAL = DurationKnob(
+    name=SWITCH_INTERVAL_NAME,
+    summary="sys.setswitchinterval in each process: how long a thread may keep the GIL from others",
+    default=0.005,
+    least_s=1e-5,
+    most_s=1.0,
+    why="below, threads do little but switch; above, one may stop all others for seconds",
+    is_init_rpc_option=False,
+)
 
 KNOBS: dict[str, Knob] = {
     knob.name: knob
@@ -277,5 +341,7 @@ KNOBS: dict[str, Knob] = {
         DEVICES,
         DEVICE_MAPS,
         INTRA_OP_THREADS,
+        CPU_BINDING,
+        SWITCH_INTERVAL,
     )
 }

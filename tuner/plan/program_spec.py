@@ -114,6 +114,8 @@ class ProgramSpec(ProgramRequest):
     starts: str = ""
     """How its runs start, and why: `warm: ...` or `cold: ...`; empty where that was not kept."""
     cuda_devices: int = 0
+    has_gil: bool = True
+    """Whether its interpreter has one, so that a switch interval means something."""
 
     @property
     def kind(self) -> Literal["program"]:

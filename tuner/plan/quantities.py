@@ -1,16 +1,22 @@
 """Durations and fractions as people write them."""
 
 import re
+from decimal import Decimal
 
-_DURATION_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_DURATION_UNITS_S = {
+    unit: Decimal(seconds)
+    for unit, seconds in {
+        "us": "1e-6", "ms": "1e-3", "s": "1", "m": "60", "min": "60", "h": "3600"
+    }.items()
+}  # fmt: skip
 MOST_S = 366 * 24 * 3600.0
 LEAST_S = 1e-6
 _LONGEST_TEXT = 100
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|min|m|h)")
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|min|m|h)")
 
 
 def parse_duration_s(raw: object) -> float:
-    """Seconds in `60s`, `500ms`, `2m`, `1h`, `1m30s`, or a bare number of seconds.
+    """Seconds in `60s`, `500ms`, `20us`, `2m`, `1h`, `1m30s`, or a bare number of seconds.
 
     Raises ValueError for anything else, and for a duration that is not above zero, or absurd.
     """
@@ -40,7 +46,7 @@ def _duration_s(raw: object) -> float:
     parts = _DURATION_PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(f"must be a duration such as 60s, 2m or 1m30s, got {raw!r}")
-    return sum(float(number) * _DURATION_UNITS_S[unit] for number, unit in parts)
+    return float(sum(Decimal(number) * _DURATION_UNITS_S[unit] for number, unit in parts))
 
 
 def parse_fraction(raw: object) -> float:

@@ -10,6 +10,7 @@ from typing import Self
 from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.plan.knobs import (
     KNOBS,
+    SWITCH_INTERVAL,
     IntegerKnob,
     Knob,
     SecondsKnob,
@@ -86,6 +87,10 @@ def check_against(axes: Iterable[tuple[Dimension, Sequence[Value]]], subject: Su
             problems[f"unknown role {dimension.role!r}{tail}"] = None
         if not subject.cuda_devices and (mistake := _needs_cuda(dimension.knob, values)):
             problems[f"{dimension}: {mistake} needs CUDA, which torch does not see here"] = None
+        default = KNOBS[dimension.knob].default
+        is_named = any(value != default for value in values)
+        if dimension.knob == SWITCH_INTERVAL.name and not subject.has_gil and is_named:
+            problems[f"{dimension}: it has no effect on an interpreter without a GIL"] = None
     for knob in (knob.name for knob in KNOBS.values() if knob.same_for_all_roles):
         problems |= dict.fromkeys(_differences_between_roles(knob, by_dimension, subject))
     return list(problems)
@@ -107,8 +112,9 @@ def _differences_between_roles(
     for_all = axes.get(Dimension(ALL_ROLES, knob), [KNOBS[knob].default])
     lists = [tuple(axes.get(Dimension(role, knob), for_all)) for role in subject.roles]
     if any(len(values) > 1 for values in lists) or len(set(lists)) > 1:
+        why = ", or init_rpc fails" if KNOBS[knob].is_init_rpc_option else ""
         yield (
-            f"{knob} must be the same for all roles, or init_rpc fails; "
+            f"{knob} must be the same for all roles{why}; "
             f"give {knob}=... instead of {', '.join(map(str, per_role))}"
         )
 

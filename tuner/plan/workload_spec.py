@@ -79,6 +79,8 @@ class WorkloadSpec(BaseModel):
     intra_op_threads: int
     """`torch.set_num_threads` in each rank unless the configuration says otherwise."""
     cuda_devices: int = 0
+    has_gil: bool = True
+    """Whether the interpreter has one, so that a switch interval means something."""
 
     @property
     def kind(self) -> Literal["workload"]:

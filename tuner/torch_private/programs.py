@@ -20,6 +20,14 @@ from types import ModuleType
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
+from tuner.process_knobs import (
+    CPU_BINDING,
+    SWITCH_INTERVAL,
+    ProcessKnobs,
+    has_gil,
+    place_on_host,
+    switch_interval_s,
+)
 from tuner.roles import role_of
 
 # Not from `calls`, which imports torch: this module is loaded in the middle of `import torch`.
@@ -75,8 +83,8 @@ def hook_rpc(
 
     Args:
         rpc: The module `torch.distributed.rpc`.
-        order: What `tuner.world.command.order` writes: `options` by role, `intra_op_threads` by
-            role, `roles` as pairs of a role and a pattern, `say`.
+        order: What `tuner.world.command.order` writes: `options` and `process` by role, `ranks`,
+            `roles` as pairs of a role and a pattern, `say`.
         reports: Told of `init_rpc`, `ready` or `init-failed`, `shutdown`, `ended`, each once for
             every agent.
         new_recorder: Makes what records an agent; None: nothing is recorded. It is called in
@@ -112,6 +120,7 @@ class _Hooks:
         """The private keywords of options that the program has made."""
         self._raised_s = -math.inf
         """When something was raised last that was looked at, by the monotonic clock."""
+        self._process_knobs = ProcessKnobs()
         self._raised: Counter[str] = Counter()
         """How often, by what it was."""
 
@@ -189,7 +198,10 @@ class _Hooks:
                 return
             role = role_of(name, self._order["roles"])
             backend_name = getattr(backend, "name", str(backend))
-            applied = self._apply(role, options) if backend_name == "TENSORPIPE" else {}
+            applied: Mapping[str, object] = {}
+            if backend_name == "TENSORPIPE":
+                applied = self._apply(role, options)
+                self._apply_to_process(role, rank, world_size)
             facts = {"name": name, "rank": rank, "world_size": world_size, "role": role}
             self._reports.send(
                 "init_rpc",
@@ -199,6 +211,7 @@ class _Hooks:
                 **self._options(options),
                 cuda_devices=_torch().cuda.device_count(),
                 local_size=number_in("LOCAL_WORLD_SIZE", 0),
+                has_gil=has_gil(),
             )
             if backend_name == "TENSORPIPE":
                 self._answer_as(name, rank)
@@ -283,7 +296,11 @@ class _Hooks:
         return tell_and_show
 
     def _standing(self) -> dict[str, object]:
-        return {"calls": self._calls_before + self._calls, **_usage()}
+        return {
+            "calls": self._calls_before + self._calls,
+            "overridden": self._process_knobs.overridden(),
+            **_usage(),
+        }
 
     def _apply(self, role: str, options: Any) -> dict[str, object]:
         """Set what the role gets; the program may have set it otherwise after the constructor."""
@@ -298,11 +315,19 @@ class _Hooks:
             options.set_device_map(callee, devices)
         if values.get("devices"):
             options.set_devices(values["devices"])
-        threads = self._order["intra_op_threads"]
-        if (count := threads.get(role, threads.get("*"))) is not None:
-            _torch().set_num_threads(count)
-            values["intra_op_threads"] = count
         return values
+
+    def _apply_to_process(self, role: str, rank: int, world_size: int | None) -> None:
+        """Set the process knobs of the role, for every thread that is there by now."""
+        by_role = self._order["process"]
+        values = {**by_role.get("*", {}), **by_role.get(role, {})}
+        ranks = world_size or self._order["ranks"] or rank + 1
+        try:
+            self._process_knobs.apply(values, *place_on_host(rank, ranks, os.environ))
+        except OSError as error:
+            self._reports.send("hook-failed", error=f"{CPU_BINDING}: {error}")
+        if (count := values.get("intra_op_threads")) is not None:
+            _torch().set_num_threads(count)
 
     def _options(self, options: Any) -> dict[str, object]:
         """What an agent is started with, by knob, as JSON."""
@@ -312,6 +337,7 @@ class _Hooks:
             "rpc_timeout": options.rpc_timeout,
             **{name: given.get(keyword) for name, keyword in PRIVATE_KEYWORDS.items()},
             "intra_op_threads": _torch().get_num_threads(),
+            SWITCH_INTERVAL: switch_interval_s(),
         }
 
     def _say(self, name: str, options: Any) -> None:
@@ -321,6 +347,7 @@ class _Hooks:
             given = next((values[option] for values in shared.values() if option in values), None)
             if given is not None:
                 parts.append(f"{option}={'+'.join(given)}")
+        parts += self._process_knobs.texts
         # One write: lines of several ranks must not mix.
         sys.stderr.write(f"rpc-tuner: {name} has {' '.join(parts)}\n")
         sys.stderr.flush()
@@ -332,7 +359,13 @@ class _Hooks:
             if not self._is_running:
                 shutdown(*args, **kwargs)  # PyTorch refuses it
                 return
-            self._reports.send("shutdown", name=self._name, calls=self._calls, **_usage())
+            self._reports.send(
+                "shutdown",
+                name=self._name,
+                calls=self._calls,
+                overridden=self._process_knobs.overridden(),
+                **_usage(),
+            )
             self._busy_in = get_ident()
             try:
                 shutdown(*args, **kwargs)

@@ -24,6 +24,7 @@ def rank_tasks(order: WorldOrder, scratch: Path) -> Iterator[RankTask]:
             options=spec.options,
             values=values,
             intra_op_threads=intra_op_threads,
+            place=(rank, len(spec.ranks)),
             seed=order.seed,
             steps=order.steps,
             min_time_s=order.min_time_s,

@@ -259,6 +259,7 @@ def program_spec(
         has_world_size=report.has_world_size,
         starts=starts,
         cuda_devices=max(rank.cuda_devices for rank in report.latest),
+        has_gil=all(rank.has_gil for rank in report.latest),
     )
 
 

@@ -172,6 +172,9 @@ _OPTIONAL: dict[str, _Check] = {
     "pid_namespace": _is_whole,
     "operators": _is_file,
     "local_size": _is_size,
+    "switch_interval": _is_amount,
+    "has_gil": _is_flag,
+    "overridden": _is_text,
 }
 
 

@@ -64,6 +64,8 @@ def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> 
         return failed("init-failed", f"{_end_of(end)}{end.report.why_no_rank}")
     if missing := end.report.why_missing():
         return failed("init-failed", missing)
+    if overridden := next(filter(None, (rank.overridden for rank in end.report.ranks)), ""):
+        return failed("init-failed", overridden)
     if request.window_s is not None and end.counted is None:
         return failed("crashed", f"it ended after {end.run_s:.1f} s, before its window was over")
     if request.expect is not None and not re.search(request.expect, end.output, re.MULTILINE):

@@ -197,6 +197,7 @@ class CommandLauncher:
             recording=None if trace is None else RecordingOrder(operators=trace.operators),
             probe=True,
             learn=learnt is not None,
+            ranks=len(request.ranks) if isinstance(request, ProgramSpec) else None,
         )
         commands = self._commands(request, order)
         world = ProgramWorld(

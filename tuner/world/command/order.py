@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config
-from tuner.plan.knobs import INTRA_OP_THREADS, KNOBS
+from tuner.plan.knobs import KNOBS
 from tuner.world.agent_options import agent_options
 
 FORMAT = 1
@@ -58,6 +58,8 @@ class HookOrder:
     """Whether each rank reports what it has imported by `init_rpc`, for a warm start."""
     probe: bool = False
     """Whether each rank answers to `tuner.world.command.probing`."""
+    ranks: int | None = None
+    """How many ranks the program is known to have; None: its ranks may know."""
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
         """The environment of the program: what is given, with the hook in it.
@@ -71,22 +73,24 @@ class HookOrder:
 
     def to_json(self) -> str:
         """The order as the hook reads it."""
-        by_role: dict[str, dict[str, object]] = {}
-        threads: dict[str, object] = {}
+        options: dict[str, dict[str, object]] = {}
+        process: dict[str, dict[str, object]] = {}
         for dimension, value in self.config.items:
-            if dimension.knob == INTRA_OP_THREADS.name:
-                threads[dimension.role] = value
-            else:
+            name = dimension.knob
+            if KNOBS[name].is_init_rpc_option:
                 # Also where the value is None: that is PyTorch's own choice, not the program's.
-                option = agent_options({dimension.knob: value}).get(dimension.knob)
-                by_role.setdefault(dimension.role, {})[KNOBS[dimension.knob].name] = option
+                option = agent_options({name: value}).get(name)
+                options.setdefault(dimension.role, {})[name] = option
+            else:
+                process.setdefault(dimension.role, {})[name] = value
         return json.dumps(
             {
                 "format": FORMAT,
                 "package": str(_PACKAGE),
                 "reports": str(self.reports.resolve()),
-                "options": by_role,
-                "intra_op_threads": threads,
+                "options": options,
+                "process": process,
+                "ranks": self.ranks,
                 "roles": [list(pair) for pair in self.roles],
                 "say": self.say,
                 "recording": None if self.recording is None else asdict(self.recording),

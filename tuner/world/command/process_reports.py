@@ -9,7 +9,8 @@ from tuner.text import shortened
 from tuner.world.command.events import agents, read_events
 
 _Step = TypeVar("_Step", "Rendezvous", "InitFailure")
-_KNOBS = ("num_worker_threads", "rpc_timeout", "transports", "channels", "intra_op_threads")
+_KNOBS = ("num_worker_threads", "rpc_timeout", "transports", "channels", "intra_op_threads",
+          "switch_interval")  # fmt: skip
 
 
 class ProcessEnd(NamedTuple):
@@ -78,6 +79,9 @@ class RankReport:
     peak_rss_mb: float | None
     threads: int | None
     """When `shutdown` was called, or at the last probe."""
+    overridden: str = ""
+    """Which process knob the program has set otherwise after the hook, as a clause; or empty."""
+    has_gil: bool = True
     local_size: int = 0
     """How many ranks torchrun has started beside it, itself among them; 0 if that is not known."""
     end: ProcessEnd | None = None
@@ -207,9 +211,11 @@ def _rank(agent: Mapping[str, Mapping[str, Any]]) -> RankReport:
         backend=first["backend"],
         num_worker_threads=first["num_worker_threads"],
         rpc_timeout_s=first["rpc_timeout"],
-        options={knob: first[knob] for knob in _KNOBS},
+        options={knob: first[knob] for knob in _KNOBS if knob in first},
         cuda_devices=first["cuda_devices"],
         local_size=first.get("local_size", 0),
+        has_gil=first.get("has_gil", True),
+        overridden=(shutdown or last or {}).get("overridden", ""),
         init_ns=first["time_ns"],
         ready_ns=ready["time_ns"] if ready else None,
         shutdown_ns=shutdown["time_ns"] if shutdown else None,

@@ -11,12 +11,12 @@ from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from typing import Any, Self
 
+from tuner.cpus import named
 from tuner.errors import LauncherError, UsageError
 from tuner.plan.dimensions import knobs_meant
 from tuner.plan.draft import PlanDraft
 from tuner.plan.workload_spec import CatalogueEntry, WorkloadSpec
 from tuner.scratch import note_beside, own_prefix, sweep
-from tuner.world.cpu_sets import named
 from tuner.world.environment import Environment, GroupFacts
 from tuner.world.launcher import Enough, WorldOrder
 from tuner.world.live_world import EXIT_S, LiveWorld

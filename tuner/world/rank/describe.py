@@ -10,6 +10,7 @@ import torch
 
 from tuner.json_text import json_of
 from tuner.plan.workload_spec import CatalogueEntry, OptionSpec, RankSpec, WorkloadSpec
+from tuner.process_knobs import has_gil
 from tuner.torch_private.support import missing_support
 from workloads import Rank, Workload, WorkloadError
 from workloads.options import options_of
@@ -86,6 +87,7 @@ def _spec(reference: str, options: Mapping[str, object]) -> WorkloadSpec:
         ranks=tuple(RankSpec(name=rank.name, role=rank.role) for rank in ranks),
         intra_op_threads=workload.intra_op_threads,
         cuda_devices=torch.cuda.device_count(),
+        has_gil=has_gil(),
     )
 
 

@@ -16,6 +16,7 @@ import torch
 import torch.distributed.rpc as rpc
 
 from tuner.errors import TraceError
+from tuner.process_knobs import ProcessKnobs
 from tuner.text import shortened
 from tuner.torch_private.agent import tensorpipe_options
 from tuner.torch_private.answers import RPC_TIMEOUT_MARK
@@ -53,6 +54,8 @@ def run_rank(task: RankTask, connection: Connection) -> None:
 
 def _work(task: RankTask, parent: LauncherLine) -> None:
     parent.enter("setup")
+    process_knobs = ProcessKnobs("the workload")
+    process_knobs.apply(task.values, *task.place)
     torch.set_num_threads(task.intra_op_threads)
     random.seed(task.seed + task.rank)
     torch.manual_seed(task.seed + task.rank)
@@ -77,6 +80,8 @@ def _work(task: RankTask, parent: LauncherLine) -> None:
     if task.rank == 0:
         _drive(task, parent, workload, world)
     parent.wait_for("stop")
+    if overridden := process_knobs.overridden():
+        raise OverriddenError(overridden)
     threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208 - one system call, no objects
     parent.enter("teardown")
     workload.teardown(world)
@@ -120,6 +125,10 @@ def _drive(task: RankTask, parent: LauncherLine, workload: Workload, world: Worl
         cpu_s=timing.cpu_s,
         tracing_overhead=tracing_overhead,
     )
+
+
+class OverriddenError(Exception):
+    """The workload has set what its configuration sets."""
 
 
 def _isolate(task: RankTask) -> None:
@@ -166,7 +175,7 @@ def _bounded_traceback() -> str:
 
 
 def _failure_kind(phase: str, error: BaseException) -> str:
-    if phase == "init_rpc":
+    if phase == "init_rpc" or isinstance(error, OverriddenError):
         return "init-failed"
     if phase == "check":
         return "wrong-answer"

@@ -31,6 +31,8 @@ class RankTask:
     values: Mapping[str, Value]
     """This rank's part of the configuration, by knob; PyTorch's default holds for the others."""
     intra_op_threads: int
+    place: tuple[int, int]
+    """Its place among the ranks of its host, from 0, and how many these are."""
     seed: int
     steps: int | None
     min_time_s: float

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,8 @@ class RayCrew:
         gpus = self._hosts.placing.gpus
         begun = {}
         for host in self._each_host:
-            mine = [task for task in tasks if self._by_rank[task.rank] is host]
+            here = [task for task in tasks if self._by_rank[task.rank] is host]
+            mine = [replace(task, place=(at, len(here))) for at, task in enumerate(here)]
             shares = [gpus[task.rank] for task in mine]
             begun[host] = host.start(self._number, folder, mine, shares)
         pids: dict[int, int] = {}

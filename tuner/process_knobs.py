@@ -1,0 +1,108 @@
+"""Sets the process knobs of one rank, and sees whether its program overrides them.
+
+Standard library only: it runs in the processes of programs, too. The names of the knobs are those
+of `tuner.plan.knobs`.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+
+from tuner.cpus import CpuSet, bind_rank, named
+from tuner.text import exact_duration
+
+CPU_BINDING, SWITCH_INTERVAL = "cpu_binding", "switch_interval"
+EQUAL = "equal"
+"""The value of `cpu_binding` with which each rank is kept to its share; see `tuner.cpus`."""
+
+
+class ProcessKnobs:
+    """Those of this process; none is set before `apply`."""
+
+    def __init__(self, who: str = "the program") -> None:
+        """`who` may override them."""
+        self._who = who
+        self.cpus: CpuSet | None = None
+        """What the process is kept to; None: it is not bound."""
+        self.switch_interval_s: float | None = None
+        """None: it is the program's own."""
+
+    def apply(self, values: Mapping[str, object], index: int, ranks: int) -> None:
+        """Set what is named of `cpu_binding` and `switch_interval`; nothing is set back.
+
+        Args:
+            values: By knob; those of other knobs are not looked at.
+            index: The place of this rank among those of its host, from 0.
+            ranks: How many ranks the host has.
+
+        Raises:
+            OSError: CPU affinity cannot be set here.
+        """
+        interval_s = values.get(SWITCH_INTERVAL)
+        if isinstance(interval_s, int | float):
+            sys.setswitchinterval(interval_s)
+            self.switch_interval_s = switch_interval_s()
+        if values.get(CPU_BINDING) == EQUAL:
+            self.cpus = bind_rank(index, ranks)
+
+    @property
+    def texts(self) -> list[str]:
+        """What is set, each as `switch_interval=1ms`; of a binding also the logical CPUs."""
+        found = []
+        if self.cpus is not None:
+            found.append(f"{CPU_BINDING}={EQUAL} (CPUs {named(self.cpus)})")
+        if self.switch_interval_s is not None:
+            found.append(f"{SWITCH_INTERVAL}={exact_duration(self.switch_interval_s)}")
+        return found
+
+    def overridden(self) -> str:
+        """What the program has set otherwise since then, as a clause; empty if nothing."""
+        if self.cpus is not None:
+            with suppress(OSError):
+                found = os.sched_getaffinity(os.getpid())
+                if found != {*self.cpus}:
+                    return (
+                        f"{self._who} set its own affinity to {named([*found])} after the tool: "
+                        f"{CPU_BINDING} had no effect"
+                    )
+        if self.switch_interval_s not in (None, interval_s := switch_interval_s()):
+            return (
+                f"{self._who} set its own switch interval to {exact_duration(interval_s)} after "
+                f"the tool: {SWITCH_INTERVAL} had no effect"
+            )
+        return ""
+
+
+def switch_interval_s() -> float:
+    """The interpreter's, in seconds; it keeps whole microseconds."""
+    return round(sys.getswitchinterval(), 6)
+
+
+def has_gil() -> bool:
+    """Whether threads of this interpreter take turns, so that a switch interval means something."""
+    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+
+
+def place_on_host(rank: int, world_size: int, environment: Mapping[str, str]) -> tuple[int, int]:
+    """The place of a rank among those of its host, from 0, and how many the host has.
+
+    torchrun tells it, and where no one tells it, all ranks are on this host.
+
+    Args:
+        rank: Its rank in the world.
+        world_size: How many ranks the world has.
+        environment: The variables of the process.
+    """
+
+    def number(name: str, otherwise: int) -> int:
+        text = environment.get(name, "")
+        return int(text) if text.isdecimal() else otherwise
+
+    hosts = max(1, number("GROUP_WORLD_SIZE", 1))
+    ranks = number("LOCAL_WORLD_SIZE", 0)
+    if ranks * hosts == world_size:
+        return number("LOCAL_RANK", rank % ranks), ranks
+    # Each host has started ranks of its own, which inherit its variables.
+    ranks = max(1, -(-world_size // hosts))
+    return rank % ranks, ranks
