@@ -13,8 +13,8 @@ from tuner.cpus import CpuSet, bind_rank, named
 from tuner.text import exact_duration
 
 CPU_BINDING, SWITCH_INTERVAL = "cpu_binding", "switch_interval"
-EQUAL = "equal"
-"""The value of `cpu_binding` with which each rank is kept to its share; see `tuner.cpus`."""
+UNBOUND, EQUAL = "none", "equal"
+"""The values of `cpu_binding`: with `EQUAL` each rank is kept to its share; see `tuner.cpus`."""
 
 
 class ProcessKnobs:

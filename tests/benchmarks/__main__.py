@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 from tests.benchmarks import (
+    cpu_binding,
     groups,
     isolation,
     ray_world_cost,
@@ -30,6 +31,7 @@ PARTS: dict[str, Callable[[], list[Comparison]]] = {
     "recording_overhead": recording_overhead.run,
     "trace_analysis": trace_analysis.run,
     "report_page": report_page.run,
+    "cpu_binding": cpu_binding.run,
     "groups": groups.run,
     "sizes": sizes.run,
     "tuned_workloads": tuned_workloads.run,

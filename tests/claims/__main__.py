@@ -1,6 +1,7 @@
 """How often searches of real worlds are right, where the truth is known.
 
 same        one configuration under three names: whatever is called better is wrong
+same_bound  the same with each rank bound to logical CPUs of its own
 sleep       calls that sleep 10 ms, eight at once: 4 threads are half as fast as 8
 one_lock    calls that sleep under one lock: no number of threads is better
 network     calls of 4 MB between two hosts: 4 threads are fewer than 8, and the traces show as much
@@ -30,6 +31,14 @@ THREADS = [1, 2, 4, 8, 16, 32]
 def same(number: int) -> str:
     """One configuration under three names."""
     result = _search(workload="udf", space={"rpc_timeout": [61, 62]}, budget="30s", seed=number)
+    return str(result.verdict)
+
+
+def same_bound(number: int) -> str:
+    """One configuration under three names, each rank bound."""
+    baseline = {"cpu_binding": "equal"}
+    result = _search(workload="udf", space={"rpc_timeout": [61, 62]}, baseline=baseline,
+                     budget="30s", seed=number)  # fmt: skip
     return str(result.verdict)
 
 
@@ -112,7 +121,8 @@ def _busy_core(wanted: bool) -> Iterator[None]:
 
 
 CLAIMS: dict[str, Callable[[int], str]] = {
-    each.__name__: each for each in (same, sleep, one_lock, network, agreement, close_call)
+    each.__name__: each
+    for each in (same, same_bound, sleep, one_lock, network, agreement, close_call)
 }
 
 

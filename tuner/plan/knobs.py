@@ -16,13 +16,11 @@ from dataclasses import dataclass
 
 from tuner.plan.quantities import MOST_S, parse_duration_s
 from tuner.process_knobs import CPU_BINDING as CPU_BINDING_NAME
-from tuner.process_knobs import EQUAL
+from tuner.process_knobs import EQUAL, UNBOUND
 from tuner.process_knobs import SWITCH_INTERVAL as SWITCH_INTERVAL_NAME
 from tuner.text import did_you_mean, exact_duration
 
 DEFAULT_WORD = "default"
-UNBOUND = "none"
-"""A value of `cpu_binding`; `EQUAL` is the other one."""
 _MOST_DIGITS = 4
 """Of the index of a device."""
 

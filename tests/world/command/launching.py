@@ -1,7 +1,7 @@
 """Launches programs that nobody edited, and tells what comes of them."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,9 +50,11 @@ class Launched:
 
 
 @contextmanager
-def launched(*commands: list[str], **keys: Any) -> Iterator[Launched]:
+def launched(
+    *commands: list[str], show: Callable[[bytes], None] | None = None, **keys: Any
+) -> Iterator[Launched]:
     told: list[str] = []
-    with CommandLauncher(told.append) as launcher:
+    with CommandLauncher(told.append, show) as launcher:
         yield Launched(launcher, told, programs=[*commands], **keys)
 
 

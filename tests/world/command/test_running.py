@@ -14,6 +14,7 @@ import pytest
 
 from tests.programs.running import PROGRAMS, PYTHON, free_port
 from tuner import run
+from tuner.cpus import named, share_of_rank
 from tuner.plan.config import Config
 from tuner.world.command.running import RunEnd, run_program
 
@@ -131,6 +132,23 @@ def test_a_signal_is_passed_on(tmp_path: Path) -> None:
     _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM
     assert "no process of the program called init_rpc" in err
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="binding needs two logical CPUs")
+def test_process_knobs_are_set_and_said_in_the_line_of_each_rank(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    knobs = ["--config", "cpu_binding=equal", "--config", "switch_interval=1ms"]
+    program = [*PYTHON, str(PROGRAMS / "bound.py"), free_port(), "plain"]
+    assert run.main([*knobs, "--", *program]) == 0
+    out, err = capfd.readouterr()
+    for index in (0, 1):
+        share = share_of_rank(index, 2)
+        assert (
+            f"rpc-tuner: worker{index} has num_worker_threads=16 cpu_binding=equal "
+            f"(CPUs {named(share)}) switch_interval=1ms\n"
+        ) in err
+        assert f"worker{index}: [{share}] 0.001\n" in out
 
 
 def test_a_program_that_never_shuts_down_is_configured() -> None:

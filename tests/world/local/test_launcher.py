@@ -188,3 +188,21 @@ def test_a_forkserver_that_was_stopped_is_replaced(monkeypatch: pytest.MonkeyPat
     again.join()
     assert again.exitcode == 0
     processes.end_process(again)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="binding needs two logical CPUs")
+def test_every_thread_of_a_rank_is_bound_to_its_share(launcher: LocalLauncher) -> None:
+    assert isinstance(run(launcher, "Bound", cpu_binding="equal"), Measurement)
+    assert failure(run(launcher, "Bound")).failure == "crashed"
+
+
+def test_a_workload_that_overrides_a_process_knob_has_failed_with_it(
+    launcher: LocalLauncher,
+) -> None:
+    found = failure(run(launcher, "SetsItsOwn", switch_interval=0.001))
+    assert found.failure == "init-failed"
+    assert (
+        "the workload set its own switch interval to 20ms after the tool: switch_interval had no "
+        "effect"
+    ) in found.message
+    assert isinstance(run(launcher, "SetsItsOwn"), Measurement)

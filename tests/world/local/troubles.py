@@ -224,3 +224,24 @@ class LeavesDaemons(Pair):
             os._exit(1)
         if self.then == "hangs":
             time.sleep(1200)
+
+
+def affinities() -> list[tuple[int, ...]]:
+    threads = os.listdir("/proc/self/task")  # noqa: PTH208
+    return sorted({tuple(sorted(os.sched_getaffinity(int(each)))) for each in threads})
+
+
+class Bound(Pair):
+    """Wrong unless the threads of a rank all have its share of the logical CPUs, and no other."""
+
+    def step(self, world: World) -> None:
+        (here,), (there,) = affinities(), rpc.rpc_sync("worker1", affinities)
+        assert len(here) == len(there)
+        assert not {*here} & {*there}
+
+
+class SetsItsOwn(Pair):
+    """Overrides a process knob that its configuration sets."""
+
+    def setup(self, world: World) -> None:
+        sys.setswitchinterval(0.02)
