@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 from tests.benchmarks import (
+    allocators,
     cpu_binding,
     groups,
     isolation,
@@ -32,6 +33,7 @@ PARTS: dict[str, Callable[[], list[Comparison]]] = {
     "trace_analysis": trace_analysis.run,
     "report_page": report_page.run,
     "cpu_binding": cpu_binding.run,
+    "allocators": allocators.run,
     "groups": groups.run,
     "sizes": sizes.run,
     "tuned_workloads": tuned_workloads.run,
@@ -39,7 +41,7 @@ PARTS: dict[str, Callable[[], list[Comparison]]] = {
 }
 
 
-BY_NAME = ("groups", "sizes", "tuned_workloads", "tuned_torchrl")
+BY_NAME = ("allocators", "groups", "sizes", "tuned_workloads", "tuned_torchrl")
 """They take minutes, and run where they are named."""
 
 
