@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tests.benchmarks import (
     allocators,
     cpu_binding,
+    default_space,
     groups,
     isolation,
     ray_world_cost,
@@ -34,6 +35,7 @@ PARTS: dict[str, Callable[[], list[Comparison]]] = {
     "report_page": report_page.run,
     "cpu_binding": cpu_binding.run,
     "allocators": allocators.run,
+    "default_space": default_space.run,
     "groups": groups.run,
     "sizes": sizes.run,
     "tuned_workloads": tuned_workloads.run,
@@ -41,7 +43,7 @@ PARTS: dict[str, Callable[[], list[Comparison]]] = {
 }
 
 
-BY_NAME = ("allocators", "groups", "sizes", "tuned_workloads", "tuned_torchrl")
+BY_NAME = ("allocators", "default_space", "groups", "sizes", "tuned_workloads", "tuned_torchrl")
 """They take minutes, and run where they are named."""
 
 
