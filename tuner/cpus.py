@@ -5,6 +5,7 @@ Standard library only: it runs in the processes of programs, too.
 
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -94,29 +95,20 @@ def share_of_rank(index: int, ranks: int, sys: Path = SYS) -> CpuSet:
         sys: The folder of the kernel's devices.
     """
     nodes = _usable_nodes(sys)
-    cpus = [cpu for node in nodes for cpu in node]
-    if ranks > len(cpus):
-        return (cpus[index % len(cpus)],)
-    if ranks <= len(nodes):
-        return _shares(nodes, ranks)[index]
-    numbers = [rank * len(nodes) // ranks for rank in range(ranks)]
-    counts = [numbers.count(number) for number in range(len(nodes))]
-    if any(len(node) < count for node, count in zip(nodes, counts, strict=True)):
-        nodes, counts = [cpus], [ranks]
-    parts = [[[*core] for _, core in groupby(node, partial(_core, sys))] for node in nodes]
-    if any(len(cores) < count for cores, count in zip(parts, counts, strict=True)):
-        parts = [[[cpu] for cpu in node] for node in nodes]
-    found = [*chain.from_iterable(map(_shares, parts, counts))]
-    return found[index][: min(map(len, found))]
-
-
-def _shares(parts: Sequence[Sequence[int]], ranks: int) -> list[CpuSet]:
-    """The logical CPUs of each rank, of as many whole parts each."""
-    each = len(parts) // ranks
-    chosen = [parts[rank * each : (rank + 1) * each] for rank in range(ranks)]
-    shares = [[cpu for part in mine for cpu in part] for mine in chosen]
-    least = min(map(len, shares))
-    return [tuple(sorted(share[:least])) for share in shares]
+    cores = [[[*core] for _, core in groupby(node, partial(_core, sys))] for node in nodes]
+    cpus = [[[cpu] for cpu in node] for node in nodes]
+    ranks = min(ranks, sum(map(len, nodes)))
+    # Whole nodes, or else whole cores, or else logical CPUs, where there are enough for so many.
+    # The lines to paste do the same (`tuner.recommended.python_source`).
+    for pools in [nodes], cores, cpus, [[*chain(*cores)]], [[*chain(*cpus)]]:
+        homes = [rank * len(pools) // ranks for rank in range(ranks)]
+        size = min(len(pools[home]) // homes.count(home) for home in homes)
+        if size:
+            break
+    starts = [size * (rank - homes.index(home)) for rank, home in enumerate(homes)]
+    parts = [pools[home][start : start + size] for home, start in zip(homes, starts, strict=True)]
+    shares = [[*chain(*each)] for each in parts]
+    return tuple(sorted(shares[index % ranks][: min(map(len, shares))]))
 
 
 def _usable_nodes(sys: Path) -> list[list[int]]:
@@ -138,15 +130,20 @@ def bind_rank(index: int, ranks: int) -> CpuSet:
         OSError: This is not permitted here.
     """
     now = os.sched_getaffinity(0)
-    before, _, bound = os.environ.get(_BEFORE_BINDING, "").partition("/")
-    if before and {*_read_list_of(bound)} == now:
+    if is_bound():
         # A bound rank has started this process, or it is bound once more.
-        now = {*_read_list_of(before)}
+        now = {*_read_list_of(os.environ[_BEFORE_BINDING].partition("/")[0])}
         bind(now)
     share = share_of_rank(index, ranks)
     bind(share)
     os.environ[_BEFORE_BINDING] = f"{named([*now])}/{named(share)}"
     return share
+
+
+def is_bound() -> bool:
+    """Whether this process, or one that has started it, was bound as a rank, and still is."""
+    before, _, bound = os.environ.get(_BEFORE_BINDING, "").partition("/")
+    return bool(before) and {*_read_list_of(bound)} == os.sched_getaffinity(0)
 
 
 def bind(cpus: Iterable[int]) -> None:
@@ -185,6 +182,13 @@ def numa_nodes(sys: Path = SYS) -> list[list[int]]:
     lists.append(sorted(mine - known))
     nodes = [[cpu for cpu in cpus if cpu in mine] for cpus in lists]
     return [sorted(node, key=lambda cpu: (_core(sys, cpu), cpu)) for node in nodes if node]
+
+
+def topology(sys: Path = SYS) -> tuple[int, int]:
+    """How many NUMA nodes this process may use, and of how many threads of one core at most."""
+    nodes = numa_nodes(sys)
+    cores = Counter(_core(sys, cpu) for node in nodes for cpu in node)
+    return len(nodes), max(cores.values())
 
 
 def _core(sys: Path, cpu: int) -> int:

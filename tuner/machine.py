@@ -7,10 +7,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TypedDict
 
-from tuner.cpus import usable_cpus
+from tuner.cpus import topology, usable_cpus
 
 COMPARED = {"torch": "torch", "cpu_model": "CPU model", "cpu_count": "logical CPUs"}
 """What makes measurements incomparable where it differs, and what people call it."""
+TOPOLOGY = {"numa_nodes": "NUMA nodes", "threads_per_core": "threads per core"}
+"""The same, of measurements with bound ranks."""
+BINDING_COMPARED = {"cpu_count": COMPARED["cpu_count"], **TOPOLOGY}
+"""What the shares of bound ranks depend on."""
 
 
 class Machine(TypedDict):
@@ -22,6 +26,8 @@ class Machine(TypedDict):
     cpu_count: int
     memory_gb: float
     kernel: str
+    numa_nodes: int
+    threads_per_core: int
 
 
 def this_machine() -> Machine:
@@ -30,6 +36,7 @@ def this_machine() -> Machine:
         torch = version("torch")
     except PackageNotFoundError:
         torch = "not installed"
+    nodes, threads = topology()
     return Machine(
         torch=torch,
         python=platform.python_version(),
@@ -37,6 +44,8 @@ def this_machine() -> Machine:
         cpu_count=usable_cpus(),
         memory_gb=round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
         kernel=platform.release(),
+        numa_nodes=nodes,
+        threads_per_core=threads,
     )
 
 

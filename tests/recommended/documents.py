@@ -19,6 +19,8 @@ OF_EVERY_KNOB = for_all(
     devices="0+1",
     device_maps="worker1:0-1+1-0",
     intra_op_threads=2,
+    cpu_binding="equal",
+    switch_interval="1ms",
 )
 BY_ROLE = Config.from_json(
     {

@@ -67,6 +67,8 @@ def test_the_environment_says_what_the_answer_depends_on(plan: StudyPlan) -> Non
         "cpu_count": 2,
         "memory_gb": 7.7,
         "kernel": "6.1.0",
+        "numa_nodes": None,
+        "threads_per_core": None,
         "own_network": None,
         "groups": [],
         "workload": "udf",

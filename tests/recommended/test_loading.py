@@ -1,6 +1,7 @@
 """`tuner.load_rpc_options`, in a process that has no agent."""
 
 import json
+import os
 import subprocess
 import sys
 import warnings
@@ -13,15 +14,17 @@ import torch
 import torch.distributed.rpc as rpc
 
 import tuner
-from tests.plan.specs import threads, workload_spec
+from tests.plan.specs import for_all, threads, workload_spec
 from tests.present.results import ENVIRONMENT
-from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, recommendation
+from tests.recommended.documents import AGENT, BY_ROLE, recommendation
+from tuner.cpus import share_of_rank
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.recommended.json_and_toml import as_json, as_toml
 from tuner.recommended.loading import ThreadsWarning
 from tuner.torch_private.agent import tensorpipe_options
+from tuner.world.environment import Environment
 
 ROOT = Path(__file__).parents[2]
 
@@ -90,8 +93,9 @@ def test_transports_and_channels_keep_their_order(
 
 
 def test_cuda_devices_arrive(tmp_path: Path) -> None:
-    torch.set_num_threads(2)
-    path = written(tmp_path, OF_EVERY_KNOB, workload_spec(cuda_devices=2))
+    maps = {"worker1": {"0": 1, "1": 0}}
+    config = Config.from_json({"*": {"devices": ["cuda:0", "cuda:1"], "device_maps": maps}})
+    path = written(tmp_path, config, workload_spec(cuda_devices=2))
     options = tuner.load_rpc_options(path, role="caller")
     assert options.devices == [torch.device("cuda:0"), torch.device("cuda:1")]
     assert options.device_maps == {
@@ -175,6 +179,136 @@ def test_other_intra_op_threads_are_warned_of_with_what_helps(tmp_path: Path) ->
         "call torch.set_num_threads(2) first"
     )
     assert warning.filename == __file__
+
+
+BOUND = for_all(num_worker_threads=4, cpu_binding="equal", switch_interval="1ms")
+AT_ONE_PLACE = {"numa_nodes": 1, "threads_per_core": 1}
+
+
+@pytest.fixture
+def applied(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], int, int]]:
+    """What is set in this process, which stays as it is."""
+    found: list[tuple[dict[str, Any], int, int]] = []
+
+    def apply(self: object, values: dict[str, Any], index: int, ranks: int) -> None:
+        found.append((values, index, ranks))
+
+    monkeypatch.setattr("tuner.process_knobs.ProcessKnobs.apply", apply)
+    for variable in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"):
+        monkeypatch.delenv(variable, raising=False)
+    return found
+
+
+Applied = list[tuple[dict[str, Any], int, int]]
+
+
+def test_a_rank_is_bound_and_gets_the_switch_interval(tmp_path: Path, applied: Applied) -> None:
+    tuner.load_rpc_options(written(tmp_path, BOUND), rank=1, world_size=2)
+    assert applied == [({"switch_interval": 0.001, "cpu_binding": "equal"}, 1, 2)]
+
+
+def test_torchrun_says_which_rank_it_is(
+    tmp_path: Path, applied: Applied, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable, text in (("RANK", "5"), ("WORLD_SIZE", "8"), ("LOCAL_RANK", "1"),
+                           ("LOCAL_WORLD_SIZE", "4"), ("GROUP_WORLD_SIZE", "2")):  # fmt: skip
+        monkeypatch.setenv(variable, text)
+    tuner.load_rpc_options(written(tmp_path, BOUND))
+    assert [place for _, *place in applied] == [[1, 4]]
+
+
+def test_a_rank_that_is_not_known_is_warned_of_with_what_helps(
+    tmp_path: Path, applied: Applied
+) -> None:
+    path = written(tmp_path, BOUND)
+    with pytest.warns(tuner.EnvironmentWarning) as caught:
+        tuner.load_rpc_options(path, rank=1)
+    (warning,) = caught
+    assert str(warning.message) == (
+        f"{path} has cpu_binding=equal, and this process is not bound, since its rank is not "
+        "known: give rank= and world_size= to load_rpc_options, as to init_rpc"
+    )
+    assert warning.filename == __file__
+    assert applied == [({"switch_interval": 0.001}, 0, 1)]
+
+
+def test_a_rank_that_there_is_not_is_refused(tmp_path: Path, applied: Applied) -> None:
+    path = written(tmp_path, BOUND)
+    with pytest.raises(UsageError, match="there is no rank 2 in a world of 2 ranks"):
+        tuner.load_rpc_options(path, rank=2, world_size=2)
+    assert not applied
+
+
+def test_a_process_that_cannot_be_bound_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(index: int, ranks: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("tuner.process_knobs.bind_rank", refuse)
+    path = written(tmp_path, for_all(cpu_binding="equal"))
+    with pytest.warns(tuner.EnvironmentWarning, match=r"CPU affinity \(Operation not permitted\)"):
+        tuner.load_rpc_options(path, rank=0, world_size=2)
+
+
+def test_a_switch_interval_by_role_needs_the_role(tmp_path: Path, applied: Applied) -> None:
+    path = written(tmp_path, Config.from_json({"server": {"switch_interval": 0.0002}}))
+    tuner.load_rpc_options(path, role="server")
+    with pytest.warns(tuner.EnvironmentWarning) as caught:
+        tuner.load_rpc_options(path)
+    (warning,) = caught
+    assert str(warning.message) == (
+        f"{path} has a switch_interval by role, and none is set in this process: give role=, one "
+        "of 'caller', 'server'"
+    )
+    assert applied == [({"switch_interval": 0.0002}, 0, 1), ({}, 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"numa_nodes": 2}, "NUMA nodes: 1, 2"),
+        ({"threads_per_core": 2}, "threads per core: 1, 2"),
+        ({"cpu_count": 1}, "logical CPUs: 2, 1"),
+    ],
+)
+def test_another_topology_is_warned_of_where_ranks_are_bound(
+    tmp_path: Path, here: Callable[..., None], applied: Applied, changes: dict[str, int], told: str
+) -> None:
+    measured = ENVIRONMENT.model_copy(update=AT_ONE_PLACE)
+    here(**{**AT_ONE_PLACE, **changes})
+    path = tmp_path / "recommended.json"
+    path.write_text(as_json(recommendation(BOUND, environment=measured)))
+    with pytest.warns(tuner.EnvironmentWarning, match=rf"\(there, here\): {told}\. Its"):
+        tuner.load_rpc_options(path, rank=0, world_size=2)
+    path.write_text(as_json(recommendation(threads(4), environment=measured)))
+    here(**{**AT_ONE_PLACE, **changes, "cpu_count": 2})
+    tuner.load_rpc_options(path)
+
+
+def test_an_older_file_says_nothing_of_the_topology(
+    tmp_path: Path, here: Callable[..., None], applied: Applied
+) -> None:
+    here(numa_nodes=2, threads_per_core=2)
+    tuner.load_rpc_options(written(tmp_path, BOUND), rank=0, world_size=2)
+    assert len(applied) == 1
+
+
+def test_a_program_that_loads_twice_is_bound_to_the_same_share(tmp_path: Path) -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("binding needs two logical CPUs")
+    path = tmp_path / "recommended.json"
+    path.write_text(as_json(recommendation(BOUND, environment=Environment.here())))
+    script = (
+        "import os, sys, threading, torch, tuner, warnings\n"
+        "warnings.simplefilter('error', tuner.EnvironmentWarning)\n"
+        "torch.set_num_threads(1)\n"
+        "for _ in range(2):\n"
+        f"    tuner.load_rpc_options({str(path)!r}, rank=1, world_size=2)\n"
+        "    print(sorted({*map(tuple, map(os.sched_getaffinity, map(int,\n"
+        "        os.listdir('/proc/self/task'))))}), round(sys.getswitchinterval(), 6))\n"
+    )
+    assert run(script) == f"{[share_of_rank(1, 2)]} 0.001\n" * 2
 
 
 def test_without_a_role_threads_that_differ_by_role_are_no_warning(tmp_path: Path) -> None:

@@ -42,6 +42,14 @@ def test_what_is_written_follows_the_schema_and_is_read_back(each: Recommendatio
     assert Recommendation.model_validate_json(written, strict=True) == each
 
 
+def test_a_file_without_the_topology_is_read() -> None:
+    older = document()
+    for key in ("numa_nodes", "threads_per_core"):
+        del older["environment"][key]
+    found = Recommendation.model_validate_json(json.dumps(older), strict=True)
+    assert (found.environment.numa_nodes, found.environment.threads_per_core) == (None, None)
+
+
 def test_every_role_gets_what_the_configs_say() -> None:
     found = recommendation(BY_ROLE, AGENT)
     assert found.roles == ("agent", "observer")
@@ -82,6 +90,11 @@ WRONG: list[tuple[tuple[str | int, ...], Any]] = [
     (("config", "*", "device_maps"), {"worker1": {}}),
     (("config", "*", "device_maps"), {"worker1": {"0": "1"}}),
     (("config", "*", "device_maps"), "worker1:0-1"),
+    (("config", "*", "cpu_binding"), "equals"),
+    (("config", "*", "cpu_binding"), 2),
+    (("config", "*", "switch_interval"), "1ms"),
+    (("config", "*", "switch_interval"), 0),
+    (("config", "*", "switch_interval"), 1.5),
     (("baseline", "*", "num_worker_threads"), -1),
     (("challenger", "config", "*", "num_worker_threads"), -1),
     (("format",), "2"),
@@ -99,6 +112,7 @@ WRONG: list[tuple[tuple[str | int, ...], Any]] = [
     (("ranks", 0, "host"), "here"),
     (("environment", "cpu_count"), "2"),
     (("environment", "torch"), None),
+    (("environment", "numa_nodes"), "1"),
     (("environment", "options", "calls"), [4]),
     (("environment", "intra_op_threads", "agent"), 0),
     (("environment", "date"), "yesterday"),

@@ -7,6 +7,7 @@ import pytest
 from tests.plan.specs import for_all, threads, workload_spec
 from tests.recommended.documents import OF_EVERY_KNOB
 from tuner.plan.config import Config
+from tuner.recommended.python_source import BIND_CPUS
 from tuner.recommended.snippet import init_rpc_lines
 
 BY_ROLE = Config.from_json(
@@ -19,10 +20,23 @@ BY_ROLE = Config.from_json(
 
 
 def test_the_lines_give_every_knob() -> None:
-    assert init_rpc_lines(OF_EVERY_KNOB, workload_spec()).splitlines() == [
+    lines = init_rpc_lines(OF_EVERY_KNOB, workload_spec())
+    assert lines.replace(BIND_CPUS, "BIND_CPUS\n").splitlines() == [
+        "import os",
+        "import sys",
+        "from contextlib import suppress",
+        "from itertools import groupby",
+        "from pathlib import Path",
+        "",
         "import torch",
         "import torch.distributed.rpc as rpc",
         "",
+        "BIND_CPUS",
+        "",
+        "",
+        "# cpu_binding holds for ranks that have the machine to themselves.",
+        "bind_cpus(rank, world_size)",
+        "sys.setswitchinterval(0.001)  # seconds",
         "torch.set_num_threads(2)  # as measured",
         "options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=8, "
         '_transports=["shm", "uv"], _channels=["cma", "basic"], rpc_timeout=5.5, '
@@ -48,6 +62,22 @@ def test_configs_that_differ_name_each_role() -> None:
         '    "logger": rpc.TensorPipeRpcBackendOptions(num_worker_threads=8),',
         "}[role]",
     ]
+
+
+def test_without_binding_the_lines_are_as_without_the_knob() -> None:
+    plain = init_rpc_lines(threads(4), workload_spec())
+    usual = for_all(num_worker_threads=4, cpu_binding="none", switch_interval="5ms")
+    assert init_rpc_lines(usual, workload_spec()) == plain
+    assert plain.startswith("import torch\nimport torch.distributed.rpc as rpc\n\ntorch.set")
+
+
+def test_a_switch_interval_of_one_role_names_each() -> None:
+    config = Config.from_json({"server": {"switch_interval": 0.0002}})
+    lines = init_rpc_lines(config, workload_spec()).splitlines()
+    assert lines[:5] == [
+        "import sys", "", "import torch", "import torch.distributed.rpc as rpc", "",
+    ]  # fmt: skip
+    assert lines[5] == 'sys.setswitchinterval({"caller": 0.005, "server": 0.0002}[role])  # seconds'
 
 
 def test_configs_by_role_that_agree_need_no_role() -> None:

@@ -4,11 +4,20 @@ import os
 import shlex
 from typing import Literal, NamedTuple
 
+from tuner.cpus import named, share_of_rank
+from tuner.machine import BINDING_COMPARED, machine_differences, this_machine
+from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramSpec
+from tuner.plan.subject import Subject
+from tuner.recommended.python_source import ALONE, is_bound
 from tuner.recommended.snippet import init_rpc_lines
 from tuner.study.answer import StudyAnswer
 from tuner.study.continuing import resume_command
 from tuner.study.log import BASELINE
+
+
+_MOST_RANKS = 8
+"""Of which commands are named."""
 
 
 class Snippet(NamedTuple):
@@ -27,15 +36,36 @@ def snippet_of(answer: StudyAnswer) -> Snippet | None:
         return None
     subject = answer.plan.subject
     if not isinstance(subject, ProgramSpec):
-        return Snippet("python", init_rpc_lines(answer.best, subject))
+        lines = [init_rpc_lines(answer.best, subject), *_binding_command(answer, answer.best)]
+        return Snippet("python", "\n".join(lines))
     if answer.best_trial == BASELINE:
         return None
     recommended = os.path.relpath(answer.folder.recommended)
-    lines = [
+    lines = [f"# {ALONE}"] if _binds(answer.best, subject) else []
+    lines += [
         shlex.join(["python", "-m", "tuner.run", recommended, "--", *command])
         for command in subject.commands
     ]
     return Snippet("bash", "\n".join(lines))
+
+
+def _binds(config: Config, subject: Subject) -> bool:
+    return is_bound({role: config.for_role(role) for role in subject.roles})
+
+
+def _binding_command(answer: StudyAnswer, config: Config) -> list[str]:
+    """A line with the commands that bind as `bind_cpus` does here; none elsewhere, or for many."""
+    ranks = len(answer.plan.subject.ranks)
+    measured = answer.environment.model_dump()
+    is_here = not machine_differences(measured, this_machine(), BINDING_COMPARED)
+    is_local = answer.plan.launching.launcher == "local"
+    if not _binds(config, answer.plan.subject) or not (is_here and is_local) or ranks > _MOST_RANKS:
+        return []
+    commands = [
+        f"taskset -c {named(share_of_rank(rank, ranks))} python ... (rank {rank})"
+        for rank in range(ranks)
+    ]
+    return [f"# Instead of bind_cpus, on this machine: {', '.join(commands)}"]
 
 
 def continuing(answer: StudyAnswer) -> Snippet | None:

@@ -13,8 +13,10 @@ from typing import Any, NoReturn
 
 from tuner.errors import UsageError
 from tuner.files import read_bounded
+from tuner.machine import COMPARED, TOPOLOGY, machine_differences
 from tuner.plan.config import ALL_ROLES, Config
-from tuner.plan.knobs import DEFAULT_WORD, INTRA_OP_THREADS, Value
+from tuner.plan.knobs import CPU_BINDING, DEFAULT_WORD, INTRA_OP_THREADS, Value
+from tuner.process_knobs import EQUAL
 from tuner.text import did_you_mean
 
 FORMAT = 3
@@ -34,7 +36,24 @@ class ProcessValues:
     role_patterns: tuple[tuple[str, str], ...]
     """Which ranks of a program have which role; see `tuner.roles.role_of`."""
     machine: Mapping[str, object]
-    """What `tuner.machine.machine_differences` takes."""
+    """What `tuner.machine.machine_differences` takes; None where the file does not say it."""
+
+    @property
+    def binds(self) -> bool:
+        """Whether ranks are kept to CPUs of their own."""
+        return any(self.of_role(role).get(CPU_BINDING.name) == EQUAL for role in self.roles)
+
+    def differences(self, here: Mapping[str, object], compared: Mapping[str, str]) -> list[str]:
+        """How another machine differs, each as `label: there, here`; see `machine_differences`.
+
+        What is not known of one of them does not count.
+        """
+        known = {
+            name: label
+            for name, label in compared.items()
+            if None not in (self.machine.get(name), here.get(name))
+        }
+        return machine_differences(self.machine, here, known)
 
     def of_role(self, role: str) -> dict[str, Value]:
         """What a process of the role gets, by knob, its intra-op threads included."""
@@ -75,8 +94,8 @@ def _process_values(document: Mapping[str, Any]) -> ProcessValues:
     threads = _object(environment, "intra_op_threads", "environment.")
     if missing := [role for role in roles if role not in threads]:
         raise ValueError(f"environment.intra_op_threads lacks {', '.join(map(repr, missing))}")
-    machine = {key: environment.get(key) for key in ("torch", "cpu_model", "cpu_count")}
-    if unknown := [key for key, value in machine.items() if value is None]:
+    machine = {key: environment.get(key) for key in (*COMPARED, *TOPOLOGY)}
+    if unknown := [key for key in COMPARED if machine[key] is None]:
         raise ValueError(f"environment.{unknown[0]} is missing")
     own = environment.get("own")
     return ProcessValues(

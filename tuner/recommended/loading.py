@@ -3,25 +3,31 @@
 torch and the standard library only: on a rank there may be nothing else.
 """
 
+import os
 import shlex
 import warnings
+from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 
 import torch
 from torch.distributed.rpc import TensorPipeRpcBackendOptions
 
+from tuner.cpus import is_bound
 from tuner.errors import UsageError
-from tuner.machine import machine_differences, this_machine
+from tuner.machine import BINDING_COMPARED, COMPARED, this_machine
 from tuner.plan.knobs import INTRA_OP_THREADS
+from tuner.process_knobs import CPU_BINDING, EQUAL, SWITCH_INTERVAL, ProcessKnobs, place_on_host
 from tuner.recommended.document import ProcessValues, read_process_values
 from tuner.text import plural
 from tuner.torch_private.agent import tensorpipe_options
+from tuner.torch_private.rendezvous import number_in
 from tuner.world.agent_options import agent_options
 
 
 class EnvironmentWarning(UserWarning):
-    """The configuration was measured with another machine, another torch, or other threads."""
+    """The configuration was measured with another machine, another torch, or other threads, or
+    what it sets in a process cannot be set in this one."""
 
 
 class ThreadsWarning(EnvironmentWarning):
@@ -29,32 +35,93 @@ class ThreadsWarning(EnvironmentWarning):
 
 
 def load_rpc_options(
-    path: str | PathLike[str], *, role: str | None = None
+    path: str | PathLike[str],
+    *,
+    role: str | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
 ) -> TensorPipeRpcBackendOptions:
     """The recommended options, for the argument `rpc_backend_options` of `init_rpc`.
+
+    Where the configuration has `switch_interval` or `cpu_binding=equal`, this process gets them
+    now: call it before `init_rpc`, in each process. Binding keeps all threads of the process to the
+    share of its rank, and holds for ranks that have the machine to themselves.
 
     Args:
         path: `recommended.json`, or an export to JSON or TOML.
         role: The role of this process in the workload; None where all roles have the same options.
+        rank: The rank of this process, for `cpu_binding=equal` alone. Default: `RANK`, as torchrun
+            sets it. All ranks are taken to be on this host, unless torchrun has started them on
+            several (`LOCAL_RANK`, `LOCAL_WORLD_SIZE`, `GROUP_WORLD_SIZE`).
+        world_size: How many ranks the world has. Default: `WORLD_SIZE`, as torchrun sets it.
 
     Returns:
         The `TensorPipeRpcBackendOptions`.
 
     Raises:
-        UsageError: The file cannot be read or is damaged, or has no such role.
+        UsageError: The file cannot be read or is damaged, or has no such role; or there is no such
+            rank in a world of that size.
 
     Warns:
         EnvironmentWarning: The CPU model, the number of logical CPUs or torch differ from those of
-            the measurement.
+            the measurement; where ranks are bound, also the number of NUMA nodes, or of threads per
+            core. Or this process is not bound, or has not the switch interval: the warning says
+            why, and what helps.
         ThreadsWarning: This process has another number of intra-op threads.
     """
     measured = read_process_values(Path(path))
     roles = _roles_like(measured, role, path)
+    place = _place(rank, world_size) if measured.binds else None
     if message := _environment_problem(measured, path):
         warnings.warn(message, EnvironmentWarning, stacklevel=2)
     if message := _threads_problem(measured, roles, path):
         warnings.warn(message, ThreadsWarning, stacklevel=2)
+    for message in _setting_process_knobs(measured, roles, place):
+        warnings.warn(f"{path} {message}", EnvironmentWarning, stacklevel=2)
     return tensorpipe_options(**agent_options(measured.of_role(roles[0])))
+
+
+def _place(rank: int | None, world_size: int | None) -> tuple[int, int] | None:
+    """The place of this process on its host, and how many ranks that has; None: not known."""
+    if rank is None:
+        rank = number_in("RANK", -1)
+    if world_size is None:
+        world_size = number_in("WORLD_SIZE", -1)
+    if -1 in (rank, world_size):
+        return None
+    if not 0 <= rank < world_size:
+        raise UsageError(f"there is no rank {rank} in a world of {plural(world_size, 'rank')}")
+    return place_on_host(rank, world_size, os.environ)
+
+
+def _setting_process_knobs(
+    measured: ProcessValues, roles: tuple[str, ...], place: tuple[int, int] | None
+) -> Iterator[str]:
+    """Set them in this process; what the file has that is not set, and what helps."""
+    values: dict[str, object] = {}
+    intervals = {measured.of_role(role).get(SWITCH_INTERVAL) for role in roles}
+    if len(intervals) == 1:
+        values[SWITCH_INTERVAL] = next(iter(intervals))
+    else:
+        yield (
+            f"has a {SWITCH_INTERVAL} by role, and none is set in this process: give role=, one of "
+            f"{', '.join(map(repr, roles))}"
+        )
+    if measured.binds and place is None:
+        yield (
+            f"has {CPU_BINDING}={EQUAL}, and this process is not bound, since its rank is not "
+            "known: give rank= and world_size= to load_rpc_options, as to init_rpc"
+        )
+    elif measured.binds:
+        values[CPU_BINDING] = EQUAL
+    try:
+        ProcessKnobs().apply(values, *(place or (0, 1)))
+    except OSError as error:
+        yield (
+            f"has {CPU_BINDING}={EQUAL}, and this process is not bound: the system does not permit "
+            f"to set CPU affinity ({error.strerror}). Its configuration may not be the best "
+            "without that"
+        )
 
 
 def _roles_like(
@@ -73,7 +140,10 @@ def _roles_like(
 
 
 def _environment_problem(measured: ProcessValues, path: str | PathLike[str]) -> str | None:
-    differences = machine_differences(measured.machine, this_machine())
+    compared = {**COMPARED, **BINDING_COMPARED} if measured.binds else COMPARED
+    # A process that is bound already sees its share alone.
+    here = {**this_machine(), **dict.fromkeys(BINDING_COMPARED if is_bound() else ())}
+    differences = measured.differences(here, compared)
     if not differences:
         return None
     again = shlex.join(["python", "-m", "tuner.search", "--check", str(path)])

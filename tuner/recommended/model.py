@@ -21,8 +21,10 @@ from tuner.plan.config import Config
 from tuner.plan.knobs import (
     DEFAULT_WORD,
     KNOBS,
+    ChoiceKnob,
     DeviceMapsKnob,
     DevicesKnob,
+    DurationKnob,
     IntegerKnob,
     Knob,
     NamesKnob,
@@ -56,6 +58,10 @@ def _knob_schema(knob: Knob) -> dict[str, Any]:
             pairs = {"type": "object", "minProperties": 1, "additionalProperties": False,
                      "patternProperties": {"^[0-9]+$": index}}  # fmt: skip
             value = {"type": "object", "minProperties": 1, "additionalProperties": pairs}
+        case ChoiceKnob():
+            value = {"enum": list(knob.known)}
+        case DurationKnob():
+            value = {"type": "number", "minimum": knob.least_s, "maximum": knob.most_s}
         case _:
             value = {"type": "number", "exclusiveMinimum": 0, "maximum": MOST_S}
     if knob.default is None:

@@ -6,15 +6,25 @@ from collections.abc import Iterator
 
 from tuner.plan.knobs import INTRA_OP_THREADS
 from tuner.recommended.model import Recommendation
-from tuner.recommended.python_source import WIDTH, literal, options_call, table
+from tuner.recommended.python_source import (
+    ALONE,
+    BIND_CPUS,
+    BINDING_IMPORTS,
+    WIDTH,
+    is_bound,
+    literal,
+    options_call,
+    switch_intervals,
+    table,
+)
 from tuner.recommended.recheck import recheck_command
 from tuner.text import UNTOLD, is_told, percent, plural, three_digits
 
-START = '''\
+_START = '''\
 def start_rpc(rank: int) -> None:
     """Start RPC in the process of this rank; MASTER_ADDR and MASTER_PORT say where."""
     name, role = RANKS[rank]
-    torch.set_num_threads(INTRA_OP_THREADS[role])
+{process}    torch.set_num_threads(INTRA_OP_THREADS[role])
     rpc.init_rpc(
         name,
         rank=rank,
@@ -50,11 +60,17 @@ def as_python(recommendation: Recommendation, sentence: str) -> str:
     command = f"torchrun --standalone --nproc-per-node {len(ranks)}"
     names = literal([(rank.name, rank.role) for rank in ranks])
     options = table((role, options_call(of_role)) for role, of_role in values.items())
+    bound, intervals = is_bound(values), switch_intervals(values)
+    seconds = literal(intervals).labelled("SWITCH_INTERVALS = ").lines() if intervals else []
+    process = "    bind_cpus(rank, len(RANKS))\n" if bound else ""
+    if intervals:
+        process += "    sys.setswitchinterval(SWITCH_INTERVALS[role])\n"
     lines = [
         *_comment(recommendation, sentence, command),
         "",
         "import os",
         "import sys",
+        *(BINDING_IMPORTS if bound else ()),
         "",
         "import torch",
         "import torch.distributed.rpc as rpc",
@@ -63,12 +79,13 @@ def as_python(recommendation: Recommendation, sentence: str) -> str:
         *names.labelled("RANKS = ").lines(spread=True),
         "# As measured.",
         *literal(threads).labelled("INTRA_OP_THREADS = ").lines(),
+        *seconds,
         *options.labelled("OPTIONS = ").lines(spread=True),
         f"SELF_CHECK = {literal(command)}",
-        "",
+        *((BIND_CPUS,) if bound else ("",)),
         "",
     ]
-    return "\n".join(lines) + "\n" + START
+    return "\n".join(lines) + "\n" + _START.replace("{process}", process)
 
 
 def _comment(recommendation: Recommendation, sentence: str, self_check: str) -> Iterator[str]:
@@ -90,6 +107,8 @@ def _comment(recommendation: Recommendation, sentence: str, self_check: str) -> 
         "software": f"torch {environment.torch}, Python {environment.python}",
     }
     yield from _wrapped(sentence, "")
+    if is_bound({role: recommendation.values_of(role) for role in recommendation.roles}):
+        yield from _wrapped(ALONE, "")
     yield "#"
     for name, fact in facts.items():
         yield from _wrapped(f"{name + ':':<10}{fact}", " " * 10)

@@ -4,13 +4,55 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.plan.knobs import Value
+from tuner.plan.knobs import CPU_BINDING, SWITCH_INTERVAL, Value
+from tuner.process_knobs import EQUAL
 from tuner.world.agent_options import agent_options
 
 WIDTH = 88
 
 # PyTorch has no public arguments for these two.
 _PRIVATE = {"transports": "_transports", "channels": "_channels"}
+
+ALONE = "cpu_binding holds for ranks that have the machine to themselves."
+BINDING_IMPORTS = (
+    "from contextlib import suppress",
+    "from itertools import groupby",
+    "from pathlib import Path",
+)
+# What `tuner.cpus.bind_rank` does, in few lines of the standard library.
+BIND_CPUS = '''\
+CPUS = os.sched_getaffinity(0)  # before binding, for a second agent too
+
+
+def bind_cpus(rank: int, world_size: int) -> None:
+    """Keep this process to its share of the host's CPUs; no container's quota is read."""
+
+    def split(places, depth):
+        return [[*part] for _, part in groupby(places, lambda place: place[:depth])]
+
+    places = []  # NUMA node, first thread of the core, and number of each logical CPU
+    for cpu in CPUS:
+        here = Path(f"/sys/devices/system/cpu/cpu{cpu}")
+        node = [int(each.name[4:]) for each in here.glob("node[0-9]*")]
+        core = [each.read_text() for each in here.glob("topology/thread_siblings_list")]
+        first = int(core[0].replace("-", ",").split(",")[0]) if core else cpu
+        places.append((node, first, cpu))
+    own = os.environ if os.getenv("WORLD_SIZE") == str(world_size) else {}  # torchrun
+    index, ranks = own.get("LOCAL_RANK", rank), own.get("LOCAL_WORLD_SIZE", world_size)
+    ranks = min(int(ranks), len(places))  # more ranks take turns
+    # Whole nodes, or else cores, or else CPUs, where there are enough for so many ranks.
+    for pool, part in (0, 1), (1, 2), (1, 3), (0, 2), (0, 3):
+        pools = [split(each, part) for each in split(sorted(places), pool)]
+        homes = [each * len(pools) // ranks for each in range(ranks)]
+        if size := min(len(pools[home]) // homes.count(home) for home in homes):
+            break
+    starts = [size * (each - homes.index(home)) for each, home in enumerate(homes)]
+    shares = [sum(pools[h][s : s + size], []) for h, s in zip(homes, starts)]
+    share = shares[int(index) % ranks][: min(map(len, shares))]
+    for thread in os.listdir("/proc/self/task"):
+        with suppress(ProcessLookupError):  # it has ended
+            os.sched_setaffinity(int(thread), [cpu for _, _, cpu in share])
+'''
 
 
 @dataclass(frozen=True)
@@ -59,6 +101,24 @@ def literal(value: Any) -> Code:
 def table(items: Iterable[tuple[str, Code]]) -> Code:
     """A dict whose values are expressions."""
     return Code("{", tuple(value.labelled(f"{literal(key)}: ") for key, value in items), "}")
+
+
+def is_bound(by_role: Mapping[str, Mapping[str, Value]]) -> bool:
+    """Whether the ranks of these roles, with values by knob, are kept to CPUs of their own."""
+    return any(values.get(CPU_BINDING.name) == EQUAL for values in by_role.values())
+
+
+def switch_intervals(by_role: Mapping[str, Mapping[str, Value]]) -> dict[str, Value]:
+    """The switch interval of each role, in seconds; empty where all have Python's own."""
+    usual = SWITCH_INTERVAL.default
+    found = {role: values.get(SWITCH_INTERVAL.name, usual) for role, values in by_role.items()}
+    return found if {*found.values()} != {usual} else {}
+
+
+def by_role(values: Mapping[str, object]) -> str:
+    """The value of this process's `role`, as source: `4`, or `{"agent": 4, "server": 2}[role]`."""
+    first, *others = {*values.values()}
+    return f"{literal(values)}[role]" if others else f"{literal(first)}"
 
 
 def options_call(values: Mapping[str, Value]) -> Code:

@@ -1,31 +1,49 @@
 """The lines to paste: Python that starts RPC with a configuration."""
 
+from collections.abc import Iterator
+
 from tuner.plan.config import Config
-from tuner.plan.knobs import INTRA_OP_THREADS
+from tuner.plan.knobs import INTRA_OP_THREADS, Value
 from tuner.plan.subject import Subject, intra_op_threads
-from tuner.recommended.python_source import literal, options_call, table
+from tuner.recommended.python_source import (
+    ALONE,
+    BIND_CPUS,
+    BINDING_IMPORTS,
+    by_role,
+    is_bound,
+    options_call,
+    switch_intervals,
+    table,
+)
 
 
 def init_rpc_lines(config: Config, subject: Subject) -> str:
     """Python lines that start RPC with a configuration: one options object, or one per role."""
-    by_role = {
+    values = {
         role: {INTRA_OP_THREADS.name: threads, **config.for_role(role)}
         for role, threads in intra_op_threads(subject).items()
     }
-    options = {role: options_call(values) for role, values in by_role.items()}
-    threads = {role: values[INTRA_OP_THREADS.name] for role, values in by_role.items()}
-    lines = ["import torch", "import torch.distributed.rpc as rpc", ""]
-    if len(set(threads.values())) == 1:
-        lines.append(f"torch.set_num_threads({next(iter(threads.values()))})  # as measured")
-    else:
-        lines.append(f"torch.set_num_threads({literal(threads)}[role])  # as measured")
+    return "\n".join(_lines(values))
+
+
+def _lines(values: dict[str, dict[str, Value]]) -> Iterator[str]:
+    bound, intervals = is_bound(values), switch_intervals(values)
+    threads = {role: each[INTRA_OP_THREADS.name] for role, each in values.items()}
+    yield from ("import os",) if bound else ()
+    yield from ("import sys",) if intervals else ()
+    yield from BINDING_IMPORTS if bound else ()
+    yield from ("",) if bound or intervals else ()
+    yield from ("import torch", "import torch.distributed.rpc as rpc", "")
+    if bound:
+        yield from (BIND_CPUS, "", f"# {ALONE}", "bind_cpus(rank, world_size)")
+    if intervals:
+        yield f"sys.setswitchinterval({by_role(intervals)})  # seconds"
+    yield f"torch.set_num_threads({by_role(threads)})  # as measured"
+    options = {role: options_call(each) for role, each in values.items()}
     if len(set(options.values())) == 1:
-        lines.append(f"options = {next(iter(options.values()))}")
+        yield f"options = {next(iter(options.values()))}"
     else:
-        lines += ["options = {"]
-        lines += [f"    {part}," for part in table(options.items()).parts]
-        lines += ["}[role]"]
-    lines.append(
-        "rpc.init_rpc(name, rank=rank, world_size=world_size, rpc_backend_options=options)"
-    )
-    return "\n".join(lines)
+        yield "options = {"
+        yield from (f"    {part}," for part in table(options.items()).parts)
+        yield "}[role]"
+    yield "rpc.init_rpc(name, rank=rank, world_size=world_size, rpc_backend_options=options)"

@@ -49,6 +49,10 @@ class Environment(BaseModel):
     """Logical CPUs that this process may use, by its affinity and its container's quota."""
     memory_gb: float
     kernel: str
+    numa_nodes: int | None = None
+    """Those that this process may use; None where that was not kept."""
+    threads_per_core: int | None = None
+    """Of one core, those that this process may use, at most; None where that was not kept."""
     own_network: bool | None = None
     """Whether the worlds had a network that nobody else reached; None where that was not kept."""
     groups: tuple[GroupFacts, ...] = ()

@@ -1,0 +1,157 @@
+"""The lines that bind a rank, beside what the tool does; the machines are folders of files."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.plan.specs import for_all, workload_spec
+from tuner import cpus as binding
+from tuner.cpus import named, share_of_rank
+from tuner.process_knobs import place_on_host
+from tuner.recommended.python_source import BIND_CPUS, BINDING_IMPORTS
+from tuner.recommended.snippet import init_rpc_lines
+
+SYS = "/sys/devices/system"
+TORCHRUN = ("WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE")
+needs_two = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two logical CPUs")
+
+
+class MadeUp(NamedTuple):
+    """A machine: the logical CPUs of each core of each node, and which may be used."""
+
+    nodes: list[list[list[int]]]
+    usable: set[int]
+    has_nodes: bool
+    has_cores: bool
+
+    def write(self, sys: Path) -> None:
+        """Write what the kernel says of it."""
+        for number, node in enumerate(self.nodes):
+            cpus = [cpu for core in node for cpu in core]
+            if self.has_nodes:
+                self._write(sys / f"node/node{number}/cpulist", cpus)
+            for cpu in cpus:
+                at = sys / f"cpu/cpu{cpu}"
+                at.mkdir(parents=True)
+                if self.has_nodes:
+                    (at / f"node{number}").mkdir()
+            for core in node if self.has_cores else ():
+                for cpu in core:
+                    self._write(sys / f"cpu/cpu{cpu}/topology/thread_siblings_list", core)
+
+    @staticmethod
+    def _write(file: Path, cpus: list[int]) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{named(cpus)}\n")
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> MadeUp:
+    sizes = draw(st.lists(st.lists(st.integers(1, 2), min_size=1, max_size=5), min_size=1,
+                          max_size=4))  # fmt: skip
+    cpus = draw(st.permutations(range(sum(map(sum, sizes)))))
+    numbers = iter(cpus)
+    nodes = [[sorted(next(numbers) for _ in range(size)) for size in node] for node in sizes]
+    all_of_it = draw(st.booleans())
+    usable = set(cpus) if all_of_it else draw(st.sets(st.sampled_from(cpus), min_size=1))
+    return MadeUp(nodes, usable, draw(st.booleans()), draw(st.booleans()))
+
+
+def bound_by_the_lines(
+    machine: MadeUp, sys: Path, places: list[tuple[int, int]], variables: Mapping[str, str]
+) -> Iterator[set[int]]:
+    """What the lines bind each of these ranks to, each with the size of its world."""
+    lines = "\n".join(["import os", *BINDING_IMPORTS, BIND_CPUS]).replace(SYS, str(sys))
+    assert str(sys) in lines
+    bound: list[set[int]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "sched_getaffinity", lambda pid: machine.usable)
+        patch.setattr(os, "sched_setaffinity", lambda thread, cpus: bound.append({*cpus}))
+        for name in TORCHRUN:
+            patch.delenv(name, raising=False)
+        for name, text in variables.items():
+            patch.setenv(name, text)
+        known: dict[str, Any] = {}
+        exec(compile(lines, "lines", "exec"), known)  # noqa: S102 - the lines to paste
+        for place in places:
+            bound.clear()
+            known["bind_cpus"](*place)
+            (share,) = {frozenset(each) for each in bound}
+            yield set(share)
+
+
+@given(machines(), st.integers(1, 14))
+def test_the_lines_compute_the_shares_of_the_tool(machine: MadeUp, ranks: int) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        machine.write(Path(folder))
+        places = [(rank, ranks) for rank in range(ranks)]
+        pasted = [*bound_by_the_lines(machine, Path(folder), places, {})]
+        patch.setattr(os, "sched_getaffinity", lambda pid: machine.usable)
+        patch.setattr(binding, "usable_cpus", lambda: len(machine.usable))
+        assert pasted == [{*share_of_rank(rank, ranks, Path(folder))} for rank in range(ranks)]
+
+
+@pytest.mark.parametrize(
+    ("rank", "world_size", "variables"),
+    [
+        (2, 3, {}),
+        (5, 8, {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "GROUP_WORLD_SIZE": "2",
+                "WORLD_SIZE": "8"}),
+        # torchrun has started one process, which starts the ranks.
+        (1, 2, {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "GROUP_WORLD_SIZE": "1",
+                "WORLD_SIZE": "1"}),
+    ],
+)  # fmt: skip
+def test_the_lines_find_the_place_on_the_host_as_the_tool_does(
+    rank: int, world_size: int, variables: dict[str, str], tmp_path: Path
+) -> None:
+    machine = MadeUp([[[cpu] for cpu in range(24)]], set(range(24)), True, True)
+    machine.write(tmp_path)
+    (found,) = bound_by_the_lines(machine, tmp_path, [(rank, world_size)], variables)
+    index, ranks = place_on_host(rank, world_size, variables)
+    each = 24 // ranks
+    assert found == set(range(index * each, (index + 1) * each))
+
+
+AFFINITIES = (
+    "print(sorted({tuple(sorted(os.sched_getaffinity(int(thread))))"
+    " for thread in os.listdir('/proc/self/task')}))"
+)
+
+
+@needs_two
+def test_the_lines_bind_every_thread_of_a_process_twice_alike() -> None:
+    lines = init_rpc_lines(for_all(cpu_binding="equal", switch_interval="200us"), workload_spec())
+    before_rpc = lines.partition("options = ")[0]
+    program = (
+        "import threading\nrank, world_size = 1, 2\nover = threading.Event()\n"
+        f"threading.Thread(target=over.wait).start()\n{before_rpc}\n"
+        "print(len(os.listdir('/proc/self/task')) > 1, round(sys.getswitchinterval(), 6))\n"
+        f"{AFFINITIES}\nbind_cpus(rank, world_size)\n{AFFINITIES}\nover.set()\n"
+    )
+    share = f"{[share_of_rank(1, 2)]}"
+    assert printed_by(sys.executable, "-c", program) == ["True 0.0002", share, share]
+
+
+@needs_two
+@pytest.mark.skipif(shutil.which("taskset") is None, reason="taskset is not installed")
+def test_taskset_binds_to_the_same_logical_cpus() -> None:
+    for rank in range(2):
+        share = share_of_rank(rank, 2)
+        command = ["taskset", "-c", named(share), sys.executable, "-c", f"import os\n{AFFINITIES}"]
+        assert printed_by(*command) == [f"{[share]}"]
+
+
+def printed_by(*command: str) -> list[str]:
+    environment = {name: text for name, text in os.environ.items() if name not in TORCHRUN}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return done.stdout.splitlines()
