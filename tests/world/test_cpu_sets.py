@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner import cpus as numbering
-from tuner.cpus import named, share_of_rank
+from tuner.cpus import named, share_of_rank, topology
 from tuner.errors import UsageError
 from tuner.world import cpu_sets as module
 from tuner.world.cpu_sets import cpu_sets
@@ -132,6 +132,21 @@ def test_a_rank_has_whole_cores_where_there_are_enough(machine: Machine) -> None
     assert shares(2, sys) == ["0-1,4-5", "2-3,6-7"]
     assert shares(3, sys) == ["0,4", "1,5", "2,6"]
     assert shares(6, sys) == ["0", "4", "1", "5", "2", "6"]
+
+
+def test_cores_stay_whole_where_another_node_has_fewer(machine: Machine) -> None:
+    cores = ("0,4", "1,5", "2,6", "3,7", "8-9", "10-11")
+    sys = machine("0-7", "8-11", cores=cores)
+    assert shares(4, sys) == ["0,4", "1,5", "8-9", "10-11"]
+
+
+def test_the_topology_is_of_what_may_be_used(machine: Machine) -> None:
+    sys = machine("0-3", "4-7", cores=("0,2", "1,3", "4,6", "5,7"), may_use=[0, 1, 2, 3])
+    assert topology(sys) == (1, 2)
+
+
+def test_the_topology_where_the_kernel_says_nothing(machine: Machine) -> None:
+    assert topology(machine(may_use=[0, 1])) == (1, 1)
 
 
 def test_more_ranks_than_cpus_take_turns(machine: Machine) -> None:

@@ -15,6 +15,7 @@ import pytest
 from tests.programs.running import PROGRAMS, PYTHON, free_port
 from tuner import run
 from tuner.cpus import named, share_of_rank
+from tuner.machine import this_machine
 from tuner.plan.config import Config
 from tuner.world.command.running import RunEnd, run_program
 
@@ -242,9 +243,51 @@ def test_a_rank_that_finds_its_port_taken_is_not_told_as_one_without_the_hook(
 def test_a_recommendation_is_applied(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     from tests.recommended.documents import document
 
-    path = tmp_path / "recommended.json"
-    path.write_text(json.dumps({**document(), "config": {"*": {"num_worker_threads": 6}}}))
     alone = [str(PROGRAMS / "by_rank.py"), "--rank", "0", "--world-size", "1"]
-    arguments = [*PYTHON, *alone, "--master-port", free_port()]
-    assert run.main([str(path), "--", *arguments]) == 0
-    assert "rpc-tuner: ps has num_worker_threads=6\n" in capfd.readouterr().err
+    process = {"cpu_binding": "equal", "switch_interval": 0.001}
+    cpus = named(share_of_rank(0, 1))
+    for knobs, said in (
+        ({}, ""),
+        (process, f" cpu_binding=equal (CPUs {cpus}) switch_interval=1ms"),
+    ):
+        config = {"*": {"num_worker_threads": 6, **knobs}}
+        path = tmp_path / "recommended.json"
+        path.write_text(json.dumps({**document(), "config": config}))
+        arguments = [*PYTHON, *alone, "--master-port", free_port()]
+        assert run.main([str(path), "--", *arguments]) == 0
+        assert f"rpc-tuner: ps has num_worker_threads=6{said}\n" in capfd.readouterr().err
+
+
+def test_each_rank_says_what_it_is_bound_to(capfd: pytest.CaptureFixture[str]) -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("binding needs two logical CPUs")
+    port = free_port()
+    program = f"{shlex.join(PYTHON)} {PROGRAMS / 'by_rank.py'} --master-port {port}"
+    shell = f"{program} --rank 1 --world-size 2 & {program} --rank 0 --world-size 2 & wait"
+    flags = [f"--config={each}" for each in ("cpu_binding=equal", "switch_interval=200us")]
+    assert run.main([*flags, "--", "sh", "-c", shell]) == 0
+    found = re.findall(r"rpc-tuner: \w+ has \S+ (.*)$", capfd.readouterr().err, re.MULTILINE)
+    assert sorted(found) == [
+        f"cpu_binding=equal (CPUs {named(share_of_rank(rank, 2))}) switch_interval=200us"
+        for rank in range(2)
+    ]
+
+
+@pytest.mark.parametrize("knobs", [{"cpu_binding": "equal"}, {"num_worker_threads": 6}])
+def test_a_recommendation_that_binds_warns_on_another_machine(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], knobs: dict[str, object]
+) -> None:
+    from tests.recommended.documents import document
+
+    here = this_machine()
+    measured = {**document(), "config": {"*": knobs}}
+    measured["environment"] |= {**here, "cpu_count": here["cpu_count"] + 4, "numa_nodes": 7}
+    path = tmp_path / "recommended.json"
+    path.write_text(json.dumps(measured))
+    assert run.main([str(path), "--", "true"]) == 0
+    told = (
+        f"rpc-tuner: {path} binds ranks to CPUs of their own, and was measured elsewhere (there, "
+        f"here): logical CPUs: {here['cpu_count'] + 4}, {here['cpu_count']}; NUMA nodes: 7, "
+        f"{here['numa_nodes']}\n"
+    )
+    assert (told in capfd.readouterr().err) == ("cpu_binding" in knobs)

@@ -1,0 +1,90 @@
+"""What to paste, where the recommended configuration binds ranks to logical CPUs."""
+
+from typing import Any
+
+import pytest
+
+from tests.plan.specs import for_all, threads, workload_spec
+from tests.present.results import ENVIRONMENT, measured, study_plan, study_result
+from tuner.plan.draft import draft_plan
+from tuner.plan.program_spec import ProgramSpec
+from tuner.plan.study_plan import StudyPlan
+from tuner.plan.workload_spec import RankSpec
+from tuner.present.how_to_use import snippet_of
+from tuner.recommended.snippet import init_rpc_lines
+from tuner.study.answer import StudyAnswer
+from tuner.world.environment import Environment
+
+BOUND = for_all(num_worker_threads=4, cpu_binding="equal")
+HERE = ENVIRONMENT.model_copy(update={"numa_nodes": 1, "threads_per_core": 1})
+ALONE = "# cpu_binding holds for ranks that have the machine to themselves.\n"
+
+
+def bound(plan: StudyPlan, environment: Environment = HERE, **changes: Any) -> StudyAnswer:
+    rows = (measured(0, threads(16), 3.0), measured(1, BOUND, 2.0))
+    fields = {"best": BOUND, "challenger": BOUND, "rows": rows, **changes}
+    return study_result(plan, environment=environment, **fields)
+
+
+@pytest.fixture(autouse=True)
+def _on_the_machine_of_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = HERE.model_dump()
+    monkeypatch.setattr("tuner.present.how_to_use.this_machine", lambda: here)
+    monkeypatch.setattr(
+        "tuner.present.how_to_use.share_of_rank", lambda rank, ranks: (rank, rank + ranks)
+    )
+
+
+def text_of(answer: StudyAnswer) -> str:
+    found = snippet_of(answer)
+    assert found is not None
+    return found.text
+
+
+def test_beside_the_lines_there_are_the_commands_that_bind() -> None:
+    lines, _, last = text_of(bound(study_plan())).rpartition("\n")
+    assert lines == init_rpc_lines(BOUND, workload_spec())
+    assert ALONE in lines
+    assert last == (
+        "# Instead of bind_cpus, on this machine: taskset -c 0,2 python ... (rank 0), "
+        "taskset -c 1,3 python ... (rank 1)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("plan", "environment"),
+    [
+        (study_plan(), ENVIRONMENT),
+        (study_plan(), HERE.model_copy(update={"threads_per_core": 2})),
+        (study_plan(), HERE.model_copy(update={"cpu_count": 4})),
+        (study_plan(workload_spec(*["caller"] * 9)), HERE),
+        (study_plan(launcher="ray"), HERE),
+    ],
+    ids=["an older study", "other cores", "more CPUs", "many ranks", "several hosts"],
+)
+def test_elsewhere_there_are_the_lines_alone(plan: StudyPlan, environment: Environment) -> None:
+    text = text_of(bound(plan, environment))
+    assert "taskset" not in text
+    assert "bind_cpus(rank, world_size)\n" in text
+
+
+def test_without_binding_there_is_no_word_of_it() -> None:
+    plan = study_plan()
+    text = text_of(study_result(plan, environment=HERE))
+    assert text == init_rpc_lines(threads(4), plan.subject)
+    assert "CPU" not in text
+    assert "bind" not in text
+
+
+def test_a_program_is_run_with_the_sentence() -> None:
+    draft = draft_plan({"program": ["python", "main.py"]})
+    assert draft.program is not None
+    ranks = tuple(RankSpec(name=f"{role}0", role=role) for role in ("client", "server"))
+    own = {role: {"num_worker_threads": 16} for role in ("client", "server")}
+    plan = draft.finish(
+        ProgramSpec(**draft.program.model_dump(), ranks=ranks, own=own, calls=(9, 9),
+                    shuts_down=True, own_network=True)
+    )  # fmt: skip
+    run = "python -m tuner.run studies/main/recommended.json -- python main.py"
+    assert text_of(bound(plan)) == ALONE + run
+    assert text_of(study_result(plan)) == run
