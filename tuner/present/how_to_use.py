@@ -9,12 +9,11 @@ from tuner.machine import BINDING_COMPARED, machine_differences, this_machine
 from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.subject import Subject
-from tuner.recommended.python_source import ALONE, is_bound
+from tuner.recommended.python_source import ALONE, binds
 from tuner.recommended.snippet import init_rpc_lines
 from tuner.study.answer import StudyAnswer
 from tuner.study.continuing import resume_command
 from tuner.study.log import BASELINE
-
 
 _MOST_RANKS = 8
 """Of which commands are named."""
@@ -50,7 +49,7 @@ def snippet_of(answer: StudyAnswer) -> Snippet | None:
 
 
 def _binds(config: Config, subject: Subject) -> bool:
-    return is_bound({role: config.for_role(role) for role in subject.roles})
+    return binds({role: config.for_role(role) for role in subject.roles})
 
 
 def _binding_command(answer: StudyAnswer, config: Config) -> list[str]:

@@ -11,7 +11,7 @@ from tuner.recommended.python_source import (
     BIND_CPUS,
     BINDING_IMPORTS,
     WIDTH,
-    is_bound,
+    binds,
     literal,
     options_call,
     switch_intervals,
@@ -60,7 +60,7 @@ def as_python(recommendation: Recommendation, sentence: str) -> str:
     command = f"torchrun --standalone --nproc-per-node {len(ranks)}"
     names = literal([(rank.name, rank.role) for rank in ranks])
     options = table((role, options_call(of_role)) for role, of_role in values.items())
-    bound, intervals = is_bound(values), switch_intervals(values)
+    bound, intervals = binds(values), switch_intervals(values)
     seconds = literal(intervals).labelled("SWITCH_INTERVALS = ").lines() if intervals else []
     process = "    bind_cpus(rank, len(RANKS))\n" if bound else ""
     if intervals:
@@ -107,7 +107,7 @@ def _comment(recommendation: Recommendation, sentence: str, self_check: str) -> 
         "software": f"torch {environment.torch}, Python {environment.python}",
     }
     yield from _wrapped(sentence, "")
-    if is_bound({role: recommendation.values_of(role) for role in recommendation.roles}):
+    if binds({role: recommendation.values_of(role) for role in recommendation.roles}):
         yield from _wrapped(ALONE, "")
     yield "#"
     for name, fact in facts.items():

@@ -103,7 +103,7 @@ def table(items: Iterable[tuple[str, Code]]) -> Code:
     return Code("{", tuple(value.labelled(f"{literal(key)}: ") for key, value in items), "}")
 
 
-def is_bound(by_role: Mapping[str, Mapping[str, Value]]) -> bool:
+def binds(by_role: Mapping[str, Mapping[str, Value]]) -> bool:
     """Whether the ranks of these roles, with values by knob, are kept to CPUs of their own."""
     return any(values.get(CPU_BINDING.name) == EQUAL for values in by_role.values())
 

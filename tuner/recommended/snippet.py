@@ -9,8 +9,8 @@ from tuner.recommended.python_source import (
     ALONE,
     BIND_CPUS,
     BINDING_IMPORTS,
+    binds,
     by_role,
-    is_bound,
     options_call,
     switch_intervals,
     table,
@@ -27,7 +27,7 @@ def init_rpc_lines(config: Config, subject: Subject) -> str:
 
 
 def _lines(values: dict[str, dict[str, Value]]) -> Iterator[str]:
-    bound, intervals = is_bound(values), switch_intervals(values)
+    bound, intervals = binds(values), switch_intervals(values)
     threads = {role: each[INTRA_OP_THREADS.name] for role, each in values.items()}
     yield from ("import os",) if bound else ()
     yield from ("import sys",) if intervals else ()
