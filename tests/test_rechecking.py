@@ -331,3 +331,26 @@ def test_a_baseline_that_breaks_a_limit_is_no_rival() -> None:
     again = today(step_ms=slower_with_threads, cpu_cores=cpus)
     assert again.outcome == "holds"
     assert "num_worker_threads=1 breaks a limit here (cpu_cores 1 < 2" in str(again)
+
+
+def faster_bound(config: Config) -> float:
+    return 1.0 if config.for_role("caller")["cpu_binding"] == "equal" else 2.0
+
+
+def with_other_nodes(folder: Path) -> Path:
+    """A recommendation of that folder, as if it came from a machine with more NUMA nodes."""
+    document = json.loads((folder / "recommended.json").read_text())
+    document["environment"]["numa_nodes"] += 6
+    path = folder.parent / "elsewhere.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_another_topology_is_told_where_ranks_are_bound() -> None:
+    launcher = FakeLauncher(step_ms=faster_bound, sigma=0.01)
+    space = {"cpu_binding": ["none", "equal"]}
+    bound = tune("udf", launcher=launcher, clock=launcher.clock, max_blocks=30, space=space,
+                 baseline={"cpu_binding": "none"}, name="bound")  # fmt: skip
+    found = today(with_other_nodes(bound.folder), step_ms=faster_bound)
+    assert [each.partition(":")[0] for each in found.differences] == ["NUMA nodes"]
+    assert today(with_other_nodes(searched(scaling))).differences == []

@@ -105,9 +105,7 @@ def share_of_rank(index: int, ranks: int, sys: Path = SYS) -> CpuSet:
         size = min(len(pools[home]) // homes.count(home) for home in homes)
         if size:
             break
-    starts = [size * (rank - homes.index(home)) for rank, home in enumerate(homes)]
-    parts = [pools[home][start : start + size] for home, start in zip(homes, starts, strict=True)]
-    shares = [[*chain(*each)] for each in parts]
+    shares = [[*chain(*(pools[home].pop(0) for _ in range(size)))] for home in homes]
     return tuple(sorted(shares[index % ranks][: min(map(len, shares))]))
 
 

@@ -56,6 +56,8 @@ def machine_differences(
 ) -> list[str]:
     """The differences between two machines, each as `label: ours, theirs`.
 
+    A topology that one of them does not say, as in an older file, is no difference.
+
     Args:
         ours: The facts of one of them, by name.
         theirs: Those of the other.
@@ -65,6 +67,7 @@ def machine_differences(
         f"{label}: {ours[name]}, {theirs[name]}"
         for name, label in compared.items()
         if ours[name] != theirs[name]
+        and not (name in TOPOLOGY and None in (ours[name], theirs[name]))
     ]
 
 

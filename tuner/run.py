@@ -20,7 +20,7 @@ from tuner.flags import (
     say,
     split_at_dashes,
 )
-from tuner.machine import BINDING_COMPARED, this_machine
+from tuner.machine import BINDING_COMPARED, machine_differences, this_machine
 from tuner.plan.config import Config
 from tuner.plan.config_text import read_config
 from tuner.recommended.document import read_process_values
@@ -71,7 +71,7 @@ def _chosen(
     """The configuration, and the roles that it was found with."""
     if recommended is not None:
         found = read_process_values(recommended)
-        elsewhere = found.differences(this_machine(), BINDING_COMPARED)
+        elsewhere = machine_differences(found.machine, this_machine(), BINDING_COMPARED)
         if found.binds and elsewhere:
             say(
                 f"rpc-tuner: {recommended} binds ranks to CPUs of their own, and was measured "

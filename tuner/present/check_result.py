@@ -84,7 +84,8 @@ class CheckResult:
     @property
     def differences(self) -> list[str]:
         """What differs in the machine and the software, each as `label: then, now`."""
-        return self.recommendation.environment.differences(self.answer.environment)
+        earlier = self.recommendation
+        return earlier.environment.differences(self.answer.environment, bound=earlier.binds)
 
     @property
     def _baseline(self) -> TrialRow:

@@ -9,7 +9,8 @@ from tuner.machine import BINDING_COMPARED, machine_differences, this_machine
 from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.subject import Subject
-from tuner.recommended.python_source import ALONE, binds
+from tuner.recommended.document import binds
+from tuner.recommended.python_source import ALONE
 from tuner.recommended.snippet import init_rpc_lines
 from tuner.study.answer import StudyAnswer
 from tuner.study.continuing import resume_command
@@ -55,8 +56,9 @@ def _binds(config: Config, subject: Subject) -> bool:
 def _binding_command(answer: StudyAnswer, config: Config) -> list[str]:
     """A line with the commands that bind as `bind_cpus` does here; none elsewhere, or for many."""
     ranks = len(answer.plan.subject.ranks)
-    measured = answer.environment.model_dump()
-    is_here = not machine_differences(measured, this_machine(), BINDING_COMPARED)
+    environment, here = answer.environment, this_machine()
+    differs = machine_differences(environment.model_dump(), here, BINDING_COMPARED)
+    is_here = environment.numa_nodes is not None and not differs
     is_local = answer.plan.launching.launcher == "local"
     if not _binds(config, answer.plan.subject) or not (is_here and is_local) or ranks > _MOST_RANKS:
         return []

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from tuner.errors import UsageError
 from tuner.files import read_bounded
-from tuner.machine import COMPARED, TOPOLOGY, machine_differences
+from tuner.machine import COMPARED, TOPOLOGY
 from tuner.plan.config import ALL_ROLES, Config
 from tuner.plan.knobs import CPU_BINDING, DEFAULT_WORD, INTRA_OP_THREADS, Value
 from tuner.process_knobs import EQUAL
@@ -40,20 +40,8 @@ class ProcessValues:
 
     @property
     def binds(self) -> bool:
-        """Whether ranks are kept to CPUs of their own."""
-        return any(self.of_role(role).get(CPU_BINDING.name) == EQUAL for role in self.roles)
-
-    def differences(self, here: Mapping[str, object], compared: Mapping[str, str]) -> list[str]:
-        """How another machine differs, each as `label: there, here`; see `machine_differences`.
-
-        What is not known of one of them does not count.
-        """
-        known = {
-            name: label
-            for name, label in compared.items()
-            if None not in (self.machine.get(name), here.get(name))
-        }
-        return machine_differences(self.machine, here, known)
+        """Whether ranks are kept to logical CPUs of their own."""
+        return binds({role: self.of_role(role) for role in self.roles})
 
     def of_role(self, role: str) -> dict[str, Value]:
         """What a process of the role gets, by knob, its intra-op threads included."""
@@ -67,6 +55,11 @@ def values_of_role(
     given = {} if own is None else own.for_role(role)
     threads = {INTRA_OP_THREADS.name: intra_op_threads[role]}
     return {**given, **threads, **config.for_role(role)}
+
+
+def binds(by_role: Mapping[str, Mapping[str, Value]]) -> bool:
+    """Whether ranks of these roles, with values by knob, are kept to logical CPUs of their own."""
+    return any(values.get(CPU_BINDING.name) == EQUAL for values in by_role.values())
 
 
 def read_process_values(path: Path) -> ProcessValues:

@@ -15,7 +15,13 @@ from torch.distributed.rpc import TensorPipeRpcBackendOptions
 
 from tuner.cpus import is_bound
 from tuner.errors import UsageError
-from tuner.machine import BINDING_COMPARED, COMPARED, this_machine
+from tuner.machine import (
+    BINDING_COMPARED,
+    COMPARED,
+    TOPOLOGY,
+    machine_differences,
+    this_machine,
+)
 from tuner.plan.knobs import INTRA_OP_THREADS
 from tuner.process_knobs import CPU_BINDING, EQUAL, SWITCH_INTERVAL, ProcessKnobs, place_on_host
 from tuner.recommended.document import ProcessValues, read_process_values
@@ -140,10 +146,11 @@ def _roles_like(
 
 
 def _environment_problem(measured: ProcessValues, path: str | PathLike[str]) -> str | None:
-    compared = {**COMPARED, **BINDING_COMPARED} if measured.binds else COMPARED
-    # A process that is bound already sees its share alone.
-    here = {**this_machine(), **dict.fromkeys(BINDING_COMPARED if is_bound() else ())}
-    differences = measured.differences(here, compared)
+    compared = {**COMPARED, **TOPOLOGY} if measured.binds else COMPARED
+    if is_bound():
+        # It sees its share alone.
+        compared = {name: compared[name] for name in compared if name not in BINDING_COMPARED}
+    differences = machine_differences(measured.machine, this_machine(), compared)
     if not differences:
         return None
     again = shlex.join(["python", "-m", "tuner.search", "--check", str(path)])

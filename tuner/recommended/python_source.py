@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.plan.knobs import CPU_BINDING, SWITCH_INTERVAL, Value
-from tuner.process_knobs import EQUAL
+from tuner.plan.knobs import SWITCH_INTERVAL, Value
 from tuner.world.agent_options import agent_options
 
 WIDTH = 88
@@ -46,8 +45,7 @@ def bind_cpus(rank: int, world_size: int) -> None:
         homes = [each * len(pools) // ranks for each in range(ranks)]
         if size := min(len(pools[home]) // homes.count(home) for home in homes):
             break
-    starts = [size * (each - homes.index(home)) for each, home in enumerate(homes)]
-    shares = [sum(pools[h][s : s + size], []) for h, s in zip(homes, starts)]
+    shares = [sum((pools[home].pop(0) for _ in range(size)), []) for home in homes]
     share = shares[int(index) % ranks][: min(map(len, shares))]
     for thread in os.listdir("/proc/self/task"):
         with suppress(ProcessLookupError):  # it has ended
@@ -101,11 +99,6 @@ def literal(value: Any) -> Code:
 def table(items: Iterable[tuple[str, Code]]) -> Code:
     """A dict whose values are expressions."""
     return Code("{", tuple(value.labelled(f"{literal(key)}: ") for key, value in items), "}")
-
-
-def binds(by_role: Mapping[str, Mapping[str, Value]]) -> bool:
-    """Whether the ranks of these roles, with values by knob, are kept to CPUs of their own."""
-    return any(values.get(CPU_BINDING.name) == EQUAL for values in by_role.values())
 
 
 def switch_intervals(by_role: Mapping[str, Mapping[str, Value]]) -> dict[str, Value]:

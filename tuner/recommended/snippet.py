@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from tuner.plan.config import Config
 from tuner.plan.knobs import INTRA_OP_THREADS, Value
 from tuner.plan.subject import Subject, intra_op_threads
+from tuner.recommended.document import binds
 from tuner.recommended.python_source import (
     ALONE,
     BIND_CPUS,
     BINDING_IMPORTS,
-    binds,
     by_role,
     options_call,
     switch_intervals,

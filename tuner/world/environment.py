@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict
 
-from tuner.machine import COMPARED, machine_differences, this_machine
+from tuner.machine import COMPARED, TOPOLOGY, machine_differences, this_machine
 
 
 class GroupFacts(BaseModel):
@@ -63,9 +63,15 @@ class Environment(BaseModel):
         """The environment of this process; torch is not imported for it."""
         return cls(**this_machine())
 
-    def differences(self, other: "Environment") -> list[str]:
-        """The differences that make measurements incomparable, each as `label: ours, theirs`."""
-        found = machine_differences(self.model_dump(), other.model_dump())
+    def differences(self, other: "Environment", *, bound: bool = False) -> list[str]:
+        """The differences that make measurements incomparable, each as `label: ours, theirs`.
+
+        Args:
+            other: Where the other measurements come from.
+            bound: Whether ranks were bound to logical CPUs, so that the topology matters.
+        """
+        compared = {**COMPARED, **TOPOLOGY} if bound else COMPARED
+        found = machine_differences(self.model_dump(), other.model_dump(), compared)
         pairs = zip(self.groups, other.groups, strict=False)
         for number, (ours, theirs) in enumerate(pairs, start=1):
             found += [f"group {number}: {each}" for each in ours.differences(theirs)]
