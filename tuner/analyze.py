@@ -1,7 +1,7 @@
 """`python -m tuner.analyze`: tables, a diagnosis and a timeline of existing traces."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,6 +94,7 @@ def show(
     must_draw: bool,
     row_limit: int,
     as_json: bool,
+    searches: Sequence[str] = (),
     more: Mapping[str, object] | None = None,
 ) -> None:
     """Draw the timeline of a trace, and print its tables, or a JSON document.
@@ -105,6 +106,7 @@ def show(
         must_draw: Whether it is an error that there is nothing to draw.
         row_limit: The most rows of a table; 0 for all.
         as_json: Whether to print JSON.
+        searches: The commands that try what the diagnosis suggests, where they are known.
         more: What else goes into the JSON document.
 
     Raises:
@@ -122,7 +124,7 @@ def show(
         path = None if picture is None else str(picture)
         print_json({**analysis.to_json(), **(more or {}), "timeline": path})
     else:
-        print_analysis(analysis, stdout_console(), row_limit or None, picture)
+        print_analysis(analysis, stdout_console(), row_limit or None, picture, searches)
     if problem is not None:
         # The tables were printed; a picture that nobody asked for is no reason to fail.
         if must_draw:

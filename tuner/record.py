@@ -1,5 +1,6 @@
 """`python -m tuner.record`: record the calls of a program, without editing it."""
 
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,6 +111,15 @@ class _Output:
         """Where all but the JSON document goes; None: to stdout."""
         return sys.stderr if self.as_json else None
 
+    def search(self, space: str) -> str:
+        """The command that searches the program with other values of a knob."""
+        program, *beside = self.commands
+        flags = [f"--role={role}={pattern}" for role, pattern in self.roles]
+        flags += [f"--beside={shlex.join(command)}" for command in beside]
+        return shlex.join(
+            ["python", "-m", "tuner.search", "--space", space, *flags, "--", *program]
+        )
+
     def show(self, document: bytes, exit_code: int | None) -> None:
         """Write the trace, and show what it holds. UsageError if that is not possible."""
         from tuner.files import written_atomically
@@ -121,14 +131,18 @@ class _Output:
                 partial.write_bytes(document)
         except OSError as error:
             raise UsageError(f"cannot write the trace {self.out}: {error.strerror}") from None
+        analysis = Analysis.of(trace_of(document, str(self.out)), self.roles)
+        searches = [self.search(each.space) for each in analysis.diagnosis.suggestions]
         show(
-            Analysis.of(trace_of(document, str(self.out)), self.roles),
+            analysis,
             title=self.out.name,
             picture=self.picture,
             must_draw=self.must_draw,
             row_limit=self.row_limit,
             as_json=self.as_json,
+            searches=searches,
             more={
+                "searches": searches,
                 "program": self.commands[0],
                 "beside": self.commands[1:],
                 "exit_code": exit_code,

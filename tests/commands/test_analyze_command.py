@@ -163,7 +163,7 @@ def test_the_json_document_holds_everything(ours: Path, capsys: pytest.CaptureFi
     ]  # fmt: skip
     assert [level["share"] for level in found["levels"]] == [0.0, 0.0, 1.0]
     assert [use["calls"] for use in found["thread_use"]] == [3, 3]
-    assert set(found["diagnosis"]) == {"rule", "sentences"}
+    assert set(found["diagnosis"]) == {"rule", "sentences", "suggestions"}
     assert sum(row["share"] for row in found["critical_path"]) == pytest.approx(1)
     assert set(found["critical_path"][0]) == {
         "part",

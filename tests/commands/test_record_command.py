@@ -107,6 +107,23 @@ def started(folder: Path, flags: Sequence[str], program: Sequence[str]) -> subpr
 
 
 @pytest.mark.world
+def test_the_command_that_tries_a_suggested_knob(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Calls to a learner that computes in Python wait for the GIL."""
+    program = [*PYTHON, str(PROGRAMS / "learner_computes.py"), "2", free_port()]
+    flags = ["-o", str(tmp_path / "calls.json"), "--role", "actor=actor.*"]
+    assert record.main([*flags, "--", *program]) == 0
+    printed = capfd.readouterr().out
+    (counted,) = re.findall(r"calls: (\d+)", printed)
+    assert len(read_trace(tmp_path / "calls.json").calls) == int(counted)
+    assert "Calls wait for the GIL of learner:" in printed
+    (command,) = re.findall("To try it: (.*)", printed)
+    search = ["python", "-m", "tuner.search", "--space", "switch_interval=5ms,1ms,0.2ms"]
+    assert shlex.split(command) == [*search, "--role=actor=actor.*", "--", *program]
+
+
+@pytest.mark.world
 def test_a_program_is_shown_and_kept(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "calls.json"
     flags = ["--json", "--role", "cache=store", "-o", str(out)]

@@ -90,6 +90,7 @@ class Analysis:
             "diagnosis": {
                 "rule": self.diagnosis.rule,
                 "sentences": self.diagnosis.sentences,
+                "suggestions": [asdict(each) for each in self.diagnosis.suggestions],
             },
             "least_threads": [
                 {**asdict(role), "least": role.least, "at_least": role.at_least}
@@ -100,7 +101,11 @@ class Analysis:
 
 
 def print_analysis(
-    analysis: Analysis, console: Console, row_limit: int | None, picture: Path | None
+    analysis: Analysis,
+    console: Console,
+    row_limit: int | None,
+    picture: Path | None,
+    searches: Sequence[str] = (),
 ) -> None:
     """Print what the trace is, its tables, and the diagnosis.
 
@@ -109,6 +114,7 @@ def print_analysis(
         console: Where to print.
         row_limit: The most rows of a table; None: all.
         picture: The timeline's file, if one was drawn.
+        searches: The commands that try what the diagnosis suggests, where they are known.
     """
     for fact in _facts(analysis.trace):
         _print_prose(Text(fact), console)
@@ -127,6 +133,8 @@ def print_analysis(
     # What stops a program comes before what makes it slow.
     deadlocks = [role.text for role in analysis.least_threads if role.is_deadlock]
     _print_prose(Text("\n".join([*deadlocks, analysis.diagnosis.text]), style="bold"), console)
+    for search in searches:
+        _print_prose(Text(f"To try it: {search}"), console)
     others = [role.text for role in analysis.least_threads if not role.is_deadlock]
     sentences = [text for text in others if text]
     if analysis.slowest_call is not None:

@@ -25,7 +25,12 @@ def said(taken: Trace, rule: Rule, *phrases: str) -> str:
     if " not help" in found.text.replace("if they wait for a lock, more threads do not help", ""):
         assert found.enough_threads, found.text
     assert not (found.enough_threads and "more threads help" in found.text)
-    shown = [each for each in found.sentences if "the trace does not show how" not in each]
+    suggested = [each.sentence for each in found.suggestions]
+    shown = [
+        each
+        for each in found.sentences
+        if "the trace does not show how" not in each and each not in suggested
+    ]
     assert len(shown) <= 1 + 2 * max(len(found.limits), 1)
     return found.text
 

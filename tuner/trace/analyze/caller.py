@@ -46,10 +46,16 @@ def caller_meanwhile(
         does = "computes" + (f"; of its operators, {operator}" if operator else "")
     elif run_queue >= MOST * own_share:
         does = "waits for a free CPU"
+    used = main_thread_used(on_cpu, None if process.main_run_queue_s is None else run_queue)
+    return f"Meanwhile {name} {does}: its main thread {used}."
+
+
+def main_thread_used(on_cpu: float, run_queue: float | None) -> str:
+    """What a main thread did, by its shares of the time: `was on the CPU for 70 % of the time`."""
     used = [f"was on the CPU for {whole_percent(min(on_cpu, 1.0))} of the time"]
-    if process.main_run_queue_s is not None:
+    if run_queue is not None:
         used.append(f"waited for a free one for {whole_percent(min(run_queue, 1.0))}")
-    return f"Meanwhile {name} {does}: its main thread {listed(used)}."
+    return listed(used)
 
 
 def _busiest_operator(trace: Trace, driver: Driver) -> str:

@@ -26,6 +26,7 @@ from tuner.trace.analyze.rules.gil_or_lock import gil_or_lock
 from tuner.trace.analyze.rules.queueing import queueing
 from tuner.trace.analyze.rules.thresholds import short_of_threads
 from tuner.trace.analyze.rules.wording import size_text
+from tuner.trace.analyze.suggestions import Suggestion, suggest
 from tuner.trace.analyze.unseen import unseen_shares, why_unseen
 from tuner.trace.model.trace import Trace
 
@@ -62,6 +63,8 @@ class Diagnosis:
     """The shares of the critical path that are limits, the largest first."""
     enough_threads: tuple[str, ...] = ()
     """The servers that more threads do not help, as the sentences say."""
+    suggestions: tuple[Suggestion, ...] = ()
+    """The knobs that may help; the sentences name them and their flags, too."""
 
     @property
     def text(self) -> str:
@@ -76,6 +79,7 @@ class _Why(NamedTuple):
     sentences: tuple[str, ...]
     enough_threads: tuple[str, ...] = ()
     """The server, where more threads do not help."""
+    suggestion: Suggestion | None = None
 
 
 def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
@@ -101,12 +105,38 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
     # Two limits of one server have one explanation.
     more = dict.fromkeys(sentence for why in whys for sentence in why.sentences)
     beside = (*_disturbed(path, driver, roles), *_beside_calls(trace, path))
+    # A knob is named once, with the largest limit that it may help with.
+    by_knob = {why.suggestion.knob: why.suggestion for why in reversed(whys) if why.suggestion}
+    suggestions = tuple(reversed(by_knob.values()))
+    try_them = [each.sentence for each in suggestions]
+    unseen = unseen_shares(trace, driver, shares)
     return Diagnosis(
         rule=whys[0].rule if whys else "no-clear-limit",
-        sentences=(*failures, first, *more, *unseen_shares(trace, driver, shares), *beside),
+        sentences=(*failures, first, *more, *try_them, *unseen, *beside),
         limits=tuple(limits),
         enough_threads=tuple(dict.fromkeys(name for why in whys for name in why.enough_threads)),
+        suggestions=suggestions,
     )
+
+
+def suggested_knobs(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """The knobs that may help with what the diagnosis names as limits.
+
+    A search that has a trace of its baseline can ask this to choose its space: a knob is named
+    where the trace shows what it changes, and not where it only might. `Diagnosis.suggestions`
+    has the values to search, and why.
+
+    Args:
+        diagnosis: What `diagnose` returned for a trace.
+
+    Returns:
+        Names as in `tuner.plan.knobs.KNOBS`, the one for the largest limit first: of
+        `switch_interval` (calls wait for the GIL while the main thread of their server computes),
+        `cpu_binding` (ranks hold all CPUs, and a server does not get its equal share), and
+        `transports` (threads that poll hold CPUs, and there are too few for a share of each rank).
+        Empty for most traces.
+    """
+    return tuple(each.knob for each in diagnosis.suggestions)
 
 
 def explain(found: Evidence) -> tuple[Rule, tuple[str, ...]]:
@@ -193,13 +223,19 @@ def _why(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
         return _Why("backward", ())
     if limit.kind == "issue":
         return _Why("pickling", _pickled(trace, limit))
-    if limit.kind == "wire":
-        return _Why("wire", ())
     if limit.kind == "pending":
         return _Why("calls", ())
     calls = trace.calls
-    server = calls.loc[calls["server"] == limit.processes[0], "server_rank"]
+    of_it = (calls["server"] == limit.processes[0]) & calls["server_end_ns"].notna()
+    server = calls.loc[of_it, "server_rank"]
     found = gather(trace, int(server.iloc[0]))
+    why = _Why("wire", ()) if limit.kind == "wire" else _why_on_server(limit, found)
+    is_cpus_full = why.rule == "cpus-full"
+    return why._replace(suggestion=suggest(trace, path, limit, found, is_cpus_full=is_cpus_full))
+
+
+def _why_on_server(limit: Limit, found: Evidence) -> _Why:
+    """The same of a limit that lies on a server."""
     rule, sentences = explain(found)
     if limit.kind == "dispatch" and rule in ("blocked-threads", "queueing"):
         # These explain calls that find no thread free, or have one at once.

@@ -101,6 +101,7 @@ class Evidence:
     """Numbers on a server; None where the trace does not tell."""
 
     server: str
+    rank: int
     threads: int | None
     """Its num_worker_threads."""
     threads_seen: int
@@ -159,6 +160,7 @@ def gather(trace: Trace, rank: int) -> Evidence:
     process = server.process
     return Evidence(
         server=server_name(trace, server.rank),
+        rank=server.rank,
         threads=process.num_worker_threads if process else None,
         threads_seen=server.threads_seen,
         calls=int((server.sent["body"] != "fetch").sum()),
@@ -288,12 +290,20 @@ def _long_operators_us(server: _Server, calls: pd.DataFrame) -> float | None:
     operators = server.trace.operators
     if not server.trace.operators_recorded:
         return None
+    return _in_long_ns(operators[operators["call_id"].isin(calls["call_id"])]) / 1e3
+
+
+def long_operators_ns(trace: Trace, rank: int, thread: int | None) -> float:
+    """Time that a thread spent in long operators, which release the GIL; 0 if none is recorded."""
+    operators = trace.operators
+    return _in_long_ns(operators[(operators["rank"] == rank) & (operators["thread"] == thread)])
+
+
+def _in_long_ns(operators: pd.DataFrame) -> float:
     lasted = operators["end_ns"] - operators["start_ns"] >= LONG_OPERATOR_NS
-    long = operators[lasted & operators["call_id"].isin(calls["call_id"])]
+    long = operators[lasted]
     thread = group_codes((long["rank"].to_numpy(), long["thread"].to_numpy()))
-    return (
-        _total(united(Spans(thread, long["start_ns"].to_numpy(), long["end_ns"].to_numpy()))) / 1e3
-    )
+    return _total(united(Spans(thread, long["start_ns"].to_numpy(), long["end_ns"].to_numpy())))
 
 
 def _nested_share(server: _Server) -> float:

@@ -241,6 +241,7 @@ def evidence(changes: dict[str, Any]) -> Evidence:
             parts[part] = dataclasses.replace(parts[part], **{field: value})
     base = {
         "server": "worker1",
+        "rank": 1,
         "threads": 1,
         "threads_seen": 1,
         "calls": 100,

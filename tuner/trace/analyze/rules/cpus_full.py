@@ -16,7 +16,7 @@ def cpus_full(found: Evidence) -> tuple[str, ...]:
     cpu, used, cpus = found.cpu, found.host_cpus_used, found.cpu_count
     if cpu is None or found.use.busy_fraction < BUSY:
         return ()
-    host_full = used is not None and cpus is not None and used >= FULL_HOST * cpus
+    host_full = host_is_full(found)
     served_full = cpus is not None and cpu.cpus_used >= FULL_HOST * cpus
     ready = cpu.run_queue_share >= (RUN_QUEUE_ON_FULL_HOST if host_full else RUN_QUEUE)
     # Calls that are off the CPU for longer than they wait for one have another limit first.
@@ -35,6 +35,12 @@ def cpus_full(found: Evidence) -> tuple[str, ...]:
     served = cpu.cpus_used * found.use.busy_fraction
     polling = ": the shm transport polls on one in each process" if used - served >= 1 else ""
     return (said, f"{_together(found)}{polling}.")
+
+
+def host_is_full(found: Evidence) -> bool:
+    """Whether the processes of the trace keep all logical CPUs of the machine busy."""
+    used, cpus = found.host_cpus_used, found.cpu_count
+    return used is not None and cpus is not None and used >= FULL_HOST * cpus
 
 
 def taken_by_others(found: Evidence) -> tuple[str, ...]:

@@ -1,0 +1,191 @@
+"""Planted traces in which a knob of the process would help, and their likes in which none would."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.trace.analyze.diagnosed import waits_for_a_cpu
+from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
+from tuner.plan.knobs import KNOBS
+from tuner.trace.analyze.diagnosis import diagnose, suggested_knobs
+from tuner.trace.model.trace import Trace
+
+MAIN = 77
+
+
+def suggested(taken: Trace) -> tuple[str, ...]:
+    """The knobs; each is named with its flag in the text, too, and its values can be searched."""
+    found = diagnose(taken)
+    for each in found.suggestions:
+        assert f"search with --space {each.knob}={each.values}." in found.text
+        knob = KNOBS[each.knob]
+        assert knob.default in [knob.read(value) for value in each.values.split(",")]
+    return suggested_knobs(found)
+
+
+def with_mains(taken: Trace, *computes: float, run_queue: float = 0.0) -> Trace:
+    """The main thread of each rank, the first ones first, is on the CPU for such a share."""
+    seconds = (taken.window_ns[1] - taken.window_ns[0]) / 1e9
+    processes = [
+        replace(
+            rank,
+            pid=MAIN + rank.rank,
+            main_cpu_s=share * seconds,
+            main_run_queue_s=run_queue * seconds,
+        )
+        for rank, share in zip(taken.ranks, computes, strict=True)
+    ]
+    return replace(taken, ranks=tuple(processes))
+
+
+def one_by_one(
+    *, there: float, served: float = 0.1, on_cpu: float = 0.1, **columns: Any
+) -> list[dict[str, Any]]:
+    """40 calls of 10 ms that take so many ms to begin, and so many to be served."""
+    return [
+        call(
+            i, 10 * i, 10 * i + 10, served_ms=(10 * i + there, 10 * i + there + served),
+            cpu_ms=on_cpu, run_queue_ms=0, **columns,
+        )
+        for i in range(40)
+    ]  # fmt: skip
+
+
+def taken_of(calls: Sequence[dict[str, Any]], *operators: dict[str, Any]) -> Trace:
+    return trace(calls, operators, processes=ranks(), window_ms=(0, 400))
+
+
+def test_calls_that_wait_for_the_gil_of_a_rank_that_computes() -> None:
+    found = diagnose(with_mains(taken_of(one_by_one(there=6)), 0, 0.9))
+    assert suggested_knobs(found) == ("switch_interval",)
+    assert (
+        "Calls wait for the GIL of worker1: 100 % of them took 4 ms or more to begin though a "
+        "thread was free, and its main thread was on the CPU for 90 % of the time and waited for a "
+        "free one for 0 %. The knob switch_interval may help: search with --space "
+        "switch_interval=5ms,1ms,0.2ms."
+    ) in found.text
+
+
+def test_functions_that_wait_for_the_gil_again_and_again() -> None:
+    taken = taken_of(one_by_one(there=4.5, served=5.4))
+    assert diagnose(taken).limits[0].kind == "off_cpu"
+    assert suggested(with_mains(taken, 0, 0.9)) == ("switch_interval",)
+
+
+def test_a_main_thread_that_waits_for_a_cpu_may_hold_the_gil_meanwhile() -> None:
+    taken = taken_of(one_by_one(there=6))
+    assert suggested(with_mains(taken, 0, 0.3, run_queue=0.6)) == ("switch_interval",)
+
+
+@pytest.mark.parametrize(
+    ("calls", "computes"),
+    [
+        pytest.param(one_by_one(there=6), 0.1, id="the server is idle"),
+        pytest.param(one_by_one(there=0.1, served=9.8), 0.0, id="the function sleeps"),
+        pytest.param(one_by_one(there=0.1, served=9.8), 0.9, id="sleeps, and the main thread not"),
+        pytest.param(one_by_one(there=2), 0.9, id="the GIL is given up sooner"),
+        pytest.param(one_by_one(there=6, request_bytes=1_000_000), 0.9, id="much data"),
+        pytest.param(
+            [*one_by_one(there=6)[:20], *one_by_one(there=0.1)[20:]], 0.9, id="half of the calls"
+        ),
+    ],
+)
+def test_what_a_shorter_switch_interval_does_not_help(
+    calls: list[dict[str, Any]], computes: float
+) -> None:
+    assert suggested(with_mains(taken_of(calls), 0, computes)) == ()
+
+
+def test_operators_of_the_main_thread_release_the_gil() -> None:
+    calls = one_by_one(there=6)
+
+    def in_operators(ms: float) -> Trace:
+        ran = [
+            operator("aten::mm", 10 * i, 10 * i + ms, rank=1, thread=MAIN + 1) for i in range(40)
+        ]
+        return with_mains(taken_of(calls, *ran), 0, 0.9)
+
+    assert suggested(in_operators(8)) == ()
+    assert suggested(in_operators(2)) == ("switch_interval",)
+    assert suggested(in_operators(0.02)) == ("switch_interval",)
+
+
+def test_a_main_thread_that_may_have_computed_before_the_first_call_only() -> None:
+    taken = with_mains(taken_of(one_by_one(there=6)), 0, 1.0)
+    longer = replace(taken, window_ns=(-400_000_000, 400_000_000))
+    assert suggested(longer) == ()
+
+
+def test_the_caller_s_own_code() -> None:
+    calls = [
+        call(i, 10 * i, 10 * i + 1, served_ms=(10 * i + 0.4, 10 * i + 0.6), cpu_ms=0.1)
+        for i in range(40)
+    ]
+    assert diagnose(taken_of(calls)).rule == "caller"
+    assert suggested(with_mains(taken_of(calls), 0.9, 0.9, run_queue=0.1)) == ()
+
+
+@pytest.mark.parametrize("threads", [4, 16])
+def test_calls_that_wait_for_a_lock_of_the_program(threads: int) -> None:
+    """Its main thread computes, all CPUs are in use, and neither is what they wait for."""
+    for at_once in (4, 8):
+        taken = simulate([Part("lock", 5)], threads=threads, at_once=at_once, cpus=2)
+        seconds = (taken.window_ns[1] - taken.window_ns[0]) / 1e9
+        processes = [replace(rank, cpu_s=seconds) for rank in taken.ranks]
+        busy = with_mains(replace(taken, ranks=tuple(processes)), 0, 0.9)
+        assert diagnose(busy).rule == "gil-or-lock"
+        assert suggested(busy) == ()
+
+
+def test_calls_that_wait_for_a_thread() -> None:
+    taken = simulate([Part("sleep", 10)], threads=1, at_once=6)
+    assert diagnose(taken).rule == "blocked-threads"
+    assert suggested(with_mains(taken, 0, 0.9)) == ()
+
+
+def test_ranks_that_hold_the_cpus_of_a_server_that_needs_no_more_than_its_share() -> None:
+    found = diagnose(waits_for_a_cpu(0.12, cpu_s=1.0))
+    assert suggested_knobs(found) == ("cpu_binding",)
+    assert (
+        "2 of 2 logical CPUs are in use by the ranks, and worker1 does not get its share of them. "
+        "The knob cpu_binding may help: search with --space cpu_binding=none,equal."
+    ) in found.text
+    assert suggested(waits_for_a_cpu(0.12, cpu_s=0.8)) == ()
+
+
+def test_a_driver_that_is_ready_and_waits_for_a_cpu() -> None:
+    """What it waits for lies on the way of its calls: to wake, a thread needs a CPU."""
+    calls = one_by_one(there=3, client_thread=MAIN)
+    processes = ranks(cpu_count=2, cpu_s=0.4)
+    taken = trace(calls, processes=processes, window_ms=(0, 400))
+    assert suggested(with_mains(taken, 0.2, 0, run_queue=0.2)) == ("cpu_binding",)
+    assert suggested(with_mains(taken, 0.2, 0, run_queue=0.05)) == ()
+    idle = replace(taken, ranks=ranks(cpu_count=2, cpu_s=0.2))
+    assert suggested(with_mains(idle, 0.2, 0, run_queue=0.2)) == ()
+
+
+def test_too_few_cpus_for_a_share_of_each_rank_that_polls() -> None:
+    taken = waits_for_a_cpu(0.12, cpu_s=0.7)
+    crowd = replace(taken, ranks=ranks(3, threads=1, cpu_count=2, cpu_s=0.7))
+    found = diagnose(crowd)
+    assert suggested_knobs(found) == ("transports",)
+    assert "1.4 logical CPUs by threads that only poll, as the shm transport does" in found.text
+    assert suggested(crowd) == ("transports",)
+    # Two of them compute: no transport gives their CPUs back.
+    computing = replace(crowd, window_ns=(0, 1_000_000_000))
+    assert suggested(with_mains(computing, 0.6, 0, 0.6)) == ()
+
+
+def test_a_server_that_fills_the_cpus_itself() -> None:
+    full = simulate([Part("cpu", 0.1)] * 30, threads=8, at_once=8, cpus=2)
+    assert diagnose(full).rule == "cpus-full"
+    seconds = (full.window_ns[1] - full.window_ns[0]) / 1e9
+    assert suggested(replace(full, ranks=ranks(threads=8, cpu_count=2, cpu_s=seconds))) == ()
+
+
+def test_other_programs_hold_the_cpus() -> None:
+    taken = waits_for_a_cpu(0.4, cpu_s=0.4)
+    assert diagnose(taken).rule == "cpus-full"
+    assert suggested(taken) == ()
