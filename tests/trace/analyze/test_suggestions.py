@@ -19,7 +19,7 @@ def suggested(taken: Trace) -> tuple[str, ...]:
     """The knobs; each is named with its flag in the text, too, and its values can be searched."""
     found = diagnose(taken)
     for each in found.suggestions:
-        assert f"search with --space {each.knob}={each.values}." in found.text
+        assert f"--space {each.knob}={each.values} tries it." in found.text
         knob = KNOBS[each.knob]
         assert knob.default in [knob.read(value) for value in each.values.split(",")]
     return suggested_knobs(found)
@@ -63,8 +63,8 @@ def test_calls_that_wait_for_the_gil_of_a_rank_that_computes() -> None:
     assert (
         "Calls wait for the GIL of worker1: 100 % of them took 4 ms or more to begin though a "
         "thread was free, and its main thread was on the CPU for 90 % of the time and waited for a "
-        "free one for 0 %. The knob switch_interval may help: search with --space "
-        "switch_interval=5ms,1ms,0.2ms."
+        "free one for 0 %. The knob switch_interval may help; --space "
+        "switch_interval=5ms,1ms,0.2ms tries it."
     ) in found.text
 
 
@@ -150,7 +150,7 @@ def test_ranks_that_hold_the_cpus_of_a_server_that_needs_no_more_than_its_share(
     assert suggested_knobs(found) == ("cpu_binding",)
     assert (
         "2 of 2 logical CPUs are in use by the ranks, and worker1 does not get its share of them. "
-        "The knob cpu_binding may help: search with --space cpu_binding=none,equal."
+        "The knob cpu_binding may help; --space cpu_binding=none,equal tries it."
     ) in found.text
     assert suggested(waits_for_a_cpu(0.12, cpu_s=0.8)) == ()
 

@@ -53,7 +53,7 @@ class Suggestion:
     @property
     def sentence(self) -> str:
         """Why, and the flag of a search that tries it."""
-        return f"{self.why} The knob {self.knob} may help: search with --space {self.space}."
+        return f"{self.why} The knob {self.knob} may help; --space {self.space} tries it."
 
 
 def suggest(
