@@ -74,6 +74,11 @@ def test_functions_that_wait_for_the_gil_again_and_again() -> None:
     assert suggested(with_mains(taken, 0, 0.9)) == ("switch_interval",)
 
 
+def test_of_calls_that_wait_together_some_get_the_gil_with_another() -> None:
+    taken = taken_of([*one_by_one(there=6)[:20], *one_by_one(there=0.1)[20:]])
+    assert suggested(with_mains(taken, 0, 0.9)) == ("switch_interval",)
+
+
 def test_a_main_thread_that_waits_for_a_cpu_may_hold_the_gil_meanwhile() -> None:
     taken = taken_of(one_by_one(there=6))
     assert suggested(with_mains(taken, 0, 0.3, run_queue=0.6)) == ("switch_interval",)
@@ -88,7 +93,10 @@ def test_a_main_thread_that_waits_for_a_cpu_may_hold_the_gil_meanwhile() -> None
         pytest.param(one_by_one(there=2), 0.9, id="the GIL is given up sooner"),
         pytest.param(one_by_one(there=6, request_bytes=1_000_000), 0.9, id="much data"),
         pytest.param(
-            [*one_by_one(there=6)[:20], *one_by_one(there=0.1)[20:]], 0.9, id="half of the calls"
+            [*one_by_one(there=6)[:7], *one_by_one(there=0.1)[7:]], 0.9, id="few of the calls"
+        ),
+        pytest.param(
+            [*one_by_one(there=6)[:29], *one_by_one(there=2)[29:]], 0.9, id="waits of any length"
         ),
     ],
 )

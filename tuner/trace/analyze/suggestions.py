@@ -14,6 +14,7 @@ from tuner.text import whole_percent
 from tuner.trace.analyze.caller import main_thread_used
 from tuner.trace.analyze.critical_path import CriticalPath
 from tuner.trace.analyze.evidence import Evidence, long_operators_ns
+from tuner.trace.analyze.intervals import FloatArray
 from tuner.trace.analyze.limits import Limit
 from tuner.trace.analyze.parallelism import window
 from tuner.trace.analyze.rules.cpus_full import RUN_QUEUE_ON_FULL_HOST, host_is_full
@@ -23,11 +24,14 @@ from tuner.trace.model.facts import TraceRank
 from tuner.trace.model.trace import Trace
 
 INTERVAL_NS = 4_000_000
-"""A thread that waits for the GIL asks for it after 5 ms, Python's switch interval; some calls find
-it free for a moment. A call that finds a thread and no GIL takes 0.1 ms to begin, and 2 to 4 ms
-where six programs share two CPUs."""
-MOST_CALLS = 0.75
-"""So many calls take that long if it is the GIL: with six programs, a quarter of others do."""
+"""A thread that waits for the GIL asks for it after 5 ms, Python's switch interval."""
+WAITED_NS = 1_000_000
+"""A call that takes less to begin has waited for nothing."""
+MOST_THAT_WAITED = 0.75
+"""Of the calls that waited, so many took an interval if it was for the GIL: 0.89 to 1 did in ten
+runs of ranks that compute in Python, and at most 0.49 in five of others, which waited for a CPU."""
+MANY = 0.2
+"""Where less of all calls took an interval, few are hurt."""
 NS_PER_BYTE = 10
 """What a large request may take on its way, at 1 Gbit/s, is no wait for the GIL."""
 GAIN = 0.05
@@ -88,8 +92,11 @@ def _waits_for_gil(trace: Trace, path: CriticalPath, found: Evidence) -> Suggest
     if for_a_thread or not on_the_way >= GAIN * means.latency_us:
         return None
     process = trace.process(found.rank)
-    slow = _slow_to_begin(trace, found.rank)
-    if slow < MOST_CALLS or process is None or not _computes(trace, path, process):
+    took_ns = _took_to_begin_ns(trace, found.rank)
+    waited, slow = (took_ns >= WAITED_NS).mean(), float((took_ns >= INTERVAL_NS).mean())
+    if slow < max(MANY, MOST_THAT_WAITED * waited):
+        return None
+    if process is None or not _computes(trace, path, process):
         return None
     seconds = _window_s(trace)
     assert process.main_cpu_s is not None
@@ -103,14 +110,15 @@ def _waits_for_gil(trace: Trace, path: CriticalPath, found: Evidence) -> Suggest
     return Suggestion(knob=SWITCH_INTERVAL, values="5ms,1ms,0.2ms", why=why)
 
 
-def _slow_to_begin(trace: Trace, rank: int) -> float:
-    """The share of the calls to a server that took a switch interval to begin; 0 without any."""
+def _took_to_begin_ns(trace: Trace, rank: int) -> FloatArray:
+    """How long the calls to a server took to begin, without what their bytes may take."""
     calls = trace.calls
     seen = calls[(calls["server_rank"] == rank) & calls["server_start_ns"].notna()]
     issued = seen["issued_ns"].fillna(seen["start_ns"])
     took = (seen["server_start_ns"] - issued).to_numpy(np.float64)
     sent = NS_PER_BYTE * seen["request_bytes"].to_numpy(np.float64, na_value=0.0)
-    return float((took - sent - trace.clock_error_ns >= INTERVAL_NS).mean()) if len(seen) else 0.0
+    begun: FloatArray = took - sent - trace.clock_error_ns
+    return begun
 
 
 def _computes(trace: Trace, path: CriticalPath, process: TraceRank) -> bool:
