@@ -30,7 +30,7 @@ $(READY): $(PACKAGE)
 	$(INSTALL) --editable '.[dev,docs,cartpole,notebooks,postgresql,ray]'
 	touch $@
 
-search: $(PACKAGE)  ## Find the best num_worker_threads for the recipe's UDF, on this machine
+search: $(PACKAGE)  ## Find the best threads and CPU binding for the recipe's UDF, on this machine
 	$(PYTHON) -m tuner.search $(SEARCH_ARGS)
 
 chromium:  ## Install the browser that the tests open pages in, if there is none

@@ -26,6 +26,7 @@ from tuner.searching.search import (
     plan_of,
     search,
 )
+from tuner.searching.searched_space import draft_here
 from tuner.study.answer import StudyAnswer
 from tuner.study.finding import find_study
 from tuner.study.resuming import asked_or_resumed_draft
@@ -132,7 +133,7 @@ def tune(
             named here stay.
         space: The knobs to tune and their values, such as `{"num_worker_threads": [1, 2, 4]}`, or
             for one role `{"agent": {"num_worker_threads": "1..8"}}`. It replaces the plan's space.
-            Default: `num_worker_threads` from 1 to 32, by powers of two.
+            Default: `num_worker_threads` from 1 to 32, by powers of two, and `cpu_binding`.
         baseline: The configuration to compare with. Default: PyTorch's, or the program's own.
         objective: The number to make small, by its name in `tuner.plan.objectives.OBJECTIVES`.
             Two of them, as `"step_ms,cpu_ms_per_step"`, give a Pareto front too; the first decides.
@@ -279,7 +280,9 @@ def forecast(
     """
     if isinstance(launcher, str):
         changes, launcher = {**changes, "launcher": launcher}, None
-    draft = asked_draft(workload, program, beside, plan, changes)
+    draft = draft_here(
+        asked_draft(workload, program, beside, plan, changes), None, Silent().on_event
+    )
     chosen = launcher or launcher_for(draft, tell=Silent().on_event, show=show)
     with chosen as running:
         whole = plan_of(draft, running)

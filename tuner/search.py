@@ -69,7 +69,8 @@ def search(
         typer.Option(
             metavar="[ROLE.]KNOB=VALUES",
             help=f"A knob to tune and its values, of {', '.join(KNOBS)}. Given once or more, it "
-            "replaces the plan's space.",
+            "replaces the plan's space. Default without one: num_worker_threads=1..32, "
+            "cpu_binding=none,equal.",
         ),
     ] = None,
     baseline: Annotated[

@@ -56,6 +56,14 @@ def test_ranges(raw: object, expected: list[int]) -> None:
     assert values("num_worker_threads", raw) == expected
 
 
+def test_a_knob_is_taken_out_for_every_role() -> None:
+    space = parsed(("cpu_binding", "none,equal"), ("server.num_worker_threads", "1,2"),
+                   ("caller.num_worker_threads", 4))  # fmt: skip
+    assert space.values_of("num_worker_threads") == [1, 2, 4]
+    assert space.without("num_worker_threads") == parsed(("cpu_binding", "none,equal"))
+    assert space.without("transports") == space
+
+
 def test_a_range_of_seconds() -> None:
     assert values("rpc_timeout", "1..4,0.5") == [1.0, 2.0, 4.0, 0.5]
 

@@ -26,8 +26,11 @@ def problems(**keys: Any) -> tuple[str, ...]:
 def test_a_workload_is_enough() -> None:
     plan = finished()
     assert plan.name == "udf"
-    assert plan.baseline == threads(16)
-    assert plan.space.to_json() == {"num_worker_threads": [1, 2, 4, 8, 16, 32]}
+    assert plan.baseline == for_all(num_worker_threads=16, cpu_binding="none")
+    assert plan.space.to_json() == {
+        "num_worker_threads": [1, 2, 4, 8, 16, 32],
+        "cpu_binding": ["none", "equal"],
+    }
     assert plan.objective.name == "step_ms"
     assert plan.measuring.budget_s == 60
     assert plan.measuring.epsilon == 0.03

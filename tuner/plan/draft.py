@@ -11,7 +11,7 @@ from tuner.errors import UsageError
 from tuner.files import read_bounded
 from tuner.plan.config import Config
 from tuner.plan.config_text import flat_entries, read_table
-from tuner.plan.knobs import NUM_WORKER_THREADS
+from tuner.plan.knobs import CPU_BINDING, NUM_WORKER_THREADS
 from tuner.plan.launching import LAUNCHING_KEYS, Launching, read_launching
 from tuner.plan.measuring import MEASURING_KEYS, Measuring, read_measuring
 from tuner.plan.objectives import METRIC, OBJECTIVES
@@ -24,7 +24,8 @@ from tuner.plan.workload_spec import study_name_of
 from tuner.text import did_you_mean, first_of
 
 FORMAT = 1
-DEFAULT_SPACE = {NUM_WORKER_THREADS.name: "1..32"}
+DEFAULT_SPACE = {NUM_WORKER_THREADS.name: "1..32", CPU_BINDING.name: "none,equal"}
+"""What is searched where nobody names a space."""
 
 OptionValue = bool | int | float | str
 
@@ -48,6 +49,8 @@ class PlanDraft:
     chooses_objective: bool
     """Whether nobody named one, so that it follows from what is tuned."""
     space: Space
+    chooses_space: bool
+    """Whether nobody named one, so that it is the default one."""
     named_baseline: Config
     measuring: Measuring
     launching: Launching
@@ -197,6 +200,7 @@ def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
         program=program,
         chooses_objective=mapping.get("objective") is None,
         space=space,
+        chooses_space="space" not in mapping,
         named_baseline=baseline,
         measuring=measuring,
         launching=launching,

@@ -64,6 +64,16 @@ class Space:
         """The tuned dimensions, in the order given."""
         return tuple(dimension for dimension, _ in self.axes)
 
+    def without(self, knob: str) -> Self:
+        """The space in which a knob is not tuned, for no role."""
+        return type(self)(tuple(axis for axis in self.axes if axis[0].knob != knob))
+
+    def values_of(self, knob: str) -> list[Value]:
+        """The values of a knob, for whichever role."""
+        return [
+            value for dimension, values in self.axes if dimension.knob == knob for value in values
+        ]
+
     def grid(self) -> list[Config]:
         """Every configuration of the space, the last axis varying fastest."""
         combinations = itertools.product(*(values for _, values in self.axes))

@@ -18,6 +18,7 @@ from tuner.searching.beginning import Beginner, FirstRuns
 from tuner.searching.budget import Budget
 from tuner.searching.progress import Observer, tell_stage
 from tuner.searching.runner import Runner
+from tuner.searching.searched_space import draft_here
 from tuner.searching.session import Session
 from tuner.study.answer import StudyAnswer
 from tuner.study.claim import Claim, claimed
@@ -131,6 +132,7 @@ def search(
         tell_stage(observer, "setting up")
         known = load_study(place) if claim.resumes else None
         earlier_s = known.elapsed_s if known else 0.0
+        draft = draft_here(draft, known.plan().space if known else None, observer.on_event)
         runs = FirstRuns(draft, lambda: earlier_s + since_start())
         if draft.program is None:
             plan = plan_of(draft, launcher)
