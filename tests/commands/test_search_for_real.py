@@ -286,7 +286,8 @@ def test_bad_input_is_exit_code_2_and_writes_nothing(
 
 
 def test_a_budget_that_is_too_short_is_told_and_can_be_continued(tmp_path: Path) -> None:
-    done = in_this_process("--workload", "udf", "--budget", "1s", cwd=tmp_path)
+    space = ("--space", "num_worker_threads=1..32")
+    done = in_this_process("--workload", "udf", *space, "--budget", "1s", cwd=tmp_path)
     assert done.returncode == 2
     assert "a budget of 1s is too short for one block" in done.stderr
     more = done.stderr.rpartition("this continues it: ")[2].split()

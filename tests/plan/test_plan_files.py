@@ -3,11 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.plan.specs import threads, workload_spec
+from tests.plan.specs import for_all, threads, workload_spec
 from tuner.errors import UsageError
 from tuner.plan.draft import draft_plan, read_plan_file, shipped_plan_path
 from tuner.plan.request import plan_mapping
+from tuner.searching.exploring import GRID_SHARE, GRID_WORLDS
 from workloads.registry import SHIPPED
+
+STUDIES = Path(__file__).parents[2] / "studies"
 
 
 def test_a_plan_file_is_read(tmp_path: Path) -> None:
@@ -46,7 +49,7 @@ def test_the_shipped_plans_are_free_of_mistakes() -> None:
     assert draft.problems == ()
     plan = draft.finish(workload_spec())
     assert plan.name == "udf"
-    assert plan.baseline == threads(16)
+    assert plan.baseline == for_all(num_worker_threads=16, cpu_binding="none")
 
 
 @pytest.mark.parametrize("workload", SHIPPED)
@@ -58,14 +61,34 @@ def test_every_shipped_plan_is_read_without_a_mistake(workload: str) -> None:
     assert draft.workload == workload
 
 
+@pytest.mark.parametrize("path", sorted(STUDIES.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_shipped_plan_names_a_space_in_which_ranks_are_bound_or_not(path: Path) -> None:
+    draft = draft_plan(read_plan_file(path))
+    assert not draft.chooses_space
+    assert draft.space.values_of("cpu_binding") == ["none", "equal"]
+    assert "cpu_binding" not in {dimension.knob for dimension, _ in draft.named_baseline.items}
+    # Such worlds take up to 0.7 s; then the whole grid is measured.
+    needed_s = draft.space.size * GRID_WORLDS * 0.7
+    assert needed_s <= GRID_SHARE * draft.measuring.budget_s
+
+
+def test_flags_that_name_a_space_replace_that_of_a_shipped_plan() -> None:
+    mapping = plan_mapping(None, "udf", {"space": [("num_worker_threads", "1,2")]})
+    draft = draft_plan(mapping)
+    assert draft.space.to_json() == {"num_worker_threads": [1, 2]}
+    assert not draft.chooses_space
+    assert draft.finish(workload_spec()).baseline == threads(16)
+
+
 def test_the_shipped_plan_of_a_program_names_a_file_that_is_there() -> None:
-    root = Path(__file__).parents[2]
-    draft = draft_plan(read_plan_file(root / "studies" / "batch_updates.toml"))
+    draft = draft_plan(read_plan_file(STUDIES / "batch_updates.toml"))
     assert draft.problems == ()
     assert draft.program is not None
     ((python, script, *_),) = draft.program.commands
     assert python == "python"
-    assert "tuner" not in re.findall(r"^ *(?:import|from) (\w+)", (root / script).read_text(), re.M)
+    assert "tuner" not in re.findall(
+        r"^ *(?:import|from) (\w+)", (STUDIES.parent / script).read_text(), re.M
+    )
 
 
 @pytest.mark.parametrize("workload", ["nothing", "../pyproject", "udf/../udf", "x.py:Echo"])
@@ -106,7 +129,7 @@ def test_a_workload_beside_a_plan_takes_the_place_of_the_plans(plan_file: Path) 
 
 def test_a_workload_alone_brings_its_shipped_plan() -> None:
     merged = plan_mapping(None, "udf", {"baseline": {"num_worker_threads": 8}})
-    assert merged["space"] == {"num_worker_threads": "1..32"}
+    assert merged["space"] == {"num_worker_threads": "1..32", "cpu_binding": "none,equal"}
     assert merged["baseline"] == {"num_worker_threads": 8}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.fake_program import COMMAND, FakeProgramLauncher
-from tests.plan.specs import threads, workload_spec
+from tests.plan.specs import for_all, threads, workload_spec
 from tests.present.results import FASTER, study_plan, study_result
 from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, recommendation
 from tuner import search
@@ -83,7 +83,7 @@ def test_a_recommended_baseline_meets_its_strongest_rival(monkeypatch: pytest.Mo
 def test_without_a_rival_the_shipped_plan_says_what_to_try(monkeypatch: pytest.MonkeyPatch) -> None:
     each = recommendation(threads(16), verdict="keep-baseline", challenger=None)
     plan = planned(each, workload_spec(), monkeypatch)
-    assert plan.baseline == threads(16)
+    assert plan.baseline == for_all(num_worker_threads=16, cpu_binding="none")
     assert len(plan.candidates()) > 2
 
 
