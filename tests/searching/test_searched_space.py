@@ -7,15 +7,21 @@ from typing import Any
 import pytest
 
 import tuner
-from tests.fakes import UDF, FakeLauncher
+from tests.fake_program import COMMAND, FakeProgramLauncher
+from tests.fakes import UDF, FakeLauncher, fake_trace
 from tests.searching.tuning import Listening
 from tuner.api import forecast
 from tuner.errors import UsageError
+from tuner.files import written_atomically
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
 from tuner.searching import searched_space
 from tuner.searching.searched_space import draft_here
 from tuner.study.answer import StudyAnswer
+from tuner.trace.analyze.diagnosis import Diagnosis
+from tuner.trace.analyze.suggestions import Suggestion
+from tuner.world.launcher import WorldOrder
+from tuner.world.measurement import Failure, Measurement
 
 MINE = UDF.model_copy(update={"reference": "mine.py:Mine"})
 FORBIDDEN = "the system does not permit to set CPU affinity (Operation not permitted)"
@@ -138,8 +144,8 @@ def test_what_can_only_be_bound_is_refused_where_nothing_can(
 @pytest.mark.usefixtures("no_affinity")
 def test_on_a_cluster_the_hosts_decide() -> None:
     assert here(launcher="ray")["cpu_binding"] == ["none", "equal"]
-    equal = {"space": {"cpu_binding": "equal"}, "baseline": {"cpu_binding": "equal"}}
-    assert here(launcher="ray", **equal) == {"cpu_binding": ["equal"]}
+    equal = {"cpu_binding": "equal"}
+    assert here(launcher="ray", space=equal, baseline=equal) == {"cpu_binding": ["equal"]}
 
 
 @pytest.mark.usefixtures("no_affinity")
@@ -159,3 +165,103 @@ def test_a_resumed_study_keeps_its_space(
     more = tune(FakeLauncher(spec=MINE, sigma=0.3), budget="2m", resume=True, **keys)
     assert more.worlds > first.worlds
     assert {row.config for row in more.rows} == {row.config for row in first.rows}
+
+
+INTERVAL = Suggestion(knob="switch_interval", values="5ms,1ms,0.2ms", why="Calls wait.")
+BINDING = Suggestion(knob="cpu_binding", values="none,equal", why="Threads wait.")
+SAID = "switch_interval is searched too: calls wait for the GIL while another thread computes"
+
+
+def suggesting(monkeypatch: pytest.MonkeyPatch, *suggestions: Suggestion) -> None:
+    """What every trace suggests."""
+    found = Diagnosis(rule="calls", sentences=(), suggestions=suggestions)
+    monkeypatch.setattr(searched_space, "diagnose", lambda trace, roles: found)
+
+
+def intervals(answer: StudyAnswer) -> set[object]:
+    return {row.config.for_role("server").get("switch_interval") for row in answer.rows}
+
+
+def test_calls_that_wait_for_the_gil_have_the_switch_interval_searched(
+    tune: Callable[..., StudyAnswer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suggesting(monkeypatch, BINDING, INTERVAL)
+    heard, launcher = Listening(), FakeLauncher(spec=MINE)
+    answer = tune(launcher, observer=heard, sampler="grid", budget="2m")
+    assert heard.told.count(SAID) == 1
+    assert len(answer.rows) == 36
+    assert intervals(answer) == {0.005, 0.001, 0.0002}
+    assert str(answer.baseline) == "cpu_binding=none num_worker_threads=16 switch_interval=5ms"
+    first = launcher.traced[0]
+    assert str(first.config) == "cpu_binding=none num_worker_threads=16"
+    assert (first.steps, first.deadline_s) == (10, 12.0)
+    again = FakeLauncher(spec=MINE)
+    suggesting(monkeypatch)
+    more = tune(again, sampler="grid", budget="3m", resume=True)
+    assert intervals(more) == intervals(answer)
+
+
+@pytest.mark.parametrize(
+    ("changes", "traces"),
+    [
+        ({"space": {"num_worker_threads": [1, 2]}}, 0),
+        ({"spec": MINE.model_copy(update={"has_gil": False})}, 0),
+        ({"suggestions": [BINDING]}, 1),
+        ({"trace_fails": lambda config: "timed-out"}, 1),
+        # The default space takes at least 24 worlds, the larger one 72.
+        ({"overhead_s": 1.0, "budget": "40s", "sampler": "grid"}, 1),
+    ],
+)
+def test_the_switch_interval_is_not_searched_otherwise(
+    tune: Callable[..., StudyAnswer],
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, Any],
+    traces: int,
+) -> None:
+    suggesting(monkeypatch, *changes.pop("suggestions", [INTERVAL]))
+    of_launcher = ("spec", "trace_fails", "overhead_s")
+    launcher = FakeLauncher(
+        **{"spec": MINE, **{key: changes.pop(key) for key in of_launcher if key in changes}}
+    )
+    heard = Listening()
+    answer = tune(launcher, observer=heard, max_blocks=1, **changes)
+    assert SAID not in heard.told
+    assert intervals(answer) == {None}
+    assert sum(each.steps == 10 for each in launcher.traced) == traces
+
+
+class TracedProgram(FakeProgramLauncher):
+    """A program whose runs can be traced."""
+
+    def run(self, order: WorldOrder) -> Measurement | Failure:
+        if order.trace is None:
+            return super().run(order)
+        self.orders.append(order)
+        with written_atomically(order.trace.path) as partial:
+            partial.write_bytes(fake_trace(order.config, 0.1, 5))
+        return self._run(order.config)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_searched"),
+    [
+        ({}, True),
+        ({"run_s": (9.0, 9.0)}, False),
+        ({"run_s": ()}, False),
+        ({"space": {"num_worker_threads": [1, 2]}}, False),
+    ],
+)
+def test_a_program_has_the_switch_interval_searched_where_there_is_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], is_searched: bool
+) -> None:
+    suggesting(monkeypatch, INTERVAL)
+    run_s = changes.pop("run_s", (0.7, 0.7))
+    launcher = TracedProgram(lambda config: 0.2, run_s=run_s, first_runs=2)
+    heard = Listening()
+    keys = {"out": tmp_path / "study", "observer": heard, "max_blocks": 2, **changes}
+    answer = tuner.tune(
+        program=COMMAND, launcher=launcher, clock=launcher.clock, budget="120s", **keys
+    ).answer
+    assert (SAID in heard.told) == is_searched
+    assert (len(intervals(answer)) > 1) == is_searched
+    assert (launcher.orders[0].trace is not None) == is_searched

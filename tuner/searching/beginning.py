@@ -52,15 +52,25 @@ class FirstRuns:
     """The latest of them."""
     sampling: Sampling | None = None
     problem: BudgetTooShortError | None = None
+    least_s: float | None = None
+    """How long a run takes at least."""
 
     def __call__(self, subject: Subject, run: Measurement, least_s: float) -> bool:
         """Whether the budget may be enough, where a run takes so long at least."""
-        self.last, self.problem = run, None
+        self.last, self.problem, self.least_s = run, None, least_s
         try:
-            self.sampling = measured_by(self.draft.finish(subject), run, self.spent_s(), least_s)
+            self.judge(self.draft.finish(subject), run)
         except BudgetTooShortError as problem:
             self.problem = problem
         return self.problem is None
+
+    def judge(self, plan: StudyPlan, world: Measurement) -> None:
+        """Find out who proposes what to measure, by the latest run, or by a world if none was run.
+
+        Raises:
+            BudgetTooShortError: The budget is not enough for this plan.
+        """
+        self.sampling = measured_by(plan, self.last or world, self.spent_s(), self.least_s)
 
 
 class Begun(NamedTuple):

@@ -18,7 +18,7 @@ from tuner.searching.beginning import Beginner, FirstRuns
 from tuner.searching.budget import Budget
 from tuner.searching.progress import Observer, tell_stage
 from tuner.searching.runner import Runner
-from tuner.searching.searched_space import draft_here
+from tuner.searching.searched_space import draft_here, widened
 from tuner.searching.session import Session
 from tuner.study.answer import StudyAnswer
 from tuner.study.claim import Claim, claimed
@@ -140,6 +140,7 @@ def search(
             begins = known is None or known.noted(REFUSED)
             plan = _plan_of_program(draft, launcher, claim, known, runs if begins else None)
             observer.on_event(f"comparing the {plan.objective.label}{_why_this(plan)}")
+        plan = widened(draft, plan, launcher, runs, observer.on_event)
         here = environment_with(launcher)
         beginner = Beginner(plan, launcher, since_start, observer.on_event)
         if claim.resumes:

@@ -1,15 +1,36 @@
-"""The space that a search measures here: what is asked for, without what cannot be set."""
+"""The space of a search: what this machine permits of it, and what a first trace adds."""
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from tuner.cpus import usable_cpus, why_not_bound
-from tuner.errors import UsageError
+from tuner.errors import BudgetTooShortError, UsageError
 from tuner.plan.draft import PlanDraft
-from tuner.plan.knobs import CPU_BINDING
+from tuner.plan.knobs import CPU_BINDING, SWITCH_INTERVAL
 from tuner.plan.launching import Launching
+from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.space import Space
+from tuner.plan.study_plan import StudyPlan
 from tuner.process_knobs import EQUAL
+from tuner.scratch import own_prefix
+from tuner.searching.beginning import FirstRuns
+from tuner.searching.runner import TRACED_TIME_S, Runner
+from tuner.searching.trace_numbers import patterns_of
+from tuner.study.folder import StudyFolder
+from tuner.trace.analyze.diagnosis import diagnose
+from tuner.trace.analyze.suggestions import Suggestion
+from tuner.trace.files.reader import read_trace
+from tuner.world.launcher import Launcher
+from tuner.world.measurement import Measurement
+
+MOST_TRACED_FIRST = 0.1
+"""Of the budget, for the trace that says whether to search the switch interval."""
+_TRACED_FACTOR = 1.5
+"""A run may take so many times as long where it is traced."""
+_STEPS = 10
+"""The steps of that trace: how long one takes is not known yet."""
 
 Tell = Callable[[str], None]
 
@@ -52,3 +73,56 @@ def draft_here(draft: PlanDraft, known: Space | None, tell: Tell) -> PlanDraft:
 def _cpus_of_a_world(launching: Launching) -> int:
     """The logical CPUs that the ranks of a world on this machine share."""
     return launching.cpus_per_world or usable_cpus() // launching.groups
+
+
+def widened(
+    draft: PlanDraft, plan: StudyPlan, launcher: Launcher, runs: FirstRuns, tell: Tell
+) -> StudyPlan:
+    """The plan, with `switch_interval` in a default space where calls wait for the GIL.
+
+    One traced world of the baseline shows that. A program has it where the budget has the time. The
+    budget must be enough for the larger space, too.
+
+    Args:
+        draft: What is asked for.
+        plan: What it is finished to.
+        launcher: What runs the worlds; entered already.
+        runs: The first runs of a program, which are judged by the larger space then.
+        tell: Hears what is added, in a sentence.
+    """
+    subject, most_s = plan.subject, MOST_TRACED_FIRST * plan.measuring.budget_s
+    if not draft.chooses_space or not subject.has_gil or runs.problem is not None:
+        return plan
+    if isinstance(subject, ProgramSpec) and (
+        not subject.run_s or _TRACED_FACTOR * subject.run_s[-1] > most_s
+    ):
+        return plan
+    world, suggestions = _first_trace(plan, launcher, most_s)
+    found = [each for each in suggestions if each.knob == SWITCH_INTERVAL.name]
+    if world is None or not found:
+        return plan
+    added, _ = Space.parse([(each.knob, each.values) for each in found])
+    wider = replace(draft, space=Space((*plan.space.axes, *added.axes))).finish(subject)
+    try:
+        runs.judge(wider, world)
+    except BudgetTooShortError:
+        return plan
+    tell(
+        f"{SWITCH_INTERVAL.name} is searched too: calls wait for the GIL while another thread "
+        "computes"
+    )
+    return wider
+
+
+def _first_trace(
+    plan: StudyPlan, launcher: Launcher, most_s: float
+) -> tuple[Measurement | None, tuple[Suggestion, ...]]:
+    """A traced world of the baseline, None if it failed, and which knobs it suggests."""
+    with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
+        runner = Runner(plan, launcher, StudyFolder(Path(scratch)))
+        step_s = None if isinstance(plan.subject, ProgramSpec) else TRACED_TIME_S / _STEPS
+        world = runner.trace(plan.baseline, step_s, most_s, operators=False)
+        if not isinstance(world, Measurement):
+            return None, ()
+        trace = read_trace(runner.folder.trace(plan.baseline))
+    return world, diagnose(trace, patterns_of(plan.subject.ranks)).suggestions

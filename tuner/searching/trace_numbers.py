@@ -26,9 +26,8 @@ def numbers_of(path: Path, ranks: Sequence[RankSpec]) -> TraceNumbers:
     `ranks` have the roles that the diagnosis speaks of; what is none of them has that of its name.
     """
     trace = read_trace(path)
-    roles = [(rank.role, re.escape(rank.name)) for rank in ranks]
     mean, most = remote_parallelism(trace)
-    diagnosis = diagnose(trace, roles)
+    diagnosis = diagnose(trace, patterns_of(ranks))
     return TraceNumbers(
         rpc_cpu_total_ms=_known(rpc_cpu_total_ms(trace)),
         rpc_p99_ms=_known(rpc_p99_ms(trace)),
@@ -41,6 +40,11 @@ def numbers_of(path: Path, ranks: Sequence[RankSpec]) -> TraceNumbers:
         call_ms=Quantiles.of(outermost_ms(trace).tolist()),
         call_parts_ms=_call_parts_ms(trace),
     )
+
+
+def patterns_of(ranks: Sequence[RankSpec]) -> list[tuple[str, str]]:
+    """Pairs of a role and a pattern of its RPC names; see `tuner.roles.role_of`."""
+    return [(rank.role, re.escape(rank.name)) for rank in ranks]
 
 
 def _call_parts_ms(trace: Trace) -> dict[CallPart, float]:
