@@ -25,6 +25,7 @@ from tuner.world.measurement import Failure, Measurement
 
 MINE = UDF.model_copy(update={"reference": "mine.py:Mine"})
 FORBIDDEN = "the system does not permit to set CPU affinity (Operation not permitted)"
+ONE_CPU = "cpu_binding=equal is not searched: a world has one logical CPU here"
 NAMED = {"num_worker_threads": [1, 2], "cpu_binding": ["none", "equal"]}
 
 
@@ -88,23 +89,25 @@ def test_a_forecast_counts_what_would_be_searched(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("keys", "is_bound"),
+    ("keys", "is_bound", "said"),
     [
-        ({}, False),
-        ({"groups": 2}, False),
-        ({"cpus_per_world": 1}, False),
-        ({"space": NAMED}, True),
-        ({"launcher": "ray"}, True),
+        ({}, False, []),
+        ({"groups": 2}, False, []),
+        ({"cpus_per_world": 1}, False, []),
+        ({"space": NAMED}, False, [ONE_CPU]),
+        ({"space": {"cpu_binding": ["none", "equal"]}}, True, []),
+        ({"space": NAMED, "baseline": {"cpu_binding": "equal"}}, True, []),
+        ({"launcher": "ray"}, True, []),
     ],
 )
-def test_a_default_space_has_no_binding_on_one_cpu(
-    monkeypatch: pytest.MonkeyPatch, keys: dict[str, Any], is_bound: bool
+def test_no_binding_is_searched_on_one_cpu(
+    monkeypatch: pytest.MonkeyPatch, keys: dict[str, Any], is_bound: bool, said: list[str]
 ) -> None:
     if "groups" not in keys:
         monkeypatch.setattr(searched_space, "usable_cpus", lambda: 1)
     told: list[str] = []
     assert ("cpu_binding" in here(told, **keys)) == is_bound
-    assert told == []
+    assert told == said
 
 
 @pytest.mark.usefixtures("no_affinity")

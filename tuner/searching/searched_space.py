@@ -66,8 +66,11 @@ def draft_here(draft: PlanDraft, known: Space | None, tell: Tell) -> PlanDraft:
             raise UsageError(f"space: {what} cannot be measured: {why}")
         tell(f"{what} is not searched: {why}")
         return replace(draft, space=rest)
-    does_nothing = draft.chooses_space and _cpus_of_a_world(draft.launching) < 2
-    return replace(draft, space=rest) if does_nothing else draft
+    if _cpus_of_a_world(draft.launching) > 1 or EQUAL in baseline or not rest.axes:
+        return draft
+    if not draft.chooses_space:
+        tell(f"{what} is not searched: a world has one logical CPU here")
+    return replace(draft, space=rest)
 
 
 def _cpus_of_a_world(launching: Launching) -> int:
