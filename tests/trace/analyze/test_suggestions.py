@@ -79,6 +79,13 @@ def test_of_calls_that_wait_together_some_get_the_gil_with_another() -> None:
     assert suggested(with_mains(taken, 0, 0.9)) == ("switch_interval",)
 
 
+def test_a_knob_that_may_help_with_two_limits_is_named_once() -> None:
+    taken = with_mains(taken_of(one_by_one(there=4.5, served=4)), 0, 0.9)
+    found = diagnose(taken)
+    assert {each.kind for each in found.limits} == {"wire", "off_cpu"}
+    assert found.text.count("switch_interval may help") == len(found.suggestions) == 1
+
+
 def test_a_main_thread_that_waits_for_a_cpu_may_hold_the_gil_meanwhile() -> None:
     taken = taken_of(one_by_one(there=6))
     assert suggested(with_mains(taken, 0, 0.3, run_queue=0.6)) == ("switch_interval",)

@@ -106,8 +106,11 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
     more = dict.fromkeys(sentence for why in whys for sentence in why.sentences)
     beside = (*_disturbed(path, driver, roles), *_beside_calls(trace, path))
     # A knob is named once, with the largest limit that it may help with.
-    by_knob = {why.suggestion.knob: why.suggestion for why in reversed(whys) if why.suggestion}
-    suggestions = tuple(reversed(by_knob.values()))
+    by_knob: dict[str, Suggestion] = {}
+    for each in whys:
+        if each.suggestion is not None:
+            by_knob.setdefault(each.suggestion.knob, each.suggestion)
+    suggestions = tuple(by_knob.values())
     try_them = [each.sentence for each in suggestions]
     unseen = unseen_shares(trace, driver, shares)
     return Diagnosis(
