@@ -9,7 +9,7 @@ import pytest
 from tests.trace.analyze.diagnosed import waits_for_a_cpu
 from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
 from tuner.plan.knobs import KNOBS
-from tuner.trace.analyze.diagnosis import diagnose, suggested_knobs
+from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.model.trace import Trace
 
 MAIN = 77
@@ -22,7 +22,7 @@ def suggested(taken: Trace) -> tuple[str, ...]:
         assert f"--space {each.knob}={each.values} tries it." in found.text
         knob = KNOBS[each.knob]
         assert knob.default in [knob.read(value) for value in each.values.split(",")]
-    return suggested_knobs(found)
+    return tuple(each.knob for each in found.suggestions)
 
 
 def with_mains(taken: Trace, *computes: float, run_queue: float = 0.0) -> Trace:
@@ -59,7 +59,7 @@ def taken_of(calls: Sequence[dict[str, Any]], *operators: dict[str, Any]) -> Tra
 
 def test_calls_that_wait_for_the_gil_of_a_rank_that_computes() -> None:
     found = diagnose(with_mains(taken_of(one_by_one(there=6)), 0, 0.9))
-    assert suggested_knobs(found) == ("switch_interval",)
+    assert [each.knob for each in found.suggestions] == ["switch_interval"]
     assert (
         "Calls wait for the GIL of worker1: 100 % of them took 4 ms or more to begin though a "
         "thread was free, and its main thread was on the CPU for 90 % of the time and waited for a "
@@ -162,7 +162,7 @@ def test_calls_that_wait_for_a_thread() -> None:
 
 def test_ranks_that_hold_the_cpus_of_a_server_that_needs_no_more_than_its_share() -> None:
     found = diagnose(waits_for_a_cpu(0.12, cpu_s=1.0))
-    assert suggested_knobs(found) == ("cpu_binding",)
+    assert [each.knob for each in found.suggestions] == ["cpu_binding"]
     assert (
         "2 of 2 logical CPUs are in use by the ranks, and worker1 does not get its share of them. "
         "The knob cpu_binding may help; --space cpu_binding=none,equal tries it."
@@ -185,7 +185,7 @@ def test_too_few_cpus_for_a_share_of_each_rank_that_polls() -> None:
     taken = waits_for_a_cpu(0.12, cpu_s=0.7)
     crowd = replace(taken, ranks=ranks(3, threads=1, cpu_count=2, cpu_s=0.7))
     found = diagnose(crowd)
-    assert suggested_knobs(found) == ("transports",)
+    assert [each.knob for each in found.suggestions] == ["transports"]
     assert "1.4 logical CPUs by threads that only poll, as the shm transport does" in found.text
     assert suggested(crowd) == ("transports",)
     # Two of them compute: no transport gives their CPUs back.

@@ -122,26 +122,6 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
     )
 
 
-def suggested_knobs(diagnosis: Diagnosis) -> tuple[str, ...]:
-    """The knobs that may help with what the diagnosis names as limits.
-
-    A search that has a trace of its baseline can ask this to choose its space: a knob is named
-    where the trace shows what it changes, and not where it only might. `Diagnosis.suggestions`
-    has the values to search, and why.
-
-    Args:
-        diagnosis: What `diagnose` returned for a trace.
-
-    Returns:
-        Names as in `tuner.plan.knobs.KNOBS`, the one for the largest limit first: of
-        `switch_interval` (calls wait for the GIL while the main thread of their server computes),
-        `cpu_binding` (ranks hold all CPUs, and a server does not get its equal share), and
-        `transports` (threads that poll hold CPUs, and there are too few for a share of each rank).
-        Empty for most traces.
-    """
-    return tuple(each.knob for each in diagnosis.suggestions)
-
-
 def explain(found: Evidence) -> tuple[Rule, tuple[str, ...]]:
     """Why calls to a server take as long as they do, by the first rule that fits."""
     if found.means.calls >= ENOUGH_CALLS and found.served_calls >= KNOWN_SHARE * found.calls:
