@@ -2,10 +2,29 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tuner.decide.additive import trial_levels
+from tuner.decide.additive import pooled, trial_levels
+from tuner.decide.statistics import FloatArray
 
 NAN = math.nan
+THREADS, BINDINGS = 6, 2
+GRID = [(binding, threads) for binding in range(BINDINGS) for threads in range(THREADS)]
+seeds = st.integers(0, 10_000)
+
+
+def simulated(levels: FloatArray, sigma: float, seed: int, blocks: int = 10) -> FloatArray:
+    random = np.random.default_rng(seed)
+    drift = random.normal(0, 0.1, (blocks, 1))
+    noisy: FloatArray = levels + drift + random.normal(0, sigma, (blocks, len(levels)))
+    return noisy
+
+
+def added_up(seed: int) -> FloatArray:
+    random = np.random.default_rng(seed)
+    one, other = random.normal(0, 0.1, BINDINGS), random.normal(0, 0.1, THREADS)
+    return np.array([one[binding] + other[threads] for binding, threads in GRID])
 
 
 def test_a_slow_block_is_slow_for_all_of_its_trials() -> None:
@@ -29,3 +48,78 @@ def test_what_was_never_measured_has_no_level() -> None:
     assert np.isnan(trial_levels(np.empty((0, 3)))).all()
     levels = trial_levels(np.array([[1.0, NAN], [2.0, NAN]]))
     assert np.isnan(levels).tolist() == [False, True]
+
+
+def test_pooled_levels_of_knobs_that_add_up_are_nearer_to_the_truth() -> None:
+    errors = []
+    for seed in range(60):
+        truth = added_up(seed)
+        matrix = simulated(truth, 0.1, seed)
+        found = pooled(matrix, GRID)
+        assert found is not None
+        errors.append([np.var(levels - truth) for levels in (found.levels, trial_levels(matrix))])
+    together, alone = np.mean(errors, axis=0)
+    assert together < 0.75 * alone
+
+
+def test_a_large_interaction_is_not_pooled_away() -> None:
+    truth = np.zeros(len(GRID))
+    truth[3] = -0.5
+    for seed in range(20):
+        matrix = simulated(truth, 0.05, seed, blocks=20)
+        found = pooled(matrix, GRID)
+        assert found is not None
+        assert found.levels == pytest.approx(trial_levels(matrix), abs=0.01)
+
+
+@given(seeds, st.floats(0, 0.5))
+def test_no_level_moves_further_than_one_standard_error(seed: int, interaction: float) -> None:
+    random = np.random.default_rng(seed)
+    truth = added_up(seed) + random.normal(0, interaction, len(GRID))
+    matrix = simulated(truth, 0.1, seed)
+    matrix[4:, random.choice(len(GRID), 3, replace=False)] = NAN
+    found, alone = pooled(matrix, GRID), trial_levels(matrix)
+    assert found is not None
+    left = matrix - alone
+    left -= np.nanmean(left, axis=1, keepdims=True)
+    counts = (~np.isnan(matrix)).sum(axis=0)
+    error = np.sqrt(np.nansum(left**2) / (counts.sum() - sum(matrix.shape) + 1) / counts)
+    assert (np.abs(found.levels - alone) <= error + 1e-9).all()
+
+
+@given(seeds)
+def test_numbers_of_values_have_no_order(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    matrix = simulated(added_up(seed), 0.1, seed)
+    renamed = random.permutation(THREADS)
+    found, other = (
+        pooled(matrix, points)
+        for points in (GRID, [(1 - binding, int(renamed[threads])) for binding, threads in GRID])
+    )
+    assert found is not None
+    assert other is not None
+    assert other.levels == pytest.approx(found.levels, abs=1e-9)
+    # The other way round the gain is the same, turned round.
+    gain, back = found.gain(2, 7, 0.05), found.gain(7, 2, 0.05)
+    assert gain is not None
+    assert back is not None
+    assert (gain.low, gain.high) == pytest.approx((-back.high, -back.low))
+
+
+def test_a_single_knob_and_too_little_data_are_not_pooled() -> None:
+    matrix = simulated(np.zeros(THREADS), 0.1, 0)
+    assert pooled(matrix, [(0, threads) for threads in range(THREADS)]) is None
+    assert pooled(matrix[:1], [(each // 3, each % 3) for each in range(THREADS)]) is None
+    assert pooled(matrix[:0], [(each // 3, each % 3) for each in range(THREADS)]) is None
+    # Three of the four corners are any sum of two effects.
+    assert pooled(matrix[:, :3], [(0, 0), (0, 1), (1, 0)]) is None
+
+
+def test_the_gain_over_what_was_not_measured_is_unknown() -> None:
+    matrix = simulated(np.zeros(len(GRID)), 0.1, 0)
+    matrix[:, 5] = NAN
+    found = pooled(matrix, GRID)
+    assert found is not None
+    assert found.gain(0, 5, 0.05) is None
+    assert math.isnan(found.levels[5])
+    assert np.isfinite(np.delete(found.levels, 5)).all()

@@ -33,3 +33,20 @@ def test_beaten_is_what_is_clearly_behind_the_best() -> None:
     matrix = observed([1.0, 1.0, 1.4, 1.4], blocks=20, sigma=0.05, seed=3)
     matrix[3:, 3] = np.nan
     assert [*beaten(matrix, 0, [0, 1, 2, 3])] == [2]
+
+
+def test_what_other_trials_show_of_a_value_counts_too() -> None:
+    """Four blocks do not tell one pair; six pairs of a binding and the other they do."""
+    points = [(binding, threads) for binding in range(2) for threads in range(6)]
+    matrix = observed([1.0] * 6 + [0.8] * 6, blocks=4, sigma=0.1, seed=1)
+    alone, together = ({*beaten(matrix, 8, range(12), *more)} for more in ([], [points]))
+    assert alone < together
+    assert together <= {*range(6)}
+    one_knob = [(0, each) for each in range(12)]
+    assert beaten(matrix, 8, range(12), one_knob) == beaten(matrix, 8, range(12))
+    few, many = (
+        halved(matrix, range(12), initial=12, fraction=1.0, points=each)
+        for each in (one_knob, points)
+    )
+    assert few == halved(matrix, range(12), initial=12, fraction=1.0)
+    assert many.keys() <= {*range(6)}

@@ -61,3 +61,24 @@ def test_cheapest_counts_cpu_first_then_threads() -> None:
 
 def test_what_was_not_measured_is_not_cheap() -> None:
     assert cheapest([0, 1], np.array([UNMEASURED, 3.0]), threads=[1, 32]) == 1
+
+
+GRID = [(binding, threads) for binding in range(2) for threads in range(6)]
+
+
+def test_knobs_are_ranked_by_all_trials_that_have_their_values() -> None:
+    """One lucky trial is not the best where all others of its binding are slower."""
+    matrix = observed([1.0] * 6 + [0.8] * 6, blocks=8, sigma=0.1, seed=1)
+    matrix[:, 2] += matrix.mean(axis=0).min() - 0.01 - matrix[:, 2].mean()
+    assert incumbent(matrix, range(12)) == 2
+    assert incumbent(matrix, range(12), GRID) >= 6
+    assert best_measured(matrix, range(12), GRID) == incumbent(matrix, range(12), GRID)
+    assert scores(matrix, range(12), [(0, each) for each in range(12)]) == scores(matrix, range(12))
+
+
+def test_of_rivals_that_are_alike_together_the_strongest_is_the_best_alone() -> None:
+    matrix = observed([1.0] * 6 + [0.8] * 6, blocks=8, sigma=0.03, seed=2)
+    alone = scores(matrix, range(12))
+    assert strongest(matrix, range(1, 12), np.zeros(12), math.log(1.5), GRID) == min(
+        range(1, 12), key=alone.__getitem__
+    )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tuner.decide.additive import Points, pooled
 from tuner.decide.ranking import scores
 from tuner.decide.simultaneous import one_sided
 from tuner.decide.statistics import FloatArray, differences
@@ -38,7 +39,12 @@ def is_dominated(matrix: FloatArray, candidate: int, by: int) -> bool:
 
 
 def halved(
-    matrix: FloatArray, candidates: Sequence[int], *, initial: int, fraction: float
+    matrix: FloatArray,
+    candidates: Sequence[int],
+    *,
+    initial: int,
+    fraction: float,
+    points: Points | None = None,
 ) -> dict[int, str]:
     """Sequential halving: half are dropped after each of equal parts of a share, down to 8.
 
@@ -47,6 +53,7 @@ def halved(
         candidates: The columns that are still measured.
         initial: The number of candidates at the start.
         fraction: The part of the budget that is spent.
+        points: The values of each trial, where knobs are to be estimated together.
 
     Returns:
         The reason by candidate.
@@ -54,7 +61,7 @@ def halved(
     rounds = math.ceil(math.log2(max(1.0, initial / MOST_RIVALS)))
     done = rounds if fraction >= HALVING_SHARE else math.floor(fraction / HALVING_SHARE * rounds)
     target = max(MOST_RIVALS, math.ceil(initial / 2**done))
-    found = scores(matrix, candidates)
+    found = scores(matrix, candidates, points)
     return {
         candidate: f"{distance(found[candidate] - min(found.values()))} behind the best "
         f"after {plural(len(matrix), 'block')}, when {target} of {initial} go on"
@@ -62,21 +69,27 @@ def halved(
     }
 
 
-def beaten(matrix: FloatArray, best: int, candidates: Sequence[int]) -> dict[int, str]:
+def beaten(
+    matrix: FloatArray, best: int, candidates: Sequence[int], points: Points | None = None
+) -> dict[int, str]:
     """The candidates that are clearly slower than the best so far.
 
     Args:
         matrix: log(objective), blocks x trials; it takes 4 blocks at least.
         best: A column.
         candidates: The columns to compare with it.
+        points: The values of each trial: what other trials show of these counts too.
 
     Returns:
         The reason by candidate.
     """
     found = {}
+    together = None if points is None else pooled(matrix, points)
     for candidate in candidates:
         behind = differences(matrix[:, candidate], matrix[:, best])
         known = one_sided(behind, BEATEN, BEATEN) if len(behind) >= DOMINATED_BLOCKS else None
+        if known is not None and together is not None and known.estimate > 0 and known.low <= 0:
+            known = together.gain(best, candidate, BEATEN / 2)
         if candidate != best and known is not None and known.low > 0:
             found[candidate] = (
                 f"{distance(known.estimate)} behind the best after {plural(len(behind), 'block')}"

@@ -9,49 +9,63 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tuner.decide.additive import trial_levels
+from tuner.decide.additive import Points, pooled, trial_levels
 from tuner.decide.statistics import FloatArray
 
 # CPU costs nearer than this are the same cost: the measurement cannot tell them apart.
 SAME_COST = math.log(1.05)
+# Levels that differ by less than this part of epsilon are alike, where knobs are pooled.
+ALIKE = 0.5
 
 
-def scores(matrix: FloatArray, candidates: Sequence[int]) -> dict[int, float]:
+def scores(
+    matrix: FloatArray, candidates: Sequence[int], points: Points | None = None
+) -> dict[int, float]:
     """How candidates compare: their levels, as if all had been in the same blocks.
 
     Args:
         matrix: log(objective), blocks x trials.
         candidates: The columns to compare.
+        points: The values of each trial, where knobs are to be estimated together.
 
     Returns:
         The score by candidate, less is better; the worst for those that no block measured.
     """
-    levels = np.nan_to_num(trial_levels(matrix), nan=math.inf)
+    together = None if points is None else pooled(matrix, points)
+    levels = trial_levels(matrix) if together is None else together.levels
+    levels = np.nan_to_num(levels, nan=math.inf)
     return {candidate: float(levels[candidate]) for candidate in candidates}
 
 
-def incumbent(matrix: FloatArray, candidates: Sequence[int]) -> int:
+def incumbent(matrix: FloatArray, candidates: Sequence[int], points: Points | None = None) -> int:
     """The candidate with the best score; of equal ones the first column."""
-    found = scores(matrix, candidates)
+    found = scores(matrix, candidates, points)
     return min(candidates, key=lambda candidate: (found[candidate], candidate))
 
 
-def best_measured(matrix: FloatArray, candidates: Sequence[int]) -> int | None:
+def best_measured(
+    matrix: FloatArray, candidates: Sequence[int], points: Points | None = None
+) -> int | None:
     """The best of the candidates that a block has measured.
 
     Args:
         matrix: log(objective), blocks x trials.
         candidates: The columns to choose from.
+        points: As in `scores`.
 
     Returns:
         The candidate with the best score; None if no block measured any.
     """
     measured = _measured(matrix, candidates)
-    return incumbent(matrix, measured) if measured else None
+    return incumbent(matrix, measured, points) if measured else None
 
 
 def strongest(
-    matrix: FloatArray, rivals: Sequence[int], log_cost: FloatArray, log_epsilon: float
+    matrix: FloatArray,
+    rivals: Sequence[int],
+    log_cost: FloatArray,
+    log_epsilon: float,
+    points: Points | None = None,
 ) -> int | None:
     """The rival that is compared with the baseline for the verdict.
 
@@ -63,6 +77,7 @@ def strongest(
         rivals: The columns to choose from. A single one needs no block.
         log_cost: log(CPU per step) by trial; NaN where unknown.
         log_epsilon: The difference that does not matter.
+        points: As in `scores`.
 
     Returns:
         The rival; None if there are several and no block measured any, or if there is none.
@@ -72,13 +87,16 @@ def strongest(
     measured = _measured(matrix, rivals)
     if not measured:
         return None
-    found = scores(matrix, measured)
-    best = min(measured, key=lambda rival: (found[rival], rival))
+    found = scores(matrix, measured, points)
+    least = min(found.values())
+    # Of rivals that are alike, the one that did best alone is shown to be better most easily.
+    alike = [rival for rival in measured if found[rival] <= least + ALIKE * log_epsilon]
+    alone = found if points is None else scores(matrix, alike)
+    best = min(alike, key=lambda rival: (alone[rival], rival))
     cheaper = [
         rival
         for rival in measured
-        if found[rival] <= found[best] + log_epsilon
-        and log_cost[rival] < log_cost[best] - SAME_COST
+        if found[rival] <= least + log_epsilon and log_cost[rival] < log_cost[best] - SAME_COST
     ]
     return min(cheaper, key=lambda rival: float(log_cost[rival]), default=best)
 

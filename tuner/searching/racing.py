@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from tuner.decide.dropping import DOMINATED_BLOCKS, beaten, halved
 from tuner.decide.looks import Look, due_alpha, is_due
-from tuner.decide.ranking import best_measured
 from tuner.decide.simultaneous import LEAST_BLOCKS
 from tuner.decide.verdict import Comparison
 from tuner.searching.calibrating import traces_s
@@ -13,8 +12,10 @@ from tuner.study.conclusion import LEAST_WORLDS, comparison_of, seconds_to_clear
 from tuner.study.evidence import (
     evidence,
     gain_of,
+    leader,
     mean_gain,
     not_excluded,
+    points_of,
     rivals_of,
     strongest_rival,
 )
@@ -106,7 +107,7 @@ def _reserve(measurer: Measurer) -> None:
 def _is_clear(log: StudyLog, comparison: Comparison) -> bool:
     """Whether more blocks would change nothing that matters."""
     if BASELINE in log.failures:
-        best = best_measured(evidence(log), log.candidates)
+        best = leader(log)
         measured = 0 if best is None else len(log.samples(best))
         return len(log.candidates) == 1 and measured >= LEAST_WORLDS
     if comparison.kind == "better":
@@ -191,7 +192,7 @@ def _reasons(
     gain = mean_gain(log, best)
     # Who is behind a rival that gains something is not what will be recommended.
     if gain is None or gain >= log.rules.log_epsilon:
-        reasons |= beaten(matrix, best, rivals)
+        reasons |= beaten(matrix, best, rivals, points_of(log))
     if BASELINE not in log.failures:
         open_rivals = _open(log, comparison)
         reasons |= {
@@ -200,7 +201,7 @@ def _reasons(
             if trial not in open_rivals and trial not in reasons
         }
     left = [trial for trial in rivals if trial not in reasons]
-    reasons |= halved(matrix, left, initial=len(rivals), fraction=fraction)
+    reasons |= halved(matrix, left, initial=len(rivals), fraction=fraction, points=points_of(log))
     reasons.pop(best, None)
     return reasons
 

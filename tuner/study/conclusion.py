@@ -16,6 +16,7 @@ from tuner.study.evidence import (
     mean_gain,
     not_excluded,
     not_told_apart,
+    points_of,
     rivals_of,
     strongest_rival,
     tested_gain,
@@ -108,8 +109,9 @@ def best_without_baseline(log: StudyLog) -> int | None:
 
     Who was eliminated counts only if no candidate was measured.
     """
-    found = best_measured(evidence(log), log.candidates)
-    return best_measured(evidence(log), log.alive) if found is None else found
+    matrix, points = evidence(log), points_of(log)
+    found = best_measured(matrix, log.candidates, points)
+    return best_measured(matrix, log.alive, points) if found is None else found
 
 
 def comparison_of(log: StudyLog) -> Comparison:

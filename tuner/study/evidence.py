@@ -1,17 +1,22 @@
 """What the worlds of a study show about its rivals: which of them cannot be much better."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 
+from tuner.decide.additive import Points
 from tuner.decide.dropping import is_dominated
 from tuner.decide.looks import Look
 from tuner.decide.ranking import best_measured, strongest
 from tuner.decide.simultaneous import LookAt, gain_over
 from tuner.decide.spikes import without_spikes
 from tuner.decide.statistics import FloatArray, Interval, differences
+from tuner.plan.config import Config, Dimension
+from tuner.plan.dimensions import varying
+from tuner.plan.knobs import Value
+from tuner.plan.subject import Subject
 from tuner.study.log import BASELINE, StudyLog, merged
 from tuner.study.records import AGAIN
 
@@ -37,9 +42,25 @@ def evidence(log: StudyLog) -> FloatArray:
     return merged(worlds_without_spikes(log))
 
 
+def points_of(log: StudyLog) -> Points:
+    """Each trial as the numbers of its values, of the knobs that differ between trials."""
+    subject = log.plan.subject
+    return points_among(varying(log.configs, subject), log.configs, subject)
+
+
+def points_among(
+    values: Mapping[Dimension, Sequence[Value]], configs: Sequence[Config], subject: Subject
+) -> list[tuple[int, ...]]:
+    """Each configuration as the numbers of its values."""
+    return [
+        tuple(values[each].index(config.value_of(each, subject)) for each in values)
+        for config in configs
+    ]
+
+
 def leader(log: StudyLog) -> int | None:
     """The candidate with the best score so far; None if none was measured."""
-    return best_measured(evidence(log), log.candidates)
+    return best_measured(evidence(log), log.candidates, points_of(log))
 
 
 def mean_gain(log: StudyLog, trial: int, reference: int = BASELINE) -> float | None:
@@ -80,17 +101,30 @@ def strongest_rival(log: StudyLog) -> int | None:
     """
     rivals = [trial for trial in rivals_of(log) if not log.broken(trial)]
     racing = [trial for trial in rivals if trial not in log.eliminated]
-    matrix, cost = evidence(log), log.log_cost()
-    found = strongest(matrix, racing, cost, log.rules.log_epsilon)
-    return strongest(matrix, rivals, cost, log.rules.log_epsilon) if found is None else found
+    matrix, cost, points = evidence(log), log.log_cost(), points_of(log)
+    found = strongest(matrix, racing, cost, log.rules.log_epsilon, points)
+    if found is None:
+        found = strongest(matrix, rivals, cost, log.rules.log_epsilon, points)
+    return found
 
 
-def gain_of(log: StudyLog, rival: int, reference: int = BASELINE) -> Interval | None:
-    """log(how many times as good a rival is as a reference), as all looks have left it."""
+def gain_of(
+    log: StudyLog, rival: int, reference: int = BASELINE, shared: int | None = None
+) -> Interval | None:
+    """log(how many times as good a rival is as a reference), as all looks have left it.
+
+    Args:
+        log: What was measured.
+        rival: A trial.
+        reference: What it is compared with.
+        shared: How many comparisons share the upper end's alpha, where it is not those that
+            the verdict makes.
+    """
     count = len(_raced(log))
     tests = [_test(log, look) for look in log.looks]
-    # Where the data has chosen the reference, every rival could have been it.
-    shared = 1 if reference == BASELINE else count
+    if shared is None:
+        # Where the data has chosen the reference, every rival could have been it.
+        shared = 1 if reference == BASELINE else count
     return gain_over(tests, reference, rival, rivals=count, high_shared_by=shared)
 
 
@@ -104,6 +138,30 @@ def _test_of(worlds: bytes, columns: int, alpha: float) -> LookAt:
     """Cached, as all rivals are tested on the same blocks."""
     known = _without_spikes(worlds, columns)
     return LookAt(merged(known), alpha, known[:, BASELINE] - known[:, AGAIN])
+
+
+def difference_of_gains(
+    log: StudyLog, here: tuple[int, int], there: tuple[int, int], shared: int
+) -> Interval | None:
+    """By how much the first of two trials is better than the second, here against there.
+
+    It rests on the blocks that have all four, and holds as the verdict does.
+
+    Args:
+        log: What was measured.
+        here: Two trials.
+        there: Two others.
+        shared: How many comparisons share alpha.
+
+    Returns:
+        The difference of two logarithms of gains; None where too few blocks have all four.
+    """
+    tests = []
+    for look in log.looks:
+        matrix = _test(log, look).matrix
+        pairs = [matrix[:, each] - matrix[:, over] for each, over in (here, there)]
+        tests.append(LookAt(np.column_stack(pairs), look.alpha))
+    return gain_over(tests, 1, 0, rivals=shared, high_shared_by=shared)
 
 
 def tested_gain(log: StudyLog, trial: int, reference: int) -> Interval | None:
