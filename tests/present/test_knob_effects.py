@@ -7,11 +7,14 @@ import pytest
 from tests.plan.specs import for_all
 from tests.present.results import ROWS, in_blocks, measured, study_plan, study_result
 from tests.present.screen import Screen
-from tuner.present.knob_effects import bad_value_sentences, effects_table
+from tuner.decide.statistics import Interval
+from tuner.plan.config import ALL_ROLES, Config, Dimension
+from tuner.present.knob_effects import bad_value_sentences, effects_table, together_sentences
 from tuner.present.notes import study_note
 from tuner.present.report.study_report import report_html
 from tuner.present.summary import print_summary
 from tuner.study.answer import StudyAnswer
+from tuner.study.together import BestThreads, Interaction, KnobGain, Together
 
 TRANSPORTS = {"shm": 1.0, "uv": 1.5}
 
@@ -87,3 +90,75 @@ def test_one_knob_has_no_table() -> None:
     answer = in_blocks(study_result(study_plan(), rows=ROWS))
     assert effects_table(answer) is None
     assert bad_value_sentences(answer) == []
+
+
+BINDING, WORKERS = (Dimension(ALL_ROLES, each) for each in ("cpu_binding", "num_worker_threads"))
+BOUND, UNBOUND = (Config.of({BINDING: each}) for each in ("equal", "none"))
+TRIED = (1, 2, 4, 8, 16, 32)
+
+
+def said(**found: object) -> list[str]:
+    return together_sentences(study_result(study_plan(), together=Together(**found)))  # type: ignore[arg-type]
+
+
+def test_what_each_knob_gave_is_one_sentence_and_the_largest_comes_first() -> None:
+    threads = KnobGain(WORKERS, 1, Interval(1.02, 0.98, 1.07))
+    binding = KnobGain(BINDING, "equal", Interval(1.25, 1.2, 1.3))
+    unknown = KnobGain(BINDING, "equal", Interval(1.25, 0.2, 9.0))
+    assert said(gains=(threads, binding)) == [
+        "cpu_binding=equal gave 1.25 times, num_worker_threads=1 gave 1.02 (as far as measured)."
+    ]
+    assert said(gains=(unknown,)) == []
+    assert together_sentences(study_result(study_plan())) == []
+
+
+def test_the_best_number_of_threads_is_named_for_each_binding() -> None:
+    bound = BestThreads(WORKERS, BOUND, 16, TRIED[:5], TRIED, is_shown=True)
+    unbound = BestThreads(WORKERS, UNBOUND, 1, (1,), TRIED, is_shown=True)
+    two = BestThreads(WORKERS, UNBOUND, 1, (1, 4), TRIED, is_shown=True)
+    assert said(best_threads=(bound, unbound)) == [
+        "Best num_worker_threads: 16 with cpu_binding=equal (within 3 %: 1 to 16), "
+        "1 with cpu_binding=none."
+    ]
+    assert said(best_threads=(two,)) == [
+        "Best num_worker_threads: 1 with cpu_binding=none (within 3 %: 1 and 4)."
+    ]
+
+
+def test_where_no_number_is_shown_to_be_better_the_answer_says_so() -> None:
+    bound, unbound = (
+        BestThreads(WORKERS, each, 16, TRIED, TRIED, is_shown=False) for each in (BOUND, UNBOUND)
+    )
+    assert said(best_threads=(bound, unbound)) == [
+        "No num_worker_threads from 1 to 32 is shown to be better than another with "
+        "cpu_binding=equal or with cpu_binding=none."
+    ]
+    best = unbound._replace(best=1, near=(1,), is_shown=True)
+    assert said(best_threads=(bound, best)) == [
+        "Best num_worker_threads: 1 with cpu_binding=none; no num_worker_threads from 1 to 32 is "
+        "shown to be better than another with cpu_binding=equal."
+    ]
+
+
+def test_an_interaction_is_said_of_where_they_are_alike_first() -> None:
+    found = Interaction(WORKERS, 1, 16, ((UNBOUND, 1.17), (BOUND, 1.01)))
+    assert said(interactions=(found,)) == [
+        "These knobs interact: with cpu_binding=equal, num_worker_threads=16 is about as fast as "
+        "1; with cpu_binding=none, num_worker_threads=1 is 1.17 times as fast as 16 "
+        "(as far as measured)."
+    ]
+    turned = found._replace(gains=((UNBOUND, 0.8), (BOUND, 1.2)))
+    assert said(interactions=(turned,)) == [
+        "These knobs interact: with cpu_binding=equal, num_worker_threads=1 is 1.20 times as fast "
+        "as 16; with cpu_binding=none, num_worker_threads=16 is 1.25 times as fast as 1 "
+        "(as far as measured)."
+    ]
+
+
+def test_the_summary_and_the_note_say_what_each_knob_gave() -> None:
+    gain = KnobGain(BINDING, "equal", Interval(1.25, 1.2, 1.3))
+    answer = study_result(study_plan(), together=Together(gains=(gain,)))
+    screen = Screen()
+    print_summary(answer, screen.console)
+    for text in (screen.text, study_note(answer)):
+        assert "cpu_binding=equal gave 1.25 times (as far as measured)." in text

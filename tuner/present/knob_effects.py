@@ -1,7 +1,7 @@
 """What each knob does to the objective: its main effect and its importance, as a table."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tuner.decide.importance import variance_shares
@@ -10,7 +10,9 @@ from tuner.plan.config import Dimension
 from tuner.plan.dimensions import varying
 from tuner.plan.knobs import KNOBS, Value
 from tuner.study.answer import StudyAnswer
-from tuner.text import UNTOLD, percent, plural, ratio_cell, ratio_text, whole_percent
+from tuner.study.evidence import points_among
+from tuner.study.together import BestThreads, Interaction, KnobGain
+from tuner.text import UNTOLD, listed, percent, plural, ratio_cell, ratio_text, whole_percent
 
 # The levels of a grid are told exactly; where they cannot be told apart, the interval is endless.
 _RIDGE = 1e-6
@@ -90,13 +92,87 @@ def bad_value_sentences(answer: StudyAnswer) -> list[str]:
     return sentences
 
 
+def together_sentences(answer: StudyAnswer) -> list[str]:
+    """What each knob gave, which number of threads is best beside what, and where knobs interact.
+
+    None where the configurations differ in one knob, or too little was measured.
+    """
+    found = answer.together
+    if found is None:
+        return []
+    told = sorted((each for each in found.gains if each.gain.is_told), key=_least)
+    gave = [
+        f"{_named(each.dimension, each.value)} gave {ratio_text(each.gain.estimate)}"
+        for each in told
+    ]
+    said = (
+        [f"{gave[0]} times{''.join(f', {each}' for each in gave[1:])} (as far as measured)."]
+        if gave
+        else []
+    )
+    dimensions = dict.fromkeys(each.dimension for each in found.best_threads)
+    said += [
+        _best_sentence(answer, [each for each in found.best_threads if each.dimension == one])
+        for one in dimensions
+    ]
+    return [*said, *(_interaction_sentence(answer, each) for each in found.interactions)]
+
+
+def _least(gain: KnobGain) -> float:
+    return -gain.gain.estimate
+
+
+def _best_sentence(answer: StudyAnswer, found: Sequence[BestThreads]) -> str:
+    """Which number is best beside what; or that none is shown to be."""
+    shown = [each for each in found if each.is_shown]
+    others = [each for each in found if not each.is_shown]
+    parts = []
+    if shown:
+        best = (f"{each.best} with {each.beside}{_near(answer, each)}" for each in shown)
+        parts.append(f"Best {shown[0].dimension}: {', '.join(best)}")
+    if others:
+        no = "no" if shown else "No"
+        where = " or ".join(f"with {each.beside}" for each in others)
+        parts.append(
+            f"{no} {others[0].dimension} from {others[0].tried[0]} to {others[0].tried[-1]} is "
+            f"shown to be better than another {where}"
+        )
+    return f"{'; '.join(parts)}."
+
+
+def _near(answer: StudyAnswer, found: BestThreads) -> str:
+    """Which numbers are about as good, as a range where no value between them is worse."""
+    if len(found.near) < 2:
+        return ""
+    first, last = (found.tried.index(found.near[end]) for end in (0, -1))
+    is_range = last - first + 1 == len(found.near) > 2
+    near = f"{found.near[0]} to {found.near[-1]}" if is_range else listed(map(str, found.near))
+    return f" (within {percent(answer.plan.measuring.epsilon)}: {near})"
+
+
+def _interaction_sentence(answer: StudyAnswer, found: Interaction) -> str:
+    """How two numbers compare beside what: where they are alike first."""
+    how = "fast" if answer.objective.is_time else "good"
+    parts = []
+    for beside, gain in sorted(found.gains, key=lambda each: abs(math.log(each[1]))):
+        better, other, ratio = found.value, found.other, gain
+        if ratio < 1:
+            better, other, ratio = other, better, 1 / ratio
+        times = f"{ratio_text(ratio)} times as {how} as {other}"
+        if ratio <= 1 + answer.plan.measuring.epsilon:
+            better, times = found.other, f"about as {how} as {found.value}"
+        parts.append(f"with {beside}, {_named(found.dimension, better)} is {times}")
+    return f"These knobs interact: {'; '.join(parts)} (as far as measured)."
+
+
+def _named(dimension: Dimension, value: Value) -> str:
+    return f"{dimension}={KNOBS[dimension.knob].format(value)}"
+
+
 def _grid(answer: StudyAnswer) -> _Grid:
     levels = answer.levels
     rows = sorted((row for row in answer.rows if row.trial in levels), key=lambda row: row.trial)
     configs, subject = [row.config for row in rows], answer.plan.subject
     values = varying(configs, subject)
-    points = [
-        tuple(values[each].index(config.value_of(each, subject)) for each in values)
-        for config in configs
-    ]
+    points = points_among(values, configs, subject)
     return _Grid(values, points, [levels[row.trial] for row in rows])

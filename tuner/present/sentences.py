@@ -3,7 +3,7 @@
 from tuner.present.choice import choice_sentence
 from tuner.present.edges import edge_sentences, role_sentence
 from tuner.present.failures import failing_sentences
-from tuner.present.knob_effects import bad_value_sentences
+from tuner.present.knob_effects import bad_value_sentences, together_sentences
 from tuner.present.wording import (
     as_good_sentence,
     busy_sentence,
@@ -38,6 +38,7 @@ def sentences_of(answer: StudyAnswer) -> list[str]:
     further = edge_sentences(answer) or [*filter(None, [role_sentence(answer)])]
     return [
         *failing_sentences(answer),
+        *together_sentences(answer),
         *known,
         *further,
         *tried_sentences(answer),

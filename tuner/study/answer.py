@@ -25,6 +25,7 @@ from tuner.study.paired import PairedTrials, observations_of
 from tuner.study.reliability import Cause, causes_of
 from tuner.study.rows import rows_of
 from tuner.study.sampled import Sampling
+from tuner.study.together import Together, together_of
 from tuner.study.trial_row import Observation, TrialDetail, TrialRow, ratio_json
 from tuner.text import MOST_TELLING
 from tuner.world.environment import Environment
@@ -96,6 +97,8 @@ class StudyAnswer:
     """Of what worlds failed of configurations that have run; what is most frequent comes first."""
     passed_over: tuple[PassedOver, ...] = ()
     """The trials that look better than the best and are not recommended, as the table has them."""
+    together: Together | None = None
+    """What each knob gave, where configurations differ in several."""
     observations: tuple[Observation, ...] = ()
     """One per world that counts, by block and trial."""
     details: Mapping[int, TrialDetail] = field(default_factory=dict)
@@ -230,6 +233,7 @@ class StudyAnswer:
                 }
                 for each in self.causes
             ],
+            **({} if self.together is None else self.together.to_json()),
             "blocks": self.blocks,
             "worlds": self.worlds,
             "elapsed_s": round(self.elapsed_s, 3),
@@ -323,6 +327,7 @@ def study_answer(
         rows=rows,
         causes=causes_of(log, range(len(log.configs))),
         passed_over=passed_over(log, rows, best, paired),
+        together=together_of(log, None if conclusion is None else conclusion.leader),
     )
 
 

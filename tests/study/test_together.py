@@ -1,0 +1,165 @@
+"""What each knob gave, which number of threads is best, and where knobs interact."""
+
+import itertools
+import math
+import random
+from collections.abc import Callable
+
+import pytest
+
+from tests.fakes import UDF
+from tests.study.test_answer import answer_of
+from tests.study.test_log import log_of, took, world
+from tuner.decide.looks import Look
+from tuner.plan.config import Config, Dimension
+from tuner.plan.draft import draft_plan
+from tuner.plan.study_plan import StudyPlan
+from tuner.study.conclusion import conclude
+from tuner.study.evidence import strongest_rival
+from tuner.study.log import StudyLog
+from tuner.study.records import CALIBRATION_BLOCK
+from tuner.study.together import Together, together_of
+
+THREADS = [16, 1, 4]
+Times = Callable[[int, str], float]
+
+
+def plan_of(**space: list[object]) -> StudyPlan:
+    keys = {"workload": "udf", "space": space, "baseline": {"num_worker_threads": 16}}
+    return draft_plan(keys).finish(UDF)
+
+
+BOTH = plan_of(num_worker_threads=[*THREADS], cpu_binding=["none", "equal"])
+
+
+def added_up(threads: int, binding: str) -> float:
+    """Binding gains 1.25 times, 1 thread 1.1 times."""
+    return (1 / 1.1 if threads == 1 else 1.0) / (1.25 if binding == "equal" else 1.0)
+
+
+def interacting(threads: int, binding: str) -> float:
+    """Bound, all numbers of threads are alike."""
+    return 0.7 if binding == "equal" else (0.8 if threads == 1 else 1.0)
+
+
+def measured(times: Times, plan: StudyPlan = BOTH, blocks: int = 20) -> StudyLog:
+    noise = random.Random(3)
+    configs = plan.candidates()
+
+    def step_s(trial: int) -> float:
+        values = configs[trial].for_role("server")
+        binding = str(values.get("cpu_binding", "none"))
+        return times(int(str(values["num_worker_threads"])), binding) * noise.gauss(1, 0.02)
+
+    first = [
+        world("calibration", each, CALIBRATION_BLOCK, took(1.0)) for each in range(len(configs))
+    ]
+    race = [
+        world("race", trial, block, took(step_s(trial)))
+        for block, trial in itertools.product(range(blocks), range(len(configs)))
+    ]
+    log = log_of(plan, *first, *race)
+    log.looks = (Look(blocks, 0.04, 1.0, 1.0),)
+    return log
+
+
+def found_of(log: StudyLog, binding: str, threads: int) -> Together:
+    config = Config.from_json({"*": {"num_worker_threads": threads, "cpu_binding": binding}})
+    found = together_of(log, log.configs.index(config))
+    assert found is not None
+    return found
+
+
+def test_each_knob_gives_what_was_planted() -> None:
+    found = found_of(measured(added_up), "equal", 1)
+    gains = {str(each.dimension): each for each in found.gains}
+    assert [*gains] == ["cpu_binding", "num_worker_threads"]
+    for knob, value, truth in (("cpu_binding", "equal", 1.25), ("num_worker_threads", 1, 1.1)):
+        gain = gains[knob].gain
+        assert gains[knob].value == value
+        assert gain.low < truth < gain.high < gain.low * 1.2
+        assert gain.estimate == pytest.approx(truth, rel=0.02)
+    assert found.interactions == ()
+
+
+def test_the_only_knob_that_changes_gives_what_the_verdict_says() -> None:
+    log = measured(lambda threads, binding: 0.8 if binding == "equal" else 1.0 + threads / 1e3)
+    found = found_of(log, "equal", 16)
+    log.eliminated = dict.fromkeys((2, 3, 4, 5), "behind")
+    chosen = strongest_rival(log)
+    conclusion = conclude(log)
+    assert conclusion is not None
+    assert conclusion.comparison is not None
+    assert [each.gain for each in found.gains] == [conclusion.comparison.speedup]
+    assert str(log.configs[chosen or 0]) == "cpu_binding=equal num_worker_threads=16"
+
+
+def test_the_best_number_of_threads_is_that_of_each_binding() -> None:
+    found = found_of(measured(interacting), "equal", 4)
+    bound, unbound = found.best_threads
+    assert (str(bound.beside), bound.best, bound.is_shown) == ("cpu_binding=equal", 4, False)
+    assert bound.near == bound.tried == (1, 4, 16)
+    assert (str(unbound.beside), unbound.best, unbound.is_shown) == ("cpu_binding=none", 1, True)
+    assert unbound.near == (1,)
+    alone = found_of(measured(interacting), "none", 1)
+    assert [str(each.beside) for each in alone.best_threads] == ["cpu_binding=none"]
+
+
+def test_an_interaction_is_named_where_it_is_seen() -> None:
+    (both,) = found_of(measured(interacting), "equal", 4).interactions
+    assert {both.value, both.other} & {1}
+    gains = {str(beside): abs(math.log(gain)) for beside, gain in both.gains}
+    assert gains["cpu_binding=equal"] < 0.02
+    assert gains["cpu_binding=none"] == pytest.approx(math.log(1.25), abs=0.02)
+
+
+def test_one_knob_has_no_such_entries_and_two_without_blocks_have_empty_ones() -> None:
+    one = measured(added_up, plan_of(num_worker_threads=[*THREADS]))
+    assert together_of(one, 1) is None
+    assert "knob_gains" not in answer_of(one).to_json()
+    nothing = log_of(BOTH)
+    assert together_of(nothing, 1) == Together()
+    assert together_of(nothing, None) == Together()
+
+
+def test_the_document_has_what_each_knob_gave() -> None:
+    document = answer_of(measured(added_up)).to_json()
+    assert document["best"] == {"*": {"num_worker_threads": 1, "cpu_binding": "equal"}}
+    binding, threads = document["knob_gains"]
+    assert (binding["knob"], binding["role"], binding["value"]) == ("cpu_binding", "*", "equal")
+    assert binding["gain_low"] < binding["gain"] < binding["gain_high"]
+    assert (threads["knob"], threads["value"]) == ("num_worker_threads", 1)
+    assert [each["beside"] for each in document["best_threads"]] == [
+        {"*": {"cpu_binding": "equal"}},
+        {"*": {"cpu_binding": "none"}},
+    ]
+    assert document["best_threads"][0]["value"] == 1
+    assert document["interactions"] == []
+
+
+def test_roles_alone_have_gains_and_no_best_threads() -> None:
+    """The table of configurations says which number is best for each role."""
+    plan = draft_plan(
+        {
+            "workload": "udf",
+            "space": {"caller.num_worker_threads": [1, 16], "server.num_worker_threads": [1, 16]},
+            "baseline": {"num_worker_threads": 16},
+        }
+    ).finish(UDF)
+    configs = plan.candidates()
+    noise = random.Random(1)
+    worlds = [
+        world("race", trial, block, took(noise.gauss(1.0 if trial == 0 else 0.8, 0.02)))
+        for block, trial in itertools.product(range(12), range(len(configs)))
+    ]
+    first = [
+        world("calibration", each, CALIBRATION_BLOCK, took(1.0)) for each in range(len(configs))
+    ]
+    log = log_of(plan, *first, *worlds)
+    log.looks = (Look(12, 0.04, 1.0, 1.0),)
+    found = together_of(log, 1)
+    assert found is not None
+    assert {each.dimension for each in found.gains} <= {
+        Dimension("caller", "num_worker_threads"), Dimension("server", "num_worker_threads"),
+    }  # fmt: skip
+    assert found.best_threads == ()

@@ -1,0 +1,252 @@
+"""What each knob gave, and which number of threads is best: from a fit of all knobs together."""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tuner.decide.additive import pooled, trial_levels
+from tuner.decide.statistics import FloatArray, Interval
+from tuner.plan.config import Config, Dimension
+from tuner.plan.dimensions import varying
+from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, Value
+from tuner.study.evidence import (
+    difference_of_gains,
+    evidence,
+    gain_of,
+    points_among,
+    tested_gain,
+)
+from tuner.study.log import BASELINE, StudyLog
+
+_Point = tuple[int, ...]
+
+
+class KnobGain(NamedTuple):
+    """What one knob gave: its value against the baseline's, the other knobs as recommended."""
+
+    dimension: Dimension
+    value: Value
+    gain: Interval
+    """How many times as good."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry in `--json`."""
+        known = self.gain if self.gain.is_told else None
+        return {
+            "knob": self.dimension.knob,
+            "role": self.dimension.role,
+            "value": KNOBS[self.dimension.knob].to_json(self.value),
+            "gain": known and known.estimate,
+            "gain_low": known and known.low,
+            "gain_high": known and known.high,
+        }
+
+
+class BestThreads(NamedTuple):
+    """Which number of threads is best beside given values of the other knobs."""
+
+    dimension: Dimension
+    beside: Config
+    best: Value
+    near: tuple[Value, ...]
+    """The values within epsilon of the best, as far as measured; the best is among them."""
+    tried: tuple[Value, ...]
+    is_shown: bool
+    """Whether the best is shown to be better than another value."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry in `--json`."""
+        return {
+            "role": self.dimension.role,
+            "beside": self.beside.to_json(),
+            "value": self.best if self.is_shown else None,
+            "within_epsilon": [*self.near],
+            "tried": [*self.tried],
+        }
+
+
+class Interaction(NamedTuple):
+    """Two numbers of threads that compare differently beside other values of the other knobs."""
+
+    dimension: Dimension
+    value: Value
+    other: Value
+    gains: tuple[tuple[Config, float], ...]
+    """How many times as good the value is as the other one, beside what."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry in `--json`."""
+        return {
+            "role": self.dimension.role,
+            "value": self.value,
+            "other": self.other,
+            "gains": [{"beside": beside.to_json(), "gain": gain} for beside, gain in self.gains],
+        }
+
+
+@dataclass(frozen=True)
+class Together:
+    """What the knobs do, each and together, as far as measured."""
+
+    gains: tuple[KnobGain, ...] = ()
+    best_threads: tuple[BestThreads, ...] = ()
+    interactions: tuple[Interaction, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The entries in `--json`."""
+        return {
+            "knob_gains": [each.to_json() for each in self.gains],
+            "best_threads": [each.to_json() for each in self.best_threads],
+            "interactions": [each.to_json() for each in self.interactions],
+        }
+
+
+def together_of(log: StudyLog, chosen: int | None) -> Together | None:
+    """What each knob gave in a configuration, and which number of threads is best.
+
+    Levels come from a fit of all knobs together. What is shown rests on the comparisons of the
+    looks, as the verdict does.
+
+    Args:
+        log: What was measured.
+        chosen: The trial that is recommended, or that leads; None where there is none.
+
+    Returns:
+        What is known; None where the configurations differ in one knob, or not at all.
+    """
+    values = varying(log.configs, log.plan.subject)
+    if len(values) < 2:
+        return None
+    points = points_among(values, log.configs, log.plan.subject)
+    matrix = evidence(log)
+    fit = pooled(matrix, points)
+    levels = trial_levels(matrix) if fit is None else fit.levels
+    if chosen is None or np.isnan(levels[[BASELINE, chosen]]).any():
+        return Together()
+    seen = _Seen(log, levels, points, values, chosen)
+    best = [seen.best_threads(each, place) for each in seen.threads for place in seen.places]
+    both = [seen.interaction(each) for each in seen.threads]
+    return Together(
+        tuple(seen.gains()),
+        tuple(each for each in best if each is not None),
+        tuple(each for each in both if each is not None),
+    )
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What was measured, and what its numbers mean."""
+
+    log: StudyLog
+    levels: FloatArray
+    points: Sequence[_Point]
+    values: Mapping[Dimension, Sequence[Value]]
+    chosen: int
+
+    @property
+    def threads(self) -> list[Dimension]:
+        """The numbers of threads, where another knob is tuned too."""
+        found = [each for each in self.values if each.knob == NUM_WORKER_THREADS.name]
+        return found if len(found) < len(self.values) else []
+
+    @property
+    def places(self) -> list[_Point]:
+        """The chosen point, and the same with what the baseline has of all but threads."""
+        best, base = self.points[self.chosen], self.points[BASELINE]
+        plain = tuple(
+            mine if each in self.threads else its
+            for each, mine, its in zip(self.values, best, base, strict=True)
+        )
+        return [*dict.fromkeys((best, plain))]
+
+    def gains(self) -> list[KnobGain]:
+        """What each knob gave in which the chosen one and the baseline differ."""
+        best, base = self.points[self.chosen], self.points[BASELINE]
+        found = []
+        for axis, (dimension, values) in enumerate(self.values.items()):
+            without = self._trials(dimension, best).get(base[axis], self.chosen)
+            tested = tested_gain(self.log, self.chosen, without)
+            if without == self.chosen or tested is None:
+                continue
+            if without != BASELINE:
+                # The verdict's own number where it is the only knob.
+                fitted = float(self.levels[without] - self.levels[self.chosen])
+                within = min(max(fitted, tested.low), tested.high)
+                tested = Interval(within, tested.low, tested.high)
+            found.append(KnobGain(dimension, values[best[axis]], tested.exp()))
+        return found
+
+    def best_threads(self, dimension: Dimension, place: _Point) -> BestThreads | None:
+        """The best number of threads there; None where fewer than two were measured."""
+        trials, values = self._trials(dimension, place), self.values[dimension]
+        if len(trials) < 2:
+            return None
+        first = min(trials, key=lambda number: (self.levels[trials[number]], number))
+        most = self.levels[trials[first]] + self.log.rules.log_epsilon
+        near = [number for number in sorted(trials) if self.levels[trials[number]] <= most]
+        own = place[self._axis(dimension)]
+        is_own = place == self.points[self.chosen] and own in near
+        best = own if is_own else first
+        # Every pair of them, here and there, could have been the one that is shown.
+        shared = len(trials) * (len(trials) - 1) * len(self.places)
+        behind = [gain_of(self.log, each, trials[best], shared) for each in trials.values()]
+        return BestThreads(
+            dimension,
+            self._beside(place),
+            values[best],
+            tuple(values[number] for number in near),
+            tuple(values[number] for number in sorted(trials)),
+            any(gain is not None and gain.high < 0 for gain in behind),
+        )
+
+    def interaction(self, dimension: Dimension) -> Interaction | None:
+        """Which two numbers of threads compare differently at the places; None if none is shown."""
+        if len(self.places) < 2:
+            return None
+        here, there = (self._trials(dimension, place) for place in self.places)
+        pairs = [*itertools.permutations(sorted(here.keys() & there.keys()), 2)]
+        least, found = 0.0, None
+        for one, other in pairs:
+            two = (here[one], here[other]), (there[one], there[other])
+            apart = difference_of_gains(self.log, *two, shared=len(pairs))
+            if apart is not None and -apart.high > least:
+                least, found = -apart.high, ((one, other), two)
+        if found is None:
+            return None
+        (one, other), two = found
+        gains = tuple(
+            (self._beside(place), math.exp(self.levels[over] - self.levels[trial]))
+            for place, (trial, over) in zip(self.places, two, strict=True)
+        )
+        values = self.values[dimension]
+        return Interaction(dimension, values[one], values[other], gains)
+
+    def _axis(self, dimension: Dimension) -> int:
+        return [*self.values].index(dimension)
+
+    def _trials(self, dimension: Dimension, place: _Point) -> dict[int, int]:
+        """The measured trials by the number of a dimension's value, the other ones as there."""
+        axis = self._axis(dimension)
+        return {
+            point[axis]: trial
+            for trial, point in enumerate(self.points)
+            if _without(point, axis) == _without(place, axis)
+            and trial in self.log.alive
+            and math.isfinite(self.levels[trial])
+        }
+
+    def _beside(self, place: _Point) -> Config:
+        """The values of a point, but threads."""
+        return Config.of(
+            (dimension, values[number])
+            for (dimension, values), number in zip(self.values.items(), place, strict=True)
+            if dimension not in self.threads
+        )
+
+
+def _without(point: _Point, axis: int) -> _Point:
+    return (*point[:axis], *point[axis + 1 :])
