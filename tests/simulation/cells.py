@@ -10,6 +10,16 @@ import numpy as np
 EPSILON = 0.03
 THREADS = (16, 1, 2, 4, 8, 32)
 """The worker threads of the configurations; the first is the baseline."""
+BINDINGS = ("none", "equal")
+"""Of two knobs: every number of threads unbound, then every one bound."""
+_UNBOUND = (1.0, 1.05, 1.02, 0.98, 0.96, 1.09)
+TWO_KNOBS: Mapping[str, tuple[float, ...]] = {
+    "two knobs, all equal": (1.0,) * 12,
+    "two knobs add up": (*_UNBOUND, *(time / 1.25 for time in _UNBOUND)),
+    "two knobs, one of them matters": (*_UNBOUND, *_UNBOUND),
+    "bound, all alike": (1.0, 0.85, 0.88, 0.92, 0.96, 1.02, *(0.8,) * 6),
+    "only unbound is 1 thread better": (1.0, 0.8, 0.95, 1.0, 1.0, 1.0, *(0.9,) * 6),
+}
 LANDSCAPES: Mapping[str, tuple[float, ...]] = {
     "one 5 % faster": (1.0, 1.0, 1.0, 1 / 1.05, 1.0, 1.0),
     "plateau": (1.0, 2.6, 1.4, 1.01, 1.0, 1.0),
@@ -23,6 +33,7 @@ LANDSCAPES: Mapping[str, tuple[float, ...]] = {
     "curve, 1 of 5 worlds fails": (1.15, 1.6, 1.25, 1.06, 1.0, 1.03),
     "plateau, some fail more often": (1.0, 2.6, 1.4, 1.01, 1.0, 1.0),
     "curve, the best fails half of the time": (1.15, 1.6, 1.25, 1.06, 1.0, 1.03),
+    **TWO_KNOBS,
 }
 """The true step time of each configuration, as a multiple of one time."""
 NOISIER = {"one noisy rival": (1.0, 1.0, 1.0, 1.0, 1.0, 5.0), "noisy rivals": (1.0, *[5.0] * 5)}
@@ -46,18 +57,23 @@ class Cell(NamedTuple):
     """Standard deviation of log(step time) between worlds of one configuration."""
     budget_s: float
 
+    @property
+    def size(self) -> int:
+        """The number of configurations."""
+        return len(LANDSCAPES[self.landscape])
+
     def sigma_of(self, trial: int) -> float:
         """The standard deviation of log(step time) between worlds of this configuration."""
-        return self.sigma * NOISIER.get(self.landscape, (1.0,) * len(THREADS))[trial]
+        return self.sigma * NOISIER.get(self.landscape, (1.0,) * self.size)[trial]
 
     @property
     def failing(self) -> tuple[float, ...]:
         """The chance that a world fails, by configuration."""
-        return FAILING.get(self.landscape, (0.0,) * len(THREADS))
+        return FAILING.get(self.landscape, (0.0,) * self.size)
 
     def fails_more(self, trial: int) -> bool:
         """Whether a configuration truly fails more often than the others do on average."""
-        mean = sum(self.failing) / len(THREADS)
+        mean = sum(self.failing) / self.size
         return self.failing[trial] > mean + 1e-9
 
     @property
@@ -70,7 +86,7 @@ class Cell(NamedTuple):
 
         The best is one that fails no more often than others; what does is never near it.
         """
-        times, often = LANDSCAPES[self.landscape], [*map(self.fails_more, range(len(THREADS)))]
+        times, often = LANDSCAPES[self.landscape], [*map(self.fails_more, range(self.size))]
         best = min(time for time, fails in zip(times, often, strict=True) if not fails)
         return math.inf if often[chosen] else times[chosen] / best - 1
 

@@ -1,5 +1,6 @@
 """What one simulated study, or one rival of it, came to."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import nan
 
@@ -15,6 +16,10 @@ class Outcome:
     verdict: str = "none"
     wrong: bool = False
     """Whether it claimed something that is not true."""
+    wrong_knobs: bool = False
+    """Whether it named a best number of threads, or an interaction, that is none."""
+    knobs_covered: Sequence[bool] = ()
+    """Whether its interval of what a knob gave holds the truth, for each knob."""
     covered: bool | None = None
     """Whether its interval holds the true speed-up; None if it has no interval."""
     width: float = nan

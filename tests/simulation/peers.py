@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from scipy import stats
 
-from tests.simulation.cells import EPSILON, THREADS, Cell
+from tests.simulation.cells import EPSILON, Cell
 from tests.simulation.machine import FIXED_S, STEP_S, Machine
 from tests.simulation.outcome import Outcome
 from tuner.decide.statistics import FloatArray
@@ -14,14 +14,13 @@ from tuner.decide.statistics import FloatArray
 MEASURED_S = 0.36
 """The seconds of steps in each of their worlds."""
 ALPHA = 0.05
-_COUNT = len(THREADS)
 
 
 class _Bench:
     """A simulated machine, used by a method that has no better idea of a world's length."""
 
     def __init__(self, cell: Cell, seed: int) -> None:
-        self.worlds = 0
+        self.worlds, self.count = 0, cell.size
         self._machine, self._budget_s = Machine(cell, seed), cell.budget_s
         self._world_s = FIXED_S + MEASURED_S + STEP_S
 
@@ -34,7 +33,7 @@ class _Bench:
 
     def block(self, trials: list[int]) -> FloatArray:
         """log(step time) by configuration; NaN for those that are not among `trials`."""
-        row = np.full(_COUNT, np.nan)
+        row = np.full(self.count, np.nan)
         for trial in trials:
             row[trial] = self.run(trial)
         return row
@@ -48,26 +47,26 @@ def _argmin(bench: _Bench, values: Mapping[int, float]) -> Outcome:
 def one_shot(cell: Cell, seed: int) -> Outcome:
     """Each configuration once, and the fastest."""
     bench = _Bench(cell, seed)
-    return _argmin(bench, {trial: bench.run(trial) for trial in range(_COUNT)})
+    return _argmin(bench, {trial: bench.run(trial) for trial in range(bench.count)})
 
 
 def five_in_a_row(cell: Cell, seed: int) -> Outcome:
     """Each configuration five times in a row, and the smallest median."""
     bench = _Bench(cell, seed)
-    runs = {trial: [bench.run(trial) for _ in range(5)] for trial in range(_COUNT)}
+    runs = {trial: [bench.run(trial) for _ in range(5)] for trial in range(bench.count)}
     return _argmin(bench, {trial: float(np.median(logs)) for trial, logs in runs.items()})
 
 
 def three_run_means(cell: Cell, seed: int) -> Outcome:
     """As AIPerf does: three runs of each, and the smallest mean."""
     bench = _Bench(cell, seed)
-    runs = {trial: [bench.run(trial) for _ in range(3)] for trial in range(_COUNT)}
+    runs = {trial: [bench.run(trial) for _ in range(3)] for trial in range(bench.count)}
     return _argmin(bench, {trial: float(np.exp(logs).mean()) for trial, logs in runs.items()})
 
 
 def friedman_race(cell: Cell, seed: int) -> Outcome:
     """As irace does: after five blocks, Friedman's test on ranks and Conover's post-hoc test."""
-    bench, left, rows = _Bench(cell, seed), list(range(_COUNT)), list[FloatArray]()
+    bench, left, rows = _Bench(cell, seed), list(range(cell.size)), list[FloatArray]()
     while len(left) > 1 and bench.has_time(len(left)):
         rows.append(bench.block(left))
         if len(rows) >= 5:
@@ -103,9 +102,9 @@ def wilcoxon_pruner(cell: Cell, seed: int) -> Outcome:
     worlds slower than those of the best trial so far.
     """
     bench = _Bench(cell, seed)
-    most = max(1, int(cell.budget_s / (_COUNT * (FIXED_S + MEASURED_S + STEP_S))))
+    most = max(1, int(cell.budget_s / (bench.count * (FIXED_S + MEASURED_S + STEP_S))))
     best: tuple[int, FloatArray] | None = None
-    for trial in np.random.default_rng(seed).permutation(_COUNT).tolist():
+    for trial in np.random.default_rng(seed).permutation(bench.count).tolist():
         logs: list[float] = []
         while len(logs) < most and bench.has_time():
             logs.append(bench.run(trial))
@@ -135,11 +134,11 @@ def _is_slower(logs: FloatArray, best: FloatArray) -> bool:
 
 def kim_nelson(cell: Cell, seed: int) -> Outcome:
     """KN of Kim and Nelson (2001) with paired differences: ten blocks, then one by one."""
-    bench, left = _Bench(cell, seed), list(range(_COUNT))
+    bench, left = _Bench(cell, seed), list(range(cell.size))
     first, delta = 10, math.log1p(EPSILON)
     rows = [bench.block(left) for _ in range(first) if bench.has_time(len(left))]
     start = np.array(rows)
-    eta = ((2 * ALPHA / (_COUNT - 1)) ** (-2 / (first - 1)) - 1) / 2
+    eta = ((2 * ALPHA / (bench.count - 1)) ** (-2 / (first - 1)) - 1) / 2
     variance = np.var(start[:, :, None] - start[:, None, :], axis=0, ddof=1)
     sums = start.sum(axis=0)
     while True:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.fakes import UDF, threads_of
-from tests.simulation.cells import EPSILON, THREADS, Cell
+from tests.simulation.cells import BINDINGS, EPSILON, THREADS, Cell
 from tests.simulation.machine import Machine
 from tests.simulation.outcome import Outcome
-from tuner.plan.config import Config
+from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.plan.limits import BrokenLimit
 from tuner.plan.measuring import Measuring
 from tuner.plan.space import Space
@@ -23,11 +23,15 @@ from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import Record
 from tuner.study.storage.store import StudyStore
+from tuner.study.together import Together, together_of
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, Measurement, RankUsage
 
 CONFIDENCE = 0.95
 _NUMBER = {threads: number for number, threads in enumerate(THREADS)}
+_AXES = [("cpu_binding", [*BINDINGS]), ("num_worker_threads", [*THREADS])]
+"""Of two knobs: the configurations in the order of a cell."""
+_THREADS = Dimension(ALL_ROLES, "num_worker_threads")
 _NOWHERE = StudyFolder(Path("nowhere"))
 
 
@@ -91,6 +95,12 @@ class MemoryStore(StudyStore):
         return self.noted_facts.get(key)
 
 
+def number_of(config: Config) -> int:
+    """The place of a configuration in its cell."""
+    binding = config.for_role("server").get("cpu_binding", BINDINGS[0])
+    return _NUMBER[threads_of(config)] + len(THREADS) * BINDINGS.index(str(binding))
+
+
 class SimulatedRunner(Runner):
     """Worlds of a simulated machine, in place of those of a launcher."""
 
@@ -104,7 +114,7 @@ class SimulatedRunner(Runner):
         """A traced world takes its time, and tells nothing."""
         del how, more
         least_s = self.plan.measuring.min_time_s
-        self.machine.steps(_NUMBER[threads_of(config)], None, TRACED_TIME_S)
+        self.machine.steps(number_of(config), None, TRACED_TIME_S)
         return Failure(failure="trace-failed", message="nothing", world_s=least_s)
 
 
@@ -116,7 +126,7 @@ class SimulatedLauncher:
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         begun_s = self.machine()
-        trial = _NUMBER[threads_of(order.config)]
+        trial = number_of(order.config)
         if self.machine.fails(trial):
             world_s = self.machine() - begun_s
             return Failure(failure="crashed", message="worker1 failed first", world_s=world_s)
@@ -139,7 +149,8 @@ class SimulatedLauncher:
 
 def plan_of(cell: Cell, **measuring: Any) -> StudyPlan:
     """The plan of a study of the cell's configurations."""
-    space, mistakes = Space.parse([("num_worker_threads", list(THREADS[1:]))])
+    one_knob = [("num_worker_threads", list(THREADS[1:]))]
+    space, mistakes = Space.parse(one_knob if cell.size == len(THREADS) else _AXES)
     assert not mistakes
     return StudyPlan(
         name="simulated",
@@ -186,17 +197,54 @@ def _outcome(cell: Cell, log: StudyLog, conclusion: Conclusion, spent_s: float) 
     comparison = conclusion.comparison
     found = None if comparison is None else comparison.log_speedup
     challenger = conclusion.challenger
+    chosen = conclusion.best if conclusion.leader is None else conclusion.leader
+    together = together_of(log, chosen)
     return Outcome(
         recommended=conclusion.best,
-        favourite=conclusion.best if conclusion.leader is None else conclusion.leader,
+        favourite=chosen,
         verdict=conclusion.kind,
         wrong=_is_wrong(cell, log, conclusion),
+        wrong_knobs=together is not None and _is_wrong_of_knobs(cell, together),
+        knobs_covered=_covered_gains(cell, chosen, together),
         covered=None if found is None or challenger is None
         else found.low <= cell.gain(challenger) <= found.high,
         width=math.nan if found is None else (found.high - found.low) / 2,
         worlds=len(log.records),
         spent_s=spent_s,
     )  # fmt: skip
+
+
+def _covered_gains(cell: Cell, chosen: int, together: Together | None) -> list[bool]:
+    """Whether the interval of what each knob gave holds the truth."""
+    rows = len(THREADS)
+    without = {"cpu_binding": chosen % rows, "num_worker_threads": chosen - chosen % rows}
+    return [
+        each.gain.low <= math.exp(cell.gain(chosen, without[each.dimension.knob])) <= each.gain.high
+        for each in (() if together is None else together.gains)
+    ]
+
+
+def _is_wrong_of_knobs(cell: Cell, together: Together) -> bool:
+    """Whether it names a best number of threads, or an interaction, where there is none."""
+
+    def number(threads: Any, beside: Config) -> int:
+        return number_of(Config.of({**beside.values, _THREADS: threads}))
+
+    for best in together.best_threads:
+        gains = [
+            cell.gain(number(best.best, best.beside), number(other, best.beside))
+            for other in best.tried
+        ]
+        if best.is_shown and max(gains) <= 0:
+            return True
+    for both in together.interactions:
+        here, there = (
+            cell.gain(number(both.value, beside), number(both.other, beside))
+            for beside, _ in both.gains
+        )
+        if abs(here - there) < 1e-9:
+            return True
+    return False
 
 
 def _is_wrong(cell: Cell, log: StudyLog, conclusion: Conclusion) -> bool:
@@ -206,7 +254,7 @@ def _is_wrong(cell: Cell, log: StudyLog, conclusion: Conclusion) -> bool:
     if BASELINE in log.unreliable:
         # It is left for its failures, however fast it is.
         return False
-    best, rivals = conclusion.best, range(len(THREADS))
+    best, rivals = conclusion.best, range(cell.size)
     assert best is not None
     log_epsilon = math.log1p(EPSILON) + 1e-12
     keeps = any(cell.gain(rival) > log_epsilon for rival in rivals)

@@ -28,6 +28,9 @@ class Tally:
     wrong: float
     """Claims of any kind that are not true."""
     coverage: float
+    wrong_knobs: float
+    """Claims about single knobs that are not true."""
+    knob_coverage: float
     width: float
     """The median of half the interval's width."""
     worlds: float
@@ -37,6 +40,7 @@ class Tally:
         """The numbers in a row of the table."""
         said = ", ".join(f"{kind} {count}" for kind, count in sorted(self.verdicts.items()))
         numbers = [self.recommended, self.favourite, self.wrong_better, self.wrong, self.coverage]
+        numbers += [self.wrong_knobs, self.knob_coverage]
         shown = "".join(f"{number:>10.3f}" for number in numbers)
         return f"{name:<16}{shown}{self.width:>8.3f}{self.worlds:>8.0f}  {said}"
 
@@ -49,6 +53,10 @@ class Tally:
             found.append(f"wrong claims {self.wrong:.3f}")
         if 1 - self.coverage > self._most(1 - COVERAGE):
             found.append(f"coverage {self.coverage:.3f}")
+        if self.wrong_knobs > self._most(WRONG_CLAIMS):
+            found.append(f"wrong claims of knobs {self.wrong_knobs:.3f}")
+        if 1 - self.knob_coverage > self._most(1 - COVERAGE):
+            found.append(f"coverage of knobs {self.knob_coverage:.3f}")
         return found
 
     def _most(self, share: float) -> float:
@@ -57,7 +65,7 @@ class Tally:
 
 def heading() -> str:
     """The names of the columns."""
-    names = ("best <3 %", "bet <3 %", "wr.better", "wr.claims", "coverage")
+    names = ("best <3 %", "bet <3 %", "wr.better", "wr.claims", "coverage", "wr.knobs", "knob cov.")
     return " " * 16 + "".join(f"{name:>10}" for name in names) + f"{'width':>8}{'worlds':>8}"
 
 
@@ -65,6 +73,7 @@ def tally(cell: Cell, outcomes: Sequence[Outcome]) -> Tally:
     """Count what was answered in one cell."""
     count = len(outcomes)
     covered = [each.covered for each in outcomes if each.covered is not None]
+    knobs = [held for each in outcomes for held in each.knobs_covered]
     widths = [each.width for each in outcomes if not math.isnan(each.width)]
 
     def near(chosen: int) -> bool:
@@ -83,6 +92,8 @@ def tally(cell: Cell, outcomes: Sequence[Outcome]) -> Tally:
         wrong_better=sum(worse) / count,
         wrong=sum(each.wrong for each in outcomes) / count,
         coverage=sum(covered) / len(covered) if covered else math.nan,
+        wrong_knobs=sum(each.wrong_knobs for each in outcomes) / count,
+        knob_coverage=sum(knobs) / len(knobs) if knobs else math.nan,
         width=float(np.median(widths)) if widths else math.nan,
         worlds=sum(each.worlds for each in outcomes) / count,
         verdicts=dict(Counter(each.verdict for each in outcomes)),

@@ -8,10 +8,11 @@ from optuna import create_study
 from optuna.pruners import WilcoxonPruner
 
 from tests.simulation.__main__ import OURS, simulate
-from tests.simulation.cells import CELLS, LANDSCAPES, Cell
+from tests.simulation.cells import CELLS, LANDSCAPES, TWO_KNOBS, Cell
 from tests.simulation.machine import FIXED_S, STEP_S, Machine
 from tests.simulation.peers import PEERS, _is_slower
 from tests.simulation.sessions import run_session
+from tests.simulation.tally import tally
 
 pytestmark = pytest.mark.slow
 
@@ -101,6 +102,17 @@ def test_the_pruner_tests_as_optuna_does() -> None:
                 assert trial.should_prune() == _is_slower(logs, best)
             elif shift in (-0.1, 0.3):  # the normal approximation, where it is clear
                 assert trial.should_prune() == _is_slower(logs, best) == (shift > 0)
+
+
+@pytest.mark.parametrize("landscape", sorted(TWO_KNOBS))
+def test_nothing_that_is_said_of_two_knobs_is_wrong(landscape: str) -> None:
+    cell = Cell(landscape, 0.07, 60.0)
+    found = tally(cell, [run_session(cell, seed) for seed in range(12)])
+    assert not found.missed()
+    assert found.wrong_knobs <= 1 / 12
+    if landscape == "two knobs add up":
+        assert found.favourite >= 0.6
+        assert found.verdicts["better"] >= 9
 
 
 def test_a_tally_tells_every_method_in_every_cell() -> None:
