@@ -219,8 +219,11 @@ def _covered_gains(cell: Cell, chosen: int, together: Together | None) -> list[b
     rows = len(THREADS)
     without = {"cpu_binding": chosen % rows, "num_worker_threads": chosen - chosen % rows}
     return [
-        each.gain.low <= math.exp(cell.gain(chosen, without[each.dimension.knob])) <= each.gain.high
+        each.interval.low
+        <= math.exp(cell.gain(chosen, without[each.dimension.knob]))
+        <= each.interval.high
         for each in (() if together is None else together.gains)
+        if each.interval is not None
     ]
 
 

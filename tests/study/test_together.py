@@ -75,10 +75,11 @@ def test_each_knob_gives_what_was_planted() -> None:
     gains = {str(each.dimension): each for each in found.gains}
     assert [*gains] == ["cpu_binding", "num_worker_threads"]
     for knob, value, truth in (("cpu_binding", "equal", 1.25), ("num_worker_threads", 1, 1.1)):
-        gain = gains[knob].gain
+        interval = gains[knob].interval
+        assert interval is not None
         assert gains[knob].value == value
-        assert gain.low < truth < gain.high < gain.low * 1.2
-        assert gain.estimate == pytest.approx(truth, rel=0.02)
+        assert interval.low < truth < interval.high < interval.low * 1.2
+        assert gains[knob].gain == pytest.approx(truth, rel=0.02)
     assert found.interactions == ()
 
 
@@ -90,8 +91,19 @@ def test_the_only_knob_that_changes_gives_what_the_verdict_says() -> None:
     conclusion = conclude(log)
     assert conclusion is not None
     assert conclusion.comparison is not None
-    assert [each.gain for each in found.gains] == [conclusion.comparison.speedup]
+    speedup = conclusion.comparison.speedup
+    assert speedup is not None
+    assert [(each.gain, each.interval) for each in found.gains] == [(speedup.estimate, speedup)]
     assert str(log.configs[chosen or 0]) == "cpu_binding=equal num_worker_threads=16"
+
+
+def test_a_knob_whose_other_value_left_early_has_a_gain_without_an_interval() -> None:
+    early = [record for record in measured(added_up).records if record.block < 3]
+    log = log_of(BOTH, *early)
+    log.looks = (Look(3, 1e-9, 1.0, 1.0),)
+    found = found_of(log, "equal", 1)
+    assert [each.interval for each in found.gains] == [None, None]
+    assert [each.gain for each in found.gains] == pytest.approx([1.25, 1.1], rel=0.04)
 
 
 def test_the_best_number_of_threads_is_that_of_each_binding() -> None:

@@ -11,7 +11,7 @@ from tuner.plan.dimensions import varying
 from tuner.plan.knobs import KNOBS, Value
 from tuner.study.answer import StudyAnswer
 from tuner.study.evidence import points_among
-from tuner.study.together import BestThreads, Interaction, KnobGain
+from tuner.study.together import BestThreads, Interaction
 from tuner.text import UNTOLD, listed, percent, plural, ratio_cell, ratio_text, whole_percent
 
 # The levels of a grid are told exactly; where they cannot be told apart, the interval is endless.
@@ -100,11 +100,8 @@ def together_sentences(answer: StudyAnswer) -> list[str]:
     found = answer.together
     if found is None:
         return []
-    told = sorted((each for each in found.gains if each.gain.is_told), key=_least)
-    gave = [
-        f"{_named(each.dimension, each.value)} gave {ratio_text(each.gain.estimate)}"
-        for each in told
-    ]
+    told = sorted(found.gains, key=lambda each: -each.gain)
+    gave = [f"{_named(each.dimension, each.value)} gave {ratio_text(each.gain)}" for each in told]
     said = (
         [f"{gave[0]} times{''.join(f', {each}' for each in gave[1:])} (as far as measured)."]
         if gave
@@ -118,10 +115,6 @@ def together_sentences(answer: StudyAnswer) -> list[str]:
     return [*said, *(_interaction_sentence(answer, each) for each in found.interactions)]
 
 
-def _least(gain: KnobGain) -> float:
-    return -gain.gain.estimate
-
-
 def _best_sentence(answer: StudyAnswer, found: Sequence[BestThreads]) -> str:
     """Which number is best beside what; or that none is shown to be."""
     shown = [each for each in found if each.is_shown]
@@ -132,7 +125,7 @@ def _best_sentence(answer: StudyAnswer, found: Sequence[BestThreads]) -> str:
         parts.append(f"Best {shown[0].dimension}: {', '.join(best)}")
     if others:
         no = "no" if shown else "No"
-        where = " or ".join(f"with {each.beside}" for each in others)
+        where = " or ".join(f"with {each.beside} ({each.best} looks best)" for each in others)
         parts.append(
             f"{no} {others[0].dimension} from {others[0].tried[0]} to {others[0].tried[-1]} is "
             f"shown to be better than another {where}"

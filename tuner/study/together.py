@@ -30,19 +30,20 @@ class KnobGain(NamedTuple):
 
     dimension: Dimension
     value: Value
-    gain: Interval
-    """How many times as good."""
+    gain: float
+    """How many times as good, by the fit of all knobs together."""
+    interval: Interval | None
+    """Its interval, by the blocks that measured both; None where these are too few."""
 
     def to_json(self) -> dict[str, Any]:
         """The entry in `--json`."""
-        known = self.gain if self.gain.is_told else None
         return {
             "knob": self.dimension.knob,
             "role": self.dimension.role,
             "value": KNOBS[self.dimension.knob].to_json(self.value),
-            "gain": known and known.estimate,
-            "gain_low": known and known.low,
-            "gain_high": known and known.high,
+            "gain": self.gain,
+            "gain_low": None if self.interval is None else self.interval.low,
+            "gain_high": None if self.interval is None else self.interval.high,
         }
 
 
@@ -63,7 +64,8 @@ class BestThreads(NamedTuple):
         return {
             "role": self.dimension.role,
             "beside": self.beside.to_json(),
-            "value": self.best if self.is_shown else None,
+            "value": self.best,
+            "is_shown": self.is_shown,
             "within_epsilon": [*self.near],
             "tried": [*self.tried],
         }
@@ -169,15 +171,17 @@ class _Seen:
         found = []
         for axis, (dimension, values) in enumerate(self.values.items()):
             without = self._trials(dimension, best).get(base[axis], self.chosen)
-            tested = tested_gain(self.log, self.chosen, without)
-            if without == self.chosen or tested is None:
+            if without == self.chosen:
                 continue
-            if without != BASELINE:
+            gain = float(self.levels[without] - self.levels[self.chosen])
+            tested = tested_gain(self.log, self.chosen, without)
+            if tested is not None:
                 # The verdict's own number where it is the only knob.
-                fitted = float(self.levels[without] - self.levels[self.chosen])
-                within = min(max(fitted, tested.low), tested.high)
-                tested = Interval(within, tested.low, tested.high)
-            found.append(KnobGain(dimension, values[best[axis]], tested.exp()))
+                own = tested.estimate if without == BASELINE else gain
+                gain = min(max(own, tested.low), tested.high)
+            interval = None if tested is None else tested.exp()
+            told = interval if interval is not None and interval.is_told else None
+            found.append(KnobGain(dimension, values[best[axis]], math.exp(gain), told))
         return found
 
     def best_threads(self, dimension: Dimension, place: _Point) -> BestThreads | None:
