@@ -14,8 +14,6 @@ from tuner.decide.statistics import FloatArray
 
 # CPU costs nearer than this are the same cost: the measurement cannot tell them apart.
 SAME_COST = math.log(1.05)
-# Levels that differ by less than this part of epsilon are alike, where knobs are pooled.
-ALIKE = 0.5
 
 
 def scores(
@@ -71,6 +69,7 @@ def strongest(
 
     It is the one with the best score, or of those within epsilon of it the one that costs least
     CPU, if that is clearly less. Fewer threads are no argument: the score is the better guess.
+    Where knobs are estimated together, those within epsilon are alike, and the best alone is it.
 
     Args:
         matrix: log(objective), blocks x trials.
@@ -88,16 +87,11 @@ def strongest(
     if not measured:
         return None
     found = scores(matrix, measured, points)
-    least = min(found.values())
+    near = [rival for rival in measured if found[rival] <= min(found.values()) + log_epsilon]
     # Of rivals that are alike, the one that did best alone is shown to be better most easily.
-    alike = [rival for rival in measured if found[rival] <= least + ALIKE * log_epsilon]
-    alone = found if points is None else scores(matrix, alike)
-    best = min(alike, key=lambda rival: (alone[rival], rival))
-    cheaper = [
-        rival
-        for rival in measured
-        if found[rival] <= least + log_epsilon and log_cost[rival] < log_cost[best] - SAME_COST
-    ]
+    alone = found if points is None else scores(matrix, near)
+    best = min(near, key=lambda rival: (alone[rival], rival))
+    cheaper = [rival for rival in near if log_cost[rival] < log_cost[best] - SAME_COST]
     return min(cheaper, key=lambda rival: float(log_cost[rival]), default=best)
 
 
