@@ -1,5 +1,6 @@
 """What `tuner.init` writes runs as it is."""
 
+import math
 import subprocess
 import sys
 import tomllib
@@ -56,7 +57,7 @@ def test_the_plan_is_searched(here: Path) -> None:
     launcher = FakeLauncher(step_ms=scaling)
     result = tuner.tune(plan="my_plan.toml", launcher=launcher, clock=launcher.clock)
     assert result.plan.name == keys["name"] == "my-study"
-    assert len(result.trials) == len(keys["space"]["num_worker_threads"])
+    assert len(result.trials) == math.prod(map(len, keys["space"].values()))
     assert Path("studies/my-study/recommended.json").exists()
 
 

@@ -6,6 +6,7 @@ This needs a quiet machine for about seven minutes, and Chromium for the picture
 import contextlib
 import os
 import pty
+import re
 import shlex
 import shutil
 import subprocess
@@ -41,6 +42,14 @@ from tuner.world.local.launcher import LocalLauncher
 
 IMAGES = ROOT / "docs" / "images"
 PAGE = ROOT / "docs" / "your-own-program.md"
+KNOBS_PAGE = ROOT / "docs" / "what-to-tune-first.md"
+KNOB_FIGURES = {
+    "tune-binding": "step_time",
+    "tune-switch": "step_time",
+    "tune-threads": "step_time",
+    "tune-transports": "step_time",
+}
+"""By study: the figure that shows it best."""
 STUDY = "udf-400"
 
 
@@ -54,6 +63,7 @@ def main() -> None:
         folder = StudyFolder(where / "studies" / STUDY)
         shutil.copy(folder.figures / "step_time.png", IMAGES / "step_time.png")
         _draw_timelines(where)
+        _draw_knobs(where)
         with sync_playwright() as playwright:
             browser = launched(playwright)
             _photograph_report(browser, folder)
@@ -124,6 +134,19 @@ def _draw_timelines(where: Path) -> None:
             measured_world(launcher, "udf", 10, options=options, config=config, trace=path)
             traces.append((plural(threads, "thread"), read_trace(path)))
     write_timelines_figure(traces, IMAGES / "timelines.png")
+
+
+def _draw_knobs(where: Path) -> None:
+    """What each knob of docs/what-to-tune-first.md does: the figures of its searches."""
+    page = KNOBS_PAGE.read_text()
+    for name, figure in KNOB_FIGURES.items():
+        found = re.search(
+            rf"\$ (python -m tuner\.search [^$]*?--study {name}\b.*?)\n```", page, re.DOTALL
+        )
+        assert found, f"{KNOBS_PAGE} has no search of {name}"
+        _printed(found[1], where)
+        figures = StudyFolder(where / "studies" / name).figures
+        shutil.copy(figures / f"{figure}.png", IMAGES / f"{name}.png")
 
 
 def _photograph_report(browser: Browser, folder: StudyFolder) -> None:

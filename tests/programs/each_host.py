@@ -27,8 +27,9 @@ def main() -> None:
     local = [os.environ[name] for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE")]
     interface = os.environ.get("TP_SOCKET_IFNAME")
     place = f"{' of '.join(local)} here, in {namespace} by {interface}"
+    cpus = sorted(os.sched_getaffinity(0))
     # Whole, where several processes print into one pipe.
-    os.write(1, f"rank {rank} of {size}, {place}\n".encode())
+    os.write(1, f"rank {rank} of {size}, {place}, on CPUs {cpus}\n".encode())
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def main() -> None:
         spec = draft.finish(launcher.subject_of(draft)).subject
         order = WorldOrder(
             subject=spec,
-            config=Config.from_json({"*": {"num_worker_threads": 2}}),
+            config=Config.from_json({"*": {"num_worker_threads": 2, "cpu_binding": "equal"}}),
             seed=0,
             steps=None,
             min_time_s=0.1,

@@ -9,6 +9,7 @@ import pytest
 
 from tests.programs.running import PROGRAMS
 from tests.world.ray.namespaces import BESIDE, ROUTED, FakeCluster, fake_cluster
+from tuner.cpus import share_of_rank
 from tuner.trace.files.reader import read_trace
 from tuner.world.measurement import Failure, Measurement
 
@@ -60,12 +61,18 @@ def run_program(
     return (folder / "printed").read_text(), timed
 
 
+def bound_to(index: int, ranks: int) -> list[int]:
+    """The logical CPUs of a rank: each host binds its own."""
+    return [*share_of_rank(index, ranks)]
+
+
 def test_a_program_runs_once_on_each_host(cluster: FakeCluster, tmp_path: Path) -> None:
     printed, timed = run_program(
         cluster, tmp_path, "--traced", "--interface", BESIDE, program=[sys.executable, EACH_HOST]
     )
     for rank, host in enumerate(cluster.hosts):
-        assert f"rank {rank} of 2, 0 of 1 here, in {host.namespace} by {BESIDE}" in printed
+        here = f"0 of 1 here, in {host.namespace} by {BESIDE}, on CPUs {bound_to(0, 1)}"
+        assert f"rank {rank} of 2, {here}" in printed
     assert timed.program is not None
     assert timed.program.calls == 50
     assert [rank.name for rank in timed.ranks] == ["worker0", "worker1"]
@@ -81,7 +88,8 @@ def test_torchrun_starts_the_ranks_of_each_host(cluster: FakeCluster, tmp_path: 
     printed, timed = run_program(cluster, tmp_path, program=[*torchrun, EACH_HOST])
     for rank in range(4):
         namespace = cluster.hosts[rank // 2].namespace
-        assert f"rank {rank} of 4, {rank % 2} of 2 here, in {namespace} by {ROUTED}" in printed
+        here = f"{rank % 2} of 2 here, in {namespace} by {ROUTED}, on CPUs {bound_to(rank % 2, 2)}"
+        assert f"rank {rank} of 4, {here}" in printed
     assert timed.program is not None
     assert timed.program.calls == 150
     assert [rank.name for rank in timed.ranks] == [f"worker{rank}" for rank in range(4)]
