@@ -24,6 +24,7 @@ from tests.browser.chromium import launched
 from tests.browser.serving import dashboard
 from tests.pictures.commands import ROOT, environment, run_all, write_files
 from tests.pictures.overview import write_overview
+from tests.programs.running import PROGRAMS
 from tests.readme import (
     PROGRAM,
     README,
@@ -139,6 +140,7 @@ def _draw_timelines(where: Path) -> None:
 def _draw_knobs(where: Path) -> None:
     """What each knob of docs/what-to-tune-first.md does: the figures of its searches."""
     page = KNOBS_PAGE.read_text()
+    shutil.copy(PROGRAMS / "learner_computes.py", where)
     for name, figure in KNOB_FIGURES.items():
         found = re.search(
             rf"\$ (python -m tuner\.search [^$]*?--study {name}\b.*?)\n```", page, re.DOTALL
