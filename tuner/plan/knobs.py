@@ -113,8 +113,8 @@ class SecondsKnob(Knob):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DurationKnob(Knob):
-    """A duration in seconds, written `5ms`, in whole microseconds.
+class DurationKnob(SecondsKnob):
+    """A short duration in seconds, written `5ms`, in whole microseconds.
 
     It is from `least_s` to `most_s`, and `why` says what for.
     """

@@ -80,9 +80,13 @@ def _sentences(answer: StudyAnswer, best: Config) -> Iterator[str]:
 def _beyond(knob: IntegerKnob | SecondsKnob, edge: float, *, at_top: bool) -> Value:
     """The next value outside of the space; None where the knob has none."""
     if isinstance(knob, SecondsKnob):
-        return edge * 2 if at_top else edge / 2
-    further = int(edge) * 2 if at_top else int(edge) // 2
-    return further if 1 <= further <= knob.most else None
+        further: float = edge * 2 if at_top else edge / 2
+    else:
+        further = int(edge) * 2 if at_top else int(edge) // 2
+    try:
+        return knob.read(further)
+    except ValueError:
+        return None
 
 
 def _has_enough_threads(answer: StudyAnswer, dimension: Dimension) -> bool:
