@@ -103,6 +103,36 @@ def test_an_affinity_of_the_programs_own_is_said() -> None:
     ]
 
 
+@needs_two
+def test_what_is_named_no_more_is_set_back() -> None:
+    printed = printed_by(
+        """
+        before = sys.getswitchinterval(), os.sched_getaffinity(0)
+        knobs = ProcessKnobs()
+        knobs.apply({"switch_interval": 0.001, "cpu_binding": "equal"}, 0, 2)
+        knobs.apply({}, 0, 2)
+        print(before == (sys.getswitchinterval(), os.sched_getaffinity(0)), knobs.texts)
+        print(knobs.overridden() or "as set")
+        """
+    )
+    assert printed == ["True []", "as set"]
+
+
+def test_a_binding_that_cannot_be_set_is_said_from_then_on() -> None:
+    printed = printed_by(
+        """
+        knobs = ProcessKnobs()
+        try:
+            knobs.apply({"cpu_binding": "equal"}, 0, None)
+        except OSError as error:
+            print(error)
+        print(knobs.overridden())
+        """
+    )
+    why = "init_rpc has no world_size, so the share of a rank is not known"
+    assert printed == [why, f"cpu_binding could not be set: {why}"]
+
+
 def test_nothing_named_sets_nothing() -> None:
     printed = printed_by(
         """
@@ -122,6 +152,8 @@ def test_nothing_named_sets_nothing() -> None:
         (2, 3, {}, (2, 3)),
         (5, 8, {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "GROUP_WORLD_SIZE": "2"}, (1, 4)),
         (1, 2, {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, (1, 2)),
+        # Each process of torchrun starts a world of its own.
+        (1, 2, {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "RANK": "0"}, (1, 2)),
         # The command of a host starts several ranks, with what it was told itself.
         (3, 4, {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "GROUP_WORLD_SIZE": "2"}, (1, 2)),
         (0, 3, {"LOCAL_WORLD_SIZE": "x"}, (0, 3)),

@@ -87,7 +87,8 @@ def share_of_rank(index: int, ranks: int, sys: Path = SYS) -> CpuSet:
 
     Ranks are dealt to NUMA nodes in their order, or nodes to ranks where there are fewer ranks; the
     threads of a core stay together where there are enough cores. The shares are disjoint and
-    equal, so some logical CPUs may be left. More ranks than logical CPUs take turns.
+    equal, so some logical CPUs may be left, but not more than half of them: nodes and cores are
+    parted rather than that. More ranks than logical CPUs take turns.
 
     Args:
         index: The place of the rank among those of its host, from 0.
@@ -97,24 +98,31 @@ def share_of_rank(index: int, ranks: int, sys: Path = SYS) -> CpuSet:
     nodes = _usable_nodes(sys)
     cores = [[[*core] for _, core in groupby(node, partial(_core, sys))] for node in nodes]
     cpus = [[[cpu] for cpu in node] for node in nodes]
-    ranks = min(ranks, sum(map(len, nodes)))
-    # Whole nodes, or else whole cores, or else logical CPUs, where there are enough for so many.
+    count = sum(map(len, nodes))
+    ranks = min(ranks, count)
+    # Whole nodes, or else whole cores, or else logical CPUs: the first that uses most of them.
     # The lines to paste do the same (`tuner.recommended.python_source`).
     for pools in [nodes], cores, cpus, [[*chain(*cores)]], [[*chain(*cpus)]]:
         homes = [rank * len(pools) // ranks for rank in range(ranks)]
-        size = min(len(pools[home]) // homes.count(home) for home in homes)
-        if size:
+        each = min(len(pools[home]) // homes.count(home) for home in homes)
+        starts = [each * (rank - homes.index(home)) for rank, home in enumerate(homes)]
+        places = zip(homes, starts, strict=True)
+        shares = [[*chain(*pools[home][start : start + each])] for home, start in places]
+        size = min(map(len, shares))
+        if 2 * size * ranks >= count:
             break
-    shares = [[*chain(*(pools[home].pop(0) for _ in range(size)))] for home in homes]
-    return tuple(sorted(shares[index % ranks][: min(map(len, shares))]))
+    return tuple(sorted(shares[index % ranks][:size]))
 
 
 def _usable_nodes(sys: Path) -> list[list[int]]:
     """The NUMA nodes, with no more logical CPUs than the container's quota is enough for."""
-    left, found = usable_cpus(), []
-    for node in numa_nodes(sys):
-        found.append(node[:left])
-        left -= len(found[-1])
+    nodes = numa_nodes(sys)
+    count = sum(map(len, nodes))
+    quota, seen, found = min(usable_cpus(), count), 0, []
+    for node in nodes:
+        # An equal part of each: as many as bring the sum to the quota's part of those seen.
+        before, seen = seen * quota // count, seen + len(node)
+        found.append(node[: seen * quota // count - before])
     return [node for node in found if node]
 
 
@@ -136,6 +144,12 @@ def bind_rank(index: int, ranks: int) -> CpuSet:
     bind(share)
     os.environ[_BEFORE_BINDING] = f"{named([*now])}/{named(share)}"
     return share
+
+
+def unbind_rank() -> None:
+    """Let this process use what it could before `bind_rank`; nothing if it is not bound."""
+    if is_bound():
+        bind(_read_list_of(os.environ.pop(_BEFORE_BINDING).partition("/")[0]))
 
 
 def is_bound() -> bool:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 
-from tuner.cpus import CpuSet, bind_rank, named
+from tuner.cpus import CpuSet, bind_rank, named, unbind_rank
 from tuner.text import exact_duration
 
 CPU_BINDING, SWITCH_INTERVAL = "cpu_binding", "switch_interval"
@@ -27,24 +27,43 @@ class ProcessKnobs:
         """What the process is kept to; None: it is not bound."""
         self.switch_interval_s: float | None = None
         """None: it is the program's own."""
+        self._own_interval_s = 0.0
+        self._problem = ""
 
-    def apply(self, values: Mapping[str, object], index: int, ranks: int) -> None:
-        """Set what is named of `cpu_binding` and `switch_interval`; nothing is set back.
+    def apply(self, values: Mapping[str, object], index: int, ranks: int | None) -> None:
+        """Set what is named of `cpu_binding` and `switch_interval`.
+
+        What was set before and is not named any more is set back.
 
         Args:
             values: By knob; those of other knobs are not looked at.
             index: The place of this rank among those of its host, from 0.
-            ranks: How many ranks the host has.
+            ranks: How many ranks the host has; None: that is not known.
 
         Raises:
-            OSError: CPU affinity cannot be set here.
+            OSError: CPU affinity cannot be set here. `overridden` says so from now on, too.
         """
         interval_s = values.get(SWITCH_INTERVAL)
         if isinstance(interval_s, int | float):
+            if self.switch_interval_s is None:
+                self._own_interval_s = switch_interval_s()
             sys.setswitchinterval(interval_s)
             self.switch_interval_s = switch_interval_s()
-        if values.get(CPU_BINDING) == EQUAL:
-            self.cpus = bind_rank(index, ranks)
+        elif self.switch_interval_s is not None:
+            sys.setswitchinterval(self._own_interval_s)
+            self.switch_interval_s = None
+        self._problem = ""
+        try:
+            if values.get(CPU_BINDING) == EQUAL:
+                if ranks is None:
+                    raise OSError("init_rpc has no world_size, so the share of a rank is not known")
+                self.cpus = bind_rank(index, ranks)
+            elif self.cpus is not None:
+                unbind_rank()
+                self.cpus = None
+        except OSError as error:
+            self._problem = f"{CPU_BINDING} could not be set: {error.strerror or error}"
+            raise
 
     @property
     def texts(self) -> list[str]:
@@ -57,7 +76,9 @@ class ProcessKnobs:
         return found
 
     def overridden(self) -> str:
-        """What the program has set otherwise since then, as a clause; empty if nothing."""
+        """What is not as it was to be set, as a clause; empty if nothing."""
+        if self._problem:
+            return self._problem
         if self.cpus is not None:
             with suppress(OSError):
                 found = os.sched_getaffinity(os.getpid())
@@ -101,7 +122,7 @@ def place_on_host(rank: int, world_size: int, environment: Mapping[str, str]) ->
 
     hosts = max(1, number("GROUP_WORLD_SIZE", 1))
     ranks = number("LOCAL_WORLD_SIZE", 0)
-    if ranks * hosts == world_size:
+    if ranks * hosts == world_size and number("RANK", rank) == rank:
         return number("LOCAL_RANK", rank % ranks), ranks
     # Each host has started ranks of its own, which inherit its variables.
     ranks = max(1, -(-world_size // hosts))

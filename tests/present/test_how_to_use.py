@@ -17,7 +17,7 @@ from tuner.world.environment import Environment
 
 BOUND = for_all(num_worker_threads=4, cpu_binding="equal")
 HERE = ENVIRONMENT.model_copy(update={"numa_nodes": 1, "threads_per_core": 1})
-ALONE = "# cpu_binding holds for ranks that have the machine to themselves.\n"
+ALONE = "# cpu_binding is for ranks that have the machine to themselves.\n"
 
 
 def bound(plan: StudyPlan, environment: Environment = HERE, **changes: Any) -> StudyAnswer:

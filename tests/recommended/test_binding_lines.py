@@ -105,10 +105,12 @@ def test_the_lines_compute_the_shares_of_the_tool(machine: MadeUp, ranks: int) -
     [
         (2, 3, {}),
         (5, 8, {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "GROUP_WORLD_SIZE": "2",
-                "WORLD_SIZE": "8"}),
+                "RANK": "5", "WORLD_SIZE": "8"}),
         # torchrun has started one process, which starts the ranks.
         (1, 2, {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "GROUP_WORLD_SIZE": "1",
-                "WORLD_SIZE": "1"}),
+                "RANK": "0", "WORLD_SIZE": "1"}),
+        # Each process of torchrun starts a world of its own.
+        (1, 2, {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "RANK": "0", "WORLD_SIZE": "2"}),
     ],
 )  # fmt: skip
 def test_the_lines_find_the_place_on_the_host_as_the_tool_does(

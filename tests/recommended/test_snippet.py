@@ -22,6 +22,7 @@ BY_ROLE = Config.from_json(
 def test_the_lines_give_every_knob() -> None:
     lines = init_rpc_lines(OF_EVERY_KNOB, workload_spec())
     assert lines.replace(BIND_CPUS, "BIND_CPUS\n").splitlines() == [
+        "# At the top of the file:",
         "import os",
         "import sys",
         "from contextlib import suppress",
@@ -34,7 +35,8 @@ def test_the_lines_give_every_knob() -> None:
         "BIND_CPUS",
         "",
         "",
-        "# cpu_binding holds for ranks that have the machine to themselves.",
+        "# In each process, in place of its init_rpc:",
+        "# cpu_binding is for ranks that have the machine to themselves.",
         "bind_cpus(rank, world_size)",
         "sys.setswitchinterval(0.001)  # seconds",
         "torch.set_num_threads(2)  # as measured",

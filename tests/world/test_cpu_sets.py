@@ -153,8 +153,12 @@ def test_more_ranks_than_cpus_take_turns(machine: Machine) -> None:
     assert shares(5, machine("0-1")) == ["0", "1", "0", "1", "0"]
 
 
+def test_no_share_leaves_more_than_half_unused(machine: Machine) -> None:
+    assert shares(2, machine("0-7", "8")) == ["0-3", "4-7"]
+
+
 def test_a_rank_gets_no_more_than_the_quota(machine: Machine) -> None:
-    assert shares(2, machine("0-7", "8-15", quota=4)) == ["0-1", "2-3"]
+    assert shares(2, machine("0-7", "8-15", quota=4)) == ["0-1", "8-9"]
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(1, 12), st.data())

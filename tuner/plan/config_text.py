@@ -6,13 +6,18 @@ Standard library only, for `tuner.run`.
 from collections.abc import Mapping
 
 from tuner.errors import UsageError
-from tuner.plan.config import Config, Dimension
+from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.plan.knobs import KNOBS, Value
 
 
 def read_config(pairs: list[tuple[str, str]]) -> Config:
     """The configuration in `KNOB=VALUE` pairs; UsageError with every mistake."""
     config, problems = read_table(pairs)
+    problems += [
+        f"{dimension.knob} must be the same for all roles: give {dimension.knob}=..."
+        for dimension, _ in config.items
+        if dimension.role != ALL_ROLES and KNOBS[dimension.knob].same_for_all_roles
+    ]
     if problems:
         raise UsageError.about("the configuration", problems)
     return config

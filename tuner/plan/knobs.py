@@ -126,11 +126,13 @@ class DurationKnob(SecondsKnob):
     def _read(self, raw: object) -> float:
         try:
             seconds = parse_duration_s(raw)
-        except ValueError as error:
-            raise ValueError(f"{self.name} {error}") from None
+        except ValueError:
+            raise ValueError(f"{self.name} must be a duration such as 5ms, got {raw!r}") from None
         if not self.least_s <= seconds <= self.most_s:
             ends = f"{exact_duration(self.least_s)} to {exact_duration(self.most_s)}"
-            raise ValueError(f"{self.name} must be {ends}, got {raw}: {self.why}")
+            raise ValueError(
+                f"{self.name} must be {ends}, got {exact_duration(seconds)}: {self.why}"
+            )
         return round(seconds, 6)
 
     def format(self, value: Value) -> str:

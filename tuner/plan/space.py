@@ -122,7 +122,8 @@ def _differences_between_roles(
     for_all = axes.get(Dimension(ALL_ROLES, knob), [KNOBS[knob].default])
     lists = [tuple(axes.get(Dimension(role, knob), for_all)) for role in subject.roles]
     if any(len(values) > 1 for values in lists) or len(set(lists)) > 1:
-        why = ", or init_rpc fails" if KNOBS[knob].is_init_rpc_option else ""
+        is_option = KNOBS[knob].is_init_rpc_option
+        why = ", or init_rpc fails" if is_option else ", whose ranks share the CPUs of their host"
         yield (
             f"{knob} must be the same for all roles{why}; "
             f"give {knob}=... instead of {', '.join(map(str, per_role))}"

@@ -6,6 +6,7 @@ from tuner.present.failures import failing_sentences
 from tuner.present.knob_effects import bad_value_sentences, together_sentences
 from tuner.present.wording import (
     as_good_sentence,
+    binding_sentence,
     busy_sentence,
     noise_sentence,
     not_excluded_sentence,
@@ -28,6 +29,7 @@ def sentences_of(answer: StudyAnswer) -> list[str]:
         no_calls_sentence(answer),
         choice_sentence(answer),
         tied_sentence(answer),
+        binding_sentence(answer),
         busy_sentence(answer),
         not_excluded_sentence(answer),
         as_good_sentence(answer),

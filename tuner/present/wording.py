@@ -4,9 +4,10 @@ import math
 from collections.abc import Sequence
 
 from tuner.decide.statistics import Interval
-from tuner.plan.config import Config
-from tuner.plan.knobs import KNOBS
+from tuner.plan.config import ALL_ROLES, Config
+from tuner.plan.knobs import CPU_BINDING, KNOBS
 from tuner.present.failures import nothing_ran, rate_text
+from tuner.process_knobs import EQUAL
 from tuner.study.answer import StudyAnswer
 from tuner.study.continuing import more_flags
 from tuner.study.log import BASELINE
@@ -60,6 +61,17 @@ def tied_sentence(answer: StudyAnswer) -> str | None:
     return (
         f"{named(answer.tied)} {verb} within {_epsilon(answer)} of {answer.best}, as far as "
         "measured."
+    )
+
+
+def binding_sentence(answer: StudyAnswer) -> str | None:
+    """For whom binding is, where it is recommended."""
+    knobs = {} if answer.best is None else answer.best.for_role(ALL_ROLES)
+    if knobs.get(CPU_BINDING.name) != EQUAL:
+        return None
+    return (
+        f"{CPU_BINDING.name}={EQUAL} is for ranks that have the machine to themselves: beside "
+        "other programs it may be slower, and search --check measures it again."
     )
 
 
@@ -207,6 +219,8 @@ def _tie(answer: StudyAnswer) -> str:
 
 
 def _keep(answer: StudyAnswer) -> str:
+    if len(answer.rows) == 1:
+        return f"Keep {answer.baseline}: the search space has nothing else."
     if answer.challenger is None:
         return f"Keep {answer.baseline}: nothing else in the search space could run."
     return (

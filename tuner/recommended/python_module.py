@@ -38,7 +38,7 @@ if __name__ == "__main__":
     start_rpc(int(os.environ["RANK"]))
     gauges = rpc.api._get_current_rpc_agent().get_debug_info()
     threads = gauges["agent.thread_pool_size"]
-    line = f"{rpc.get_worker_info().name}: num_worker_threads={threads}\\n"
+    line = f"{rpc.get_worker_info().name}: num_worker_threads={threads}{cpus}\\n"
     print(line, end="", flush=True)
     rpc.shutdown()
 '''
@@ -62,6 +62,7 @@ def as_python(recommendation: Recommendation, sentence: str) -> str:
     bound, intervals = recommendation.binds, switch_intervals(values)
     seconds = literal(intervals).labelled("SWITCH_INTERVALS = ").lines() if intervals else []
     process = "    bind_cpus(rank, len(RANKS))\n" if bound else ""
+    cpus = " CPUs={sorted(os.sched_getaffinity(0))}" if bound else ""
     if intervals:
         process += "    sys.setswitchinterval(SWITCH_INTERVALS[role])\n"
     lines = [
@@ -84,7 +85,7 @@ def as_python(recommendation: Recommendation, sentence: str) -> str:
         *((BIND_CPUS,) if bound else ("",)),
         "",
     ]
-    return "\n".join(lines) + "\n" + _START.replace("{process}", process)
+    return "\n".join(lines) + "\n" + _START.replace("{process}", process).replace("{cpus}", cpus)
 
 
 def _comment(recommendation: Recommendation, sentence: str, self_check: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ WIDTH = 88
 # PyTorch has no public arguments for these two.
 _PRIVATE = {"transports": "_transports", "channels": "_channels"}
 
-ALONE = "cpu_binding holds for ranks that have the machine to themselves."
+ALONE = "cpu_binding is for ranks that have the machine to themselves."
 BINDING_IMPORTS = (
     "from contextlib import suppress",
     "from itertools import groupby",
@@ -36,17 +36,20 @@ def bind_cpus(rank: int, world_size: int) -> None:
         core = [each.read_text() for each in here.glob("topology/thread_siblings_list")]
         first = int(core[0].replace("-", ",").split(",")[0]) if core else cpu
         places.append((node, first, cpu))
-    own = os.environ if os.getenv("WORLD_SIZE") == str(world_size) else {}  # torchrun
+    torchrun = os.getenv("RANK"), os.getenv("WORLD_SIZE")
+    own = os.environ if torchrun == (str(rank), str(world_size)) else {}
     index, ranks = own.get("LOCAL_RANK", rank), own.get("LOCAL_WORLD_SIZE", world_size)
     ranks = min(int(ranks), len(places))  # more ranks take turns
-    # Whole nodes, or else cores, or else CPUs, where there are enough for so many ranks.
+    # Whole nodes, or else cores, or else CPUs: the first that uses most of them.
     for pool, part in (0, 1), (1, 2), (1, 3), (0, 2), (0, 3):
         pools = [split(each, part) for each in split(sorted(places), pool)]
         homes = [each * len(pools) // ranks for each in range(ranks)]
-        if size := min(len(pools[home]) // homes.count(home) for home in homes):
+        size = min(len(pools[home]) // homes.count(home) for home in homes)
+        shares = [sum((pools[home].pop(0) for _ in range(size)), []) for home in homes]
+        size = min(map(len, shares))
+        if 2 * size * ranks >= len(places):
             break
-    shares = [sum((pools[home].pop(0) for _ in range(size)), []) for home in homes]
-    share = shares[int(index) % ranks][: min(map(len, shares))]
+    share = shares[int(index) % ranks][:size]
     for thread in os.listdir("/proc/self/task"):
         with suppress(ProcessLookupError):  # it has ended
             os.sched_setaffinity(int(thread), [cpu for _, _, cpu in share])

@@ -29,13 +29,14 @@ def init_rpc_lines(config: Config, subject: Subject) -> str:
 def _lines(values: dict[str, dict[str, Value]]) -> Iterator[str]:
     bound, intervals = binds(values), switch_intervals(values)
     threads = {role: each[INTRA_OP_THREADS.name] for role, each in values.items()}
-    yield from ("import os",) if bound else ()
+    yield from ("# At the top of the file:", "import os") if bound else ()
     yield from ("import sys",) if intervals else ()
     yield from BINDING_IMPORTS if bound else ()
     yield from ("",) if bound or intervals else ()
     yield from ("import torch", "import torch.distributed.rpc as rpc", "")
     if bound:
-        yield from (BIND_CPUS, "", f"# {ALONE}", "bind_cpus(rank, world_size)")
+        yield from (BIND_CPUS, "", "# In each process, in place of its init_rpc:", f"# {ALONE}")
+        yield "bind_cpus(rank, world_size)"
     if intervals:
         yield f"sys.setswitchinterval({by_role(intervals)})  # seconds"
     yield f"torch.set_num_threads({by_role(threads)})  # as measured"

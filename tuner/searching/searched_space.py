@@ -47,7 +47,7 @@ def draft_here(draft: PlanDraft, known: Space | None, tell: Tell) -> PlanDraft:
         tell: Hears why no ranks are bound, in a sentence.
 
     Raises:
-        UsageError: Nothing else would be left to search, or the baseline binds its ranks.
+        UsageError: No other value of the knob is named, or the baseline binds its ranks.
     """
     if known is not None and (draft.chooses_space or draft.space == known):
         # The first session has decided it.
@@ -66,7 +66,8 @@ def draft_here(draft: PlanDraft, known: Space | None, tell: Tell) -> PlanDraft:
             raise UsageError(f"space: {what} cannot be measured: {why}")
         tell(f"{what} is not searched: {why}")
         return replace(draft, space=rest)
-    if _cpus_of_a_world(draft.launching) > 1 or EQUAL in baseline or not rest.axes:
+    is_all = {*values} == {EQUAL} or EQUAL in baseline or not rest.axes
+    if is_all or _cpus_of_a_world(draft.launching) > 1:
         return draft
     if not draft.chooses_space:
         tell(f"{what} is not searched: a world has one logical CPU here")

@@ -57,7 +57,7 @@ class BestThreads(NamedTuple):
     """The values within epsilon of the best, as far as measured; the best is among them."""
     tried: tuple[Value, ...]
     is_shown: bool
-    """Whether the best is shown to be better than another value."""
+    """Whether the best is shown to be better than every value that is not near it."""
 
     def to_json(self) -> dict[str, Any]:
         """The entry in `--json`."""
@@ -165,6 +165,12 @@ class _Seen:
         )
         return [*dict.fromkeys((best, plain))]
 
+    @property
+    def _combinations(self) -> int:
+        """For which values of the other knobs, and which role, something may be said."""
+        beside = math.prod(len(v) for each, v in self.values.items() if each not in self.threads)
+        return beside * len(self.threads)
+
     def gains(self) -> list[KnobGain]:
         """What each knob gave in which the chosen one and the baseline differ."""
         best, base = self.points[self.chosen], self.points[BASELINE]
@@ -195,16 +201,17 @@ class _Seen:
         own = place[self._axis(dimension)]
         is_own = place == self.points[self.chosen] and own in near
         best = own if is_own else first
-        # Every pair of them, here and there, could have been the one that is shown.
-        shared = len(trials) * (len(trials) - 1) * len(self.places)
-        behind = [gain_of(self.log, each, trials[best], shared) for each in trials.values()]
+        # Every pair of them, beside whatever is chosen, could have been the one that is shown.
+        shared = len(trials) * (len(trials) - 1) * self._combinations
+        worse = [trials[number] for number in trials if number not in near]
+        behind = [gain_of(self.log, each, trials[best], shared) for each in worse]
         return BestThreads(
             dimension,
             self._beside(place),
             values[best],
             tuple(values[number] for number in near),
             tuple(values[number] for number in sorted(trials)),
-            any(gain is not None and gain.high < 0 for gain in behind),
+            bool(worse) and all(gain is not None and gain.high < 0 for gain in behind),
         )
 
     def interaction(self, dimension: Dimension) -> Interaction | None:
@@ -216,7 +223,7 @@ class _Seen:
         least, found = 0.0, None
         for one, other in pairs:
             two = (here[one], here[other]), (there[one], there[other])
-            apart = difference_of_gains(self.log, *two, shared=len(pairs))
+            apart = difference_of_gains(self.log, *two, shared=len(pairs) * self._combinations)
             if apart is not None and -apart.high > least:
                 least, found = -apart.high, ((one, other), two)
         if found is None:

@@ -23,7 +23,6 @@ from weakref import WeakKeyDictionary
 from tuner.process_knobs import (
     CPU_BINDING,
     SWITCH_INTERVAL,
-    UNBOUND,
     ProcessKnobs,
     has_gil,
     place_on_host,
@@ -323,10 +322,9 @@ class _Hooks:
         by_role = self._order["process"]
         values = {**by_role.get("*", {}), **by_role.get(role, {})}
         ranks = world_size or self._order["ranks"]
+        index, here = (0, None) if ranks is None else place_on_host(rank, ranks, os.environ)
         try:
-            if ranks is None and values.pop(CPU_BINDING, UNBOUND) != UNBOUND:
-                raise OSError("init_rpc has no world_size, so the share of a rank is not known")
-            self._process_knobs.apply(values, *place_on_host(rank, ranks or 1, os.environ))
+            self._process_knobs.apply(values, index, here)
         except OSError as error:
             self._reports.send("hook-failed", error=f"{CPU_BINDING}: {error}")
         if (count := values.get("intra_op_threads")) is not None:

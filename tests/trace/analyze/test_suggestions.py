@@ -186,7 +186,7 @@ def test_too_few_cpus_for_a_share_of_each_rank_that_polls() -> None:
     crowd = replace(taken, ranks=ranks(3, threads=1, cpu_count=2, cpu_s=0.7))
     found = diagnose(crowd)
     assert [each.knob for each in found.suggestions] == ["transports"]
-    assert "1.4 logical CPUs by threads that only poll, as the shm transport does" in found.text
+    assert "1.4 logical CPUs by threads that neither serve calls nor are a main" in found.text
     assert suggested(crowd) == ("transports",)
     # Two of them compute: no transport gives their CPUs back.
     computing = replace(crowd, window_ns=(0, 1_000_000_000))

@@ -165,7 +165,10 @@ def _held_by_ranks(trace: Trace, found: Evidence) -> Suggestion | None:
     polled = sum(_polled_s(trace, rank) for rank in ranks) / _window_s(trace)
     if polled < 1:
         return None
-    why = f"{held}, {logical_cpus(polled)} by threads that only poll, as the shm transport does."
+    why = (
+        f"{held}, {logical_cpus(polled)} by threads that neither serve calls nor are a main "
+        "thread: those of the shm transport poll."
+    )
     return Suggestion(knob="transports", values="default,uv", why=why)
 
 
