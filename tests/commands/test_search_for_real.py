@@ -294,7 +294,9 @@ def test_a_budget_that_is_too_short_is_told_and_can_be_continued(tmp_path: Path)
     assert more[:6] == ["python", "-m", "tuner.search", "--resume", "--study", "udf"]
     first, *_ = tuner.load_study(tmp_path / "studies" / "udf").answer.rows
     assert first.worlds_run == 1
-    again = in_this_process(*more[3:6], "--budget", "8s", "--quiet", cwd=tmp_path)
+    # More than a busy machine needs for a block.
+    enough = ("--budget", "60s", "--max-blocks", "2", "--quiet")
+    again = in_this_process(*more[3:6], *enough, cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     rows = tuner.load_study(tmp_path / "studies" / "udf").answer.by_trial
     assert len(rows) == 6
