@@ -36,8 +36,8 @@ def same(number: int) -> str:
 
 def same_bound(number: int) -> str:
     """One configuration under three names, each rank bound."""
-    baseline = {"cpu_binding": "equal"}
-    result = _search(workload="udf", space={"rpc_timeout": [61, 62]}, baseline=baseline,
+    bound = {"cpu_binding": "equal"}
+    result = _search(workload="udf", space={"rpc_timeout": [61, 62], **bound}, baseline=bound,
                      budget="30s", seed=number)  # fmt: skip
     return str(result.verdict)
 
