@@ -7,11 +7,11 @@ import textwrap
 
 import pytest
 
+from tests.marks import needs_two_cpus
 from tuner.cpus import named
 from tuner.process_knobs import place_on_host
 
 CPUS = sorted(os.sched_getaffinity(0))
-needs_two = pytest.mark.skipif(len(CPUS) < 2, reason="binding needs two logical CPUs")
 
 
 def printed_by(code: str) -> list[str]:
@@ -23,7 +23,7 @@ def printed_by(code: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@needs_two
+@needs_two_cpus
 def test_threads_of_before_and_after_are_bound() -> None:
     printed = printed_by(
         """
@@ -44,7 +44,7 @@ def test_threads_of_before_and_after_are_bound() -> None:
     assert printed == [str(CPUS[len(CPUS) // 2 :][: len(CPUS) // 2]), "{True}", "as set"]
 
 
-@needs_two
+@needs_two_cpus
 def test_a_rank_that_a_bound_rank_starts_has_a_share_of_its_own() -> None:
     code = "ProcessKnobs().apply({'cpu_binding': 'equal'}, 0, 2)\n"
     inner = (
@@ -56,7 +56,7 @@ def test_a_rank_that_a_bound_rank_starts_has_a_share_of_its_own() -> None:
     assert printed_by(code + run)[0] == str(CPUS[len(CPUS) // 2 :][: len(CPUS) // 2])
 
 
-@needs_two
+@needs_two_cpus
 def test_a_process_that_is_kept_elsewhere_stays_there() -> None:
     code = "ProcessKnobs().apply({'cpu_binding': 'equal'}, 0, 2)\n"
     inner = (
@@ -86,7 +86,7 @@ def test_what_the_program_overrides_is_said() -> None:
     ]
 
 
-@needs_two
+@needs_two_cpus
 def test_an_affinity_of_the_programs_own_is_said() -> None:
     printed = printed_by(
         """
@@ -103,7 +103,7 @@ def test_an_affinity_of_the_programs_own_is_said() -> None:
     ]
 
 
-@needs_two
+@needs_two_cpus
 def test_what_is_named_no_more_is_set_back() -> None:
     printed = printed_by(
         """

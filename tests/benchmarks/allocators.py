@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.benchmarks.report import Comparison
+from tests.benchmarks.report import Comparison, log_ratio
 from tests.programs.running import free_port
-from tuner.decide.statistics import interval
+from tuner.decide.statistics import FloatArray
 
 SIZES_KB = (64, 1024, 16384)
 DEFAULT = "glibc's defaults"
@@ -24,7 +24,6 @@ TUNABLES = {
     "huge pages": "glibc.malloc.hugetlb=1",
 }
 ROUNDS = 20
-CONFIDENCE = 0.95
 
 
 def run() -> list[Comparison]:
@@ -54,9 +53,7 @@ def _echoes_ms(tunables: str) -> list[float]:
     return [float(word) for word in done.stdout.split()]
 
 
-def _comparison(size_kb: int, name: str, ours: np.ndarray, theirs: np.ndarray) -> Comparison:
-    logs = interval(np.log(theirs / ours), CONFIDENCE)
-    assert logs is not None
+def _comparison(size_kb: int, name: str, ours: FloatArray, theirs: FloatArray) -> Comparison:
     return Comparison(
         name=f"echo of {size_kb} KB",
         ours=name,
@@ -64,5 +61,5 @@ def _comparison(size_kb: int, name: str, ours: np.ndarray, theirs: np.ndarray) -
         ours_value=float(np.median(ours)),
         theirs_value=float(np.median(theirs)),
         unit="ms",
-        interval=logs.exp(),
+        interval=log_ratio(theirs, ours).exp(),
     )

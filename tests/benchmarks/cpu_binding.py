@@ -5,11 +5,10 @@ Worlds of two numbers of threads, bound and unbound, in random order.
 
 import time
 
-import numpy as np
 import pandas as pd
 
-from tests.benchmarks.report import Bar, Comparison
-from tuner.decide.statistics import Interval, interval
+from tests.benchmarks.report import Bar, Comparison, log_ratio
+from tuner.decide.statistics import Interval
 from tuner.searching.sweeping import sweep
 
 CONFIGS = {
@@ -19,7 +18,6 @@ CONFIGS = {
 }
 EACH_S = 40.0
 """For the bound worlds, and for the unbound ones."""
-CONFIDENCE = 0.95
 
 
 def run() -> list[Comparison]:
@@ -65,6 +63,4 @@ def _rounds(rounds: int, seed: int) -> pd.DataFrame:
 def _ratio(steps: pd.DataFrame, slow: str, fast: str) -> Interval:
     """log(time of one / time of the other), paired within rounds."""
     pairs = steps[[slow, fast]].dropna()
-    found = interval(np.log(pairs[slow].to_numpy() / pairs[fast].to_numpy()), CONFIDENCE)
-    assert found is not None
-    return found
+    return log_ratio(pairs[slow].to_numpy(), pairs[fast].to_numpy())

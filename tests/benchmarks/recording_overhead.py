@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.benchmarks.report import Bar, Comparison
+from tests.benchmarks.report import Bar, Comparison, log_ratio
 from tests.programs.running import free_port
-from tuner.decide.statistics import interval
 from tuner.plan.config import Config
 from tuner.world.command.order import HookOrder, RecordingOrder
 from tuner.world.command.warm.learning import learn
@@ -19,7 +18,6 @@ from tuner.world.command.warm.warm_starting import WarmStarter
 
 RUNS = 41
 TURNS = 32
-CONFIDENCE = 0.95
 ROOT = Path(__file__).parents[2]
 DEFAULT = Config(())
 
@@ -37,8 +35,7 @@ def run(runs: int = RUNS) -> list[Comparison]:
         for _ in range(runs):
             with tempfile.TemporaryDirectory() as folder:
                 overheads.append(overhead(warm, Path(folder)))
-    logs = interval(-np.log(np.array(overheads)), CONFIDENCE)
-    assert logs is not None
+    logs = log_ratio(np.ones(len(overheads)), np.array(overheads))
     return [
         Comparison(
             name="recorded over unrecorded step of a program, udf",

@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from tuner.decide.statistics import Interval
+from tuner.decide.statistics import FloatArray, Interval, interval
 from tuner.text import UNTOLD, ratio_cell
+
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +53,13 @@ class Comparison:
             and (not bar.not_worse or self.interval is None or self.interval.high >= 1)
             for bar in self.bars
         )
+
+
+def log_ratio(theirs: FloatArray, ours: FloatArray) -> Interval:
+    """log(theirs / ours) of values that were measured in pairs, with its 95 % interval."""
+    found = interval(np.log(theirs / ours), CONFIDENCE)
+    assert found is not None
+    return found
 
 
 def print_comparisons(comparisons: list[Comparison]) -> None:

@@ -3,12 +3,10 @@
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
-from tests.benchmarks.report import Bar, Comparison
+from tests.benchmarks.report import Bar, Comparison, log_ratio
 from tuner.api import tune
-from tuner.decide.statistics import interval
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.present.study_result import StudyResult
 from tuner.searching.sweeping import sweep
@@ -22,7 +20,6 @@ WORKLOADS: dict[str, dict[str, object]] = {
 BUDGET = "60s"
 # Rounds after the search: what it measured itself has helped to choose.
 ROUNDS = 15
-CONFIDENCE = 0.95
 
 
 def run() -> list[Comparison]:
@@ -57,9 +54,7 @@ def _compare(name: str, result: StudyResult, worlds: pd.DataFrame) -> list[Compa
         ("cpu_cores", "cores", ()),
     ):
         pairs = rounds[column].dropna()
-        ratios = np.log(pairs["baseline"].to_numpy() / pairs["recommended"].to_numpy())
-        logs = interval(ratios, CONFIDENCE)
-        assert logs is not None
+        logs = log_ratio(pairs["baseline"].to_numpy(), pairs["recommended"].to_numpy())
         found.append(
             Comparison(
                 name=f"{name}: {column}, {result.verdict}",

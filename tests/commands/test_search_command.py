@@ -12,6 +12,7 @@ import tuner.__main__
 from tests.present.results import nothing_ran, study_plan
 from tuner import search
 from tuner.decide.verdict_kind import VerdictKind
+from tuner.plan.draft import DEFAULT_SPACE
 from tuner.plan.knobs import KNOBS
 from tuner.plan.objectives import OBJECTIVES
 from tuner.present.study_result import StudyResult
@@ -62,6 +63,8 @@ def test_help_names_every_flag_of_the_contract(capsys: pytest.CaptureFixture[str
         "--json",
     ):  # fmt: skip
         assert flag in text
+    default = ", ".join(f"{knob}={values}" for knob, values in DEFAULT_SPACE.items())
+    assert default in " ".join(text.split())
 
 
 @pytest.mark.parametrize(

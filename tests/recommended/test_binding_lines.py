@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import needs_two_cpus
 from tests.plan.specs import for_all, workload_spec
 from tuner import cpus as binding
 from tuner.cpus import named, share_of_rank
@@ -22,7 +23,6 @@ from tuner.recommended.snippet import init_rpc_lines
 
 SYS = "/sys/devices/system"
 TORCHRUN = ("WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE")
-needs_two = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two logical CPUs")
 
 
 class MadeUp(NamedTuple):
@@ -130,7 +130,7 @@ AFFINITIES = (
 )
 
 
-@needs_two
+@needs_two_cpus
 def test_the_lines_bind_every_thread_of_a_process_twice_alike() -> None:
     lines = init_rpc_lines(for_all(cpu_binding="equal", switch_interval="200us"), workload_spec())
     before_rpc = lines.partition("options = ")[0]
@@ -144,7 +144,7 @@ def test_the_lines_bind_every_thread_of_a_process_twice_alike() -> None:
     assert printed_by(sys.executable, "-c", program) == ["True 0.0002", share, share]
 
 
-@needs_two
+@needs_two_cpus
 @pytest.mark.skipif(shutil.which("taskset") is None, reason="taskset is not installed")
 def test_taskset_binds_to_the_same_logical_cpus() -> None:
     for rank in range(2):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import needs_two_cpus
 from tests.programs.running import free_port, with_sitecustomize
 from tests.world.command.launching import PROGRAMS, PYTHON, Launched, launched, refused
 from tests.world.launcher_contract import survives
@@ -191,12 +192,9 @@ def test_a_workload_is_not_for_this_launcher() -> None:
 
 
 BOUND = {"*": {"cpu_binding": "equal", "switch_interval": 0.001}}
-needs_two = pytest.mark.skipif(
-    len(os.sched_getaffinity(0)) < 2, reason="binding needs two logical CPUs"
-)
 
 
-@needs_two
+@needs_two_cpus
 def test_a_rank_that_a_bound_rank_has_started_is_bound_to_its_own_share() -> None:
     printed: list[bytes] = []
     command = [PYTHON, "-W", "ignore", str(PROGRAMS / "bound.py"), free_port(), "starts"]
@@ -208,7 +206,7 @@ def test_a_rank_that_a_bound_rank_has_started_is_bound_to_its_own_share() -> Non
         assert f"worker{index}: [{share_of_rank(index, 2)}] 0.001\n" in b"".join(printed).decode()
 
 
-@needs_two
+@needs_two_cpus
 @pytest.mark.parametrize("knob", ["cpu_binding", "switch_interval"])
 def test_a_program_that_overrides_a_process_knob_has_failed_with_it(knob: str) -> None:
     command = [PYTHON, "-W", "ignore", str(PROGRAMS / "bound.py"), free_port(), "overrides"]

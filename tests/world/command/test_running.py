@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import needs_two_cpus
 from tests.programs.running import PROGRAMS, PYTHON, free_port
 from tuner import run
 from tuner.cpus import named, share_of_rank
@@ -135,7 +136,7 @@ def test_a_signal_is_passed_on(tmp_path: Path) -> None:
     assert "no process of the program called init_rpc" in err
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="binding needs two logical CPUs")
+@needs_two_cpus
 def test_process_knobs_are_set_and_said_in_the_line_of_each_rank(
     capfd: pytest.CaptureFixture[str],
 ) -> None:

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from tests.fakes import order
+from tests.marks import needs_two_cpus
 from tests.world.launcher_contract import TROUBLES, FailureContract, LauncherContract, ends
 from tests.world.local.launching import launcher
 from tuner.world.launcher import TraceOrder
@@ -190,7 +191,7 @@ def test_a_forkserver_that_was_stopped_is_replaced(monkeypatch: pytest.MonkeyPat
     processes.end_process(again)
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="binding needs two logical CPUs")
+@needs_two_cpus
 def test_every_thread_of_a_rank_is_bound_to_its_share(launcher: LocalLauncher) -> None:
     assert isinstance(run(launcher, "Bound", cpu_binding="equal"), Measurement)
     assert failure(run(launcher, "Bound")).failure == "crashed"
