@@ -135,21 +135,20 @@ def bind_rank(index: int, ranks: int) -> CpuSet:
     Raises:
         OSError: This is not permitted here.
     """
-    now = os.sched_getaffinity(0)
-    if is_bound():
-        # A bound rank has started this process, or it is bound once more.
-        now = {*_read_list_of(os.environ[_BEFORE_BINDING].partition("/")[0])}
-        bind(now)
+    # A bound rank may have started this process, or it is bound once more.
+    unbind_rank()
+    before = named([*os.sched_getaffinity(0)])
     share = share_of_rank(index, ranks)
     bind(share)
-    os.environ[_BEFORE_BINDING] = f"{named([*now])}/{named(share)}"
+    os.environ[_BEFORE_BINDING] = f"{before}/{named(share)}"
     return share
 
 
 def unbind_rank() -> None:
     """Let this process use what it could before `bind_rank`; nothing if it is not bound."""
     if is_bound():
-        bind(_read_list_of(os.environ.pop(_BEFORE_BINDING).partition("/")[0]))
+        before, _, _ = os.environ.pop(_BEFORE_BINDING).partition("/")
+        bind(_read_list_of(before))
 
 
 def is_bound() -> bool:

@@ -105,6 +105,12 @@ def has_gil() -> bool:
     return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 
 
+def number_in(variable: str, otherwise: int, environment: Mapping[str, str] = os.environ) -> int:
+    """The number that an environment variable has; `otherwise` if it has none."""
+    text = environment.get(variable, "")
+    return int(text) if text.isdecimal() else otherwise
+
+
 def place_on_host(rank: int, world_size: int, environment: Mapping[str, str]) -> tuple[int, int]:
     """The place of a rank among those of its host, from 0, and how many the host has.
 
@@ -115,15 +121,10 @@ def place_on_host(rank: int, world_size: int, environment: Mapping[str, str]) ->
         world_size: How many ranks the world has.
         environment: The variables of the process.
     """
-
-    def number(name: str, otherwise: int) -> int:
-        text = environment.get(name, "")
-        return int(text) if text.isdecimal() else otherwise
-
-    hosts = max(1, number("GROUP_WORLD_SIZE", 1))
-    ranks = number("LOCAL_WORLD_SIZE", 0)
-    if ranks * hosts == world_size and number("RANK", rank) == rank:
-        return number("LOCAL_RANK", rank % ranks), ranks
+    hosts = max(1, number_in("GROUP_WORLD_SIZE", 1, environment))
+    ranks = number_in("LOCAL_WORLD_SIZE", 0, environment)
+    if ranks * hosts == world_size and number_in("RANK", rank, environment) == rank:
+        return number_in("LOCAL_RANK", rank % ranks, environment), ranks
     # Each host has started ranks of its own, which inherit its variables.
     ranks = max(1, -(-world_size // hosts))
     return rank % ranks, ranks

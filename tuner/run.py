@@ -72,7 +72,7 @@ def _chosen(
     if recommended is not None:
         found = read_process_values(recommended)
         elsewhere = machine_differences(found.machine, this_machine(), BINDING_COMPARED)
-        if found.binds and elsewhere:
+        if found.config.binds and elsewhere:
             say(
                 f"rpc-tuner: {recommended} binds ranks to CPUs of their own, and was measured "
                 f"elsewhere (there, here): {'; '.join(elsewhere)}",

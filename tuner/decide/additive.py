@@ -103,6 +103,8 @@ def pooled(matrix: FloatArray, points: Points) -> Pooled | None:
         The fit; None for a single knob, and where too little was measured to tell noise and
         interaction apart.
     """
+    if not points or len(points[0]) < 2:
+        return None
     levels = trial_levels(matrix)
     measured = ~np.isnan(levels)
     known, raw = np.asarray(points)[measured], levels[measured]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol, Self
 
-from tuner.plan.knobs import KNOBS, Value
+from tuner.plan.knobs import CPU_BINDING, KNOBS, Value
+from tuner.process_knobs import EQUAL
 from tuner.text import did_you_mean
 
 ALL_ROLES = "*"
@@ -83,6 +84,11 @@ class Config:
     def values(self) -> Mapping[Dimension, Value]:
         """The values that this configuration names."""
         return MappingProxyType(dict(self.items))
+
+    @property
+    def binds(self) -> bool:
+        """Whether ranks are kept to logical CPUs of their own."""
+        return any(d.knob == CPU_BINDING.name and value == EQUAL for d, value in self.items)
 
     def for_role(self, role: str) -> dict[str, Value]:
         """The values that a process of `role` gets, by knob; the narrower entry wins.

@@ -97,9 +97,8 @@ def check_against(axes: Iterable[tuple[Dimension, Sequence[Value]]], subject: Su
             problems[f"unknown role {dimension.role!r}{tail}"] = None
         if not subject.cuda_devices and (mistake := _needs_cuda(dimension.knob, values)):
             problems[f"{dimension}: {mistake} needs CUDA, which torch does not see here"] = None
-        default = KNOBS[dimension.knob].default
-        is_named = any(value != default for value in values)
-        if dimension.knob == SWITCH_INTERVAL.name and not subject.has_gil and is_named:
+        is_interval = dimension.knob == SWITCH_INTERVAL.name
+        if is_interval and not subject.has_gil and {*values} != {SWITCH_INTERVAL.default}:
             problems[f"{dimension}: it has no effect on an interpreter without a GIL"] = None
     for knob in (knob.name for knob in KNOBS.values() if knob.same_for_all_roles):
         problems |= dict.fromkeys(_differences_between_roles(knob, by_dimension, subject))

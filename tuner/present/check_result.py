@@ -85,7 +85,7 @@ class CheckResult:
     def differences(self) -> list[str]:
         """What differs in the machine and the software, each as `label: then, now`."""
         earlier = self.recommendation
-        return earlier.environment.differences(self.answer.environment, bound=earlier.binds)
+        return earlier.environment.differences(self.answer.environment, bound=earlier.config.binds)
 
     @property
     def _baseline(self) -> TrialRow:

@@ -8,8 +8,6 @@ from tuner.cpus import named, share_of_rank
 from tuner.machine import BINDING_COMPARED, machine_differences, this_machine
 from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramSpec
-from tuner.plan.subject import Subject
-from tuner.recommended.document import binds
 from tuner.recommended.python_source import ALONE
 from tuner.recommended.snippet import init_rpc_lines
 from tuner.study.answer import StudyAnswer
@@ -41,16 +39,12 @@ def snippet_of(answer: StudyAnswer) -> Snippet | None:
     if answer.best_trial == BASELINE:
         return None
     recommended = os.path.relpath(answer.folder.recommended)
-    lines = [f"# {ALONE}"] if _binds(answer.best, subject) else []
+    lines = [f"# {ALONE}"] if answer.best.binds else []
     lines += [
         shlex.join(["python", "-m", "tuner.run", recommended, "--", *command])
         for command in subject.commands
     ]
     return Snippet("bash", "\n".join(lines))
-
-
-def _binds(config: Config, subject: Subject) -> bool:
-    return binds({role: config.for_role(role) for role in subject.roles})
 
 
 def _binding_command(answer: StudyAnswer, config: Config) -> list[str]:
@@ -60,7 +54,7 @@ def _binding_command(answer: StudyAnswer, config: Config) -> list[str]:
     differs = machine_differences(environment.model_dump(), here, BINDING_COMPARED)
     is_here = environment.numa_nodes is not None and not differs
     is_local = answer.plan.launching.launcher == "local"
-    if not _binds(config, answer.plan.subject) or not (is_here and is_local) or ranks > _MOST_RANKS:
+    if not config.binds or not (is_here and is_local) or ranks > _MOST_RANKS:
         return []
     commands = [
         f"taskset -c {named(share_of_rank(rank, ranks))} python ... (rank {rank})"

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from tuner.decide.statistics import Interval
-from tuner.plan.config import ALL_ROLES, Config
+from tuner.plan.config import Config
 from tuner.plan.knobs import CPU_BINDING, KNOBS
 from tuner.present.failures import nothing_ran, rate_text
 from tuner.process_knobs import EQUAL
@@ -66,8 +66,7 @@ def tied_sentence(answer: StudyAnswer) -> str | None:
 
 def binding_sentence(answer: StudyAnswer) -> str | None:
     """For whom binding is, where it is recommended."""
-    knobs = {} if answer.best is None else answer.best.for_role(ALL_ROLES)
-    if knobs.get(CPU_BINDING.name) != EQUAL:
+    if answer.best is None or not answer.best.binds:
         return None
     return (
         f"{CPU_BINDING.name}={EQUAL} is for ranks that have the machine to themselves: beside "

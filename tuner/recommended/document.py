@@ -13,10 +13,9 @@ from typing import Any, NoReturn
 
 from tuner.errors import UsageError
 from tuner.files import read_bounded
-from tuner.machine import COMPARED, TOPOLOGY
+from tuner.machine import COMPARED, COMPARED_BOUND
 from tuner.plan.config import ALL_ROLES, Config
-from tuner.plan.knobs import CPU_BINDING, DEFAULT_WORD, INTRA_OP_THREADS, Value
-from tuner.process_knobs import EQUAL
+from tuner.plan.knobs import DEFAULT_WORD, INTRA_OP_THREADS, Value
 from tuner.text import did_you_mean
 
 FORMAT = 3
@@ -38,11 +37,6 @@ class ProcessValues:
     machine: Mapping[str, object]
     """What `tuner.machine.machine_differences` takes; None where the file does not say it."""
 
-    @property
-    def binds(self) -> bool:
-        """Whether ranks are kept to logical CPUs of their own."""
-        return binds({role: self.of_role(role) for role in self.roles})
-
     def of_role(self, role: str) -> dict[str, Value]:
         """What a process of the role gets, by knob, its intra-op threads included."""
         return values_of_role(role, self.config, self.own, self.intra_op_threads)
@@ -55,11 +49,6 @@ def values_of_role(
     given = {} if own is None else own.for_role(role)
     threads = {INTRA_OP_THREADS.name: intra_op_threads[role]}
     return {**given, **threads, **config.for_role(role)}
-
-
-def binds(by_role: Mapping[str, Mapping[str, Value]]) -> bool:
-    """Whether ranks of these roles, with values by knob, are kept to logical CPUs of their own."""
-    return any(values.get(CPU_BINDING.name) == EQUAL for values in by_role.values())
 
 
 def read_process_values(path: Path) -> ProcessValues:
@@ -87,7 +76,7 @@ def _process_values(document: Mapping[str, Any]) -> ProcessValues:
     threads = _object(environment, "intra_op_threads", "environment.")
     if missing := [role for role in roles if role not in threads]:
         raise ValueError(f"environment.intra_op_threads lacks {', '.join(map(repr, missing))}")
-    machine = {key: environment.get(key) for key in (*COMPARED, *TOPOLOGY)}
+    machine = {key: environment.get(key) for key in COMPARED_BOUND}
     if unknown := [key for key in COMPARED if machine[key] is None]:
         raise ValueError(f"environment.{unknown[0]} is missing")
     own = environment.get("own")

@@ -18,16 +18,22 @@ from tuner.errors import UsageError
 from tuner.machine import (
     BINDING_COMPARED,
     COMPARED,
-    TOPOLOGY,
+    COMPARED_BOUND,
     machine_differences,
     this_machine,
 )
 from tuner.plan.knobs import INTRA_OP_THREADS
-from tuner.process_knobs import CPU_BINDING, EQUAL, SWITCH_INTERVAL, ProcessKnobs, place_on_host
+from tuner.process_knobs import (
+    CPU_BINDING,
+    EQUAL,
+    SWITCH_INTERVAL,
+    ProcessKnobs,
+    number_in,
+    place_on_host,
+)
 from tuner.recommended.document import ProcessValues, read_process_values
 from tuner.text import plural
 from tuner.torch_private.agent import tensorpipe_options
-from tuner.torch_private.rendezvous import number_in
 from tuner.world.agent_options import agent_options
 
 
@@ -77,7 +83,7 @@ def load_rpc_options(
     """
     measured = read_process_values(Path(path))
     roles = _roles_like(measured, role, path)
-    place = _place(rank, world_size) if measured.binds else None
+    place = _place(rank, world_size) if measured.config.binds else None
     if message := _environment_problem(measured, path):
         warnings.warn(message, EnvironmentWarning, stacklevel=2)
     if message := _threads_problem(measured, roles, path):
@@ -113,12 +119,12 @@ def _setting_process_knobs(
             f"has a {SWITCH_INTERVAL} by role, and none is set in this process: give role=, one of "
             f"{', '.join(map(repr, roles))}"
         )
-    if measured.binds and place is None:
+    if measured.config.binds and place is None:
         yield (
             f"has {CPU_BINDING}={EQUAL}, and this process is not bound, since its rank is not "
             "known: give rank= and world_size= to load_rpc_options, as to init_rpc"
         )
-    elif measured.binds:
+    elif measured.config.binds:
         values[CPU_BINDING] = EQUAL
     try:
         ProcessKnobs().apply(values, *(place or (0, 1)))
@@ -146,7 +152,7 @@ def _roles_like(
 
 
 def _environment_problem(measured: ProcessValues, path: str | PathLike[str]) -> str | None:
-    compared = {**COMPARED, **TOPOLOGY} if measured.binds else COMPARED
+    compared = COMPARED_BOUND if measured.config.binds else COMPARED
     if is_bound():
         # It sees its share alone.
         compared = {name: compared[name] for name in compared if name not in BINDING_COMPARED}

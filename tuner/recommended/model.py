@@ -35,7 +35,7 @@ from tuner.plan.measuring import ObjectiveName
 from tuner.plan.program_spec import ProgramRequest
 from tuner.plan.quantities import MOST_S
 from tuner.plan.workload_spec import RankSpec, distinct_roles
-from tuner.recommended.document import FORMAT, binds, check_roles, strict_config, values_of_role
+from tuner.recommended.document import FORMAT, check_roles, strict_config, values_of_role
 from tuner.world.environment import Environment
 
 SCHEMA_ID = f"urn:rpc-tuner:recommended:{FORMAT}"
@@ -208,11 +208,6 @@ class Recommendation(_Part):
         """What a process of the role gets, by knob, its intra-op threads included."""
         where = self.environment
         return values_of_role(role, self.config, where.own, where.intra_op_threads)
-
-    @property
-    def binds(self) -> bool:
-        """Whether ranks are kept to logical CPUs of their own."""
-        return binds({role: self.values_of(role) for role in self.roles})
 
     @model_validator(mode="after")
     def _roles_are_known(self) -> Self:

@@ -59,7 +59,7 @@ def as_python(recommendation: Recommendation, sentence: str) -> str:
     command = f"torchrun --standalone --nproc-per-node {len(ranks)}"
     names = literal([(rank.name, rank.role) for rank in ranks])
     options = table((role, options_call(of_role)) for role, of_role in values.items())
-    bound, intervals = recommendation.binds, switch_intervals(values)
+    bound, intervals = recommendation.config.binds, switch_intervals(values)
     seconds = literal(intervals).labelled("SWITCH_INTERVALS = ").lines() if intervals else []
     process = "    bind_cpus(rank, len(RANKS))\n" if bound else ""
     cpus = " CPUs={sorted(os.sched_getaffinity(0))}" if bound else ""
@@ -107,7 +107,7 @@ def _comment(recommendation: Recommendation, sentence: str, self_check: str) -> 
         "software": f"torch {environment.torch}, Python {environment.python}",
     }
     yield from _wrapped(sentence, "")
-    if recommendation.binds:
+    if recommendation.config.binds:
         yield from _wrapped(ALONE, "")
     yield "#"
     for name, fact in facts.items():

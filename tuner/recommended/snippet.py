@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from tuner.plan.config import Config
 from tuner.plan.knobs import INTRA_OP_THREADS, Value
 from tuner.plan.subject import Subject, intra_op_threads
-from tuner.recommended.document import binds
 from tuner.recommended.python_source import (
     ALONE,
     BIND_CPUS,
@@ -23,11 +22,11 @@ def init_rpc_lines(config: Config, subject: Subject) -> str:
         role: {INTRA_OP_THREADS.name: threads, **config.for_role(role)}
         for role, threads in intra_op_threads(subject).items()
     }
-    return "\n".join(_lines(values))
+    return "\n".join(_lines(values, bound=config.binds))
 
 
-def _lines(values: dict[str, dict[str, Value]]) -> Iterator[str]:
-    bound, intervals = binds(values), switch_intervals(values)
+def _lines(values: dict[str, dict[str, Value]], *, bound: bool) -> Iterator[str]:
+    intervals = switch_intervals(values)
     threads = {role: each[INTRA_OP_THREADS.name] for role, each in values.items()}
     yield from ("# At the top of the file:", "import os") if bound else ()
     yield from ("import sys",) if intervals else ()

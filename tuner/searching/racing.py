@@ -184,7 +184,7 @@ def _reasons(
     log: StudyLog, rivals: list[int], comparison: Comparison, fraction: float
 ) -> Mapping[int, str]:
     """Why which of the rivals is measured no more; never all of them."""
-    matrix = evidence(log)
+    matrix, points = evidence(log), points_of(log)
     best = strongest_rival(log)
     if best is None or len(matrix) < DOMINATED_BLOCKS:
         return {}
@@ -192,7 +192,7 @@ def _reasons(
     gain = mean_gain(log, best)
     # Who is behind a rival that gains something is not what will be recommended.
     if gain is None or gain >= log.rules.log_epsilon:
-        reasons |= beaten(matrix, best, rivals, points_of(log))
+        reasons |= beaten(matrix, best, rivals, points)
     if BASELINE not in log.failures:
         open_rivals = _open(log, comparison)
         reasons |= {
@@ -201,7 +201,7 @@ def _reasons(
             if trial not in open_rivals and trial not in reasons
         }
     left = [trial for trial in rivals if trial not in reasons]
-    reasons |= halved(matrix, left, initial=len(rivals), fraction=fraction, points=points_of(log))
+    reasons |= halved(matrix, left, initial=len(rivals), fraction=fraction, points=points)
     reasons.pop(best, None)
     return reasons
 

@@ -25,6 +25,7 @@ from tuner.process_knobs import (
     SWITCH_INTERVAL,
     ProcessKnobs,
     has_gil,
+    number_in,
     place_on_host,
     switch_interval_s,
 )
@@ -32,7 +33,7 @@ from tuner.roles import role_of
 
 # Not from `calls`, which imports torch: this module is loaded in the middle of `import torch`.
 from tuner.torch_private.option_names import PRIVATE_KEYWORDS
-from tuner.torch_private.rendezvous import Distributed, nobody_listens, number_in
+from tuner.torch_private.rendezvous import Distributed, nobody_listens
 from tuner.torch_private.senders import SENDERS
 from tuner.torch_private.served_error import MOST_TEXT, error_text, sound
 from tuner.torch_private.tracebacks import unseen_in_tracebacks, without_our_frames
@@ -198,16 +199,14 @@ class _Hooks:
                 return
             role = role_of(name, self._order["roles"])
             backend_name = getattr(backend, "name", str(backend))
-            applied: Mapping[str, object] = {}
             if backend_name == "TENSORPIPE":
-                applied = self._apply(role, options)
+                self._apply(role, options)
                 self._apply_to_process(role, rank, world_size)
             facts = {"name": name, "rank": rank, "world_size": world_size, "role": role}
             self._reports.send(
                 "init_rpc",
                 **facts,
                 backend=backend_name,
-                applied=applied,
                 **self._options(options),
                 cuda_devices=_torch().cuda.device_count(),
                 local_size=number_in("LOCAL_WORLD_SIZE", 0),
@@ -302,12 +301,14 @@ class _Hooks:
             **_usage(),
         }
 
-    def _apply(self, role: str, options: Any) -> dict[str, object]:
+    def _of_role(self, key: str, role: str) -> dict[str, Any]:
+        """What the order has for a role, and for all."""
+        by_role = self._order[key]
+        return {**by_role.get("*", {}), **by_role.get(role, {})}
+
+    def _apply(self, role: str, options: Any) -> None:
         """Set what the role gets; the program may have set it otherwise after the constructor."""
-        values = {
-            **self._order["options"].get("*", {}),
-            **self._order["options"].get(role, {}),
-        }
+        values = self._of_role("options", role)
         for name in ("num_worker_threads", "rpc_timeout"):
             if name in values:
                 setattr(options, name, values[name])
@@ -315,12 +316,10 @@ class _Hooks:
             options.set_device_map(callee, devices)
         if values.get("devices"):
             options.set_devices(values["devices"])
-        return values
 
     def _apply_to_process(self, role: str, rank: int, world_size: int | None) -> None:
         """Set the process knobs of the role, for every thread that is there by now."""
-        by_role = self._order["process"]
-        values = {**by_role.get("*", {}), **by_role.get(role, {})}
+        values = self._of_role("process", role)
         ranks = world_size or self._order["ranks"]
         index, here = (0, None) if ranks is None else place_on_host(rank, ranks, os.environ)
         try:

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
+from tuner.process_knobs import number_in
 from tuner.torch_private.tracebacks import without_our_frames
 
 
@@ -51,9 +52,3 @@ def nobody_listens(url: str) -> bool:
     return (
         has_agent and url.startswith("tcp://") and urlsplit(url).port != number_in("MASTER_PORT", 0)
     )
-
-
-def number_in(variable: str, otherwise: int) -> int:
-    """The number that an environment variable has; `otherwise` if it has none."""
-    text = os.environ.get(variable, "")
-    return int(text) if text.isdecimal() else otherwise

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict
 
-from tuner.machine import COMPARED, TOPOLOGY, machine_differences, this_machine
+from tuner.machine import COMPARED, COMPARED_BOUND, machine_differences, this_machine
 
 
 class GroupFacts(BaseModel):
@@ -70,7 +70,7 @@ class Environment(BaseModel):
             other: Where the other measurements come from.
             bound: Whether ranks were bound to logical CPUs, so that the topology matters.
         """
-        compared = {**COMPARED, **TOPOLOGY} if bound else COMPARED
+        compared = COMPARED_BOUND if bound else COMPARED
         found = machine_differences(self.model_dump(), other.model_dump(), compared)
         pairs = zip(self.groups, other.groups, strict=False)
         for number, (ours, theirs) in enumerate(pairs, start=1):

@@ -38,7 +38,7 @@ def events_of(rank: int) -> list[dict[str, Any]]:
         {"event": "rendezvous", "url": "env://", "rank": rank, "world_size": 2,
          "nobody_listens": False},
         {"event": "imported", "modules": ["numpy", "torch.optim"], "environment": {"LANG": "C"}},
-        {"event": "init_rpc", **facts, "backend": "TENSORPIPE", "applied": {}, **options,
+        {"event": "init_rpc", **facts, "backend": "TENSORPIPE", **options,
          "cuda_devices": 0},
         {"event": "recording", "journal": journal_of(rank), "host": "here", "boot_id": "b",
          "cpu_count": 2},

@@ -248,14 +248,11 @@ class Client:
     def answered(self, call_id: int, value: object) -> None:
         """See `wire.ClientEnd.answered`."""
         end_ns = time_ns()
-        if (call := self._open.pop(call_id, None)) is not None:
-            error = error_of(value)
-            call.end = (end_ns, "raised", error) if error else (end_ns, "ok", "")
-            call.future = None  # do not keep the value alive
-            self._keep_ended(call)
+        error = error_of(value)
+        self.ended(call_id, end_ns, "raised" if error else "ok", error)
 
     def ended(self, call_id: int, end_ns: int, status: str, error: str) -> None:
-        """A call has ended, which no answer notifies."""
+        """A call has ended."""
         if (call := self._open.pop(call_id, None)) is not None:
             call.end = (end_ns, status, error)
             call.future = None  # do not keep the value alive
