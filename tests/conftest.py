@@ -29,6 +29,8 @@ TAKES_TURNS = pytest.StashKey[bool]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[TAKES_TURNS] = False
+    # Ranks write to one pipe: without a buffer, a line and its end are written apart.
+    os.environ.pop("PYTHONUNBUFFERED", None)
     if RUN is not None:
         try:
             move_into_new()

@@ -32,7 +32,7 @@ def run(rank: int, seconds: float, port: str) -> None:
             future.wait()
         if rank == 1:
             time.sleep(0.05)
-    print(f"{NAMES[rank]} made: {made_ns}\n", end="", flush=True)
+    print(f"{NAMES[rank]} made: {made_ns}", flush=True)
     rpc.shutdown()
 
 

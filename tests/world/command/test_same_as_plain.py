@@ -30,12 +30,6 @@ _STACK = re.compile(r"(\n|\\+n)frame #\d+: .*")
 _LOGGED = re.compile(r"(\[rank\d+\]:)?\[[IWE]\d{4} ")
 
 
-@pytest.fixture(autouse=True)
-def whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranks write to one file; without a buffer, a line and its end are written apart."""
-    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
-
-
 def lines_of(text: str) -> list[str]:
     """The lines that a program prints, in an order that its ranks do not change."""
     text = "\n".join(each for each in text.splitlines() if not _LOGGED.match(each))
