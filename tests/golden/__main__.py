@@ -1,0 +1,52 @@
+"""`python -m tests.golden`: write what every medium shows now, and print what has changed.
+
+`python -m tests.golden search NAME...` searches stored studies again first, by the search of today.
+"""
+
+import difflib
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+
+from tests.golden.media import RENDERED, scenarios, shown, stored
+from tests.golden.searched import search_again
+
+
+def main(arguments: list[str]) -> int:
+    """Returns 1 if anything has changed."""
+    if arguments[:1] == ["search"]:
+        for name in arguments[1:]:
+            search_again(name)
+    changed = 0
+    for gone in {path.name for path in RENDERED.glob("*")} - {*scenarios()}:
+        shutil.rmtree(RENDERED / gone)
+    for scenario in scenarios():
+        before, now = stored(scenario), shown(scenario)
+        difference = list(_difference(scenario, before, now))
+        print("\n".join(difference), end="\n" * bool(difference))
+        changed += bool(difference)
+        (RENDERED / scenario).mkdir(parents=True, exist_ok=True)
+        for file in before.keys() | now.keys():
+            if file in now:
+                (RENDERED / scenario / file).write_text(now[file], encoding="utf-8")
+            else:
+                (RENDERED / scenario / file).unlink()
+    print(f"{changed} of {len(scenarios())} scenarios have changed.", file=sys.stderr)
+    return int(changed > 0)
+
+
+def _difference(scenario: str, before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    for file in sorted(before.keys() | now.keys()):
+        name = f"{scenario}/{file}"
+        yield from difflib.unified_diff(
+            before.get(file, "").splitlines(),
+            now.get(file, "").splitlines(),
+            name,
+            name,
+            lineterm="",
+            n=1,
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
