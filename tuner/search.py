@@ -337,7 +337,7 @@ def _forecast(as_json: bool, **asked: Any) -> None:
     """Say what a search for what is asked would do."""
     _refuse_typos(**asked)
     from tuner.api import forecast
-    from tuner.present.forecast import forecast_lines
+    from tuner.present.before_search import forecast_lines
 
     found, plan = forecast(**asked)
     if as_json:
@@ -380,7 +380,7 @@ def _answer(as_json: bool, *, quiet: bool, log: Path | None, **asked: Any) -> No
 
 
 def _list_workloads(as_json: bool) -> None:
-    from tuner.present.catalogue import print_catalogue
+    from tuner.present.before_search import print_catalogue
     from tuner.world.shipped import shipped_catalogue
 
     entries = shipped_catalogue()

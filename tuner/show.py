@@ -34,8 +34,7 @@ def show(
     """Print the answer of a study again: table, verdict, reasons and the lines to paste."""
     # Late: --help and a mistyped flag must not wait for rich, and a kept answer not for Optuna.
     from tuner.present.answer_file import find_kept_answer
-    from tuner.present.study_place import files_line
-    from tuner.present.summary_parts import line, print_parts
+    from tuner.present.summary_parts import files_line, line, print_parts
 
     kept = None if storage is not None else find_kept_answer(study, out)
     if kept is not None and as_json:

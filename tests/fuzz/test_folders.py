@@ -22,7 +22,7 @@ from tests.searching.tuning import scaling
 from tuner.api import tune
 from tuner.json_text import visible_json
 from tuner.present.answer_file import kept_answer
-from tuner.present.export_formats import exported
+from tuner.present.how_to_use import exported
 from tuner.present.notes import study_note, trial_notes
 from tuner.present.report.study_report import report_html
 from tuner.present.study_files import write_study_report

@@ -12,7 +12,7 @@ from tests.golden.stored_study import load
 from tests.present.screen import Screen
 from tuner.json_text import json_of
 from tuner.present.analysis import Analysis, print_analysis
-from tuner.present.export_formats import exported
+from tuner.present.how_to_use import exported
 from tuner.present.notes import study_note, trial_notes
 from tuner.present.report.study_report import notebook_html, report_html
 from tuner.present.summary import print_summary

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.plan.specs import for_all
 from tests.present.results import detail, failed, measured, study_plan, study_result
 from tuner.study.answer import StudyAnswer
-from tuner.study.trial_row import Observation, TrialRow
+from tuner.study.rows import Observation, TrialRow
 
 
 def gridded(

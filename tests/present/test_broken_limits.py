@@ -20,7 +20,7 @@ from tuner.present.tables import write_trials_csv
 from tuner.present.wording import verdict_sentence
 from tuner.recommended.building import recommendation_of
 from tuner.study.answer import StudyAnswer
-from tuner.study.trial_row import TrialRow
+from tuner.study.rows import TrialRow
 
 LIMIT = Limit.read("peak_rss_mb<=2000")
 SAID = "peak_rss_mb 2400 > 2000, by 20 %"

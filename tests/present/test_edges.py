@@ -8,8 +8,7 @@ import pytest
 from tests.plan.specs import threads
 from tests.present.results import in_blocks, measured, study_plan, study_result
 from tuner.plan.config import Config, Dimension
-from tuner.present.edges import edge_sentences, role_sentence
-from tuner.present.sentences import sentences_of
+from tuner.present.sentences import edge_sentences, role_sentence, sentences_of
 from tuner.study.answer import StudyAnswer
 
 CALLER = Dimension("caller", "num_worker_threads")

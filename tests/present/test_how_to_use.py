@@ -1,17 +1,22 @@
 """What to paste, where the recommended configuration binds ranks to logical CPUs."""
 
+import json
+import tomllib
 from typing import Any
 
 import pytest
 
 from tests.plan.specs import for_all, threads, workload_spec
 from tests.present.results import ENVIRONMENT, measured, study_plan, study_result
+from tests.recommended.documents import OF_EVERY_KNOB
+from tuner.decide.statistics import Interval
+from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import RankSpec
-from tuner.present.how_to_use import snippet_of
-from tuner.recommended.snippet import init_rpc_lines
+from tuner.present.how_to_use import exported, init_rpc_lines, snippet_of
+from tuner.recommended.python_source import BIND_CPUS
 from tuner.study.answer import StudyAnswer
 from tuner.world.environment import Environment
 
@@ -88,3 +93,141 @@ def test_a_program_is_run_with_the_sentence() -> None:
     run = "python -m tuner.run studies/main/recommended.json -- python main.py"
     assert text_of(bound(plan)) == ALONE + run
     assert text_of(study_result(plan)) == run
+
+
+BY_ROLE = Config.from_json(
+    {
+        "*": {"num_worker_threads": 8},
+        "agent": {"num_worker_threads": 2},
+        "logger": {"intra_op_threads": 4},
+    }
+)
+
+
+def test_the_lines_give_every_knob() -> None:
+    lines = init_rpc_lines(OF_EVERY_KNOB, workload_spec())
+    assert lines.replace(BIND_CPUS, "BIND_CPUS\n").splitlines() == [
+        "# At the top of the file:",
+        "import os",
+        "import sys",
+        "from contextlib import suppress",
+        "from itertools import groupby",
+        "from pathlib import Path",
+        "",
+        "import torch",
+        "import torch.distributed.rpc as rpc",
+        "",
+        "BIND_CPUS",
+        "",
+        "",
+        "# In each process, in place of its init_rpc:",
+        "# cpu_binding is for ranks that have the machine to themselves.",
+        "bind_cpus(rank, world_size)",
+        "sys.setswitchinterval(0.001)  # seconds",
+        "torch.set_num_threads(2)  # as measured",
+        "options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=8, "
+        '_transports=["shm", "uv"], _channels=["cma", "basic"], rpc_timeout=5.5, '
+        'devices=["cuda:0", "cuda:1"], '
+        'device_maps={"worker1": {"cuda:0": "cuda:1", "cuda:1": "cuda:0"}})',
+        "rpc.init_rpc(name, rank=rank, world_size=world_size, rpc_backend_options=options)",
+    ]
+
+
+def test_a_default_is_left_to_pytorch() -> None:
+    lines = init_rpc_lines(for_all(transports=None), workload_spec(intra_op_threads=3))
+    assert "options = rpc.TensorPipeRpcBackendOptions()\n" in lines
+    assert "torch.set_num_threads(3)" in lines
+
+
+def test_configs_that_differ_name_each_role() -> None:
+    spec = workload_spec("agent", "observer", "observer", "logger")
+    assert init_rpc_lines(BY_ROLE, spec).splitlines()[3:-1] == [
+        'torch.set_num_threads({"agent": 1, "observer": 1, "logger": 4}[role])  # as measured',
+        "options = {",
+        '    "agent": rpc.TensorPipeRpcBackendOptions(num_worker_threads=2),',
+        '    "observer": rpc.TensorPipeRpcBackendOptions(num_worker_threads=8),',
+        '    "logger": rpc.TensorPipeRpcBackendOptions(num_worker_threads=8),',
+        "}[role]",
+    ]
+
+
+def test_without_binding_the_lines_are_as_without_the_knob() -> None:
+    plain = init_rpc_lines(threads(4), workload_spec())
+    usual = for_all(num_worker_threads=4, cpu_binding="none", switch_interval="5ms")
+    assert init_rpc_lines(usual, workload_spec()) == plain
+    assert plain.startswith("import torch\nimport torch.distributed.rpc as rpc\n\ntorch.set")
+
+
+def test_a_switch_interval_of_one_role_names_each() -> None:
+    config = Config.from_json({"server": {"switch_interval": 0.0002}})
+    lines = init_rpc_lines(config, workload_spec()).splitlines()
+    assert lines[:5] == [
+        "import sys", "", "import torch", "import torch.distributed.rpc as rpc", "",
+    ]  # fmt: skip
+    assert lines[5] == 'sys.setswitchinterval({"caller": 0.005, "server": 0.0002}[role])  # seconds'
+
+
+def test_configs_by_role_that_agree_need_no_role() -> None:
+    config = Config.from_json(
+        {"caller": {"num_worker_threads": 4}, "server": {"num_worker_threads": 4}}
+    )
+    lines = init_rpc_lines(config, workload_spec())
+    assert "[role]" not in lines
+    assert lines == init_rpc_lines(threads(4), workload_spec())
+
+
+@pytest.mark.parametrize(
+    ("config", "roles"),
+    [
+        (OF_EVERY_KNOB, ("caller", "server")),
+        (BY_ROLE, ("agent", "observer", "logger")),
+        (Config.from_json({'the "boss"': {"num_worker_threads": 2}}), ('the "boss"', "server")),
+    ],
+)
+def test_the_lines_are_python(config: Config, roles: tuple[str, ...]) -> None:
+    code = compile(init_rpc_lines(config, workload_spec(*roles)), "lines", "exec")
+    assert {"torch", "rpc", "options"} <= set(code.co_names)
+
+
+def test_the_options_are_what_torch_takes() -> None:
+    import torch.distributed.rpc as rpc
+
+    config = for_all(num_worker_threads=6, rpc_timeout=5, transports="uv")
+    lines = init_rpc_lines(config, workload_spec()).splitlines()
+    (expression,) = [line.removeprefix("options = ") for line in lines if "options = " in line]
+    known: dict[str, Any] = {"rpc": rpc}
+    options = eval(expression, known)  # noqa: S307 - these are the lines that a person pastes
+    assert isinstance(options, rpc.TensorPipeRpcBackendOptions)
+    assert options.num_worker_threads == 6
+    assert options.rpc_timeout == 5.0
+
+
+@pytest.mark.parametrize("trial", [None, 2])
+def test_every_format_holds_the_same_configs(plan: StudyPlan, trial: int | None) -> None:
+    count = 4 if trial is None else 8
+    answer = study_result(plan)
+    texts: dict[str, str] = {
+        form: exported(answer, form, trial) for form in ("json", "toml", "python")
+    }
+    config = {"*": {"num_worker_threads": count}}
+    assert json.loads(texts["json"])["config"] == config
+    assert tomllib.loads(texts["toml"])["config"] == config
+    assert f"TensorPipeRpcBackendOptions(num_worker_threads={count})" in texts["python"]
+    assert all(text.endswith("\n") for text in texts.values())
+
+
+def test_the_module_begins_with_the_verdict(plan: StudyPlan) -> None:
+    text = exported(study_result(plan), "python").replace("\n# ", " ")
+    assert text.startswith("# Use num_worker_threads=4: 1.50 times as fast as the baseline ")
+    text = exported(study_result(plan), "python", 2).replace("\n# ", " ")
+    assert text.startswith(
+        "# Chosen by hand: num_worker_threads=8, 2.05 ms in 5 worlds, by median step time; the "
+        "study's own verdict is: Use num_worker_threads=4: "
+    )
+
+
+def test_the_baseline_needs_no_speedup(plan: StudyPlan) -> None:
+    answer = study_result(
+        plan, best=threads(16), verdict="keep-baseline", speedup=Interval(1.0, 1.0, 1.0)
+    )
+    assert "# speed-up: 1: this configuration is the baseline\n" in exported(answer, "python")

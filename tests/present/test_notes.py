@@ -10,7 +10,7 @@ from tests.present.results import ROWS, failed, measured, nothing_ran, study_res
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.notes import FOLDED_WIDTH, study_note, trial_notes
 from tuner.present.wording import verdict_sentence
-from tuner.study.trial_row import TrialDetail
+from tuner.study.rows import TrialDetail
 from tuner.world.measurement import Quantiles
 
 QUANTILES = Quantiles(p5=1.5, p25=1.75, p50=2.0, p75=2.5, p95=3.0, p99=12.345)

@@ -6,8 +6,8 @@ from tuner.present.notes import study_note
 from tuner.present.report.study_report import report_html
 from tuner.present.sentences import no_calls_sentence, sentences_of, tried_sentences
 from tuner.present.summary import print_summary
+from tuner.study.rows import TrialDetail
 from tuner.study.sampled import Sampling
-from tuner.study.trial_row import TrialDetail
 
 LESSON = "transports=uv: all 3 tried failed; 197 configurations with it not tried"
 SAMPLING = Sampling(sampler="gp", configs=1000, went_on=(0, 1, 2, 3), lessons=(LESSON,))

@@ -10,10 +10,10 @@ from tests.present.results import ROWS, nothing_ran, study_plan, study_result
 from tests.present.screen import Screen
 from tuner.command_line import print_json
 from tuner.plan.study_plan import StudyPlan
+from tuner.present.how_to_use import init_rpc_lines
 from tuner.present.summary import print_interruption, print_summary, print_verdict
 from tuner.present.terminal import Terminal
 from tuner.present.wording import tied_sentence, verdict_sentence
-from tuner.recommended.snippet import init_rpc_lines
 from tuner.study.answer import StudyAnswer
 from tuner.study.folder import StudyFolder
 

@@ -36,7 +36,7 @@ from tuner.present.tables import (
 )
 from tuner.study.answer import StudyAnswer
 from tuner.study.folder import STUDIES
-from tuner.study.trial_row import TrialDetail
+from tuner.study.rows import TrialDetail
 from tuner.world.measurement import Quantiles
 
 

@@ -18,7 +18,7 @@ from tuner.present.wording import (
     tied_sentence,
     verdict_sentence,
 )
-from tuner.study.trial_row import Observation
+from tuner.study.rows import Observation
 
 NEARLY_EQUAL = Interval(1.021, 0.99, 1.028)
 

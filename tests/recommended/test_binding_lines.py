@@ -17,9 +17,9 @@ from tests.marks import needs_two_cpus
 from tests.plan.specs import for_all, workload_spec
 from tuner import cpus as binding
 from tuner.cpus import named, share_of_rank
+from tuner.present.how_to_use import init_rpc_lines
 from tuner.process_knobs import place_on_host
 from tuner.recommended.python_source import BIND_CPUS, BINDING_IMPORTS
-from tuner.recommended.snippet import init_rpc_lines
 
 SYS = "/sys/devices/system"
 TORCHRUN = ("WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE")

@@ -22,7 +22,7 @@ from tuner.decide.statistics import Interval
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.export_formats import exported
+from tuner.present.how_to_use import exported
 from tuner.recommended.building import (
     recommendation_of,
     write_recommended,

@@ -11,7 +11,7 @@ from tests.searching.planted import SPACE
 from tests.searching.tuning import failing, tuning_in
 from tuner.api import forecast
 from tuner.errors import NothingRanError, UsageError
-from tuner.present.forecast import forecast_lines
+from tuner.present.before_search import forecast_lines
 from tuner.searching.forecasting import Forecast
 
 

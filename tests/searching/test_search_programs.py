@@ -10,7 +10,7 @@ import tuner
 from tests.fake_program import COMMAND, OWN, FakeProgramLauncher
 from tuner.errors import UsageError
 from tuner.plan.config import Config
-from tuner.present.figures.report_figures import study_figures
+from tuner.present.figures.study_figures import study_figures
 from tuner.present.how_to_use import snippet_of
 from tuner.present.report.study_report import report_html
 from tuner.present.study_result import StudyResult

@@ -12,7 +12,7 @@ from tests.fakes import FakeLauncher, threads_of
 from tuner.plan.config import Config
 from tuner.searching.progress import Snapshot
 from tuner.study.answer import StudyAnswer
-from tuner.study.trial_row import TrialRow
+from tuner.study.rows import TrialRow
 from tuner.world.measurement import FailureKind
 
 Tune = Callable[..., StudyAnswer]

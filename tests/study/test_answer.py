@@ -18,10 +18,10 @@ from tuner.decide.verdict_kind import VerdictKind
 from tuner.plan.draft import draft_plan
 from tuner.plan.limits import Limit
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.choice import choice_sentence
 from tuner.present.figures.step_time import scaling_curve
 from tuner.present.notes import study_note
 from tuner.present.report.study_report import notebook_html, report_html
+from tuner.present.sentences import choice_sentence
 from tuner.present.summary import print_summary
 from tuner.present.tables import trial_lines
 from tuner.recommended.building import recommendation_of

@@ -12,7 +12,7 @@ from tuner.present.failures import failing_sentences, rate_text
 from tuner.present.wording import busy_sentence, worlds_text
 from tuner.recommended.model import Recommendation
 from tuner.study.answer import StudyAnswer
-from tuner.study.trial_row import TrialRow, ratio_json
+from tuner.study.rows import TrialRow, ratio_json
 from tuner.text import UNTOLD, percent, ratio_text
 
 CHECK_FORMAT = 1

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 
 from tuner.files import shown
 from tuner.study.answer import StudyAnswer
-from tuner.study.trial_row import TrialRow
+from tuner.study.rows import TrialRow
 from tuner.text import first_of, plural
 from tuner.world.likeness import likeness, without_evidence
 

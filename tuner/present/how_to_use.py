@@ -2,17 +2,34 @@
 
 import os
 import shlex
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from tuner.cpus import named, share_of_rank
+from tuner.errors import UsageError
 from tuner.machine import BINDING_COMPARED, machine_differences, this_machine
 from tuner.plan.config import Config
+from tuner.plan.knobs import INTRA_OP_THREADS, Value
 from tuner.plan.program_spec import ProgramSpec
-from tuner.recommended.python_source import ALONE
-from tuner.recommended.snippet import init_rpc_lines
+from tuner.plan.subject import Subject, intra_op_threads
+from tuner.present.wording import verdict_sentence
+from tuner.recommended.building import recommendation_of
+from tuner.recommended.json_and_toml import as_json, as_toml
+from tuner.recommended.model import Recommendation
+from tuner.recommended.python_module import as_python
+from tuner.recommended.python_source import (
+    ALONE,
+    BIND_CPUS,
+    BINDING_IMPORTS,
+    by_role,
+    options_call,
+    switch_intervals,
+    table,
+)
 from tuner.study.answer import StudyAnswer
 from tuner.study.continuing import resume_command
 from tuner.study.log import BASELINE
+from tuner.text import plural, three_digits
 
 _MOST_RANKS = 8
 """Of which commands are named."""
@@ -67,3 +84,80 @@ def continuing(answer: StudyAnswer) -> Snippet | None:
     """The command that measures on; None where the answer is clear."""
     is_open = answer.interrupted or answer.verdict == "undecided"
     return Snippet("bash", resume_command(answer)) if is_open else None
+
+
+def init_rpc_lines(config: Config, subject: Subject) -> str:
+    """Python lines that start RPC with a configuration: one options object, or one per role."""
+    values = {
+        role: {INTRA_OP_THREADS.name: threads, **config.for_role(role)}
+        for role, threads in intra_op_threads(subject).items()
+    }
+    return "\n".join(_init_lines(values, bound=config.binds))
+
+
+def _init_lines(values: dict[str, dict[str, Value]], *, bound: bool) -> Iterator[str]:
+    intervals = switch_intervals(values)
+    threads = {role: each[INTRA_OP_THREADS.name] for role, each in values.items()}
+    yield from ("# At the top of the file:", "import os") if bound else ()
+    yield from ("import sys",) if intervals else ()
+    yield from BINDING_IMPORTS if bound else ()
+    yield from ("",) if bound or intervals else ()
+    yield from ("import torch", "import torch.distributed.rpc as rpc", "")
+    if bound:
+        yield from (BIND_CPUS, "", "# In each process, in place of its init_rpc:", f"# {ALONE}")
+        yield "bind_cpus(rank, world_size)"
+    if intervals:
+        yield f"sys.setswitchinterval({by_role(intervals)})  # seconds"
+    yield f"torch.set_num_threads({by_role(threads)})  # as measured"
+    options = {role: options_call(each) for role, each in values.items()}
+    if len(set(options.values())) == 1:
+        yield f"options = {next(iter(options.values()))}"
+    else:
+        yield "options = {"
+        yield from (f"    {part}," for part in table(options.items()).parts)
+        yield "}[role]"
+    yield "rpc.init_rpc(name, rank=rank, world_size=world_size, rpc_backend_options=options)"
+
+
+def exported(answer: StudyAnswer, form: str, trial: int | None = None) -> str:
+    """A configuration in a format that a program loads.
+
+    Args:
+        answer: The study.
+        form: The format: `json`, `toml` or `python`.
+        trial: Whose configuration; None: the recommended one.
+
+    Raises:
+        UsageError: There is no such format, the study recommends nothing, the trial did not run, or
+            the study is damaged.
+    """
+    recommendation = recommendation_of(answer, trial)
+    # First: what cannot be written as JSON could be written, and not loaded, in another format.
+    document = as_json(recommendation)
+    match form:
+        case "json":
+            return document
+        case "toml":
+            return as_toml(recommendation)
+        case "python":
+            return as_python(recommendation, _exported_sentence(answer, recommendation))
+        case _:
+            raise UsageError(f"the format must be json, toml or python, got {form!r}")
+
+
+def _exported_sentence(answer: StudyAnswer, recommendation: Recommendation) -> str:
+    """The verdict; of a configuration chosen by hand, what was measured of it."""
+    if recommendation.trial == answer.best_trial:
+        return verdict_sentence(answer)
+    measured = recommendation.measured
+    assert measured.value is not None
+    advice = (
+        "the study has no verdict yet"
+        if answer.best is None
+        else f"the study's own verdict is: {verdict_sentence(answer)}"
+    )
+    return (
+        f"Chosen by hand: {recommendation.config}, {three_digits(measured.value)} "
+        f"{measured.unit} in {plural(measured.worlds, 'world')}, by {answer.objective.label}; "
+        f"{advice.removesuffix('.')}."
+    )

@@ -20,9 +20,8 @@ from tuner.present.tables import (
 )
 from tuner.present.wording import verdict_sentence
 from tuner.study.answer import StudyAnswer
-from tuner.study.comparable import comparable_values
 from tuner.study.metrics import metric_cells
-from tuner.study.trial_row import TrialDetail, TrialRow
+from tuner.study.rows import TrialDetail, TrialRow, comparable_values
 from tuner.text import marked_names, percent, printable, three_digits
 from tuner.world.measurement import Quantiles
 

@@ -9,7 +9,7 @@ from tuner.decide.verdict_kind import VerdictKind
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.answer import Contender, StudyAnswer
-from tuner.study.trial_row import TrialRow
+from tuner.study.rows import TrialRow
 
 if TYPE_CHECKING:
     import pandas as pd

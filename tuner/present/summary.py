@@ -9,8 +9,7 @@ from tuner.present.failures import failure_lines
 from tuner.present.front import front_for_terminal, front_sentence
 from tuner.present.how_to_use import continuing, snippet_of
 from tuner.present.sentences import sentences_of
-from tuner.present.study_place import files_line
-from tuner.present.summary_parts import Part, code, line, print_parts, table
+from tuner.present.summary_parts import Part, code, files_line, line, print_parts, table
 from tuner.present.tables import ratio_note, spare_columns, trials_table, why_table
 from tuner.present.wording import verdict_sentence, worlds_text
 from tuner.study.answer import StudyAnswer

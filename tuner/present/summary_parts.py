@@ -3,8 +3,10 @@
 No pandas and no Optuna here: a summary that was kept is printed without waiting for them.
 """
 
+import os
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -12,6 +14,8 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
+
+from tuner.study.folder import StudyFolder
 
 Part = dict[str, Any]
 """One part as JSON: `line` with its `style`, `table`, or `code` with its `language`."""
@@ -120,3 +124,20 @@ def _widest(column: dict[str, Any], cells: Sequence[str]) -> int:
     if column["overflow"] == "fold":
         words = [min(each, _LONGEST_VALUE) for each in words]
     return max([*map(len, header), *words])
+
+
+def files_line(folder: StudyFolder) -> str:
+    """Where the report is, and the names of the other files of the study."""
+    near = os.path.relpath(folder.root)
+    root = folder.root.resolve() if near.startswith("..") else Path(near)
+    others = (
+        folder.recommended,
+        folder.trials_csv,
+        folder.figures,
+        folder.traces,
+        folder.failures,
+        folder.database,
+    )
+    names = ", ".join(path.name for path in others if path.exists())
+    report = f"Report: {root / folder.report.name}\n" if folder.report.exists() else ""
+    return f"{report}In {root}: {names}"

@@ -16,7 +16,7 @@ from tuner.plan.knobs import KNOBS
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
 from tuner.study.metrics import MetricCell, metric_cells
-from tuner.study.trial_row import TrialRow
+from tuner.study.rows import TrialRow
 from tuner.text import MOST_RATIO, UNTOLD, interval_text, percent, ratio_cell, three_digits
 
 CSV_FORMAT = 2

@@ -20,7 +20,7 @@ from tuner.recommended.model import (
     Speedup,
 )
 from tuner.study.answer import StudyAnswer
-from tuner.study.trial_row import TrialRow, ratio_json
+from tuner.study.rows import TrialRow, ratio_json
 
 
 def recommendation_of(answer: StudyAnswer, trial: int | None = None) -> Recommendation:

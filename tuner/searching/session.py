@@ -9,12 +9,10 @@ from tuner.searching.measurer import Measurer
 from tuner.searching.progress import Observer
 from tuner.searching.racing import race
 from tuner.searching.runner import Runner
-from tuner.study.comparable import comparable_values
 from tuner.study.conclusion import conclude, resume_budget_s
 from tuner.study.log import BASELINE, StudyLog
-from tuner.study.paired import paired_trials_of
 from tuner.study.records import Record
-from tuner.study.rows import rows_of
+from tuner.study.rows import comparable_values, paired_trials_of, rows_of
 from tuner.study.storage.store import StudyStore
 
 

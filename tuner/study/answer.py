@@ -21,12 +21,18 @@ from tuner.study.front import Front, front_of
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
 from tuner.study.machine_use import MachineUse
 from tuner.study.metrics import metric_columns
-from tuner.study.paired import PairedTrials, observations_of
 from tuner.study.reliability import Cause, causes_of
-from tuner.study.rows import rows_of
+from tuner.study.rows import (
+    Observation,
+    PairedTrials,
+    TrialDetail,
+    TrialRow,
+    observations_of,
+    ratio_json,
+    rows_of,
+)
 from tuner.study.sampled import Sampling
 from tuner.study.together import Together, together_of
-from tuner.study.trial_row import Observation, TrialDetail, TrialRow, ratio_json
 from tuner.text import MOST_TELLING
 from tuner.world.environment import Environment
 from tuner.world.measurement import Measurement, Quantiles

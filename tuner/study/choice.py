@@ -6,8 +6,7 @@ from typing import Any, Literal, NamedTuple
 from tuner.decide.ranking import SAME_COST
 from tuner.study.evidence import tested_gain
 from tuner.study.log import BASELINE, StudyLog
-from tuner.study.paired import PairedTrials
-from tuner.study.trial_row import Paired, TrialRow
+from tuner.study.rows import Paired, PairedTrials, TrialRow
 
 Reason = Literal[
     "limit", "unreliable", "few-blocks", "not-told-apart", "within-epsilon", "not-shown"

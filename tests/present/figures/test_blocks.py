@@ -7,7 +7,7 @@ from tests.present.results import ROWS, failed_later, measured, study_result
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.blocks import BlockPoint, blocks, blocks_figure, draw_blocks
 from tuner.study.answer import StudyAnswer
-from tuner.study.trial_row import Observation
+from tuner.study.rows import Observation
 
 
 def seen(*values: tuple[int, int, float]) -> tuple[Observation, ...]:

@@ -15,7 +15,7 @@ from tuner.present.figures.call_time import (
     draw_call_time,
 )
 from tuner.present.figures.kit.config_names import names_of
-from tuner.study.trial_row import TrialDetail
+from tuner.study.rows import TrialDetail
 from tuner.world.measurement import CallPart
 
 

@@ -21,7 +21,7 @@ from tuner.present.figures.call_time import (
 from tuner.present.figures.kit.config_names import names_of
 from tuner.present.figures.latency import LatencyRow, draw_latency, latency, latency_figure
 from tuner.study.answer import StudyAnswer
-from tuner.study.trial_row import TrialDetail
+from tuner.study.rows import TrialDetail
 
 
 def test_latency_has_a_row_for_each_config_that_ran(plan: StudyPlan) -> None:

@@ -3,8 +3,7 @@
 from tuner.present.figures.comparison import comparison_figures
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, write_figures
 from tuner.present.figures.kit.theme import theme_css
-from tuner.present.figures.plots import plot_parallelism, plot_scaling
-from tuner.present.figures.report_figures import study_figures
+from tuner.present.figures.study_figures import plot_parallelism, plot_scaling, study_figures
 from tuner.present.figures.timeline_drawing import write_timeline_figure, write_timelines_figure
 
 __all__ = [

@@ -15,7 +15,7 @@ from tuner.present.figures.kit.axis import margin_of, plain_log_axis
 from tuner.present.figures.kit.config_names import names_of
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import entry_name, legend_above
-from tuner.present.figures.kit.looks import LOOKS
+from tuner.present.figures.kit.plane import LOOKS
 from tuner.present.figures.kit.theme import OTHER
 from tuner.study.answer import Contender, StudyAnswer
 from tuner.text import plural, three_digits

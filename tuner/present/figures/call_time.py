@@ -24,7 +24,7 @@ from tuner.present.figures.kit.theme import (
     Colour,
 )
 from tuner.study.answer import StudyAnswer
-from tuner.study.trial_row import TrialDetail
+from tuner.study.rows import TrialDetail
 from tuner.text import three_digits
 from tuner.world.measurement import CallPart
 

@@ -9,10 +9,9 @@ from matplotlib.axes import Axes
 from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.objectives import Objective
-from tuner.present.figures.kit.axis import plain_axis, threads_axis
+from tuner.present.figures.kit.axis import plain_axis, reach, threads_axis, top_of
 from tuner.present.figures.kit.config_names import short_names
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
-from tuner.present.figures.kit.intervals import reach, top_of
 from tuner.present.figures.kit.legends import Entry, entry_names, legend_above
 from tuner.present.figures.kit.rows import Rows, most_rows
 from tuner.present.figures.kit.theme import MUTED, SERIES

@@ -13,7 +13,7 @@ from tuner.plan.dimensions import values_of, varying
 from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, Value
 from tuner.present.figures.kit.axis import LEAST_FACTOR
 from tuner.present.figures.kit.canvas import SMALL
-from tuner.present.figures.kit.config_names import names_of
+from tuner.present.figures.kit.config_names import names_of, varying_dimensions
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import legend_above
 from tuner.present.figures.kit.rows import wrapped_apart
@@ -27,9 +27,8 @@ from tuner.present.figures.kit.theme import (
     Colour,
     contrast,
 )
-from tuner.present.figures.kit.varying_knobs import varying_dimensions
 from tuner.study.answer import Contender, StudyAnswer
-from tuner.study.trial_row import TrialRow
+from tuner.study.rows import TrialRow
 from tuner.text import first_of, three_digits
 
 _MOST_COLUMNS = 8

@@ -11,11 +11,11 @@ from tuner.present.figures.kit.axis import margin_of, plain_log_axis
 from tuner.present.figures.kit.config_names import ConfigNames, names_of
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import legend_below
-from tuner.present.figures.kit.looks import LOOKS
+from tuner.present.figures.kit.plane import LOOKS
 from tuner.present.figures.kit.rows import Rows, left_out, shown_rows
 from tuner.present.figures.kit.theme import INK, MUTED, OTHER, PAPER
 from tuner.study.answer import Contender, StudyAnswer
-from tuner.study.trial_row import TrialDetail
+from tuner.study.rows import TrialDetail
 from tuner.text import three_digits
 from tuner.world.measurement import Quantiles
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 
 from tuner.present.figures.kit.axis import threads_axis
+from tuner.present.figures.kit.config_names import threads_dimension
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import legend_above
 from tuner.present.figures.kit.theme import MUTED, OTHER, SERIES
-from tuner.present.figures.kit.varying_knobs import threads_dimension
 from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import PARALLELISM_MAX, PARALLELISM_MEAN
 from tuner.text import plural, three_digits

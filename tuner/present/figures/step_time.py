@@ -9,14 +9,17 @@ from matplotlib.axes import Axes
 
 from tuner.plan.config import Config
 from tuner.plan.objectives import Objective
-from tuner.present.figures.kit.axis import plain_axis, threads_axis
-from tuner.present.figures.kit.config_names import ConfigNames, names_of
+from tuner.present.figures.kit.axis import plain_axis, reach, threads_axis, top_of
+from tuner.present.figures.kit.config_names import (
+    ConfigNames,
+    names_of,
+    threads_dimension,
+    varying_dimensions,
+)
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
-from tuner.present.figures.kit.intervals import reach, top_of
 from tuner.present.figures.kit.legends import Entry, entry_name, entry_names, legend_above
 from tuner.present.figures.kit.rows import Rows, shown_rows
 from tuner.present.figures.kit.theme import BASELINE, BEST, INK, OTHER, SERIES
-from tuner.present.figures.kit.varying_knobs import threads_dimension, varying_dimensions
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE as BASELINE_TRIAL
 from tuner.text import first_of, percent, plain_number, plural, three_digits

@@ -17,7 +17,7 @@ from tuner.present.report.pages import render
 from tuner.present.wording import verdict_sentence
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
-from tuner.study.trial_row import TrialRow
+from tuner.study.rows import TrialRow
 from tuner.text import UNTOLD, duration, interval_text, percent, ratio_cell, three_digits
 
 # What must be the same in all studies, or their numbers mean different things.

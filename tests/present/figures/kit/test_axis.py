@@ -1,5 +1,6 @@
 """Scales with plain numbers."""
 
+import math
 import re
 
 import pytest
@@ -7,12 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
+from tests.plan.specs import threads
+from tuner.present.figures.comparison import ComparedPoint
 from tuner.present.figures.kit.axis import (
     margin_of,
     plain_axis,
     plain_log_axis,
     plane_axis,
+    reach,
     threads_axis,
+    top_of,
 )
 
 
@@ -78,3 +83,11 @@ def test_noise_does_not_fill_a_log_scale(ratio: float) -> None:
     assert margin > 1.02
     assert margin**2 * ratio >= 1.25 - 1e-9
     assert margin <= 1.6
+
+
+def test_intervals_are_drawn_as_far_as_they_are_known() -> None:
+    nan = math.nan
+    points = [ComparedPoint(threads(1), 2.0, 1.5, 2.25), ComparedPoint(threads(2), 3.0, nan, nan),
+              ComparedPoint(threads(4), 1.0, 0.0, math.inf)]  # fmt: skip
+    assert top_of(points) == pytest.approx(3.15)
+    assert reach(points, 3.0) == [[0.5, 0.0, 1.0], [0.25, 0.0, 5.0]]

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from tuner.present.figures.kit.canvas import SMALL
 from tuner.present.figures.kit.config_names import ConfigNames
 from tuner.present.figures.kit.theme import INK, MUTED
-from tuner.study.trial_row import TrialRow
+from tuner.study.rows import TrialRow
 from tuner.text import plural
 
 MOST_ROWS = 16

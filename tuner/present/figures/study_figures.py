@@ -2,17 +2,22 @@
 
 from collections.abc import Mapping
 
+import matplotlib as mpl
+from matplotlib.axes import Axes
+
+from tuner.errors import UsageError
 from tuner.present.figures.blocks import blocks_figure
 from tuner.present.figures.call_time import call_time_figure
 from tuner.present.figures.cpu import cpu_figure
 from tuner.present.figures.heat_map import heat_map_figure
 from tuner.present.figures.importance import importance_figure
+from tuner.present.figures.kit.canvas import STYLE
 from tuner.present.figures.kit.config_names import names_of
 from tuner.present.figures.kit.drawn_figure import DrawnFigure
 from tuner.present.figures.latency import latency_figure
-from tuner.present.figures.parallelism import parallelism_figure
+from tuner.present.figures.parallelism import draw_parallelism, parallelism, parallelism_figure
 from tuner.present.figures.pareto import pareto_figure
-from tuner.present.figures.step_time import step_time_figure
+from tuner.present.figures.step_time import draw_scaling_curve, scaling_curve, step_time_figure
 from tuner.present.figures.timeline_figures import timeline_figures
 from tuner.study.answer import Contender, StudyAnswer
 from tuner.trace.model.trace import Trace
@@ -47,3 +52,32 @@ def _named(answer: StudyAnswer, traces: Mapping[Contender, Trace]) -> list[tuple
         (contender, names.full_name(answer.contenders[contender]), trace)
         for contender, trace in traces.items()
     ]
+
+
+def plot_scaling(answer: StudyAnswer, axes: Axes | None = None) -> Axes:
+    """`StudyResult.plot_scaling`."""
+    curve = scaling_curve(answer)
+    if not curve.points:
+        raise UsageError("there is nothing to plot: no configuration was measured")
+    with mpl.rc_context(STYLE):
+        drawn_on = axes if axes is not None else _new_axes()
+        draw_scaling_curve(curve, drawn_on)
+    return drawn_on
+
+
+def plot_parallelism(answer: StudyAnswer, axes: Axes | None = None) -> Axes:
+    """`StudyResult.plot_parallelism`."""
+    shown = parallelism(answer)
+    if shown is None:
+        raise UsageError("there is nothing to plot: no traces of several numbers of threads")
+    with mpl.rc_context(STYLE):
+        drawn_on = axes if axes is not None else _new_axes()
+        draw_parallelism(shown, drawn_on)
+    return drawn_on
+
+
+def _new_axes() -> Axes:
+    # Late: it takes time to import.
+    from matplotlib import pyplot
+
+    return pyplot.subplots(figsize=(7, 4.2), layout="constrained")[1]

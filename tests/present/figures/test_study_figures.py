@@ -35,7 +35,7 @@ from tuner.present.figures.kit.theme import THEME
 from tuner.present.figures.step_time import step_time_figure
 from tuner.present.figures.timeline_figures import timeline_figures
 from tuner.study.answer import StudyAnswer
-from tuner.study.trial_row import Observation
+from tuner.study.rows import Observation
 
 pytestmark = pytest.mark.slow
 

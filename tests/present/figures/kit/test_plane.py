@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from tuner.present.figures.kit.text_placement import place_texts
+from tuner.present.figures.kit.plane import place_texts
 
 
 @settings(max_examples=15, deadline=None)

@@ -3,7 +3,7 @@ import io
 from rich.console import Console
 
 from tuner.plan.workload_spec import CatalogueEntry, OptionSpec
-from tuner.present.catalogue import print_catalogue
+from tuner.present.before_search import print_catalogue
 
 
 def printed(*entries: CatalogueEntry) -> str:

@@ -1,6 +1,6 @@
 """A figure within a page."""
 
-from tuner.present.figures.kit.inline_svg import inline_svg
+from tuner.present.figures.kit.drawn_figure import inline_svg
 
 
 def test_inline_keeps_what_a_text_says() -> None:

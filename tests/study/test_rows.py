@@ -8,8 +8,7 @@ from tests.plan.specs import threads
 from tests.present.results import failed, measured
 from tuner.decide.statistics import Interval
 from tuner.plan.objectives import METRIC, OBJECTIVES
-from tuner.study.comparable import comparable_values
-from tuner.study.trial_row import Paired, TrialRow
+from tuner.study.rows import Paired, TrialRow, comparable_values
 
 STEP_MS = OBJECTIVES["step_ms"]
 
