@@ -103,19 +103,19 @@ dist: $(READY)  ## An sdist and a wheel in dist, checked; the wheel searches fro
 	$(PYTHON) -m tests.release $(TAG)
 
 bench: $(READY)  ## Speed and memory, as ratios of things measured in the same run; PARTS=world_cost runs that alone, PARTS=tuned_workloads one that takes minutes
-	$(PYTHON) -m tests.benchmarks $(PARTS)
+	$(PYTHON) -m lab.benchmarks $(PARTS)
 
 simulate: $(READY)  ## How often the search and six other methods are right, on a simulated noisy machine
-	$(PYTHON) -m tests.simulation $(SIMULATE_ARGS)
+	$(PYTHON) -m lab.simulation $(SIMULATE_ARGS)
 
 claims: $(READY)  ## How often searches of real worlds are right, where the truth is known (CLAIM=same, sleep, one_lock, network, agreement, close_call)
-	$(PYTHON) -m tests.claims $(CLAIM) $(CLAIMS_ARGS)
+	$(PYTHON) -m lab.claims $(CLAIM) $(CLAIMS_ARGS)
 
 faults: $(READY)  ## Every fault that must be survived, caused on purpose: a table (PARTS=folders runs that alone)
-	$(PYTHON) -m tests.faults $(PARTS) $(FAULTS_ARGS)
+	$(PYTHON) -m lab.faults $(PARTS) $(FAULTS_ARGS)
 
 pictures: $(READY) chromium  ## Run every command of the README, and make its outputs and pictures anew
-	$(PYTHON) -m tests.pictures
+	$(PYTHON) -m lab.pictures
 
 clean:  ## Remove what the other goals made
 	rm -rf $(VENV) .bench-venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

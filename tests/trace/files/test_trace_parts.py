@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.benchmarks.kineto_trace import write_trace
 from tests.trace.golden_files import KINETO, KINETO_1_9, LEGACY, NATIVE, NATIVE_FORMAT_1
+from tests.trace.kineto_trace import write_trace
 from tuner.errors import UsageError
 from tuner.trace.files import trace_parts
 from tuner.trace.files.kineto_reader import MOST_PROCESSES

@@ -1,0 +1,86 @@
+"""The tracing overhead: ours with and without operators, and the legacy profiler's."""
+
+import statistics
+import tempfile
+from pathlib import Path
+
+from lab.benchmarks.measured_world import measured_world
+from lab.benchmarks.report import Bar, Comparison
+from tuner.world.local.launcher import LocalLauncher
+from tuner.world.measurement import Measurement
+
+# The overhead varies by 0.06 between worlds; the median of so many worlds varies by 0.01.
+WORLDS = 41
+FEW_WORLDS = 11
+STEPS = 150
+LEGACY_STEPS = 20
+LEGACY_CALLS = 60
+ONE_CALL = "lab.benchmarks.one_call"
+
+
+def around(step_s: tuple[float, ...], number: int) -> float:
+    """The median of the ten steps around this one, in seconds; steps count from 1."""
+    return statistics.median(step_s[number - 5 : number + 5])
+
+
+def run() -> list[Comparison]:
+    """The tracing overhead of the recipe's step, and whether it grows with the calls."""
+    with tempfile.TemporaryDirectory() as folder, LocalLauncher() as launcher:
+        path = Path(folder) / "trace.json"
+        overheads: dict[str, list[float]] = {"spans": [], "operators": [], "legacy": []}
+        growth: dict[str, list[float]] = {"ours": [], "legacy": []}
+        measured_world(launcher, "udf", 10)  # the first world pays the forkserver's import of torch
+        for _ in range(WORLDS):
+            spans = measured_world(launcher, "udf", STEPS, trace=path, operators=False)
+            overheads["spans"].append(_overhead(spans))
+        for _ in range(FEW_WORLDS):
+            operators = measured_world(launcher, "udf", STEPS, trace=path)
+            overheads["operators"].append(_overhead(operators))
+            plain = statistics.median(measured_world(launcher, "udf", STEPS).step_s)
+            legacy = measured_world(launcher, f"{ONE_CALL}:LegacyUdf", LEGACY_STEPS)
+            overheads["legacy"].append(statistics.median(legacy.step_s) / plain)
+            ours = measured_world(launcher, f"{ONE_CALL}:OneCall", 1010, trace=path)
+            growth["ours"].append(around(ours.step_s, 1000) / around(ours.step_s, 10))
+        for _ in range(3):
+            legacy = measured_world(launcher, f"{ONE_CALL}:LegacyOneCall", LEGACY_CALLS)
+            growth["legacy"].append(around(legacy.step_s, 50) / around(legacy.step_s, 10))
+    return compare(overheads, growth)
+
+
+def compare(overheads: dict[str, list[float]], growth: dict[str, list[float]]) -> list[Comparison]:
+    """The medians of both, ours beside the legacy profiler's."""
+    overhead = {name: statistics.median(found) for name, found in overheads.items()}
+    return [
+        Comparison(
+            name="traced over untraced step, udf: spans alone",
+            ours="spans",
+            theirs="legacy profiler",
+            ours_value=overhead["spans"],
+            theirs_value=overhead["legacy"],
+            unit="x",
+            bars=(Bar(most=1.05),),
+        ),
+        Comparison(
+            name="traced over untraced step, udf: with operators",
+            ours="spans and operators",
+            theirs="legacy profiler",
+            ours_value=overhead["operators"],
+            theirs_value=overhead["legacy"],
+            unit="x",
+            bars=(Bar(most=1.8),),
+        ),
+        Comparison(
+            name="a late traced call over the 10th",
+            ours="1000th, spans and operators",
+            theirs="50th, legacy profiler",
+            ours_value=statistics.median(growth["ours"]),
+            theirs_value=statistics.median(growth["legacy"]),
+            unit="x",
+            bars=(Bar(most=1.1),),
+        ),
+    ]
+
+
+def _overhead(measured: Measurement) -> float:
+    assert measured.tracing_overhead is not None
+    return measured.tracing_overhead

@@ -1,0 +1,94 @@
+"""A search between two hosts of which the truth is known, and what its traces show of it.
+
+Run on the first host of a cluster it searches; `searched` starts the cluster and judges.
+"""
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tests.world.ray.namespaces import FakeCluster, fake_cluster
+from tuner.api import tune
+from tuner.text import percent
+from tuner.trace.analyze.parallelism import parallelism
+from tuner.trace.files.reader import read_trace
+
+MOST_OFF = 0.03
+_MEGABYTES = f"{Path(__file__).with_name('megabytes.py')}:Megabytes"
+_MARGIN_NS = 10_000_000
+"""Shorter than a nap: what begins so long before a trace's first call may be of it."""
+
+
+def searched(number: int) -> str:
+    """What a search says, and whether its traces show as much parallelism as there was."""
+    with tempfile.TemporaryDirectory() as name, fake_cluster(2) as cluster:
+        folder = Path(name)
+        (folder / "notes").mkdir()
+        before_mb = cluster.hosts[1].received_mb()
+        cluster.run(
+            sys.executable, "-m", "lab.claims.network", cluster.address, name, str(number),
+            folder=folder,
+        )  # fmt: skip
+        print(f"{cluster.hosts[1].received_mb() - before_mb:.0f} MB came over the network")
+        said = (folder / "said").read_text()
+        wrong = sorted(set(_wrong(cluster, folder)))
+        return f"{said}; {', '.join(wrong) or 'the traces show the parallelism that there was'}"
+
+
+def _wrong(cluster: FakeCluster, folder: Path) -> Iterable[str]:
+    """What the traces show otherwise than it was."""
+    worlds = [json.loads(path.read_bytes()) for path in (folder / "notes").iterdir()]
+    if any([rank[0] for rank in world] != [h.namespace for h in cluster.hosts] for world in worlds):
+        yield "RANKS OF ONE NAMESPACE"
+    naps = [(begun, ended) for world in worlds for begun, ended in world[1][1]]
+    for path in sorted((folder / "study" / "traces").glob("*.json")):
+        trace = read_trace(path)
+        calls, error_ns = trace.calls[trace.calls["server_start_ns"].notna()], trace.clock_error_ns
+        first_ns = trace.base_time_ns + int(calls["server_start_ns"].min()) - _MARGIN_NS
+        last_ns = trace.base_time_ns + int(calls["server_end_ns"].max())
+        there = [each for each in naps if first_ns <= each[0] <= last_ns]
+        mean, most = _at_once(there)
+        (row,) = parallelism(trace).to_dict("records")
+        off = float(row["mean_while_busy"]) / mean - 1
+        print(
+            f"{path.stem}: {row['mean_while_busy']:.3f} at once, really {mean:.3f}, at most "
+            f"{row['max']} and {most}, clocks to within {error_ns / 1e3:.0f} us"
+        )
+        if len(there) != len(calls):
+            yield f"{len(calls)} CALLS OF {len(there)}"
+        if abs(off) > MOST_OFF or row["max"] != most:
+            yield f"PARALLELISM IS MORE THAN {percent(MOST_OFF)} OFF"
+        is_inside = (calls["server_start_ns"] >= calls["start_ns"] - error_ns) & (
+            calls["server_end_ns"] <= calls["end_ns"] + error_ns
+        )
+        if error_ns <= 0 or not is_inside.all():
+            yield "CLOCKS DIFFER"
+
+
+def _at_once(naps: Sequence[tuple[int, int]]) -> tuple[float, int]:
+    """The mean number of naps at once while there is any, and the largest."""
+    edges = sorted([(begun, 1) for begun, _ in naps] + [(ended, -1) for _, ended in naps])
+    level = most = busy_ns = 0
+    last_ns = edges[0][0]
+    for at_ns, change in edges:
+        busy_ns += (at_ns - last_ns) * (level > 0)
+        level, last_ns = level + change, at_ns
+        most = max(most, level)
+    return sum(ended - begun for begun, ended in naps) / busy_ns, most
+
+
+def main(address: str, folder: Path, number: int) -> None:
+    """Search, with a baseline of half of the threads that the server needs."""
+    result = tune(
+        _MEGABYTES, options={"notes": str(folder / "notes")}, launcher="ray", ray_address=address,
+        place={"caller": 1, "server": 1}, space={"server": {"num_worker_threads": [2, 4, 8, 16]}},
+        baseline={"server": {"num_worker_threads": 4}}, budget="60s", seed=number,
+        out=folder / "study",
+    )  # fmt: skip
+    (folder / "said").write_text(f"{result.verdict}: {result.best}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,248 @@
+"""How searches end: by kills, signals and closed pipes; many worlds, and many at once."""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import psutil
+
+from lab.faults.kit.commands import Running
+from lab.faults.kit.rows import Outcome, Row
+from lab.faults.kit.searches import (
+    LONG,
+    PATIENCE_S,
+    SEARCH,
+    SHORT,
+    measuring,
+    observations,
+    outcome_of,
+)
+
+KILLS = 30
+_TWENTY = """
+import torch
+import torch.distributed.rpc as rpc
+from workloads import Rank, Workload
+
+class Twenty(Workload):
+    def ranks(self):
+        return [Rank(f"worker{n}", "server" if n else "caller") for n in range(20)]
+
+    def step(self, world):
+        for name in world.names("server"):
+            rpc.rpc_sync(name, torch.add, args=(torch.ones(1), 1))
+"""
+
+
+def _signalled(numbers: Sequence[int], folder: Path) -> Outcome:
+    """A search that is sent signals in its middle keeps all, and says how to go on."""
+    running = Running(*LONG, cwd=folder / "here")
+    study = folder / "here" / "study"
+    measuring(running, study)
+    known = len(observations(study))
+    for number in numbers:
+        running.process.send_signal(number)
+    ended = running.ended(PATIENCE_S)
+    lost = max(0, known - len(observations(study)))
+    survived = (
+        ended.code == 130
+        and "; everything measured is kept, and this continues it: python -m tuner.search --resume "
+        in ended.stderr
+    )
+    return outcome_of(ended, study, f"exit code {ended.code}, the answer so far", survived, lost)
+
+
+def _closed_pipe(folder: Path) -> Outcome:
+    """`2>&1 | head -1`: the reader goes, and the search ends with what it has measured."""
+    here = folder / "here"
+    reader, writer = os.pipe()
+    running = Running(*LONG, cwd=here, stderr=writer)
+    os.close(writer)
+    measuring(running, here / "study")
+    os.close(reader)
+    ended = running.ended(PATIENCE_S)
+    survived = ended.code in (130, 141) and bool(observations(here / "study"))
+    return outcome_of(ended, here / "study", f"exit code {ended.code}, kept", survived)
+
+
+def _killed_again_and_again(victim: Callable[[Running], int | None], folder: Path) -> Outcome:
+    """SIGKILL at random moments, then --resume: nothing is lost, and nothing is there twice."""
+    here, dice = folder / "here", random.Random(1)
+    study = here / "study"
+    lost = twice = left = killed = 0
+    known: set[tuple[int, int]] = set()
+    for number in range(KILLS):
+        again = ["--resume"] if observations(study) else ["--overwrite"] if number else []
+        running = Running(*LONG, *again, cwd=here)
+        if number % 3:
+            measuring(running, study, len(known) + 1)
+        running.awaits(lambda: False, 3.0 * dice.random())
+        pid = victim(running)
+        if pid is not None:
+            killed += 1
+            _kill(pid)
+        if pid is not None and pid != running.process.pid:
+            time.sleep(1.0)
+            running.process.kill()
+        ended = running.ended(PATIENCE_S)
+        left += len(ended.left_processes)
+        found = observations(study)
+        twice += len(found) - len(set(found))
+        lost += len(known - set(found))
+        known = set(found)
+    ended = Running(*SHORT, "--resume", cwd=here).ended(PATIENCE_S)
+    told = f"{killed} kills, {len(known)} observations, the last --resume ended with {ended.code}"
+    outcome = outcome_of(ended, study, told, ended.code == 0, lost + twice)
+    return Outcome(**{**vars(outcome), "left": left + outcome.left})
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _command(running: Running) -> int | None:
+    return running.process.pid if running.process.poll() is None else None
+
+
+def _ten(folder: Path) -> Outcome:
+    """Ten searches at once, each in a folder of its own."""
+    every = [Running(*SHORT, cwd=folder / f"here{number}") for number in range(10)]
+    ends = [each.ended(600.0) for each in every]
+    good = sum(each.code == 0 and not each.has_traceback for each in ends)
+    blocks = [len(observations(folder / f"here{number}" / "study")) for number in range(10)]
+    told = f"{good} of 10 answered, with {sum(blocks)} observations in all"
+    lost = sum(max(0, 6 - found) for found in blocks)
+    left = sum(each.left for each in ends)
+    return Outcome(told=told, survived=good == 10, lost=lost, left=left)
+
+
+def _thousand(folder: Path) -> Outcome:
+    """1,000 worlds in one search: memory, descriptors, threads and temporary files stay."""
+    here = folder / "here"
+    running = Running(*SEARCH, "--budget", "60m", "--max-blocks", "250", "--epsilon", "0.1%",
+                      cwd=here)  # fmt: skip
+    process = psutil.Process(running.process.pid)
+    seen: list[tuple[float, int, int, int]] = []
+
+    def look() -> bool:
+        try:
+            found = len(observations(here / "study"))
+            if found // 100 > len(seen):
+                files = sum(1 for _ in running.temporary.rglob("*"))
+                rss_mb = process.memory_info().rss / 2**20
+                seen.append((rss_mb, process.num_fds(), process.num_threads(), files))
+        except Exception:
+            return False
+        return False
+
+    running.awaits(look, 3600.0)
+    ended = running.ended(PATIENCE_S)
+    first, last = seen[1], seen[-1]
+    grown = [last[place] - first[place] for place in range(4)]
+    worlds = len(observations(here / "study"))
+    told = (
+        f"{worlds} observations; from the 200th on {grown[0]:+.0f} MB, {grown[1]:+d} descriptors, "
+        f"{grown[2]:+d} threads, {grown[3]:+d} temporary files"
+    )
+    is_flat = grown[0] < 60 and grown[1] <= 2 and grown[2] <= 2 and grown[3] <= 10
+    return outcome_of(ended, here / "study", told, ended.code == 0 and is_flat)
+
+
+def _twenty_ranks(folder: Path) -> Outcome:
+    """A world of 20 ranks."""
+    here = folder / "here"
+    here.mkdir()
+    (here / "twenty.py").write_text(_TWENTY)
+    ended = Running(
+        "tuner.search", "--study", "udf", "--budget", "10m", "--max-blocks", "2",
+        "--deadline", "2m", "--space", "num_worker_threads=2", "--workload", "twenty.py:Twenty",
+        "--out", "study", cwd=here,
+    ).ended(600.0)  # fmt: skip
+    found = observations(here / "study")
+    told = f"exit code {ended.code}, {len(found)} observations in {ended.seconds:.0f} s"
+    return outcome_of(ended, here / "study", told, ended.code == 0, max(0, 4 - len(found)))
+
+
+def _leftovers(folder: Path) -> Outcome:
+    """What a search that was killed has left in the temporary folder goes with the next one."""
+    here = folder / "here"
+    killed = Running(*LONG, cwd=here)
+    measuring(killed, here / "study")
+    killed.process.kill()
+    first = killed.ended(PATIENCE_S)
+    second = Running(*SHORT, "--resume", cwd=here).ended(PATIENCE_S)
+    told = (
+        f"{len(first.left_files)} folders after the kill, {len(second.left_files)} after the next"
+    )
+    return outcome_of(second, here / "study", told, second.code == 0 and bool(first.left_files))
+
+
+def _long_tmpdir(folder: Path) -> Outcome:
+    """A TMPDIR in which no socket fits."""
+    long = folder / ("x" * 90)
+    long.mkdir()
+    running = Running(*SHORT, cwd=folder / "here", environment={"TMPDIR": str(long)})
+    ended = running.ended(PATIENCE_S)
+    survived = ended.code == 2 and "set TMPDIR to a shorter one" in ended.stderr
+    return outcome_of(ended, folder / "here", f"exit code {ended.code}, and what to do", survived)
+
+
+ROWS = (
+    *(
+        Row(
+            fault=f"{name} in the middle of a search",
+            expected="exit code 130, all that was measured is kept",
+            inject=partial(_signalled, numbers),
+            is_quick=name == "a burst of SIGINT and SIGHUP",
+        )
+        for name, numbers in {
+            "SIGHUP": (signal.SIGHUP,),
+            "SIGQUIT": (signal.SIGQUIT,),
+            "SIGTERM": (signal.SIGTERM,),
+            "a burst of SIGINT and SIGHUP": (signal.SIGINT,) * 5 + (signal.SIGHUP,),
+        }.items()
+    ),
+    Row(
+        fault="the reader of stderr ends in the middle of a search",
+        expected="it ends, all that was measured is kept",
+        inject=_closed_pipe,
+    ),
+    Row(
+        fault=f"SIGKILL of the command at {KILLS} random moments",
+        expected="each --resume goes on, nothing is lost, nothing is there twice",
+        inject=partial(_killed_again_and_again, _command),
+    ),
+    Row(
+        fault="leftovers of a killed search in the temporary folder",
+        expected="the next search removes them",
+        inject=_leftovers,
+    ),
+    Row(
+        fault="a TMPDIR that is too long for a socket",
+        expected="exit code 2, and what to do",
+        inject=_long_tmpdir,
+        is_quick=True,
+    ),
+    Row(
+        fault="ten searches at once",
+        expected="all answer",
+        inject=_ten,
+    ),
+    Row(
+        fault="a world of 20 ranks",
+        expected="it is measured",
+        inject=_twenty_ranks,
+    ),
+    Row(
+        fault="1,000 worlds in one search",
+        expected="memory, descriptors, threads and temporary files do not grow",
+        inject=_thousand,
+    ),
+)

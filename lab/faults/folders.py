@@ -1,0 +1,123 @@
+"""Folders that are not a study's: a search leaves them as they are."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import tuner
+from lab.faults.kit.rows import Outcome, Row
+from tests.cheap_studies import cheaply
+from tests.fakes import FakeLauncher
+from tuner.errors import UsageError
+
+_FILES = ("notes.txt", "report.html", "traces/mine.json", "artifacts/thesis.pdf")
+
+
+def _search(out: Path, **changes: Any) -> None:
+    launcher = FakeLauncher()
+    keys = {"space": {"num_worker_threads": [2]}, "max_blocks": 2, **changes}
+    with cheaply():
+        tuner.tune("udf", launcher=launcher, clock=launcher.clock, out=str(out), **keys)
+
+
+def _write(folder: Path) -> None:
+    for name in _FILES:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"mine: {name}")
+
+
+def _content(folder: Path) -> Mapping[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        # Each search that looks at a folder writes into its lock who it is.
+        if path.is_file() and path.name != "search.lock"
+    }
+
+
+def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+
+
+def _refused(folder: Path, prepare: Callable[[Path], None], **changes: Any) -> Outcome:
+    """A search in a folder that is prepared so is refused, and changes nothing in it."""
+    out = folder / "study"
+    prepare(out)
+    before = _content(folder)
+    try:
+        _search(out, **changes)
+    except UsageError as error:
+        changed = _changed(before, _content(folder))
+        told = str(error).replace(str(folder), "")
+        return Outcome(told=f"refused: {told}", survived=True, lost=len(changed))
+    return Outcome(told="it was used", survived=False)
+
+
+def _foreign(folder: Path) -> Outcome:
+    return _refused(folder, _write)
+
+
+def _foreign_overwritten(folder: Path) -> Outcome:
+    return _refused(folder, _write, overwrite=True)
+
+
+def _another_study(folder: Path) -> Outcome:
+    return _refused(folder, lambda out: _search(out, name="another"))
+
+
+def _a_file(folder: Path) -> Outcome:
+    def write(out: Path) -> None:
+        out.write_text("mine")
+
+    return _refused(folder, write)
+
+
+def _foreign_among_ours(folder: Path) -> Outcome:
+    """What a person has put into a study's folder stays when the study is made anew."""
+    out = folder / "study"
+    _search(out)
+    _write(out / "mine")
+    before = _content(out / "mine")
+    _search(out, overwrite=True)
+    lost = len(_changed(before, _content(out / "mine")))
+    return Outcome(told=f"{len(before)} foreign files, all kept", survived=not lost, lost=lost)
+
+
+ROWS = (
+    Row(
+        fault="--out names a folder of foreign files",
+        expected="refused, nothing changed",
+        inject=_foreign,
+        is_quick=True,
+        starts_worlds=False,
+    ),
+    Row(
+        fault="--out names a folder of foreign files, with --overwrite",
+        expected="refused, nothing changed",
+        inject=_foreign_overwritten,
+        is_quick=True,
+        starts_worlds=False,
+    ),
+    Row(
+        fault="--out names the folder of another study",
+        expected="refused, nothing changed",
+        inject=_another_study,
+        is_quick=True,
+        starts_worlds=False,
+    ),
+    Row(
+        fault="--out names a file",
+        expected="refused, nothing changed",
+        inject=_a_file,
+        is_quick=True,
+        starts_worlds=False,
+    ),
+    Row(
+        fault="--overwrite of a study with foreign files in its folder",
+        expected="only what the study's manifest lists is removed",
+        inject=_foreign_among_ours,
+        is_quick=True,
+        starts_worlds=False,
+    ),
+)

@@ -1,0 +1,68 @@
+"""What a row of the table of faults is, and which rows there are."""
+
+import importlib
+import pkgutil
+import tempfile
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import lab.faults
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a fault led to."""
+
+    told: str
+    """What happened, as a clause with its numbers."""
+    survived: bool
+    """Whether that is what was expected."""
+    lost: int = 0
+    """Observations that were measured and are not there any more, or are there twice."""
+    left: int = 0
+    """Processes and temporary files that are there 5 s later."""
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing is to be done."""
+        return self.survived and not self.lost and not self.left
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One fault, and how to cause it."""
+
+    fault: str
+    expected: str
+    inject: Callable[[Path], Outcome]
+    """Causes it, in an empty folder."""
+    is_quick: bool = False
+    """Whether CI causes it, too."""
+    starts_worlds: bool = True
+
+    def outcome(self) -> Outcome:
+        """What it leads to now; an exception of `inject` is an outcome, too."""
+        with tempfile.TemporaryDirectory(prefix="faults-", ignore_cleanup_errors=True) as folder:
+            try:
+                return self.inject(Path(folder))
+            except Exception as error:
+                traceback.print_exc()
+                return Outcome(told=f"{type(error).__name__}: {error}", survived=False)
+
+
+def topics() -> Mapping[str, Sequence[Row]]:
+    """The rows of each module of `lab.faults`, by its name: what it calls ROWS."""
+    modules = (
+        each.name
+        for each in pkgutil.iter_modules(lab.faults.__path__)
+        if not each.ispkg and not each.name.startswith("_")
+    )
+    found = {name: importlib.import_module(f"lab.faults.{name}") for name in modules}
+    return {name: module.ROWS for name, module in found.items()}
+
+
+def quick_rows(rows: Iterable[Row], *, starts_worlds: bool) -> list[Row]:
+    """Those that CI causes, and that start worlds, or do not."""
+    return [row for row in rows if row.is_quick and row.starts_worlds is starts_worlds]

@@ -1,0 +1,268 @@
+"""Storages that go away, and commands that are killed while they write: `--resume` goes on."""
+
+import os
+import random
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+import tuner
+from lab.faults.kit.commands import Ended, Running
+from lab.faults.kit.observations import Key, kept, lost
+from lab.faults.kit.rows import Outcome, Row
+from tests.cheap_studies import cheaply, without_waiting_for_the_disk
+from tests.fakes import FakeLauncher
+from tests.study.storage.server import PASSWORD, Server, postgresql_server
+from tuner.errors import UsageError
+from tuner.study.records import Record
+from tuner.world.launcher import WorldOrder
+from tuner.world.measurement import Failure, Measurement
+
+_KILLED = -signal.SIGKILL
+_REFUSED = 2
+# So many worlds have run where a study is there for sure.
+_BEGUN = 3
+# A search of four blocks makes about so many.
+_STATEMENTS = 700
+_QUOTED = ":no%2Fsecret%40all%3A"
+
+
+@dataclass
+class _Counting(FakeLauncher):
+    """Notes every world that it has run in a file, which outlives the process."""
+
+    file: Path = Path()
+    sleep_s: float = 0.0
+
+    def run(self, order: WorldOrder) -> Measurement | Failure:
+        time.sleep(self.sleep_s)
+        outcome = super().run(order)
+        with self.file.open("ab") as file:
+            file.write(b".")
+        return outcome
+
+
+def _search(folder: Path, storage: str | None, *, sleep_s: float = 0.0, **changes: Any) -> int:
+    """Search on a fake launcher; returns the blocks."""
+    # So noisy that no answer is clear before the last block.
+    launcher = _Counting(file=folder / "worlds", sleep_s=sleep_s, sigma=0.3)
+    keys = {"space": {"num_worker_threads": [2, 4]}, "max_blocks": 4, "name": folder.name,
+            "storage": storage, "out": str(folder / "study"), **changes}  # fmt: skip
+    with cheaply(), without_waiting_for_the_disk():
+        return tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys).blocks
+
+
+def _dying(at: int, search: Callable[[], object]) -> int | None:
+    """Search in a process that is killed at its statement number `at`; its return code."""
+    pid = os.fork()
+    if pid == 0:
+        done = 0
+
+        def count(*given: object) -> None:
+            nonlocal done
+            done += 1
+            if done == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        try:
+            event.listen(Engine, "before_cursor_execute", count)
+            event.listen(Engine, "commit", count)
+            search()
+            os._exit(0)
+        except UsageError as error:
+            os.write(2, f"{error}\n".encode())
+            os._exit(2)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _gone_on(folder: Path, at: int) -> int | None:
+    """Go on with a killed search; without --resume, where it was killed before it had a study."""
+    code = _dying(at, lambda: _search(folder, None, resume=True))
+    return _dying(at, lambda: _search(folder, None)) if code == _REFUSED else code
+
+
+def _killed_at_statements(times: int) -> Callable[[Path], Outcome]:
+    """Searches that are killed in the middle of what they write into SQLite, again and again."""
+
+    def inject(folder: Path) -> Outcome:
+        chosen, kills, missing, answered = random.Random(times), 0, 0, 0
+        for number in range(times):
+            study = folder / f"s{number}"
+            study.mkdir()
+            worlds = study / "worlds"
+            code = _dying(chosen.randrange(1, _STATEMENTS), lambda: _search(study, None))  # noqa: B023
+            while code == _KILLED:
+                kills += 1
+                known = kept(study / "study", study.name)
+                ran = worlds.stat().st_size if worlds.exists() else 0
+                # Without an observation the study is begun anew, and its first world run again.
+                missing += ran - len(known) if known else 0
+                worlds.write_bytes(b"." * len(known))
+                code = _gone_on(study, chosen.randrange(_STATEMENTS // 4, _STATEMENTS))
+                missing += lost(known, kept(study / "study", study.name))
+            answered += code == 0
+        told = f"{kills} kills in {times} searches; {answered} answered"
+        return Outcome(told=told, survived=answered == times, lost=missing)
+
+    return inject
+
+
+@contextmanager
+def _restarting(server: Server, worlds: Path, seed: int) -> Iterator[list[float]]:
+    """Crash and start a server at random moments, once worlds run; yields when it did."""
+    chosen, over, moments = random.Random(seed), threading.Event(), list[float]()
+
+    def restart() -> None:
+        while not over.wait(chosen.uniform(0.3, 1.5)):
+            if not worlds.exists() or worlds.stat().st_size < _BEGUN:
+                # A storage that is not there at the start is a mistake, which is told at once.
+                continue
+            moments.append(time.monotonic())
+            server.stop(chosen.choice([signal.SIGQUIT, signal.SIGINT]))
+            over.wait(chosen.uniform(0.0, 0.5))
+            server.start()
+
+    thread = threading.Thread(target=restart)
+    thread.start()
+    try:
+        yield moments
+    finally:
+        over.set()
+        thread.join()
+
+
+def _server_restarts(blocks: int) -> Callable[[Path], Outcome]:
+    def inject(folder: Path) -> Outcome:
+        study = folder / "restarts"
+        study.mkdir()
+        with postgresql_server() as server:
+            with _restarting(server, study / "worlds", seed=blocks) as moments:
+                measured = _search(study, server.url, sleep_s=0.05, max_blocks=blocks, budget="10m")
+            known = kept(study / "study", study.name, server.url)
+        ran = (study / "worlds").stat().st_size
+        told = f"{len(moments)} restarts in {measured} blocks, {ran} worlds"
+        return Outcome(told=told, survived=measured == blocks and len(moments) > 0,
+                       lost=abs(ran - len(known)))  # fmt: skip
+
+    return inject
+
+
+class _Commands:
+    """Real searches of one study in one server, each killed by what is done to it."""
+
+    def __init__(self, folder: Path, server: Server) -> None:
+        self._folder = folder
+        self._server = server
+        self._known: Mapping[Key, Record] = {}
+        self.missing = 0
+        self.left = 0
+        self.told: list[str] = []
+
+    def run(self, fault: Callable[[Running], object], *, budget_s: int) -> Ended:
+        """Search, or resume, and cause the fault once worlds run."""
+        # Its password is in no argument, which others can see.
+        running = Running(
+            "tuner.search", "--workload", "udf", "--set", "size=50", "--set", "rounds=2",
+            "--space", "num_worker_threads=2", "--budget", f"{budget_s}s", "--study", "real",
+            "--storage", self._server.url.replace(_QUOTED, ""), "--out", "study",
+            *(["--resume"] if self._known else []),
+            cwd=self._folder / "here", environment={"PGPASSWORD": PASSWORD},
+        )  # fmt: skip
+        running.awaits(lambda: "block" in running.stderr or "calibrating" in running.stderr)
+        fault(running)
+        ended = running.ended()
+        self._server.ensure()
+        known = kept(self._folder / "here" / "study", "real", self._server.url)
+        self.missing += lost(self._known, known)
+        self.left += len(ended.left_processes)
+        self._known = known
+        if ended.has_traceback:
+            self.told.append(f"a traceback with exit code {ended.code}")
+        return ended
+
+
+def _real_kills(times: int) -> Callable[[Path], Outcome]:
+    """SIGKILL of the command, or of the server, at random moments of real searches."""
+
+    def inject(folder: Path) -> Outcome:
+        chosen = random.Random(times)
+
+        def later(kill: Callable[[Running], object]) -> Callable[[Running], object]:
+            def wait_and_kill(running: Running) -> None:
+                time.sleep(chosen.uniform(0.0, 4.0))
+                kill(running)
+
+            return wait_and_kill
+
+        with postgresql_server() as server:
+            commands = _Commands(folder, server)
+            for number in range(times):
+                kill = (
+                    (lambda running: running.process.kill())
+                    if number % 2 == 0
+                    else (lambda running: server.stop(signal.SIGQUIT))
+                )
+                # Its budget, which counts all sessions, is what a lost storage is waited for.
+                commands.run(later(kill), budget_s=12 + 8 * number)
+            last = commands.run(lambda running: None, budget_s=20 + 8 * times)
+            observations = len(kept(folder / "here" / "study", "real", server.url))
+        told = f"{times} kills, then exit code {last.code} with {observations} observations"
+        return Outcome(
+            told="; ".join([told, *commands.told]),
+            survived=last.code == 0 and not commands.told,
+            lost=commands.missing,
+            left=commands.left,
+        )
+
+    return inject
+
+
+ROWS = [
+    Row(
+        fault="SIGKILL of a search between two statements of SQLite",
+        expected="--resume answers",
+        inject=_killed_at_statements(4),
+        is_quick=True,
+        starts_worlds=False,
+    ),
+    Row(
+        fault="SIGKILL of 40 searches between two statements of SQLite, again and again",
+        expected="--resume answers",
+        inject=_killed_at_statements(40),
+        starts_worlds=False,
+    ),
+    Row(
+        fault="PostgreSQL restarts at random moments",
+        expected="waited for",
+        inject=_server_restarts(8),
+        starts_worlds=False,
+    ),
+    Row(
+        fault="PostgreSQL restarts at random moments, for long",
+        expected="waited for",
+        inject=_server_restarts(150),
+        starts_worlds=False,
+    ),
+    Row(
+        fault="SIGKILL of the command, or a crash of PostgreSQL, in a real search",
+        expected="--resume answers",
+        inject=_real_kills(2),
+    ),
+    Row(
+        fault="SIGKILL of the command, or a crash of PostgreSQL, 20 times in a real search",
+        expected="--resume answers",
+        inject=_real_kills(20),
+    ),
+]

@@ -1,0 +1,63 @@
+"""`make simulate`: how often the real session, and others on the same budget, are right."""
+
+import argparse
+import multiprocessing
+import sys
+from collections.abc import Iterable, Sequence
+
+from lab.simulation.cells import CELLS, Cell
+from lab.simulation.outcome import Outcome
+from lab.simulation.peers import PEERS
+from lab.simulation.sessions import run_resumed, run_session, run_until_clear
+from lab.simulation.tally import Tally, heading, tally
+
+OURS = {"tuner": run_session, "tuner auto": run_until_clear, "tuner resumed": run_resumed}
+METHODS = {**OURS, **PEERS}
+
+
+def one(job: tuple[str, Cell, int]) -> Outcome:
+    """What one method answers on one simulated machine."""
+    method, cell, seed = job
+    return METHODS[method](cell, seed)
+
+
+def simulate(
+    cells: Sequence[Cell], methods: Sequence[str], sessions: int, processes: int
+) -> Iterable[tuple[Cell, str, Tally]]:
+    """The tally of each method in each cell, as it comes."""
+    with multiprocessing.get_context("fork").Pool(processes) as pool:
+        for cell in cells:
+            # The others have no idea of what to do about a failure.
+            for method in (m for m in methods if m in OURS or not any(cell.failing)):
+                jobs = [(method, cell, seed) for seed in range(sessions)]
+                yield cell, method, tally(cell, pool.map(one, jobs, chunksize=8))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print a line per cell and method; 1 if the tuner misses a bar."""
+    parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
+    parser.add_argument("--sessions", type=int, default=200, help="per cell and method")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--cells", default="", help="only those whose name has this part")
+    given = parser.parse_args(arguments)
+    cells = [cell for cell in CELLS if given.cells in str(cell)]
+    missed = []
+    print(heading())
+    before: Cell | None = None
+    for cell, method, found in simulate(
+        cells, given.methods.split(","), given.sessions, given.processes
+    ):
+        if cell != before:
+            print(f"\n{cell.landscape}, sigma {cell.sigma}, {cell.budget_s:.0f} s")
+        before = cell
+        print(found.line(method), flush=True)
+        if method in OURS:
+            missed += [f"{cell}, {method}: {bar}" for bar in found.missed()]
+    for bar in missed:
+        print(f"missed: {bar}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

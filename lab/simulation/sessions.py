@@ -1,0 +1,272 @@
+"""The real session on a simulated machine: the code that searches, with no process and no file."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lab.simulation.cells import BINDINGS, EPSILON, THREADS, Cell
+from lab.simulation.machine import Machine
+from lab.simulation.outcome import Outcome
+from tests.fakes import UDF, threads_of
+from tuner.plan.config import ALL_ROLES, Config, Dimension
+from tuner.plan.limits import BrokenLimit
+from tuner.plan.measuring import Measuring
+from tuner.plan.space import Space
+from tuner.plan.study_plan import StudyPlan
+from tuner.searching.budget import Budget
+from tuner.searching.progress import Silent
+from tuner.searching.runner import TRACED_TIME_S, Runner
+from tuner.searching.session import Session
+from tuner.study.conclusion import Conclusion, conclude
+from tuner.study.folder import StudyFolder
+from tuner.study.log import BASELINE, StudyLog
+from tuner.study.records import Record
+from tuner.study.storage.store import StudyStore
+from tuner.study.together import Together, together_of
+from tuner.world.launcher import WorldOrder
+from tuner.world.measurement import Failure, Measurement, RankUsage
+
+CONFIDENCE = 0.95
+_NUMBER = {threads: number for number, threads in enumerate(THREADS)}
+_AXES = [("cpu_binding", [*BINDINGS]), ("num_worker_threads", [*THREADS])]
+"""Of two knobs: the configurations in the order of a cell."""
+_THREADS = Dimension(ALL_ROLES, "num_worker_threads")
+_NOWHERE = StudyFolder(Path("nowhere"))
+
+
+class MemoryStore(StudyStore):
+    """A study of these configurations in memory, without Optuna."""
+
+    def __init__(self, configs: Sequence[Config]) -> None:
+        self.noted_facts: dict[str, Any] = {}
+        self._configs = list(configs)
+        self._kept: list[Record] = []
+        self._out: dict[int, str] = {}
+
+    def configs(self) -> list[Config]:
+        return self._configs
+
+    def records(self) -> list[Record]:
+        return sorted(self._kept, key=lambda record: record.key)
+
+    def eliminated(self) -> dict[int, str]:
+        return dict(self._out)
+
+    def add(self, record: Record, plan: StudyPlan) -> None:
+        self._kept.append(record)
+
+    def repair(self, records: Sequence[Record], plan: StudyPlan) -> None:
+        return None
+
+    def eliminate(self, number: int, reason: str | None) -> None:
+        self._out.pop(number, None)
+        if reason is not None:
+            self._out[number] = reason
+
+    def running(self) -> list[int]:
+        return list(range(len(self._configs)))
+
+    def constrain(
+        self, number: int, excess: Mapping[str, float], broken: Sequence[BrokenLimit]
+    ) -> None:
+        return None
+
+    def complete(
+        self, number: int, value: float, numbers: Mapping[str, float], outcome: str = "completed"
+    ) -> None:
+        return None
+
+    def prune(
+        self, number: int, value: float | None, numbers: Mapping[str, float], outcome: str
+    ) -> None:
+        return None
+
+    def fail(self, number: int, numbers: Mapping[str, float], outcome: str) -> None:
+        return None
+
+    def note_answer(self, number: int) -> None:
+        return None
+
+    def note(self, key: str, value: Any) -> None:
+        self.noted_facts[key] = value
+
+    def noted(self, key: str) -> Any:
+        return self.noted_facts.get(key)
+
+
+def number_of(config: Config) -> int:
+    """The place of a configuration in its cell."""
+    binding = config.for_role("server").get("cpu_binding", BINDINGS[0])
+    return _NUMBER[threads_of(config)] + len(THREADS) * BINDINGS.index(str(binding))
+
+
+class SimulatedRunner(Runner):
+    """Worlds of a simulated machine, in place of those of a launcher."""
+
+    @property
+    def machine(self) -> Machine:
+        """What it runs worlds on."""
+        assert isinstance(self.launcher, SimulatedLauncher)
+        return self.launcher.machine
+
+    def trace(self, config: Config, *how: Any, **more: Any) -> Measurement | Failure:
+        """A traced world takes its time, and tells nothing."""
+        del how, more
+        least_s = self.plan.measuring.min_time_s
+        self.machine.steps(number_of(config), None, TRACED_TIME_S)
+        return Failure(failure="trace-failed", message="nothing", world_s=least_s)
+
+
+class SimulatedLauncher:
+    """A launcher whose worlds run on a simulated machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def run(self, order: WorldOrder) -> Measurement | Failure:
+        begun_s = self.machine()
+        trial = number_of(order.config)
+        if self.machine.fails(trial):
+            world_s = self.machine() - begun_s
+            return Failure(failure="crashed", message="worker1 failed first", world_s=world_s)
+        step_s = self.machine.steps(trial, order.steps, order.min_time_s)
+        wall_s = math.fsum(step_s)
+        usage = RankUsage.model_construct(
+            name="worker0", cpu_s=len(step_s) * 1e-2, peak_rss_mb=200.0, threads=20
+        )
+        return Measurement.model_construct(
+            kind="measurement",
+            step_s=tuple(step_s),
+            wall_s=wall_s,
+            world_s=self.machine() - begun_s,
+            ranks=(usage,),
+            tracing_overhead=None,
+            trace=None,
+            program=None,
+        )
+
+
+def plan_of(cell: Cell, **measuring: Any) -> StudyPlan:
+    """The plan of a study of the cell's configurations."""
+    one_knob = [("num_worker_threads", list(THREADS[1:]))]
+    space, mistakes = Space.parse(one_knob if cell.size == len(THREADS) else _AXES)
+    assert not mistakes
+    return StudyPlan(
+        name="simulated",
+        subject=UDF,
+        space=space,
+        baseline=Config.from_json({"*": {"num_worker_threads": THREADS[0]}}),
+        measuring=Measuring(
+            budget_s=cell.budget_s, epsilon=EPSILON, confidence=CONFIDENCE, **measuring
+        ),
+    )
+
+
+def run_session(cell: Cell, seed: int) -> Outcome:
+    """One study, and what its answer says."""
+    return _study(cell, seed, [cell.budget_s])
+
+
+def run_until_clear(cell: Cell, seed: int) -> Outcome:
+    """The same where the budget is a limit."""
+    return _study(cell, seed, [cell.budget_s], until_clear=True)
+
+
+def run_resumed(cell: Cell, seed: int) -> Outcome:
+    """The same where half of the budget is given first, and the rest after an answer."""
+    return _study(cell, seed, [cell.budget_s / 2, cell.budget_s])
+
+
+def _study(cell: Cell, seed: int, budgets_s: Sequence[float], **measuring: Any) -> Outcome:
+    machine = Machine(cell, seed)
+    store = MemoryStore(plan_of(cell).candidates())
+    for budget_s in budgets_s:
+        plan = plan_of(cell._replace(budget_s=budget_s), seed=seed, **measuring)
+        runner = SimulatedRunner(plan, SimulatedLauncher(machine), _NOWHERE)  # type: ignore[arg-type]
+        budget = Budget(budget_s, machine.now_s, machine(), machine)
+        session = Session(runner, store, Silent(), budget)
+        session.run()
+    conclusion = conclude(session.log)
+    assert conclusion is not None
+    return _outcome(cell, session.log, conclusion, machine.now_s)
+
+
+def _outcome(cell: Cell, log: StudyLog, conclusion: Conclusion, spent_s: float) -> Outcome:
+    assert conclusion.best is not None
+    comparison = conclusion.comparison
+    found = None if comparison is None else comparison.log_speedup
+    challenger = conclusion.challenger
+    chosen = conclusion.best if conclusion.leader is None else conclusion.leader
+    together = together_of(log, chosen)
+    return Outcome(
+        recommended=conclusion.best,
+        favourite=chosen,
+        verdict=conclusion.kind,
+        wrong=_is_wrong(cell, log, conclusion),
+        wrong_knobs=together is not None and _is_wrong_of_knobs(cell, together),
+        knobs_covered=_covered_gains(cell, chosen, together),
+        covered=None if found is None or challenger is None
+        else found.low <= cell.gain(challenger) <= found.high,
+        width=math.nan if found is None else (found.high - found.low) / 2,
+        worlds=len(log.records),
+        spent_s=spent_s,
+    )  # fmt: skip
+
+
+def _covered_gains(cell: Cell, chosen: int, together: Together | None) -> list[bool]:
+    """Whether the interval of what each knob gave holds the truth."""
+    rows = len(THREADS)
+    without = {"cpu_binding": chosen % rows, "num_worker_threads": chosen - chosen % rows}
+    return [
+        each.interval.low
+        <= math.exp(cell.gain(chosen, without[each.dimension.knob]))
+        <= each.interval.high
+        for each in (() if together is None else together.gains)
+        if each.interval is not None
+    ]
+
+
+def _is_wrong_of_knobs(cell: Cell, together: Together) -> bool:
+    """Whether it names a best number of threads, or an interaction, where there is none."""
+
+    def number(threads: Any, beside: Config) -> int:
+        return number_of(Config.of({**beside.values, _THREADS: threads}))
+
+    for best in together.best_threads:
+        gains = [
+            cell.gain(number(best.best, best.beside), number(other, best.beside))
+            for other in best.tried
+        ]
+        if best.is_shown and max(gains) <= 0:
+            return True
+    for both in together.interactions:
+        here, there = (
+            cell.gain(number(both.value, beside), number(both.other, beside))
+            for beside, _ in both.gains
+        )
+        if abs(here - there) < 1e-9:
+            return True
+    return False
+
+
+def _is_wrong(cell: Cell, log: StudyLog, conclusion: Conclusion) -> bool:
+    """Whether the verdict, or who is said to fail more often, is not true."""
+    if not all(map(cell.fails_more, log.unreliable)):
+        return True
+    if BASELINE in log.unreliable:
+        # It is left for its failures, however fast it is.
+        return False
+    best, rivals = conclusion.best, range(cell.size)
+    assert best is not None
+    log_epsilon = math.log1p(EPSILON) + 1e-12
+    keeps = any(cell.gain(rival) > log_epsilon for rival in rivals)
+    match conclusion.kind:
+        case "better":
+            return cell.gain(best) <= 0
+        case "keep-baseline":
+            return keeps
+        case "tie":
+            return keeps or abs(cell.gain(best)) > log_epsilon
+        case _:
+            return False

@@ -1,0 +1,100 @@
+"""What many simulated studies of one kind came to together."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lab.simulation.cells import EPSILON, Cell
+from lab.simulation.outcome import Outcome
+
+WRONG_BETTER = 0.025
+WRONG_CLAIMS = 0.05
+COVERAGE = 0.95
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Shares of the sessions, and means over them."""
+
+    sessions: int
+    recommended: float
+    """What is recommended is within epsilon of the best."""
+    favourite: float
+    """So is what is most likely the best."""
+    wrong_better: float
+    wrong: float
+    """Claims of any kind that are not true."""
+    coverage: float
+    wrong_knobs: float
+    """Claims about single knobs that are not true."""
+    knob_coverage: float
+    width: float
+    """The median of half the interval's width."""
+    worlds: float
+    verdicts: dict[str, int]
+
+    def line(self, name: str) -> str:
+        """The numbers in a row of the table."""
+        said = ", ".join(f"{kind} {count}" for kind, count in sorted(self.verdicts.items()))
+        numbers = [self.recommended, self.favourite, self.wrong_better, self.wrong, self.coverage]
+        numbers += [self.wrong_knobs, self.knob_coverage]
+        shown = "".join(f"{number:>10.3f}" for number in numbers)
+        return f"{name:<16}{shown}{self.width:>8.3f}{self.worlds:>8.0f}  {said}"
+
+    def missed(self) -> list[str]:
+        """The bars that are missed by more than chance explains in one of forty cells."""
+        found = []
+        if self.wrong_better > self._most(WRONG_BETTER):
+            found.append(f"wrong better {self.wrong_better:.3f}")
+        if self.wrong > self._most(WRONG_CLAIMS):
+            found.append(f"wrong claims {self.wrong:.3f}")
+        if 1 - self.coverage > self._most(1 - COVERAGE):
+            found.append(f"coverage {self.coverage:.3f}")
+        if self.wrong_knobs > self._most(WRONG_CLAIMS):
+            found.append(f"wrong claims of knobs {self.wrong_knobs:.3f}")
+        if 1 - self.knob_coverage > self._most(1 - COVERAGE):
+            found.append(f"coverage of knobs {self.knob_coverage:.3f}")
+        return found
+
+    def _most(self, share: float) -> float:
+        return share + 3 * math.sqrt(share * (1 - share) / self.sessions)
+
+
+def heading() -> str:
+    """The names of the columns."""
+    names = ("best <3 %", "bet <3 %", "wr.better", "wr.claims", "coverage", "wr.knobs", "knob cov.")
+    return " " * 16 + "".join(f"{name:>10}" for name in names) + f"{'width':>8}{'worlds':>8}"
+
+
+def tally(cell: Cell, outcomes: Sequence[Outcome]) -> Tally:
+    """Count what was answered in one cell."""
+    count = len(outcomes)
+    covered = [each.covered for each in outcomes if each.covered is not None]
+    knobs = [held for each in outcomes for held in each.knobs_covered]
+    widths = [each.width for each in outcomes if not math.isnan(each.width)]
+
+    def near(chosen: int) -> bool:
+        return cell.behind_best(chosen) <= EPSILON
+
+    worse = [
+        each.verdict in ("better", "argmin", "certified")
+        and each.recommended != 0
+        and cell.gain(each.recommended) <= 0
+        for each in outcomes
+    ]
+    return Tally(
+        sessions=count,
+        recommended=sum(near(each.recommended) for each in outcomes) / count,
+        favourite=sum(near(each.favourite) for each in outcomes) / count,
+        wrong_better=sum(worse) / count,
+        wrong=sum(each.wrong for each in outcomes) / count,
+        coverage=sum(covered) / len(covered) if covered else math.nan,
+        wrong_knobs=sum(each.wrong_knobs for each in outcomes) / count,
+        knob_coverage=sum(knobs) / len(knobs) if knobs else math.nan,
+        width=float(np.median(widths)) if widths else math.nan,
+        worlds=sum(each.worlds for each in outcomes) / count,
+        verdicts=dict(Counter(each.verdict for each in outcomes)),
+    )
