@@ -10,8 +10,8 @@ from pathlib import Path
 from tuner.errors import DamagedStorageError, StorageLostError, UsageError
 from tuner.study.folder import StudyFolder
 from tuner.study.storage.address import StudyPlace
-from tuner.study.storage.lock import lock_file, study_lock
 from tuner.study.storage.opening import is_half_made as half_made
+from tuner.study.storage.study_lock import lock_file, study_lock
 from tuner.text import first_of
 
 _MOST_NAMED = 3

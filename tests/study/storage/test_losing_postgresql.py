@@ -17,7 +17,7 @@ from tests.study.storage.server import PASSWORD, Server, postgresql_server
 from tuner.errors import StorageLostError, StudyTakenError, UsageError
 from tuner.study.storage import patience
 from tuner.study.storage.address import StudyAddress
-from tuner.study.storage.lock import study_lock
+from tuner.study.storage.study_lock import study_lock
 
 pytestmark = pytest.mark.slow
 

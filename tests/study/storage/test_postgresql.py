@@ -24,7 +24,7 @@ from tuner.present.study_result import StudyResult
 from tuner.study.finding import find_study, place_of
 from tuner.study.storage.address import StudyAddress
 from tuner.study.storage.browsing import study_site
-from tuner.study.storage.lock import study_lock
+from tuner.study.storage.study_lock import study_lock
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[3]
 HOLDING = """
 import sys
 from tuner.study.storage.address import StudyAddress
-from tuner.study.storage.lock import study_lock
+from tuner.study.storage.study_lock import study_lock
 with study_lock(StudyAddress(sys.stdin.readline().strip(), "held", in_own_folder=False)):
     print("held", flush=True)
     sys.stdin.read()

@@ -1,6 +1,7 @@
 """Where a study is: in which storage, by which name, and in which folder its files are."""
 
 import logging
+import re
 import sqlite3
 import time
 import weakref
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 import optuna
 import sqlalchemy
@@ -19,13 +21,25 @@ from tuner.errors import DamagedStorageError, UsageError
 from tuner.study.folder import STUDIES, StudyFolder
 from tuner.study.storage.patience import Patience, is_away, reason_of
 from tuner.study.storage.patient import patient
-from tuner.study.storage.urls import connected, shown, without_secrets
 
 # A connection that breaks is told in a sentence, not by a traceback of the pool's.
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 
 # Making the tables of a storage takes a fraction of a second.
 _ATTEMPTS = 30
+
+_HIDDEN = "***"
+_SECRETS = re.compile(r"pass|secret|token|key", re.IGNORECASE)
+# A URL that cannot be parsed may hold a password all the same.
+_CREDENTIALS = re.compile(r"(?<=//)([^/@:]*):.*@")
+# A server that is gone is noticed in a minute, not after hours; one that is named here wins.
+_LIBPQ = {
+    "connect_timeout": "10",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+}
+_LIBPQ_DRIVERS = {"postgresql", "postgresql+psycopg", "postgresql+psycopg2"}
 
 
 @dataclass(frozen=True)
@@ -46,28 +60,42 @@ class StudyAddress:
         url = sqlalchemy.URL.create("sqlite", database=str(database.resolve()))
         return cls(url.render_as_string(), name, in_own_folder=True)
 
-    @property
-    def backend(self) -> str:
-        """The kind of database: `sqlite`, `postgresql`, `mysql` and so on."""
+    @cached_property
+    def _parsed_url(self) -> sqlalchemy.URL:
+        """UsageError unless it is one of SQLite or of PostgreSQL."""
         with self.telling_why():
-            return sqlalchemy.engine.make_url(self.url).get_backend_name()
+            parsed = sqlalchemy.engine.make_url(self.url)
+        if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+            raise UsageError(
+                f"cannot open the storage {self}: its URL must be one of SQLite, such as "
+                "sqlite:///study.db, or of PostgreSQL, such as postgresql://user@host/database"
+            )
+        return parsed
+
+    @property
+    def is_in_postgresql(self) -> bool:
+        """Whether the database is a server's, not a SQLite file. UsageError if it is neither."""
+        return self._parsed_url.get_backend_name() == "postgresql"
 
     @property
     def sqlite_file(self) -> Path | None:
         """The file behind a SQLite URL."""
-        with self.telling_why():
-            database = sqlalchemy.engine.make_url(self.url).database
-        is_file = self.backend == "sqlite" and database not in (None, "", ":memory:")
+        database = self._parsed_url.database
+        is_file = not self.is_in_postgresql and database not in (None, "", ":memory:")
         return Path(str(database)) if is_file else None
 
     def __str__(self) -> str:
         """The URL as it may be shown: without a password."""
-        return shown(self.url)
+        return _shown(self.url)
 
     @property
     def engine_url(self) -> str:
-        """The URL to connect to."""
-        return connected(self.url)
+        """The URL to connect to, with what notices a PostgreSQL server that is gone."""
+        parsed = self._parsed_url
+        if parsed.drivername not in _LIBPQ_DRIVERS:
+            return self.url
+        known = {name: value for name, value in _LIBPQ.items() if name not in parsed.query}
+        return parsed.update_query_dict(known).render_as_string(hide_password=False)
 
     def exists(self) -> bool:
         """Whether the study is there. UsageError if the storage cannot be opened."""
@@ -202,3 +230,28 @@ class StudyPlace(NamedTuple):
         if storage is None:
             return cls(StudyAddress.in_file(folder.database, name), folder)
         return cls(StudyAddress(storage, name, in_own_folder=False), folder)
+
+
+def _shown(url: str) -> str:
+    """A storage URL without its password, wherever that stands."""
+    try:
+        parsed = sqlalchemy.engine.make_url(url)
+        hidden = {name: _HIDDEN for name in parsed.query if _SECRETS.search(name)}
+        told = parsed.update_query_dict(hidden).render_as_string(hide_password=True)
+        return told.replace(quote(_HIDDEN, safe=""), _HIDDEN)
+    except (sqlalchemy.exc.ArgumentError, ValueError):
+        return _CREDENTIALS.sub(rf"\1:{_HIDDEN}@", url)
+
+
+def without_secrets(text: str, url: str) -> str:
+    """What a database said, without the password of the URL, as it is or as a URL quotes it."""
+    told = text.replace(url, _shown(url))
+    try:
+        parsed = sqlalchemy.engine.make_url(url)
+    except (sqlalchemy.exc.ArgumentError, ValueError):
+        return told
+    secrets = [str(parsed.password or "")]
+    secrets += [str(value) for name, value in parsed.query.items() if _SECRETS.search(name)]
+    for secret in filter(None, secrets):
+        told = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", _HIDDEN, told)
+    return told
