@@ -114,7 +114,7 @@ class ParallelBlocks:
     def close(self) -> None:
         """End what runs, and keep what was measured. A resumed session finishes these blocks."""
         for heard in filter(self._is_wanted, self._groups.close()):
-            # If the storage is away, the spool has it, and who closes knows already.
+            # If the storage is away, the write-ahead log has it, and who closes knows already.
             with suppress(StorageLostError):
                 self._keeper.keep(self._record(heard))
 

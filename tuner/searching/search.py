@@ -23,12 +23,12 @@ from tuner.searching.session import Session
 from tuner.study.answer import StudyAnswer
 from tuner.study.claim import Claim, claimed
 from tuner.study.continuing import resume_command
-from tuner.study.spool import Spool
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import REFUSED, load_study, resume_study
-from tuner.study.storage.patience import Patience
+from tuner.study.storage.retry import Retry
 from tuner.study.storage.store import StudyStore
 from tuner.study.stored import answer_of
+from tuner.study.write_ahead_log import WriteAheadLog
 from tuner.text import plural
 from tuner.world.groups import environment_with
 from tuner.world.launcher import Enough, Launcher
@@ -125,8 +125,8 @@ def search(
         raise UsageError.of_request(draft.problems)
     name = draft.study_name
     place = StudyPlace.named(name, storage=draft.storage, out=draft.out)
-    patience = Patience(str(place.address), Spool(place.folder, name), observer.on_event)
-    place = place.waiting(patience)
+    retry = Retry(str(place.address), WriteAheadLog(place.folder, name), observer.on_event)
+    place = place.with_retry(retry)
     with claimed(place, resume=request.resume, overwrite=request.overwrite) as claim:
         # It takes a while to find out about a workload or a program: not for nothing.
         tell_stage(observer, "setting up")
@@ -153,15 +153,15 @@ def search(
         place.folder.answer.unlink(missing_ok=True)
         runner = Runner(plan, launcher, place.folder)
         budget = Budget(plan.measuring.budget_s, store.elapsed_s, started_s, clock)
-        patience.left_s = lambda: budget.remaining_s
+        retry.left_s = lambda: budget.remaining_s
         session = Session(runner, store, observer, budget)
         try:
-            with patience.spool.reserved():
+            with retry.write_ahead_log.reserved():
                 for record in begun.first:
                     session.add(record)
                 session.run(measures=begun.problem is None)
         except KeyboardInterrupt:
-            patience.stop_waiting()
+            retry.stop()
             raise SearchStopped(_told(store, session, observer, presenter)) from None
         except LauncherError as error:
             raise LauncherError(f"{error}; {_KEPT} {_CONTINUED}") from error

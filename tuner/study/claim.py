@@ -65,8 +65,8 @@ def claimed(place: StudyPlace, *, resume: bool, overwrite: bool) -> Iterator[Cla
     """
     place.folder.check_writable()
     with place.folder.locked(), study_lock(place.address) as hold:
-        if place.address.patience is not None:
-            place.address.patience.guard = hold
+        if place.address.retry is not None:
+            place.address.retry.guard = hold
         with _telling_what_helps(place):
             resumes = _resumes(place, resume=resume, overwrite=overwrite)
             is_there = overwrite and (

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from tuner.errors import UsageError
 from tuner.study.records import Record
-from tuner.study.spool import Spool
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
+from tuner.study.write_ahead_log import WriteAheadLog
 
 Key = tuple[int, int, bool]
 
@@ -25,7 +25,7 @@ def kept(out: Path, name: str, storage: str | None = None) -> Mapping[Key, Recor
         records = []
     found = {_key(each): each for each in records}
     assert len(found) == len(records), "an observation is there twice"
-    beside = Spool(place.folder, name).left()
+    beside = WriteAheadLog(place.folder, name).read()
     return {**{_key(each): each for each in beside}, **found}
 
 

@@ -19,8 +19,7 @@ import sqlalchemy.exc
 
 from tuner.errors import DamagedStorageError, UsageError
 from tuner.study.folder import STUDIES, StudyFolder
-from tuner.study.storage.patience import Patience, is_away, reason_of
-from tuner.study.storage.patient import patient
+from tuner.study.storage.retry import Retry, is_away, reason_of, retried
 
 # A connection that breaks is told in a sentence, not by a traceback of the pool's.
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
@@ -51,7 +50,7 @@ class StudyAddress:
     name: str
     in_own_folder: bool
     """Whether it is the default database, whose folder the search makes."""
-    patience: Patience | None = field(default=None, repr=False, compare=False)
+    retry: Retry | None = field(default=None, repr=False, compare=False)
     """How long an open storage that does not answer is waited for; None: not at all."""
 
     @classmethod
@@ -152,7 +151,7 @@ class StudyAddress:
         """The open storage; its connections end with it. UsageError if it cannot be opened."""
         with self.telling_why():
             opened = _opened(self.engine_url)
-        storage = patient(opened, self.patience, self._refused)
+        storage = retried(opened, self.retry, self._refused)
         # Optuna wraps its database in a cache, and closes neither.
         engine = getattr(getattr(opened, "_backend", None), "engine", None)
         if engine is not None:
@@ -213,9 +212,9 @@ class StudyPlace(NamedTuple):
     address: StudyAddress
     folder: StudyFolder
 
-    def waiting(self, patience: Patience) -> "StudyPlace":
+    def with_retry(self, retry: Retry) -> "StudyPlace":
         """The same place, whose storage is waited for."""
-        return self._replace(address=replace(self.address, patience=patience))
+        return self._replace(address=replace(self.address, retry=retry))
 
     @classmethod
     def named(

@@ -15,7 +15,7 @@ from optuna.storages import BaseStorage
 from optuna.trial import TrialState
 from sqlalchemy import column, table
 
-from tuner.study.storage.patient import asked
+from tuner.study.storage.retry import read_from
 
 _T = TypeVar("_T")
 RECORD_KEY = "rpc_tuner:record:"
@@ -52,12 +52,12 @@ class StoredRecord(NamedTuple):
 
 def trials_of(storage: BaseStorage, study_id: int) -> list[TrialFacts]:
     """The trials of a study, by number."""
-    return asked(storage, lambda opened: _trials(opened, study_id))
+    return read_from(storage, lambda opened: _trials(opened, study_id))
 
 
 def record_keys_of(storage: BaseStorage, study_id: int) -> list[str]:
     """The keys of all worlds of a study, in any order."""
-    return asked(storage, lambda opened: _keys(opened, study_id))
+    return read_from(storage, lambda opened: _keys(opened, study_id))
 
 
 def records_of(storage: BaseStorage, study_id: int, make: Callable[[StoredRecord], _T]) -> list[_T]:
@@ -68,12 +68,12 @@ def records_of(storage: BaseStorage, study_id: int, make: Callable[[StoredRecord
         with closing(_worlds(opened, study_id)) as worlds:
             return [make(each) for each in worlds]
 
-    return asked(storage, read)
+    return read_from(storage, read)
 
 
 def values_of(storage: BaseStorage, study_id: int) -> dict[int, dict[int, float]]:
     """The intermediate values of the trials of a study: by trial id, then by step."""
-    return asked(storage, lambda opened: _values(opened, study_id))
+    return read_from(storage, lambda opened: _values(opened, study_id))
 
 
 def _trials(storage: BaseStorage, study_id: int) -> list[TrialFacts]:

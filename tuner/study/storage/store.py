@@ -20,7 +20,6 @@ from tuner.plan.config import Config, Dimension
 from tuner.plan.limits import BrokenLimit
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.records import Record
-from tuner.study.spool import Spool
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.artifacts import Attachments
 from tuner.study.storage.notes import announce, put_note
@@ -34,6 +33,7 @@ from tuner.study.storage.reading import (
     trials_of,
     values_of,
 )
+from tuner.study.write_ahead_log import WriteAheadLog
 from tuner.text import plural
 from tuner.world.environment import Environment
 from tuner.world.measurement import Failure, Measurement
@@ -55,8 +55,10 @@ class StudyStore:
         self.folder = place.folder
         self.storage_elsewhere = None if place.address.in_own_folder else str(place.address)
         """The URL of the storage, without a password; None where it is in the folder."""
-        patience = place.address.patience
-        self.spool = patience.spool if patience else Spool(place.folder, study.study_name)
+        retry = place.address.retry
+        self._write_ahead_log = (
+            retry.write_ahead_log if retry else WriteAheadLog(place.folder, study.study_name)
+        )
         self._tell = tell
         self._study = study
         self._storage = place.address.storage
@@ -149,16 +151,18 @@ class StudyStore:
         }
 
     def add(self, record: Record, plan: StudyPlan) -> None:
-        """Keep one world's outcome. StorageLostError if the storage does not take it: the spool has
-        it then."""
-        self.spool.keep(record)
+        """Keep one world's outcome.
+
+        StorageLostError if the storage does not take it: the write-ahead log has it then.
+        """
+        self._write_ahead_log.append(record)
         self._put(record)
-        self.spool.clear()
+        self._write_ahead_log.clear()
         self._show(record, plan)
 
     def save_unsaved(self) -> None:
         """Write what an earlier session kept beside the storage, which was away; nothing twice."""
-        if not (left := self.spool.left()):
+        if not (left := self._write_ahead_log.read()):
             return
         known = {each.key for each in self.records()}
         new = [each for each in left if each.key not in known]
@@ -166,10 +170,11 @@ class StudyStore:
         fitting = [r for r in new if r.trial in trials and not trials[r.trial].state.is_finished()]
         for record in fitting:
             self._put(record)
-        self.spool.discard()
+        self._write_ahead_log.discard()
         if fitting:
-            told = plural(len(fitting), "world")
-            self._tell(f"what waited in {self.spool.path} is in the storage now: {told}")
+            path = self._write_ahead_log.path
+            worlds = plural(len(fitting), "world")
+            self._tell(f"what waited in {path} is in the storage now: {worlds}")
         if late := len(new) - len(fitting):
             self._tell(f"{plural(late, 'world')} kept beside the storage came too late to count")
 

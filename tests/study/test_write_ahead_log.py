@@ -7,7 +7,7 @@ import pytest
 from tuner.errors import UsageError
 from tuner.study.folder import StudyFolder
 from tuner.study.records import Record
-from tuner.study.spool import Spool
+from tuner.study.write_ahead_log import WriteAheadLog
 from tuner.world.measurement import Failure, Measurement, RankUsage
 
 
@@ -29,54 +29,54 @@ def failed(block: int) -> Record:
 
 @pytest.mark.parametrize("reserves", [True, False])
 def test_what_is_kept_is_left_for_the_next_search(folder: StudyFolder, reserves: bool) -> None:
-    spool = Spool(folder, "udf")
+    log = WriteAheadLog(folder, "udf")
     if reserves:
-        with spool.reserved():
+        with log.reserved():
             assert folder.reserve.stat().st_size == 1 << 20
-            spool.keep(record(0))
-            spool.keep(failed(1))
+            log.append(record(0))
+            log.append(failed(1))
             assert not folder.reserve.exists()
     else:
-        spool.keep(record(0))
-        spool.keep(failed(1))
-    assert spool.kept == f"everything measured is kept, the last of it in {folder.unsaved}"
+        log.append(record(0))
+        log.append(failed(1))
+    assert log.kept == f"everything measured is kept, the last of it in {folder.unsaved}"
     assert folder.unsaved.stat().st_size < 1000
-    assert Spool(folder, "udf").left() == [record(0), failed(1)]
+    assert WriteAheadLog(folder, "udf").read() == [record(0), failed(1)]
     assert [path.name for path in folder.root.iterdir()] == ["unsaved.jsonl"]
 
 
 def test_a_shorter_one_is_not_mixed_with_a_longer_one_before(folder: StudyFolder) -> None:
-    spool = Spool(folder, "udf")
-    with spool.reserved():
-        spool.keep(record(0, steps=1000))
-        spool.clear()
-        spool.keep(failed(1))
+    log = WriteAheadLog(folder, "udf")
+    with log.reserved():
+        log.append(record(0, steps=1000))
+        log.clear()
+        log.append(failed(1))
         # As a process that is killed now leaves it.
-        assert Spool(folder, "udf").left() == [failed(1)]
-        spool.clear()
-        assert Spool(folder, "udf").left() == []
+        assert WriteAheadLog(folder, "udf").read() == [failed(1)]
+        log.clear()
+        assert WriteAheadLog(folder, "udf").read() == []
     assert list(folder.root.iterdir()) == []
 
 
 def test_one_that_is_larger_than_its_place_is_kept_too(folder: StudyFolder) -> None:
-    spool = Spool(folder, "udf")
-    with spool.reserved():
-        spool.keep(record(0, steps=300_000))
-    assert Spool(folder, "udf").left() == [record(0, steps=300_000)]
+    log = WriteAheadLog(folder, "udf")
+    with log.reserved():
+        log.append(record(0, steps=300_000))
+    assert WriteAheadLog(folder, "udf").read() == [record(0, steps=300_000)]
 
 
 def test_what_cannot_be_kept_is_told_and_tried_again(folder: StudyFolder) -> None:
-    spool = Spool(StudyFolder(folder.root / "gone" / "study"), "udf")
+    log = WriteAheadLog(StudyFolder(folder.root / "gone" / "study"), "udf")
     (folder.root / "gone").write_text("a file")
-    spool.keep(record(0))
-    assert spool.kept == (
+    log.append(record(0))
+    assert log.kept == (
         f"what was measured last cannot be kept in {folder.root}/gone/study/unsaved.jsonl either "
         "(Not a directory), everything before it is in the storage"
     )
     (folder.root / "gone").unlink()
-    spool.try_again()
-    assert spool.left() == [record(0)]
-    assert spool.kept.startswith("everything measured is kept, the last of it in ")
+    log.retry()
+    assert log.read() == [record(0)]
+    assert log.kept.startswith("everything measured is kept, the last of it in ")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_what_cannot_be_kept_is_told_and_tried_again(folder: StudyFolder) -> Non
 def test_what_cannot_be_read_is_refused_in_a_sentence(folder: StudyFolder, content: bytes) -> None:
     folder.unsaved.write_bytes(content)
     with pytest.raises(UsageError) as caught:
-        Spool(folder, "udf").left()
+        WriteAheadLog(folder, "udf").read()
     said = str(caught.value)
     assert said.startswith(f"cannot read the measurements in {folder.unsaved}: ")
     assert said.endswith("; remove the file to go on without them")

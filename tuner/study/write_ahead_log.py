@@ -1,4 +1,4 @@
-"""What is measured and not yet in the storage: on disk first, so that no end of either loses it."""
+"""The write-ahead log of a study: each world is on disk before the storage is asked to take it."""
 
 import os
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ _FORMAT = "rpc-tuner unsaved, format 1"
 _RESERVE_BYTES = 1 << 20
 
 
-class Spool:
+class WriteAheadLog:
     """The worlds of a study that its storage has not taken yet: a file of JSON lines.
 
-    A world goes through it on its way to the storage. The file is written whole, then renamed, and
-    is on the disk when `keep` returns. It is written into a file that a search makes for it at its
+    A world is in it until the storage has it. The file is written whole, then renamed, and is on
+    the disk when `append` returns. It is written into a file that a search makes for it at its
     start and that keeps its size, so that a disk that fills up meanwhile loses nothing. What
     follows the lines that the first one counts is left from earlier.
     """
@@ -61,18 +61,18 @@ class Spool:
         try:
             yield
         finally:
-            # Of a folder that nobody can write to any more, the manifest lists it.
+            # Of a folder that cannot be written any more, the manifest lists it.
             with suppress(OSError):
                 reserve.unlink(missing_ok=True)
                 if self._pending and self._problem is None:
                     os.truncate(self.path, self._bytes)
 
-    def keep(self, record: Record) -> None:
+    def append(self, record: Record) -> None:
         """Keep a world until `clear`. Where it cannot be kept, `kept` says why."""
         self._pending = (*self._pending, record)
         self._save()
 
-    def try_again(self) -> None:
+    def retry(self) -> None:
         """Keep what could not be kept so far."""
         if self._problem is not None:
             self._save()
@@ -88,7 +88,7 @@ class Spool:
         """Remove what an earlier search kept: the storage has it."""
         self.path.unlink(missing_ok=True)
 
-    def left(self) -> list[Record]:
+    def read(self) -> list[Record]:
         """What an earlier search kept and could not write. UsageError if it cannot be read."""
         try:
             lines = self.path.read_bytes().split(b"\n")

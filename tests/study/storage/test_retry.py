@@ -1,0 +1,334 @@
+"""A storage that goes away in the middle of a search: nothing is lost, or counted twice.
+
+SQLite is locked, full or not to be written any more; a PostgreSQL server is stopped or restarted.
+"""
+
+import os
+import pwd
+import re
+import signal
+import sqlite3
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy
+
+import tuner
+from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this file
+from tests.fakes import FakeLauncher
+from tests.study.storage.server import PASSWORD, Server, postgresql_server
+from tuner.errors import StorageLostError, StudyTakenError, UsageError
+from tuner.present.study_result import StudyResult
+from tuner.searching.progress import Silent
+from tuner.study.records import Record
+from tuner.study.storage import retry
+from tuner.study.storage.address import StudyAddress, StudyPlace
+from tuner.study.storage.opening import load_study
+from tuner.study.storage.study_lock import study_lock
+from tuner.world.launcher import WorldOrder
+from tuner.world.measurement import Failure, Measurement
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass
+class Losing(FakeLauncher):
+    """A launcher in whose world number `at` something happens to the storage."""
+
+    at: int = 6
+    happens: Callable[[], object] = lambda: None
+
+    def run(self, order: WorldOrder) -> Measurement | Failure:
+        if len(self.orders) == self.at:
+            self.happens()
+        return super().run(order)
+
+    @property
+    def worlds(self) -> int:
+        """How many it has run."""
+        return len(self.orders) + len(self.traced)
+
+
+@dataclass
+class Hearing(Silent):
+    """Remembers what a search tells."""
+
+    said: list[str] = field(default_factory=list)
+
+    def on_event(self, message: str) -> None:
+        self.said.append(message)
+
+    @property
+    def of_the_storage(self) -> list[str]:
+        return [each for each in self.said if each.startswith("the storage ")]
+
+
+def search(
+    out: Path, launcher: FakeLauncher, storage: str | None = None, **changes: Any
+) -> StudyResult:
+    """Search for four blocks; the study has the name of its folder."""
+    keys = {"space": {"num_worker_threads": [2]}, "max_blocks": 4, "storage": storage,
+            "out": str(out), "name": out.name, **changes}  # fmt: skip
+    return tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
+
+
+def records_of(out: Path, storage: str | None = None) -> list[Record]:
+    """Every world that the storage has, each once."""
+    records = load_study(StudyPlace.named(out.name, storage=storage, out=out)).records()
+    keys = {(each.trial, each.block, each.again) for each in records}
+    assert len(keys) == len(records), "a world counts twice"
+    return records
+
+
+def nothing_unsaved(out: Path) -> bool:
+    """Whether nothing waits beside the storage."""
+    return not list(out.glob("unsaved*"))
+
+
+@pytest.fixture
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a second is enough to wait."""
+    monkeypatch.setattr(retry, "MOST_S", 0.5)
+    monkeypatch.setattr(retry, "LEAST_S", 0.5)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 4 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("only root can make a small disk")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """Fill a disk to the last byte; returns what fills it."""
+    filling = disk / "filling"
+    with filling.open("wb", buffering=0) as file:
+        for size in (1 << 16, 1 << 12, 1):
+            try:
+                while True:
+                    file.write(b"\0" * size)
+            except OSError:
+                continue
+    return filling
+
+
+def lock(database: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(database, check_same_thread=False)
+    connection.execute("BEGIN EXCLUSIVE")
+    return connection
+
+
+def test_a_locked_database_is_waited_for(tmp_path: Path) -> None:
+    # SQLite itself waits so long, each time.
+    storage = f"sqlite:///{tmp_path}/shared.db?timeout=0.1"
+
+    def block() -> None:
+        locked = lock(tmp_path / "shared.db")
+        threading.Timer(1.0, locked.close).start()
+
+    hearing, launcher = Hearing(), Losing(happens=block)
+    assert search(tmp_path / "one", launcher, storage, observer=hearing).blocks == 4
+    away, back = hearing.of_the_storage
+    assert "does not answer (database is locked): waiting for it" in away
+    assert back.startswith("the storage is back after ")
+    assert len(records_of(tmp_path / "one", storage)) == launcher.worlds
+    assert nothing_unsaved(tmp_path / "one")
+
+
+@pytest.mark.usefixtures("short_waits")
+def test_a_database_that_stays_locked_ends_the_search(tmp_path: Path) -> None:
+    storage, out = f"sqlite:///{tmp_path}/shared.db?timeout=0.1", tmp_path / "one"
+    held = []
+    launcher = Losing(happens=lambda: held.append(lock(tmp_path / "shared.db")))
+    with pytest.raises(StorageLostError, match="database is locked") as caught:
+        search(out, launcher, storage)
+    assert f"the last of it in {out}/unsaved.jsonl" in str(caught.value)
+    held[0].close()
+    later = Losing()
+    assert search(out, later, storage, resume=True).blocks == 4
+    assert len(records_of(out, storage)) == launcher.worlds + later.worlds
+    assert nothing_unsaved(out)
+
+
+def test_a_full_disk_is_waited_for(disk: Path) -> None:
+    def block() -> None:
+        filling = fill(disk)
+        threading.Timer(1.0, filling.unlink).start()
+
+    hearing, launcher = Hearing(), Losing(happens=block)
+    assert search(disk / "one", launcher, observer=hearing).blocks == 4
+    away, _ = hearing.of_the_storage
+    assert "does not answer (database or disk is full): waiting for it" in away
+    assert away.endswith(f"the last of it in {disk}/one/unsaved.jsonl")
+    assert len(records_of(disk / "one")) == launcher.worlds
+    assert nothing_unsaved(disk / "one")
+
+
+@pytest.mark.usefixtures("short_waits")
+def test_a_disk_that_stays_full_ends_the_search_and_loses_nothing(disk: Path) -> None:
+    out, launcher = disk / "one", Losing(happens=lambda: fill(disk))
+    with pytest.raises(StorageLostError, match="disk is full") as caught:
+        search(out, launcher)
+    assert f"everything measured is kept, the last of it in {out}/unsaved.jsonl" in str(
+        caught.value
+    )
+    (disk / "filling").unlink()
+    later = Losing()
+    assert search(out, later, resume=True).blocks == 4
+    assert len(records_of(out)) == launcher.worlds + later.worlds
+    assert nothing_unsaved(out)
+
+
+@pytest.mark.usefixtures("short_waits")
+def test_a_folder_that_cannot_be_written_takes_the_last_world_with_it_and_says_so(
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "one"
+    launcher = Losing(happens=lambda: seal(out))
+    try:
+        with pytest.raises(StorageLostError) as caught:
+            search(out, launcher)
+    finally:
+        unseal(out)
+    assert (
+        f"what was measured last cannot be kept in {out}/unsaved.jsonl either (Permission denied), "
+        "everything before it is in the storage" in str(caught.value)
+    )
+    assert len(records_of(out)) == launcher.worlds - 1
+    later = Losing()
+    assert search(out, later, resume=True).blocks == 4
+    assert len(records_of(out)) == launcher.worlds - 1 + later.worlds
+    assert nothing_unsaved(out)
+
+
+def seal(folder: Path) -> None:
+    """Nobody may write there from now on, and root is nobody."""
+    folder.chmod(0o555)
+    if os.getuid() == 0:
+        os.seteuid(pwd.getpwnam("nobody").pw_uid)
+
+
+def unseal(folder: Path) -> None:
+    if os.getuid() == 0:
+        os.seteuid(0)
+    folder.chmod(0o755)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with postgresql_server() as started:
+        yield started
+
+
+@pytest.fixture
+def running(server: Server) -> Server:
+    """It runs before a test, whatever another one has done."""
+    server.stop()
+    server.start()
+    return server
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
+def test_a_restart_is_waited_for_and_told(
+    running: Server, tmp_path: Path, how: signal.Signals
+) -> None:
+    def restart() -> None:
+        running.stop(how)
+        timer = threading.Timer(1.0, running.start)
+        timer.start()
+
+    hearing, out = Hearing(), tmp_path / f"restart{how}"
+    launcher = Losing(happens=restart)
+    found = search(out, launcher, running.url, observer=hearing)
+    assert found.blocks == 4
+    away, back = hearing.of_the_storage
+    assert away.startswith(f"the storage postgresql://tester:***@127.0.0.1:{running.port}/postgres")
+    assert away.endswith(f"everything measured is kept, the last of it in {out}/unsaved.jsonl")
+    assert back.startswith("the storage is back after ")
+    assert len(records_of(out, running.url)) == launcher.worlds
+    assert nothing_unsaved(out)
+    with pytest.raises(UsageError, match="--resume continues it"):
+        search(out, FakeLauncher(), running.url)
+
+
+@pytest.mark.usefixtures("short_waits")
+def test_what_a_lost_storage_did_not_take_is_written_by_resume(
+    running: Server, tmp_path: Path
+) -> None:
+    out, launcher = tmp_path / "lost", Losing(happens=running.stop)
+    with pytest.raises(StorageLostError) as caught:
+        search(out, launcher, running.url)
+    said = str(caught.value)
+    kept = r"and did not within (\d+ ?ms|\d+\.?\d* ?s); everything measured is kept"
+    assert re.search(kept, said)
+    assert said.endswith(
+        f", the last of it in {out}/unsaved.jsonl, and when the storage is back the same command "
+        "with --resume continues it"
+    )
+    assert caught.value.exit_code == 130
+    assert PASSWORD not in said
+    assert "\n" not in said
+    measured = launcher.worlds
+    running.start()
+    assert len(records_of(out, running.url)) == measured - 1
+    hearing, later = Hearing(), Losing()
+    assert search(out, later, running.url, resume=True, observer=hearing).blocks == 4
+    assert f"what waited in {out}/unsaved.jsonl is in the storage now: 1 world" in hearing.said
+    assert len(records_of(out, running.url)) == measured + later.worlds
+    assert nothing_unsaved(out)
+
+
+def test_whoever_took_the_study_meanwhile_keeps_it(running: Server, tmp_path: Path) -> None:
+    """The lock's connection is ended, and somebody is faster than the search that had it."""
+    out = tmp_path / "taken"
+    address = StudyAddress(running.url, out.name, in_own_folder=False)
+    other = study_lock(address)
+
+    def take_over() -> None:
+        engine = sqlalchemy.create_engine(running.url, poolclass=sqlalchemy.NullPool)
+        end = sqlalchemy.text(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory'"
+        )
+        with engine.connect() as connection:
+            connection.execute(end)
+        other.__enter__()
+        # A lock that was just made sure of is not asked for again.
+        time.sleep(1.1)
+
+    launcher = Losing(happens=take_over)
+    try:
+        with pytest.raises(StudyTakenError, match="took the study taken while the storage"):
+            search(out, launcher, running.url)
+    finally:
+        other.__exit__(None, None, None)
+    measured = launcher.worlds
+    assert len(records_of(out, running.url)) == measured - 1
+    later = Losing()
+    assert search(out, later, running.url, resume=True).blocks == 4
+    assert len(records_of(out, running.url)) == measured + later.worlds
+
+
+def test_a_lock_whose_connection_ended_is_taken_again(running: Server) -> None:
+    address = StudyAddress(running.url, "held", in_own_folder=False)
+    with study_lock(address) as hold:
+        running.stop()
+        with pytest.raises(sqlalchemy.exc.OperationalError):
+            hold()
+        running.start()
+        hold()
+        with pytest.raises(UsageError, match="another search of the study held is running"), \
+                study_lock(address):  # fmt: skip
+            pass

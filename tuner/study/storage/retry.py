@@ -1,0 +1,308 @@
+"""Asks a storage that does not answer again, for a while, and then ends the search clearly."""
+
+import functools
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import optuna
+import sqlalchemy.exc
+from optuna.exceptions import DuplicatedStudyError, UpdateFinishedTrialError
+from optuna.storages import BaseStorage
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from tuner.errors import StorageLostError, StudyTakenError
+from tuner.study.write_ahead_log import WriteAheadLog
+from tuner.text import duration
+
+MOST_S = 60.0
+"""A server that restarts, or a backup that holds a lock, takes less."""
+LEAST_S = 2.0
+"""Even where the budget is spent: the study is about to be closed."""
+_PAUSE_S = 0.25
+_GUARDED_FOR_S = 1.0
+
+# What may be over in a moment; SQLite has one class of exceptions for these and for damage.
+_SQLITE_CODES = {
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM,
+}  # fmt: skip
+
+_FAILURES = (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError)
+"""What an open storage raises when its database does not do what it is asked for."""
+_UNREADABLE = (json.JSONDecodeError, UnicodeError)
+"""What Optuna raises besides where a database has been changed by others, or by a bad disk."""
+_DAMAGE = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What it raises as it reads rows that it did not write."""
+
+_T = TypeVar("_T")
+Refusing = Callable[[Exception], Exception]
+"""Makes the error for the person at the keyboard from what a database raises."""
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether a storage failed in a way that may pass: it stopped, is locked, full or read-only."""
+    for each in _chain(error):
+        if isinstance(each, sqlite3.Error):
+            return getattr(each, "sqlite_errorcode", 0) & 0xFF in _SQLITE_CODES
+        if isinstance(each, sqlalchemy.exc.OperationalError | sqlalchemy.exc.InterfaceError):
+            if not isinstance(each.orig, sqlite3.Error):
+                return True
+        elif isinstance(each, sqlalchemy.exc.DBAPIError) and each.connection_invalidated:
+            return True
+    return False
+
+
+def reason_of(error: BaseException) -> str:
+    """What the database said, in a line."""
+    for each in _chain(error):
+        if isinstance(each, sqlalchemy.exc.DBAPIError) and each.orig is not None:
+            return _first_line(each.orig)
+    return _first_line(error.__cause__ or error)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0] or type(error).__name__
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception, and what led to it."""
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
+        seen.append(error)
+        yield error
+        if isinstance(error, sqlalchemy.exc.DBAPIError) and error.orig is not None:
+            yield error.orig
+        error = error.__cause__ or error.__context__
+
+
+class Retry:
+    """How a search waits for its storage.
+
+    Args:
+        storage: The storage's URL as it may be shown.
+        write_ahead_log: Keeps what the storage does not take meanwhile.
+        notify: Is given a sentence when the storage goes away, and when it is back.
+    """
+
+    def __init__(
+        self, storage: str, write_ahead_log: WriteAheadLog, notify: Callable[[str], None]
+    ) -> None:
+        self.left_s: Callable[[], float] = lambda: MOST_S
+        """The seconds that are left of the search; MOST_S at most are waited."""
+        self.guard: Callable[[], None] = lambda: None
+        """Makes sure that the study is still this search's; StudyTakenError if it is not."""
+        self.write_ahead_log = write_ahead_log
+        self._storage = storage
+        self._notify = notify
+        self._guarded_s = time.monotonic()
+        self._is_at_end = False
+        self._end: StorageLostError | StudyTakenError | None = None
+
+    def stop(self) -> None:
+        """Wait no more: the person wants the search to end."""
+        self._is_at_end = True
+
+    def run(
+        self, do: Callable[[], _T], again: Callable[[], _T] | None = None, *, writes: bool = False
+    ) -> _T:
+        """What `do` returns, as soon as the storage answers.
+
+        Args:
+            do: Asks the storage.
+            again: Instead of `do` once it has failed: it may have been carried out all the same.
+            writes: Whether it changes the study, which must be this search's then.
+
+        Raises:
+            StorageLostError: the storage does not come back in time, now or before.
+            StudyTakenError: another search has taken the study meanwhile.
+        """
+        if self._end is not None:
+            raise self._end
+        try:
+            if writes and time.monotonic() >= self._guarded_s + _GUARDED_FOR_S:
+                self._make_sure()
+            return do()
+        except _FAILURES as error:
+            if not is_away(error):
+                raise
+            return self._wait(again or do, error)
+
+    def _make_sure(self) -> None:
+        try:
+            self.guard()
+        except StudyTakenError as error:
+            self._end = error
+            raise
+        self._guarded_s = time.monotonic()
+
+    def _wait(self, do: Callable[[], _T], error: Exception) -> _T:
+        """Ask again until the storage answers; `error` is what it said."""
+        began_s, limit_s = time.monotonic(), self._limit_s()
+        if limit_s:
+            self._notify(
+                f"the storage {self._storage} does not answer ({reason_of(error)}): waiting for "
+                f"it, {duration(limit_s)} at most; {self.write_ahead_log.kept}"
+            )
+        while (waited_s := time.monotonic() - began_s) < limit_s:
+            time.sleep(min(_PAUSE_S, limit_s - waited_s))
+            self.write_ahead_log.retry()
+            try:
+                self._make_sure()
+                found = do()
+            except _FAILURES as failure:
+                if not is_away(failure):
+                    raise
+                error = failure
+            else:
+                self._notify(f"the storage is back after {duration(time.monotonic() - began_s)}")
+                return found
+        self._end = self._lost(reason_of(error), waited_s)
+        raise self._end from error
+
+    def _limit_s(self) -> float:
+        return 0.0 if self._is_at_end else max(LEAST_S, min(MOST_S, self.left_s()))
+
+    def _lost(self, reason: str, waited_s: float) -> StorageLostError:
+        waited = "" if self._is_at_end else f", and did not within {duration(waited_s)}"
+        return StorageLostError(
+            f"the search ends here: the storage {self._storage} does not answer ({reason}){waited}"
+            f"; {self.write_ahead_log.kept}, and when the storage is back the same command with "
+            "--resume continues it"
+        )
+
+
+class _RetriedWrites(BaseStorage):
+    """Passes on what is not the same when it is done a second time.
+
+    A write whose answer was lost may have been carried out. To set a value twice is to set it
+    once; these make something, or end it.
+
+    It has no heartbeat, as Optuna calls it: that is for trials that are asked for one by one and
+    are run by processes that may die. Here every configuration has a trial, which is RUNNING as
+    long as its study, over all sessions; one controller tells all of them, and `StudyStore.repair`
+    ends what a killed one left. Other programs' `fail_stale_trials` finds no trial without a
+    heartbeat stale.
+    """
+
+    def __init__(self, storage: BaseStorage, retry: Retry | None, refusing: Refusing) -> None:
+        self._storage = storage
+        self._retry = retry
+        self._refusing = refusing
+
+    def _run(
+        self, do: Callable[[], _T], again: Callable[[], _T] | None = None, *, writes: bool = False
+    ) -> _T:
+        try:
+            return do() if self._retry is None else self._retry.run(do, again, writes=writes)
+        except (*_FAILURES, *_UNREADABLE) as error:
+            raise self._refusing(error) from error
+        except LookupError as error:
+            # A KeyError says that there is no such study; else there is a state of no name.
+            if isinstance(error, KeyError):
+                raise
+            raise self._refusing(error) from error
+
+    def create_new_study(
+        self, directions: Sequence[StudyDirection], study_name: str | None = None
+    ) -> int:
+        """See Optuna."""
+        make = functools.partial(self._storage.create_new_study, directions, study_name)
+
+        def again() -> int:
+            try:
+                return make()
+            except DuplicatedStudyError:
+                assert study_name is not None
+                return self._storage.get_study_id_from_name(study_name)
+
+        return self._run(make, again, writes=True)
+
+    def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
+        """See Optuna."""
+        make = functools.partial(self._storage.create_new_trial, study_id, template_trial)
+
+        def again() -> int:
+            trials = self._storage.get_all_trials(study_id, deepcopy=False)
+            if template_trial is not None and trials and _is_made(trials[-1], template_trial):
+                return trials[-1]._trial_id
+            return make()
+
+        return self._run(make, again, writes=True)
+
+    def set_trial_state_values(
+        self, trial_id: int, state: TrialState, values: Sequence[float] | None = None
+    ) -> bool:
+        """See Optuna."""
+        end = functools.partial(self._storage.set_trial_state_values, trial_id, state, values)
+
+        def again() -> bool:
+            try:
+                return end()
+            except UpdateFinishedTrialError:
+                if self._storage.get_trial(trial_id).state != state:
+                    raise
+                return True
+
+        return self._run(end, again, writes=True)
+
+
+def _is_made(last: FrozenTrial, wanted: FrozenTrial) -> bool:
+    """Whether the last trial of a study is the one that was to be made."""
+    return (
+        last.datetime_start == wanted.datetime_start
+        and last.params == wanted.params
+        and last.user_attrs == wanted.user_attrs
+    )
+
+
+def _passed_on(name: str) -> Callable[..., Any]:
+    writes = name.startswith(("set_", "delete_"))
+
+    def method(self: _RetriedWrites, *given: Any, **keys: Any) -> Any:
+        do = functools.partial(getattr(self._storage, name), *given, **keys)
+        try:
+            return self._run(do, writes=writes)
+        except _DAMAGE as error:
+            # A KeyError says that what was named is not there; all trials of a study have no name.
+            if writes or (isinstance(error, KeyError) and name != "get_all_trials"):
+                raise
+            damage = ValueError(f"it is damaged ({type(error).__name__}: {error})")
+            raise self._refusing(damage) from error
+
+    return method
+
+
+# Whatever else a storage can do, now and in later versions of Optuna.
+_OTHERS = [
+    name
+    for name in dir(BaseStorage)
+    if not name.startswith("_")
+    and name not in vars(_RetriedWrites)
+    and name != "check_trial_is_updatable"
+]
+_RetriedStorage: type[_RetriedWrites] = type(
+    "RetriedStorage", (_RetriedWrites,), {name: _passed_on(name) for name in _OTHERS}
+)
+
+
+def retried(storage: BaseStorage, retry: Retry | None, refusing: Refusing) -> BaseStorage:
+    """The same storage, which is asked again where it does not answer.
+
+    Args:
+        storage: An open storage.
+        retry: How long to wait for it; None: not at all.
+        refusing: Makes the error to raise from what the database says.
+    """
+    return _RetriedStorage(storage, retry, refusing)
+
+
+def read_from(storage: BaseStorage, read: Callable[[BaseStorage], _T]) -> _T:
+    """What a reader finds in a storage as Optuna opened it; it may be one of `retried`."""
+    if isinstance(storage, _RetriedWrites):
+        opened = storage._storage
+        return storage._run(lambda: read(opened))
+    return read(storage)
