@@ -22,8 +22,7 @@ from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.present.study_files import write_study_report
 from tuner.present.study_result import StudyResult
-from tuner.study.folder import StudyFolder
-from tuner.study.manifest import NAME
+from tuner.study.folder import MANIFEST, StudyFolder
 
 pytestmark = pytest.mark.slow
 
@@ -160,7 +159,7 @@ def test_every_file_of_a_study_is_in_its_manifest(tmp_path: Path) -> None:
 def test_a_study_of_an_older_version_is_replaced_by_its_names_and_only_if_asked(
     study: Path, version: str
 ) -> None:
-    (study / NAME).unlink()
+    (study / MANIFEST).unlink()
     if version != "of today":
         with closing(sqlite3.connect(study / "study.db")) as database, database:
             database.execute("UPDATE study_user_attributes SET value_json=2 WHERE key='format'")
@@ -180,9 +179,9 @@ def test_a_study_without_a_manifest_gets_one_when_it_is_resumed(tmp_path: Path) 
     with pytest.raises(SearchInterrupted):
         search(tmp_path, FakeLauncher(interrupt_after=5))
     before = contents(tmp_path)
-    (tmp_path / NAME).unlink()
+    (tmp_path / MANIFEST).unlink()
     search(tmp_path, resume=True)
-    assert set(before) <= {*StudyFolder(tmp_path).manifest.files(), tmp_path / NAME}
+    assert set(before) <= {*StudyFolder(tmp_path).manifest.files(), tmp_path / MANIFEST}
 
 
 def test_an_earlier_study_stays_until_the_new_one_has_begun(study: Path) -> None:

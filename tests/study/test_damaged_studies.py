@@ -14,7 +14,7 @@ from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher
 from tuner.errors import UsageError
 from tuner.present.study_result import StudyResult
-from tuner.study.manifest import NAME
+from tuner.study.folder import MANIFEST
 
 pytestmark = pytest.mark.slow
 
@@ -106,16 +106,16 @@ def test_a_damaged_database_is_told_and_replaced(
 def test_a_damaged_manifest_is_replaced(
     study: Path, content: bytes, damage: Callable[[Path], None] | None
 ) -> None:
-    (study / NAME).write_bytes(content)
+    (study / MANIFEST).write_bytes(content)
     if damage is not None:
         damage(study)
     assert search(study, overwrite=True).blocks == 2
-    assert (study / NAME).read_text().splitlines()[1] == "udf"
+    assert (study / MANIFEST).read_text().splitlines()[1] == "udf"
 
 
 def test_a_manifest_that_is_no_file_is_refused(study: Path) -> None:
-    (study / NAME).unlink()
-    (study / NAME).mkdir()
+    (study / MANIFEST).unlink()
+    (study / MANIFEST).mkdir()
     with pytest.raises(UsageError, match=r"cannot read .*study\.manifest: Is a directory"):
         search(study, overwrite=True)
 

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 from tuner.files import read_bounded, written_atomically
 from tuner.present.summary_parts import Part
-from tuner.study.folder import STUDIES, StudyFolder
+from tuner.study.folder import STUDIES, StudyFolder, names_in
 from tuner.study.locking import holder_of
-from tuner.study.storage.glance import names_at_a_glance
 
 FORMAT = 1
 
@@ -82,7 +81,7 @@ def kept_answer(folder: StudyFolder) -> KeptAnswer | None:
         name = found.listed["study"]
     except (KeyError, TypeError):
         return None
-    return found if names_at_a_glance(folder.database) == [name] else None
+    return found if names_in(folder.database) == [name] else None
 
 
 def _check(content: dict[str, Any]) -> int:
