@@ -28,7 +28,7 @@ from tuner.study.folder import StudyFolder
 from tuner.study.records import CALIBRATION_BLOCK, Record
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import create_study, resume_study
-from tuner.study.storage.reading import RECORD_KEY
+from tuner.study.storage.trials import RECORD_KEY
 from tuner.world.environment import Environment
 from tuner.world.measurement import Measurement
 

@@ -23,8 +23,7 @@ from tuner.api import SearchInterrupted
 from tuner.errors import UsageError
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.artifacts import SeveralFolders
-from tuner.study.storage.browsing import Site, copies_site, study_site
-from tuner.study.storage.copying import copy_study
+from tuner.study.storage.browsing import Site, copies_site, copy_study, study_site
 
 pytestmark = pytest.mark.publishes
 

@@ -15,7 +15,7 @@ from tuner.study.folder import StudyFolder
 from tuner.study.storage import store as store_module
 from tuner.study.storage.address import StudyAddress, StudyPlace
 from tuner.study.storage.opening import load_study
-from tuner.study.storage.reading import TrialFacts, trials_of
+from tuner.study.storage.trials import TrialFacts, trials_of
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Files that stand beside a study and its trials: Optuna's artifacts."""
+"""What a dashboard shows beside a study and its trials: files, as Optuna's artifacts, and notes."""
 
 import gzip
 import io
@@ -17,6 +17,7 @@ from optuna.artifacts import ArtifactMeta, FileSystemArtifactStore
 from optuna.artifacts.exceptions import ArtifactNotFound
 from optuna.storages import BaseStorage
 from optuna.trial import Trial
+from optuna_dashboard import get_note, save_note
 
 from tuner.files import written_atomically
 from tuner.plan.config import Config
@@ -25,6 +26,8 @@ from tuner.study.records import Record
 from tuner.world.measurement import Measurement
 
 _KEY = "artifacts:"
+# The page does not ask again for a trial that has ended.
+_LATER = "at the end of the search; reload this page then."
 
 
 class WholeFiles(FileSystemArtifactStore):
@@ -203,3 +206,17 @@ def _mimetype(name: str) -> str:
     if ending in (".stderr", ".stdout", ".stacks"):
         return "text/plain"
     return mimetypes.guess_type(name)[0] or "application/octet-stream"
+
+
+def put_note(owner: optuna.Study | Trial, text: str) -> None:
+    """Give a study or a trial this note, in Markdown; nothing is written if it has the same."""
+    if get_note(owner) != text:
+        save_note(owner, text)
+
+
+def announce(study: optuna.Study, trials: Iterable[Trial]) -> None:
+    """The notes of a study that is being measured: its trials have names, but no numbers yet."""
+    put_note(study, f"Being measured. The verdict will be here {_LATER}")
+    for trial in trials:
+        label = trial.user_attrs["label"]
+        put_note(trial, f"## {label}\n\nBeing measured. The numbers will be here {_LATER}")

@@ -13,8 +13,8 @@ from tuner.plan.measuring import Measuring
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.sampled import Sampling
 from tuner.study.storage.address import StudyAddress, StudyPlace
-from tuner.study.storage.parameters import distributions_of, running_trial
 from tuner.study.storage.store import StudyStore
+from tuner.study.storage.trials import distributions_of, running_trial
 from tuner.world.environment import Environment
 
 FORMAT = 5

@@ -19,7 +19,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.plan.subject import Subject
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
-from tuner.study.storage.reading import TrialFacts
+from tuner.study.storage.trials import TrialFacts
 from tuner.world.environment import Environment
 
 MOST_STUDIES = 10

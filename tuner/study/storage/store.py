@@ -21,15 +21,15 @@ from tuner.plan.limits import BrokenLimit
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.records import Record
 from tuner.study.storage.address import StudyPlace
-from tuner.study.storage.artifacts import Attachments
-from tuner.study.storage.notes import announce, put_note
-from tuner.study.storage.parameters import distributions_of, running_trial
-from tuner.study.storage.reading import (
+from tuner.study.storage.artifacts import Attachments, announce, put_note
+from tuner.study.storage.trials import (
     RECORD_KEY,
     StoredRecord,
     TrialFacts,
+    distributions_of,
     record_keys_of,
     records_of,
+    running_trial,
     trials_of,
     values_of,
 )

@@ -14,7 +14,7 @@ from tuner.errors import UsageError
 from tuner.study.records import Record
 from tuner.study.storage.address import StudyAddress, StudyPlace
 from tuner.study.storage.opening import load_study
-from tuner.study.storage.reading import (
+from tuner.study.storage.trials import (
     RECORD_KEY,
     record_keys_of,
     records_of,

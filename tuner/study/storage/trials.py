@@ -1,20 +1,29 @@
-"""Reads what a study needs of its trials, and no more: their worlds are most of what is stored.
+"""The trials of a study in Optuna, one for each configuration: how they are made, and are read.
 
-Optuna reads a trial with all that belongs to it. A study of 100,000 worlds would take minutes to
-open like that, so a database is asked for what is needed, in one query each. Another storage, such
-as one in memory, is read by Optuna's own methods.
+Optuna reads a trial with all that belongs to it, and its worlds are most of that. A study of
+100,000 worlds would take minutes to open like that, so a database is asked for what is needed, in
+one query each. Another storage, such as one in memory, is read by Optuna's own methods.
 """
 
 import json
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
 from optuna.storages import BaseStorage
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy import column, table
 
+from tuner.plan.config import Config, Dimension
+from tuner.plan.knobs import KNOBS, IntegerKnob, SecondsKnob
+from tuner.plan.subject import Subject
 from tuner.study.storage.retry import read_from
 
 _T = TypeVar("_T")
@@ -48,6 +57,44 @@ class StoredRecord(NamedTuple):
     key: str
     document: Any
     """Its JSON text, or what that stands for."""
+
+
+def distributions_of(
+    candidates: Sequence[Config], subject: Subject
+) -> dict[Dimension, BaseDistribution]:
+    """One Optuna parameter per tuned dimension."""
+    dimensions = dict.fromkeys(d for config in candidates for d in config.values)
+    found: dict[Dimension, BaseDistribution] = {}
+    for dimension in dimensions:
+        values = [_parameter(dimension, config, subject) for config in candidates]
+        knob = KNOBS[dimension.knob]
+        if isinstance(knob, IntegerKnob):
+            found[dimension] = IntDistribution(min(values), max(values))
+        elif isinstance(knob, SecondsKnob):
+            found[dimension] = FloatDistribution(min(values), max(values))
+        else:
+            found[dimension] = CategoricalDistribution(tuple(dict.fromkeys(values)))
+    return found
+
+
+def running_trial(
+    config: Config, distributions: Mapping[Dimension, BaseDistribution], subject: Subject
+) -> FrozenTrial:
+    """The Optuna trial of a configuration that is to be measured."""
+    parameters = {str(each): _parameter(each, config, subject) for each in distributions}
+    return create_trial(
+        state=TrialState.RUNNING,
+        params=parameters,
+        distributions={str(each): chosen for each, chosen in distributions.items()},
+        user_attrs={"label": str(config), "config": config.to_json()},
+    )
+
+
+def _parameter(dimension: Dimension, config: Config, subject: Subject) -> Any:
+    """The value of a dimension in a configuration: a number, or its words."""
+    knob = KNOBS[dimension.knob]
+    value = config.value_of(dimension, subject)
+    return value if isinstance(knob, IntegerKnob | SecondsKnob) else knob.format(value)
 
 
 def trials_of(storage: BaseStorage, study_id: int) -> list[TrialFacts]:
