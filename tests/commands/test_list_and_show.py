@@ -25,8 +25,8 @@ from tuner.present.study_list import (
 )
 from tuner.present.study_result import StudyResult
 from tuner.present.summary import print_summary
+from tuner.study.file_lock import Holder, holder_of, locked_file
 from tuner.study.folder import StudyFolder
-from tuner.study.locking import Holder, holder_of, locked_file
 from tuner.text import plural
 
 

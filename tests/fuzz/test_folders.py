@@ -29,9 +29,9 @@ from tuner.present.study_files import write_study_report
 from tuner.present.study_list import studies_of_folder, studies_table
 from tuner.present.summary import print_summary
 from tuner.present.summary_parts import print_parts
+from tuner.study.file_lock import holder_of
 from tuner.study.finding import find_study
 from tuner.study.folder import StudyFolder
-from tuner.study.locking import holder_of
 from tuner.text import printable
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Optuna's and SQLite's, about damage

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from tuner.files import read_bounded, written_atomically
 from tuner.present.summary_parts import Part
+from tuner.study.file_lock import holder_of
 from tuner.study.folder import STUDIES, StudyFolder, names_in
-from tuner.study.locking import holder_of
 
 FORMAT = 1
 

@@ -15,8 +15,8 @@ from tuner.errors import UsageError
 from tuner.files import shown
 from tuner.plan.config import Config
 from tuner.present.answer_file import kept_answer
+from tuner.study.file_lock import holder_of
 from tuner.study.folder import StudyFolder, begun_in, studies_in
-from tuner.study.locking import holder_of
 from tuner.text import UNTOLD, duration, plural, times_cell
 
 if TYPE_CHECKING:

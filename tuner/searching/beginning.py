@@ -21,13 +21,12 @@ from tuner.searching.budget import LEAST_FIRST_S, first_world_s
 from tuner.searching.exploring import BATCH, LEAST_ROUNDS, rounds_s, sampling_for
 from tuner.searching.giving_up import is_tried_again
 from tuner.searching.runner import Runner
-from tuner.study.claim import Claim
 from tuner.study.finding import earlier_studies
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import CALIBRATION_BLOCK, Record
 from tuner.study.sampled import Sampling
-from tuner.study.storage.opening import REFUSED, create_study
+from tuner.study.storage.opening import REFUSED, Claim, create_study
 from tuner.study.storage.prior import IDENTITY, identity_of, in_prior_order, prior_costs
 from tuner.study.storage.store import StudyStore
 from tuner.text import duration, plural

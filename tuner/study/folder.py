@@ -12,7 +12,7 @@ from urllib.parse import quote
 from tuner.errors import UsageError
 from tuner.files import shown, written_atomically
 from tuner.plan.config import Config
-from tuner.study.locking import locked_file
+from tuner.study.file_lock import locked_file
 
 STUDIES = Path("studies")
 """Where a search puts a study's folder if it is not told where."""

@@ -1,20 +1,27 @@
-"""How a study is opened in its storage: made, read again, or gone on with."""
+"""Opens a study: claims it for one search, and creates, resumes or only loads it."""
 
+import errno
 import math
+import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 import optuna
 
-from tuner.errors import UsageError
+from tuner.errors import DamagedStorageError, StorageLostError, UsageError
 from tuner.files import OWNERS, limit_to_folder, make_folder
 from tuner.plan.config import Config
 from tuner.plan.measuring import Measuring
 from tuner.plan.study_plan import StudyPlan
+from tuner.study.folder import StudyFolder
 from tuner.study.sampled import Sampling
 from tuner.study.storage.address import StudyAddress, StudyPlace
 from tuner.study.storage.store import StudyStore
-from tuner.study.storage.trials import distributions_of, running_trial
+from tuner.study.storage.study_lock import lock_file, study_lock
+from tuner.text import first_of
 from tuner.world.environment import Environment
 
 FORMAT = 5
@@ -30,20 +37,199 @@ It has its baseline alone.
 # of a statement that fails.
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
-Tell = Callable[[str], None]
+_MOST_NAMED = 3
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+_SEALED = {errno.EACCES, errno.EPERM, errno.ENOENT, errno.EIO}
+
+Notify = Callable[[str], None]
 """Is given a sentence when something goes wrong that the study can do without."""
 
 
 def ignored(message: str) -> None:
-    """Tell nobody."""
+    """Drop the message."""
     del message
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A study that no other search measures as long as it is claimed."""
+
+    place: StudyPlace
+    resumes: bool
+    """Whether the study exists, and is to be gone on with."""
+    replaces: bool = False
+    """Whether an earlier study is to be deleted for it."""
+
+    def begin(self) -> None:
+        """Remove what an earlier study of this name left, and mark the folder as this study's."""
+        address, folder = self.place
+        address.delete()
+        kept = _own_files(self.place)
+        _adopt(self.place)
+        folder.manifest.remove_files(but=kept)
+        folder.manifest.begin(address.name, kept)
+
+    def mark_folder(self) -> None:
+        """Mark the folder as this study's, if it is not yet."""
+        _adopt(self.place)
+        if self.place.folder.manifest.study() is None:
+            self.place.folder.manifest.begin(self.place.address.name, _own_files(self.place))
+
+    def keep_first_run(self) -> None:
+        """Keep what a first run left that failed; a later search of the study removes it."""
+        folder = self.place.folder
+        if folder.first_run.exists():
+            self.mark_folder()
+            folder.manifest.add(*folder.first_run.glob("*"))
+
+
+@contextmanager
+def claimed(place: StudyPlace, *, resume: bool, overwrite: bool) -> Iterator[Claim]:
+    """Claim a study for one search, whose caller then begins or continues it.
+
+    Nothing of an earlier study is touched before the caller does so; if the caller never does,
+    nothing new is left behind.
+
+    Raises:
+        UsageError: another search has the study or its folder; the study exists, or does not, and
+            neither `resume` nor `overwrite` says what to do; or the folder is not for it.
+    """
+    place.folder.check_writable()
+    with place.folder.locked(), study_lock(place.address) as hold:
+        if place.address.retry is not None:
+            place.address.retry.guard = hold
+        with _adding_what_helps(place):
+            resumes = _resumes(place, resume=resume, overwrite=overwrite)
+            is_there = overwrite and (
+                place.folder.manifest.study() is not None
+                or place.address.name in _names(place, overwrite=overwrite)
+            )
+            yield Claim(place, resumes, replaces=is_there)
+
+
+@contextmanager
+def _adding_what_helps(place: StudyPlace) -> Iterator[None]:
+    """Add what helps to the error of a damaged study, or of a folder that cannot be written."""
+    root = place.folder.root
+    try:
+        yield
+    except DamagedStorageError as error:
+        if not place.address.in_own_folder:
+            raise
+        raise UsageError(f"{error}; --overwrite deletes it and begins anew") from error
+    except OSError as error:
+        named = None if error.filename is None else Path(os.fsdecode(error.filename)).absolute()
+        is_ours = named is not None and root.absolute() in named.parents
+        if error.errno not in _FULL and not (is_ours and error.errno in _SEALED):
+            raise
+        raise StorageLostError(
+            f"the search ends here: the study folder {root} cannot be written "
+            f"({os.strerror(error.errno)}); everything measured is kept, and when it can be "
+            "written the same command with --resume continues it"
+        ) from error
+
+
+def _resumes(place: StudyPlace, *, resume: bool, overwrite: bool) -> bool:
+    """Whether an existing study is to be resumed; UsageError if what exists is in the way."""
+    address, folder = place
+    name = address.name
+    names = _names(place, overwrite=overwrite)
+    exists = name in names
+    half_made = exists and not overwrite and is_half_made(address)
+    where = folder.root if address.in_own_folder else address
+    if resume and not exists:
+        raise UsageError(
+            f"there is no study {name} in {where} to resume: without --resume the same command "
+            "begins one"
+        )
+    if half_made and not resume:
+        raise UsageError(
+            f"the study {name} in {where} was not created completely and holds nothing: --resume "
+            "or --overwrite begins it anew"
+        )
+    if exists and not resume and not overwrite:
+        raise UsageError(
+            f"there is a study {name} in {where} already: --resume continues it, "
+            f"--overwrite deletes it first, another {_elsewhere(place)} keeps it"
+        )
+    owner = folder.manifest.study()
+    owners = [owner] if owner else names if address.in_own_folder else []
+    if others := [each for each in owners if each != name]:
+        raise UsageError(
+            f"the folder {folder.root} holds the study {others[0]}; give {name} another --out"
+        )
+    if not owners and not (overwrite and folder.manifest.path.is_file()):
+        _check_empty(place)
+    if owner and not exists and not overwrite and _has_files(place):
+        raise UsageError(
+            f"the folder {folder.root} holds the files of a study {name} that is not in {where}: "
+            "--overwrite deletes them, another --out keeps them"
+        )
+    return exists and resume and not half_made
+
+
+def _elsewhere(place: StudyPlace) -> str:
+    """The flags that put a study into another place than this one."""
+    usual = StudyPlace.named(place.address.name).folder
+    return "--study" if place.folder == usual else "--study with another --out"
+
+
+def _names(place: StudyPlace, *, overwrite: bool) -> list[str]:
+    """The studies of the storage; none of a damaged one that is to be replaced."""
+    try:
+        return place.address.names()
+    except DamagedStorageError:
+        if overwrite and place.address.in_own_folder:
+            return []
+        raise
+
+
+def _check_empty(place: StudyPlace) -> None:
+    """UsageError if the folder holds files, none of which a study is known to have written."""
+    folder = place.folder
+    locks = {folder.lock.name, *_names_in(folder, lock_file(place.address))}
+    if names := sorted({path.name for path in folder.root.iterdir()} - locks):
+        raise UsageError(
+            f"the folder {folder.root} holds files that no study wrote "
+            f"({first_of(names, _MOST_NAMED)}): "
+            "give --out a new or an empty folder"
+        )
+
+
+def _has_files(place: StudyPlace) -> bool:
+    """Whether the folder holds files of a study, besides those that a new one keeps."""
+    own = _own_files(place)
+    return any(path.exists() for path in place.folder.manifest.files() if path not in own)
+
+
+def _own_files(place: StudyPlace) -> list[Path]:
+    """The files of the folder that a new study keeps: locks, database, and of its first run."""
+    address, folder = place
+    files = [
+        folder.lock,
+        *folder.first_run.glob("*"),
+        *(folder.root / n for n in _names_in(folder, lock_file(address))),
+    ]
+    return [*files, folder.database] if address.in_own_folder else files
+
+
+def _names_in(folder: StudyFolder, file: Path | None) -> list[str]:
+    """The name of a file, if it is directly in the folder."""
+    return [file.name] if file is not None and file.parent == folder.root.resolve() else []
+
+
+def _adopt(place: StudyPlace) -> None:
+    """Give the folder of a study that an older version made its manifest."""
+    address, folder = place
+    if folder.manifest.study() is None and address.in_own_folder and folder.database.exists():
+        folder.manifest.begin(address.name, folder.written_by_older_versions())
 
 
 def create_study(
     place: StudyPlace,
     plan: StudyPlan,
     environment: Environment,
-    tell: Tell = ignored,
+    notify: Notify = ignored,
     candidates: Sequence[Config] | None = None,
     sampling: Sampling | None = None,
     *,
@@ -70,10 +256,20 @@ def create_study(
     try:
         if address.in_own_folder:
             limit_to_folder(place.folder.database)
+        store = StudyStore(place, study, notify)
         if refused is not None:
-            study.set_user_attr(REFUSED, refused)
-        _fill(study, plan, environment, candidates or plan.candidates(), sampling)
-        store = StudyStore(place, study, tell)
+            store.note(REFUSED, refused)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            study.set_metric_names([plan.objective.short_heading])
+        store.note("plan", plan.to_json())
+        store.note("environment", environment.model_dump())
+        if sampling is not None:
+            store.note("sampling", sampling.model_dump(mode="json"))
+            candidates = [plan.baseline]
+        store.add_configs(candidates or plan.candidates(), plan)
+        # It says that the study is complete.
+        store.note("format", FORMAT)
         store.announce()
     except BaseException:
         # An interruption, for example: half a grid must not be taken for the whole of it.
@@ -82,7 +278,7 @@ def create_study(
     return store
 
 
-def load_study(place: StudyPlace, tell: Tell = ignored) -> StudyStore:
+def load_study(place: StudyPlace, notify: Notify = ignored) -> StudyStore:
     """The study as it was left. UsageError if there is none, or if it cannot be read."""
     address = place.address
     try:
@@ -94,7 +290,7 @@ def load_study(place: StudyPlace, tell: Tell = ignored) -> StudyStore:
     except KeyError:
         raise UsageError(f"there is no study {address.name} in {address}") from None
     _check_format(study, address)
-    return StudyStore(place, study, tell)
+    return StudyStore(place, study, notify)
 
 
 def is_half_made(address: StudyAddress) -> bool:
@@ -108,7 +304,7 @@ def is_half_made(address: StudyAddress) -> bool:
 
 
 def resume_study(
-    place: StudyPlace, plan: StudyPlan, environment: Environment, tell: Tell = ignored
+    place: StudyPlace, plan: StudyPlan, environment: Environment, notify: Notify = ignored
 ) -> StudyStore:
     """The study, to go on with by a plan that differs from its own in the budget at most.
 
@@ -117,7 +313,7 @@ def resume_study(
 
     UsageError if it was measured by another plan or on another machine.
     """
-    store = load_study(place, tell)
+    store = load_study(place, notify)
     _check_same(store, plan, environment)
     store.save_unsaved()
     if store.running() or _allows_more(store, plan.measuring):
@@ -152,27 +348,6 @@ def _check_same(store: StudyStore, plan: StudyPlan, environment: Environment) ->
         raise UsageError.about(
             f"the study {plan.name} cannot be resumed: it was measured differently", problems
         )
-
-
-def _fill(
-    study: optuna.Study,
-    plan: StudyPlan,
-    environment: Environment,
-    candidates: Sequence[Config],
-    sampling: Sampling | None,
-) -> None:
-    """What a new study starts with; its format comes last, and says that it is complete."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        study.set_metric_names([plan.objective.short_heading])
-    study.set_user_attr("plan", plan.to_json())
-    study.set_user_attr("environment", environment.model_dump())
-    distributions = distributions_of(plan.candidates(), plan.subject)
-    if sampling is not None:
-        study.set_user_attr("sampling", sampling.model_dump(mode="json"))
-    for config in candidates if sampling is None else [plan.baseline]:
-        study.add_trial(running_trial(config, distributions, plan.subject))
-    study.set_user_attr("format", FORMAT)
 
 
 def _check_format(study: optuna.Study, address: StudyAddress) -> None:

@@ -16,7 +16,7 @@ import sqlalchemy
 from sqlalchemy import Connection, text
 
 from tuner.errors import StudyTakenError, TunerError
-from tuner.study.locking import Holder, busy, local_time, locked_file
+from tuner.study.file_lock import Holder, busy, local_time, locked_file
 from tuner.study.storage.address import StudyAddress
 
 _APPLICATION = "rpc-tuner: "

@@ -275,7 +275,7 @@ def test_of_two_commands_started_together_one_has_the_study(tmp_path: Path) -> N
     """Two in one folder; and two in folders of their own, on one storage."""
     done = subprocess.run(
         [sys.executable, "-c", RACE, str(tmp_path)],
-        capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2], timeout=60,
+        capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3], timeout=60,
     )  # fmt: skip
     said = done.stdout.splitlines()
     for refused, searched, where in (

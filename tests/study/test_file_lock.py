@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import UsageError
-from tuner.study.locking import Holder, locked_file
+from tuner.study.file_lock import Holder, locked_file
 
 HOLDING = """
 import sys
 from pathlib import Path
-from tuner.study.locking import locked_file
+from tuner.study.file_lock import locked_file
 with locked_file(Path(sys.argv[1]), "busy", keep=lambda: True):
     print("held", flush=True)
     sys.stdin.read()
