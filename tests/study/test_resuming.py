@@ -1,5 +1,7 @@
-"""A study is resumed by its name."""
+"""A study is resumed by its name, or by the command that its answer gives."""
 
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +10,19 @@ import pytest
 
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for the search of this file
 from tests.fakes import FakeLauncher
+from tests.present.results import study_plan, study_result
 from tests.searching.tuning import tuning_in
 from tuner import search
 from tuner.errors import UsageError
 from tuner.plan.draft import PlanDraft
-from tuner.study.continuing import more_flags, place_flags
+from tuner.study.answer import StudyAnswer
 from tuner.study.finding import find_study
-from tuner.study.resuming import asked_or_resumed_draft
+from tuner.study.resuming import (
+    asked_or_resumed_draft,
+    more_flags,
+    place_flags,
+    resume_command,
+)
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +135,39 @@ def test_a_mistake_is_told_before_anything_is_set_up(capsys: pytest.CaptureFixtu
     told = capsys.readouterr().err
     assert told.startswith("rpc-tuner: budget must be a duration such as 60s")
     assert told.count("\n") == 1
+
+
+USUAL = "python -m tuner.search --resume --study udf"
+
+
+def undecided(**changes: Any) -> StudyAnswer:
+    answer = study_result(study_plan(), verdict="undecided", best=None, **changes)
+    return replace(answer, resume_budget_s=90)
+
+
+def test_a_finished_study_gets_a_larger_budget() -> None:
+    assert resume_command(undecided()) == f"{USUAL} --budget 90s"
+
+
+def test_an_interrupted_study_has_its_budget() -> None:
+    assert resume_command(undecided(interrupted=True)) == USUAL
+
+
+def test_what_is_not_where_it_usually_is_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = undecided(folder=tmp_path / "a folder", storage="postgresql://me:***@host/db")
+    assert shlex.split(resume_command(answer)) == [
+        *USUAL.split(), "--out", "a folder", "--storage", "postgresql://me:***@host/db",
+        "--budget", "90s",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("most", "flags"), [(12, " --max-blocks 24"), (13, "")])
+def test_a_study_that_its_blocks_ended_gets_more_of_them(most: int, flags: str) -> None:
+    answer = undecided()
+    assert answer.blocks == 12
+    measuring = answer.plan.measuring.model_copy(update={"max_blocks": most})
+    plan = answer.plan.model_copy(update={"measuring": measuring})
+    assert resume_command(replace(answer, plan=plan)) == f"{USUAL} --budget 90s{flags}"

@@ -27,8 +27,8 @@ from tuner.recommended.python_source import (
     table,
 )
 from tuner.study.answer import StudyAnswer
-from tuner.study.continuing import resume_command
 from tuner.study.log import BASELINE
+from tuner.study.resuming import resume_command
 from tuner.text import plural, three_digits
 
 _MOST_RANKS = 8

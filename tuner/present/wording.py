@@ -9,8 +9,8 @@ from tuner.plan.knobs import CPU_BINDING, KNOBS
 from tuner.present.failures import nothing_ran, rate_text
 from tuner.process_knobs import EQUAL
 from tuner.study.answer import StudyAnswer
-from tuner.study.continuing import more_flags
 from tuner.study.log import BASELINE
+from tuner.study.resuming import more_flags
 from tuner.text import (
     UNTOLD,
     duration,

@@ -21,7 +21,7 @@ from tuner.searching.runner import Runner
 from tuner.searching.searched_space import draft_here, widened
 from tuner.searching.session import Session
 from tuner.study.answer import StudyAnswer
-from tuner.study.continuing import resume_command
+from tuner.study.resuming import resume_command
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import REFUSED, Claim, claimed, load_study, resume_study
 from tuner.study.storage.retry import Retry

@@ -24,7 +24,7 @@ from tuner.present.tables import (
 from tuner.present.wording import verdict_sentence
 from tuner.recommended.recheck import search_command
 from tuner.study.answer import StudyAnswer
-from tuner.study.continuing import place_flags
+from tuner.study.resuming import place_flags
 from tuner.text import plural
 
 
