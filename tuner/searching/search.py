@@ -14,7 +14,7 @@ from tuner.errors import (
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
-from tuner.searching.beginning import Beginner, FirstRuns
+from tuner.searching.beginning import Beginner, Begun, FirstRuns
 from tuner.searching.budget import Budget
 from tuner.searching.progress import Observer, tell_stage
 from tuner.searching.runner import Runner
@@ -117,11 +117,7 @@ def search(
         return clock() - started_s
 
     draft = request.draft
-    if draft.problems:
-        if draft.workload and draft.program is None:
-            # A workload is asked for its own mistakes, too.
-            plan_of(draft, launcher)
-        raise UsageError.of_request(draft.problems)
+    _check(draft, launcher)
     name = draft.study_name
     place = StudyPlace.named(name, storage=draft.storage, out=draft.out)
     retry = Retry(str(place.address), WriteAheadLog(place.folder, name), observer.on_event)
@@ -133,12 +129,7 @@ def search(
         earlier_s = known.elapsed_s if known else 0.0
         draft = draft_here(draft, known.plan().space if known else None, observer.on_event)
         runs = FirstRuns(draft, lambda: earlier_s + since_start())
-        if draft.program is None:
-            plan = plan_of(draft, launcher)
-        else:
-            begins = known is None or known.noted(REFUSED)
-            plan = _plan_of_program(draft, launcher, claim, known, runs if begins else None)
-            observer.on_event(f"comparing the {plan.objective.label}{_why_this(plan)}")
+        plan = _plan_here(draft, launcher, claim, known, runs, observer)
         plan = widened(draft, plan, launcher, runs, observer.on_event)
         here = environment_with(launcher)
         beginner = Beginner(plan, launcher, since_start, observer.on_event)
@@ -146,25 +137,41 @@ def search(
             begun = beginner.go_on(resume_study(place, plan, here, observer.on_event), runs)
         else:
             begun = beginner.begin(claim, here, runs)
-        store = begun.store
         claim.mark_folder()
         # It tells of the session before; a session that is killed leaves none.
         place.folder.answer.unlink(missing_ok=True)
-        runner = Runner(plan, launcher, place.folder)
-        budget = Budget(plan.measuring.budget_s, store.elapsed_s, started_s, clock)
+        budget = Budget(plan.measuring.budget_s, begun.store.elapsed_s, started_s, clock)
         retry.left_s = lambda: budget.remaining_s
-        session = Session(runner, store, observer, budget)
-        try:
-            with retry.write_ahead_log.reserved():
-                for record in begun.first:
-                    session.add(record)
-                session.run(measures=begun.problem is None)
-        except KeyboardInterrupt:
-            retry.stop()
-            raise SearchStopped(_told(store, session, observer, presenter)) from None
-        except LauncherError as error:
-            raise LauncherError(f"{error}; {_KEPT} {_CONTINUED}") from error
-        return _unless_short(_told(store, session, observer, presenter), begun.problem)
+        session = Session(Runner(plan, launcher, place.folder), begun.store, observer, budget)
+        return _measure(session, begun, retry, observer, presenter)
+
+
+def _check(draft: PlanDraft, launcher: Launcher) -> None:
+    """UsageError if the draft has mistakes."""
+    if draft.problems:
+        if draft.workload and draft.program is None:
+            # A workload is asked for its own mistakes, too.
+            plan_of(draft, launcher)
+        raise UsageError.of_request(draft.problems)
+
+
+def _measure(
+    session: Session, begun: Begun, retry: Retry, observer: Observer, presenter: Presenter
+) -> StudyAnswer:
+    """Measure until the session ends, and write the answer; see `search` for what it raises."""
+    try:
+        with retry.write_ahead_log.reserved():
+            for record in begun.first:
+                session.add(record)
+            session.run(measures=begun.problem is None)
+    except KeyboardInterrupt:
+        retry.stop()
+        answer = _finish_and_write(begun.store, session, observer, presenter)
+        raise SearchStopped(answer) from None
+    except LauncherError as error:
+        raise LauncherError(f"{error}; {_KEPT} {_CONTINUED}") from error
+    answer = _finish_and_write(begun.store, session, observer, presenter)
+    return _unless_short(answer, begun.problem)
 
 
 def _unless_short(answer: StudyAnswer, problem: BudgetTooShortError | None) -> StudyAnswer:
@@ -206,26 +213,32 @@ def plan_of(
     return draft.finish(spec)
 
 
-def _plan_of_program(
+def _plan_here(
     draft: PlanDraft,
     launcher: Launcher,
     claim: Claim,
     known: StudyStore | None,
-    enough: Enough | None,
+    runs: FirstRuns,
+    observer: Observer,
 ) -> StudyPlan:
-    """The plan for a program. A study that is resumed goes on with the objective that it has."""
+    """The plan. The study of a program that is resumed goes on with the objective that it has."""
+    if draft.program is None:
+        return plan_of(draft, launcher)
     if known is not None and draft.chooses_objective:
         draft = draft.with_objective(known.plan().measuring.objective_name)
+    begins = known is None or known.noted(REFUSED)
     try:
-        return plan_of(draft, launcher, claim.place.folder.first_run, enough)
+        plan = plan_of(draft, launcher, claim.place.folder.first_run, runs if begins else None)
     finally:
         claim.keep_first_run()
+    observer.on_event(f"comparing the {plan.objective.label}{_why_this(plan)}")
+    return plan
 
 
-def _told(
+def _finish_and_write(
     store: StudyStore, session: Session, observer: Observer, presenter: Presenter
 ) -> StudyAnswer:
-    """The answer so far, told; it is not lost if a page cannot be written."""
+    """The answer so far, written to its files; it is not lost if a page cannot be written."""
     answer = answer_of(store, session.log)
     presenter.write_answer(answer)
     tell_stage(observer, "drawing")

@@ -61,12 +61,12 @@ def local_time(moment: datetime) -> str:
     return moment.astimezone().replace(tzinfo=None).isoformat(" ", "seconds")
 
 
-def busy(reason: str, holder: Holder | str | None) -> UsageError:
+def busy(reason: str, holder: Holder | None) -> UsageError:
     """The refusal of a second search, with who runs the first one, where that is known."""
-    told = reason if holder is None else f"{reason}: {holder}"
+    busy_by = reason if holder is None else f"{reason}: {holder}"
     return UsageError(
-        f"{told}; wait for its end, or give this one another --study: both run then, and disturb "
-        "each other's times"
+        f"{busy_by}; wait for its end, or give this one another --study: both run then, and "
+        "disturb each other's times"
     )
 
 
@@ -113,7 +113,7 @@ def _locked(path: Path, reason: str) -> int:
         if _is_at(path, file):
             os.ftruncate(file, 0)
             return file
-        # Removed since it was opened: nobody else would see this lock.
+        # Removed since it was opened: no other process would see this lock.
         os.close(file)
     raise UsageError(f"cannot lock {path}: it is removed again and again")
 

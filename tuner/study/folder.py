@@ -15,7 +15,7 @@ from tuner.plan.config import Config
 from tuner.study.file_lock import locked_file
 
 STUDIES = Path("studies")
-"""Where a search puts a study's folder if it is not told where."""
+"""Where a search puts a study's folder unless it is given another folder."""
 MANIFEST = "study.manifest"
 """The name of a folder's manifest."""
 
@@ -44,7 +44,7 @@ def begun_in(folder: Path) -> "list[StudyFolder]":
 
 
 def names_in(database: Path) -> list[str] | None:
-    """The studies in an SQLite file, by name; None where only Optuna can tell.
+    """The studies in an SQLite file, by name; None where only Optuna can read them.
 
     Optuna itself takes a second to be imported.
     """
@@ -191,7 +191,7 @@ class StudyFolder:
 
     @property
     def report(self) -> Path:
-        """The page that tells everything, for a browser."""
+        """The page with everything, for a browser."""
         return self.root / "report.html"
 
     @property
@@ -241,8 +241,8 @@ class StudyFolder:
 
         A message names the folder of its evidence as one within the study's.
         """
-        told = message.replace("; see failures/", f"; see {shown(self.failures)}/")
-        return told if kind in message else f"{kind}: {told}"
+        text = message.replace("; see failures/", f"; see {shown(self.failures)}/")
+        return text if kind in message else f"{kind}: {text}"
 
     def trace_failure(self, config: Config) -> Path:
         """The folder of a traced world that failed."""

@@ -21,7 +21,7 @@ from tuner.errors import DamagedStorageError, UsageError
 from tuner.study.folder import STUDIES, StudyFolder
 from tuner.study.storage.retry import Retry, is_away, reason_of, retried
 
-# A connection that breaks is told in a sentence, not by a traceback of the pool's.
+# A connection that breaks is explained by a sentence, not by a traceback of the pool's.
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 
 # Making the tables of a storage takes a fraction of a second.
@@ -62,7 +62,7 @@ class StudyAddress:
     @cached_property
     def _parsed_url(self) -> sqlalchemy.URL:
         """UsageError unless it is one of SQLite or of PostgreSQL."""
-        with self.telling_why():
+        with self.explaining_errors():
             parsed = sqlalchemy.engine.make_url(self.url)
         if parsed.get_backend_name() not in ("sqlite", "postgresql"):
             raise UsageError(
@@ -109,7 +109,7 @@ class StudyAddress:
         if file is not None and not file.exists():
             self.check_folder()
             return []
-        with self.telling_why():
+        with self.explaining_errors():
             return optuna.get_all_study_names(self.storage)
 
     def check_folder(self) -> None:
@@ -122,7 +122,7 @@ class StudyAddress:
         """Remove the study from its storage; a damaged one with the database of its folder."""
         try:
             if self.exists():
-                with self.telling_why():
+                with self.explaining_errors():
                     self._check_sound()
                     optuna.delete_study(study_name=self.name, storage=self.storage)
         except DamagedStorageError:
@@ -149,7 +149,7 @@ class StudyAddress:
     @cached_property
     def storage(self) -> optuna.storages.BaseStorage:
         """The open storage; its connections end with it. UsageError if it cannot be opened."""
-        with self.telling_why():
+        with self.explaining_errors():
             opened = _opened(self.engine_url)
         storage = retried(opened, self.retry, self._refused)
         # Optuna wraps its database in a cache, and closes neither.
@@ -159,13 +159,13 @@ class StudyAddress:
         return storage
 
     def _refused(self, error: Exception) -> UsageError:
-        """What a person is told of what an open storage raised."""
+        """The error for a person, from what an open storage raised."""
         reason = without_secrets(reason_of(error), self.url)
         kind = UsageError if is_away(error) else DamagedStorageError
         return kind(f"cannot use the storage {self}: {reason}")
 
     @contextmanager
-    def telling_why(self) -> Iterator[None]:
+    def explaining_errors(self) -> Iterator[None]:
         """Turn what a storage raises into a UsageError that names it.
 
         It is a DamagedStorageError where to try again later would not help.
@@ -185,10 +185,10 @@ class StudyAddress:
             cause = error.__cause__ or error
             if isinstance(cause, ImportError) and cause.name == "psycopg":
                 reason += "; pip install 'rpc-tuner[postgresql]'"
-            told = f"cannot open the storage {self}: {reason}"
+            message = f"cannot open the storage {self}: {reason}"
             if isinstance(error, ImportError | OSError) or is_away(error):
-                raise UsageError(told) from error
-            raise DamagedStorageError(told) from error
+                raise UsageError(message) from error
+            raise DamagedStorageError(message) from error
 
 
 def _opened(url: str) -> optuna.storages.BaseStorage:
@@ -197,9 +197,9 @@ def _opened(url: str) -> optuna.storages.BaseStorage:
         try:
             return optuna.storages.get_storage(url)
         except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError) as error:
-            told = (error, error.__cause__)
-            is_there = any(isinstance(each, sqlalchemy.exc.IntegrityError) for each in told)
-            if not is_there and not any("already exists" in str(each) for each in told):
+            errors = (error, error.__cause__)
+            is_there = any(isinstance(each, sqlalchemy.exc.IntegrityError) for each in errors)
+            if not is_there and not any("already exists" in str(each) for each in errors):
                 raise
             # Another search of this storage is making its tables right now.
             time.sleep(0.1)
@@ -236,21 +236,21 @@ def _shown(url: str) -> str:
     try:
         parsed = sqlalchemy.engine.make_url(url)
         hidden = {name: _HIDDEN for name in parsed.query if _SECRETS.search(name)}
-        told = parsed.update_query_dict(hidden).render_as_string(hide_password=True)
-        return told.replace(quote(_HIDDEN, safe=""), _HIDDEN)
+        text = parsed.update_query_dict(hidden).render_as_string(hide_password=True)
+        return text.replace(quote(_HIDDEN, safe=""), _HIDDEN)
     except (sqlalchemy.exc.ArgumentError, ValueError):
         return _CREDENTIALS.sub(rf"\1:{_HIDDEN}@", url)
 
 
 def without_secrets(text: str, url: str) -> str:
     """What a database said, without the password of the URL, as it is or as a URL quotes it."""
-    told = text.replace(url, _shown(url))
+    cleaned = text.replace(url, _shown(url))
     try:
         parsed = sqlalchemy.engine.make_url(url)
     except (sqlalchemy.exc.ArgumentError, ValueError):
-        return told
+        return cleaned
     secrets = [str(parsed.password or "")]
     secrets += [str(value) for name, value in parsed.query.items() if _SECRETS.search(name)]
     for secret in filter(None, secrets):
-        told = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", _HIDDEN, told)
-    return told
+        cleaned = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", _HIDDEN, cleaned)
+    return cleaned

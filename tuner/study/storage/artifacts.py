@@ -81,7 +81,7 @@ class Attachments:
     """Attaches a study's files to it and to its running trials, each name once.
 
     Optuna lets nothing be attached to a trial that has ended. A file that cannot be attached, on a
-    full disk for example, is left out; `tell` is given the reason of the first one.
+    full disk for example, is left out; `notify` is given the reason of the first one.
     """
 
     def __init__(
@@ -90,15 +90,15 @@ class Attachments:
         study: optuna.Study,
         study_id: int,
         folder: StudyFolder,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
     ) -> None:
         self._storage = storage
         self._study = study
         self._study_id = study_id
         self._folder = folder
         self._store = WholeFiles(folder)
-        self._tell = tell
-        self._has_told = False
+        self._notify = notify
+        self._has_notified = False
 
     def attach_world(self, trial: Trial, config: Config, record: Record) -> None:
         """Attach to a trial what one of its worlds left: a trace, or output and stacks."""
@@ -149,10 +149,10 @@ class Attachments:
         try:
             yield
         except OSError as error:
-            if not self._has_told:
-                self._has_told = True
+            if not self._has_notified:
+                self._has_notified = True
                 reason = os.strerror(error.errno) if error.errno else str(error)
-                self._tell(
+                self._notify(
                     f"the dashboard will lack files: {name} cannot be written to "
                     f"{self._folder.artifacts}: {reason}"
                 )

@@ -85,7 +85,7 @@ def copy_study(place: StudyPlace, into: BaseStorage, name: str) -> None:
     load_study(place)
     address = place.address
     storage = address.storage
-    with address.telling_why():
+    with address.explaining_errors():
         source = optuna.load_study(study_name=address.name, storage=storage)
         trials = source.get_trials(deepcopy=False)
         study_attributes = storage.get_study_system_attrs(_id(source, storage))

@@ -245,7 +245,7 @@ def create_study(
     if address.in_own_folder:
         make_folder(place.folder.root, OWNERS)
     storage = address.storage
-    with address.telling_why():
+    with address.explaining_errors():
         # Nothing is ever sampled: the grid is the plan's.
         study = optuna.create_study(
             storage=storage,

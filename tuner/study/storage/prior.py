@@ -23,7 +23,7 @@ from tuner.study.storage.trials import TrialFacts
 from tuner.world.environment import Environment
 
 MOST_STUDIES = 10
-"""More tell no more."""
+"""More would add nothing."""
 MOST_READ_S = 1.0
 """Nor is it worth longer to look for them: they decide an order alone."""
 IDENTITY = "identity"
@@ -31,7 +31,7 @@ IDENTITY = "identity"
 
 
 def identity_of(subject: Subject) -> str:
-    """What a program or a workload is, whose studies tell of each other.
+    """What identifies a program or a workload, over all of its studies.
 
     It is what names it, and the content of the files that it names, so that an edited script is
     another program; of a program and of a file also the current folder, as others have a `main.py`.
@@ -102,7 +102,7 @@ def prior_costs(
 
 
 def in_prior_order(candidates: Sequence[Config], prior: Mapping[Config, float]) -> list[Config]:
-    """The baseline, which is first, then what did well, what nobody measured, what did badly."""
+    """The baseline, which is first, then what did well, what no study measured, what did badly."""
     baseline, *others = candidates
     return [baseline, *sorted(others, key=lambda config: prior.get(config, 0.0))]
 

@@ -183,7 +183,7 @@ class _RetriedWrites(BaseStorage):
 
     It has no heartbeat, as Optuna calls it: that is for trials that are asked for one by one and
     are run by processes that may die. Here every configuration has a trial, which is RUNNING as
-    long as its study, over all sessions; one controller tells all of them, and `StudyStore.repair`
+    long as its study, over all sessions; one controller ends all of them, and `StudyStore.repair`
     ends what a killed one left. Other programs' `fail_stale_trials` finds no trial without a
     heartbeat stale.
     """

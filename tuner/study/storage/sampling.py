@@ -32,7 +32,7 @@ class Axis(NamedTuple):
 def proposals(
     sampler: OptunaSampler,
     axes: Sequence[Axis],
-    told: Sequence[tuple[Point, float]],
+    tried: Sequence[tuple[Point, float]],
     count: int,
     seed: int,
 ) -> list[Point]:
@@ -43,7 +43,7 @@ def proposals(
     Args:
         sampler: Whose idea it is.
         axes: The axes of the search space.
-        told: The points tried so far, each with its value; less is better.
+        tried: The points tried so far, each with its value; less is better.
         count: How many points to propose. Those before count as running, so that the next ones
             are elsewhere (`constant_liar`).
         seed: Seeds the sampler.
@@ -58,7 +58,7 @@ def proposals(
         for number, axis in enumerate(axes)
     }
     study = optuna.create_study(sampler=_sampler(sampler, seed))
-    for point, value in told:
+    for point, value in tried:
         params = {str(number): at for number, at in enumerate(point)}
         study.add_trial(
             create_trial(
@@ -102,7 +102,7 @@ class SamplingProcess:
         self,
         sampler: OptunaSampler,
         axes: Sequence[Axis],
-        told: Sequence[tuple[Point, float]],
+        tried: Sequence[tuple[Point, float]],
         count: int,
         seed: int,
     ) -> list[Point]:
@@ -117,7 +117,7 @@ class SamplingProcess:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
-        print(json.dumps([sampler, axes, told, count, seed]), file=stdin, flush=True)
+        print(json.dumps([sampler, axes, tried, count, seed]), file=stdin, flush=True)
         answer = stdout.readline()
         if not answer:
             raise RuntimeError(f"the {sampler} sampler ended with code {self._process.wait()}")
@@ -125,8 +125,8 @@ class SamplingProcess:
 
 
 def _answer(request: list[Any]) -> list[Point]:
-    sampler, axes, told, count, seed = request
-    known = [(tuple(point), value) for point, value in told]
+    sampler, axes, tried, count, seed = request
+    known = [(tuple(point), value) for point, value in tried]
     return proposals(sampler, [Axis(*axis) for axis in axes], known, count, seed)
 
 

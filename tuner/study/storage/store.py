@@ -48,10 +48,12 @@ _DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeErr
 class StudyStore:
     """A study that is open for measuring: reads what is there, adds what comes.
 
-    `tell` is given a sentence when something goes wrong that the study can do without.
+    `notify` is given a sentence when something goes wrong that the study can do without.
     """
 
-    def __init__(self, place: StudyPlace, study: optuna.Study, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, place: StudyPlace, study: optuna.Study, notify: Callable[[str], None]
+    ) -> None:
         self.folder = place.folder
         self.storage_elsewhere = None if place.address.in_own_folder else str(place.address)
         """The URL of the storage, without a password; None where it is in the folder."""
@@ -59,14 +61,14 @@ class StudyStore:
         self._write_ahead_log = (
             retry.write_ahead_log if retry else WriteAheadLog(place.folder, study.study_name)
         )
-        self._tell = tell
+        self._notify = notify
         self._study = study
         self._storage = place.address.storage
         self._study_id = self._storage.get_study_id_from_name(study.study_name)
         self._trials: dict[int, Trial] = {}
         self._ids: dict[int, int] = {}
         self._distributions: dict[Dimension, BaseDistribution] | None = None
-        self._attachments = Attachments(self._storage, study, self._study_id, place.folder, tell)
+        self._attachments = Attachments(self._storage, study, self._study_id, place.folder, notify)
 
     def plan(self) -> StudyPlan:
         """The plan of the study. UsageError if damaged."""
@@ -174,9 +176,9 @@ class StudyStore:
         if fitting:
             path = self._write_ahead_log.path
             worlds = plural(len(fitting), "world")
-            self._tell(f"what waited in {path} is in the storage now: {worlds}")
+            self._notify(f"what waited in {path} is in the storage now: {worlds}")
         if late := len(new) - len(fitting):
-            self._tell(f"{plural(late, 'world')} kept beside the storage came too late to count")
+            self._notify(f"{plural(late, 'world')} kept beside the storage came too late to count")
 
     def _put(self, record: Record) -> None:
         """Write an outcome under a key of its own: to write it twice is to write it once."""
@@ -244,7 +246,7 @@ class StudyStore:
     ) -> None:
         """Note how far a trial is beyond each limit, as Optuna's constraints are: above 0 is out.
 
-        What it breaks is also told in words.
+        What it breaks is also noted in words.
         """
         for limit, value in excess.items():
             self._trial(number).set_constraint(limit, value)

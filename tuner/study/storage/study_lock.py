@@ -43,7 +43,7 @@ def study_lock(address: StudyAddress) -> Iterator[Callable[[], None]]:
     """
     reason = f"another search of the study {address.name} is running in the storage {address}"
     if address.is_in_postgresql:
-        with address.telling_why():
+        with address.explaining_errors():
             server_lock = _ServerLock(address)
             is_ours, holder = server_lock.take()
         try:
