@@ -14,7 +14,7 @@ from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of th
 from tests.fake_program import COMMAND, FakeProgramLauncher
 from tests.fakes import FakeLauncher, MemoryStorages, threads_of
 from tests.searching.tuning import failing, scaling
-from tuner import checking, search
+from tuner import search
 from tuner.api import tune
 from tuner.errors import UsageError
 from tuner.plan.config import Config
@@ -219,8 +219,7 @@ def test_the_command_prints_a_sentence_or_a_document(
     said = capsysbinary.readouterr().out
     assert said.startswith(b"The recommendation no longer holds: num_worker_threads=4")
     assert (asked[0]["study"], asked[0]["budget"], asked[0]["epsilon"]) == ("udf", "5s", "2%")
-    assert set(asked[0]) == {"study", "isolation", "observer", "show", *checking.TAKEN}
-    assert asked[0]["isolation"] is None
+    assert set(asked[0]) == {"study", "observer", "show", "budget", "epsilon"}
     where = ["--no-isolation", "--ray-address", "head:6379", "--interface", "eth1"]
     assert search.main(["--check", "udf", "--json", *where]) == 4
     assert asked[1]["isolation"] is False

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import InterruptedSearchError
-from tuner.plan.launching import LauncherName
+from tuner.plan.keys import PLAN_KEYS, LauncherName
 from tuner.plan.request import asked_draft
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import CatalogueEntry
@@ -192,38 +192,12 @@ def tune(
             everything measured is kept.
     """
     changes = {
-        "roles": roles,
-        "expect": expect,
-        "metric": metric,
-        "maximize": maximize,
-        "window": window,
-        "warm_up": warm_up,
-        "cold": cold,
-        "options": options,
-        "space": space,
-        "baseline": baseline,
-        "objective": objective,
-        "require": require,
-        "budget": budget,
-        "max_blocks": max_blocks,
-        "epsilon": epsilon,
-        "confidence": confidence,
-        "min_time": min_time,
-        "deadline": deadline,
-        "sampler": sampler,
-        "seed": seed,
-        "ray_address": ray_address,
-        "interface": interface,
-        "isolation": isolation,
-        "place": place,
-        "groups": groups,
-        "cpus_per_world": cpus_per_world,
-        "name": name,
-        "storage": storage,
-        "out": None if out is None else str(out),
+        key: value
+        for key, value in locals().items()
+        if key in PLAN_KEYS and (key != "launcher" or isinstance(value, str))
     }
     if isinstance(launcher, str):
-        changes, launcher = {**changes, "launcher": launcher}, None
+        launcher = None
     draft = asked_or_resumed_draft(workload, program, beside, plan, changes, resume=resume)
     request = SearchRequest(draft=draft, resume=resume, overwrite=overwrite)
     try:

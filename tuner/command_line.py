@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from tuner import completing
 from tuner.errors import TunerError, UsageError
 from tuner.flags import (
-    ROLE_HELP,
     forgotten_dashes,
     misplaced_flags,
     program_of,
@@ -54,87 +52,6 @@ FolderOption = Annotated[
     typer.Option("--out", metavar="DIR", help="The study's folder, where it is not studies/STUDY."),
 ]
 """Where a study's files are, for the same commands."""
-
-RoleOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--role",
-        metavar="ROLE=PATTERN",
-        help=ROLE_HELP,
-    ),
-]
-"""Which ranks have which role, for commands that start a program; see `tuner.flags.roles_of`."""
-
-
-LauncherOption = Annotated[
-    str | None,
-    typer.Option(
-        "--launcher",
-        metavar="local|ray",
-        autocompletion=completing.launcher,
-        help="What runs the worlds: processes on this machine, or on the hosts of a Ray cluster. "
-        "Default: local.",
-    ),
-]
-RayAddressOption = Annotated[
-    str | None,
-    typer.Option(
-        "--ray-address",
-        metavar="HOST:PORT",
-        help="The Ray cluster. Default: the one that runs here, or else one of this machine alone, "
-        "which is ended in the end.",
-    ),
-]
-PlaceOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--place",
-        metavar="ROLE=HOSTS[,cpus=N][,gpus=N]",
-        help="On how many hosts of the cluster a role runs: server=1, caller=spread; and what each "
-        "rank reserves. Different entries share no host; server+caller=1 share theirs.",
-    ),
-]
-InterfaceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--interface",
-        metavar="NAME",
-        help="The network interface between hosts. Default: that of the route to the others.",
-    ),
-]
-NoIsolationOption = Annotated[
-    bool,
-    typer.Option(
-        "--no-isolation",
-        help="Run worlds in the machine's network instead of one of their own, where others of "
-        "this machine can reach them.",
-    ),
-]
-GroupsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--groups",
-        metavar="N",
-        help="Measure N blocks at a time, each wholly by one group of CPUs, or of hosts. "
-        "Default: 1.",
-    ),
-]
-CpusPerWorldOption = Annotated[
-    int | None,
-    typer.Option(
-        "--cpus-per-world",
-        metavar="N",
-        help="Pin the ranks of each world to so many logical CPUs, which they share. Default: an "
-        "equal part for each group; with one group they are not pinned.",
-    ),
-]
-BesideOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--beside", metavar="COMMAND", help="A command to run beside the program, as one world."
-    ),
-]
-"""Further commands, for those that run a program; see `tuner.flags.commands_of`."""
 
 
 class Command(TyperCommand):

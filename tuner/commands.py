@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from tuner.command_line import RoleOption, program_after_dashes
+from tuner.command_line import program_after_dashes
 from tuner.flags import say
 from tuner.text import did_you_mean
 
@@ -101,6 +101,7 @@ class _WithProgram(TyperCommand):
 def _run_app() -> typer.Typer:
     """`tuner.run`, which has no typer of its own, for the shell's completion."""
     from tuner import run
+    from tuner.plan_flags import RoleOption
 
     own = typer.Typer(add_completion=False, rich_markup_mode=None)
 

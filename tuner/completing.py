@@ -1,7 +1,6 @@
 """What a shell completes behind a flag or a command: the names that can stand there."""
 
 from collections.abc import Callable, Iterable
-from typing import get_args
 
 Completion = Callable[[str], list[str]]
 """The names that begin with what is typed."""
@@ -37,23 +36,7 @@ def _studies() -> Iterable[str]:
     return (folder.name for folder in studies_in(STUDIES))
 
 
-def _samplers() -> Iterable[str]:
-    from tuner.plan.measuring import SamplerName
-
-    return get_args(SamplerName)
-
-
-def _launchers() -> Iterable[str]:
-    from tuner.plan.launching import LauncherName
-
-    return get_args(LauncherName)
-
-
 workload = _one_of_these(_workloads)
 """The name of a shipped workload."""
 study = _one_of_these(_studies)
 """The name of a study in the folder `studies`."""
-sampler = _one_of_these(_samplers)
-"""What `--sampler` takes."""
-launcher = _one_of_these(_launchers)
-"""What `--launcher` takes."""

@@ -15,9 +15,6 @@ from tuner.files import head_of
 from tuner.patterns import pattern_problem
 from tuner.text import listed, printable
 
-ROLE_HELP = (
-    "The RPC names of a role, as a regular expression. Default: the name without its digits."
-)
 _MOST_FILES = 100
 """So many files of a program's folder are looked at, and of its packages."""
 _MOST_BYTES = 1 << 20

@@ -14,6 +14,7 @@ from tuner.errors import (
     UsageError,
 )
 from tuner.plan.draft import draft_plan
+from tuner.plan.keys import PLAN_KEYS
 from tuner.present.check_result import CheckResult
 from tuner.recommended.finding import recommendation_at
 from tuner.recommended.recheck import recheck_plan
@@ -90,21 +91,15 @@ def check(
         NothingRanError: The program fails as it is.
         InterruptedSearchError: A KeyboardInterrupt came.
     """
-    earlier = recommendation_at(str(study), storage)
     changes = {
-        "budget": budget,
-        "max_blocks": max_blocks,
-        "epsilon": epsilon,
-        "confidence": confidence,
-        "seed": seed,
-        "ray_address": ray_address,
-        "interface": interface,
-        "isolation": isolation,
+        key: value
+        for key, value in locals().items()
+        if key in PLAN_KEYS and key not in ("launcher", "storage") and value is not None
     }
-    given = {key: value for key, value in changes.items() if value is not None}
+    earlier = recommendation_at(str(study), storage)
     with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
         folder = Path(scratch) / "check" if out is None else Path(out)
-        draft = draft_plan({**recheck_plan(earlier), **given, "out": str(folder)})
+        draft = draft_plan({**recheck_plan(earlier), **changes, "out": str(folder)})
         presenter = _NoFiles() if out is None else AnswerFiles()
         request = SearchRequest(draft=draft, overwrite=True)
         try:

@@ -18,14 +18,13 @@ from tuner.analyze import (
     timeline_name,
 )
 from tuner.command_line import (
-    BesideOption,
     Command,
-    RoleOption,
     program_after_dashes,
     run,
 )
 from tuner.errors import UsageError
 from tuner.flags import commands_of, roles_of, say
+from tuner.plan_flags import BesideOption, RoleOption
 
 if TYPE_CHECKING:
     from tuner.world.command.order import RecordingOrder

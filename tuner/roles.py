@@ -3,6 +3,11 @@
 import re
 from collections.abc import Iterable
 
+PATTERNS_HELP = (
+    "The RPC names of a role, as a regular expression. Default: the name without its digits."
+)
+"""Of the flag `--role`."""
+
 
 def role_of(name: str, patterns: Iterable[tuple[str, str]] = ()) -> str:
     """The role of the process with this RPC name.

@@ -11,7 +11,6 @@ from typing import NoReturn
 
 from tuner.errors import TunerError, UsageError
 from tuner.flags import (
-    ROLE_HELP,
     forgotten_dashes,
     misplaced_flags,
     pairs_of,
@@ -24,6 +23,7 @@ from tuner.machine import BINDING_COMPARED, machine_differences, this_machine
 from tuner.plan.config import Config
 from tuner.plan.config_text import read_config
 from tuner.recommended.document import read_process_values
+from tuner.roles import PATTERNS_HELP
 from tuner.text import did_you_mean
 from tuner.world.command import running
 
@@ -120,7 +120,7 @@ def _parser(program: str) -> _Parser:
     options = parser.add_argument_group("Options")
     for flag, metavar, text in (
         ("--config", "[ROLE.]KNOB=VALUE", CONFIG_HELP),
-        ("--role", "ROLE=PATTERN", ROLE_HELP),
+        ("--role", "ROLE=PATTERN", PATTERNS_HELP),
     ):
         options.add_argument(flag, metavar=metavar, action="append", default=[], help=text)
     options.add_argument("-h", "--help", action="store_true", help="Show this message and exit.")

@@ -1,7 +1,7 @@
 """`python -m tuner.search`: find the best RPC configuration for a workload or a program."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,29 +9,19 @@ from typing import Annotated, Any
 import typer
 
 from tuner import completing
-from tuner.checking import check_study
 from tuner.command_line import (
-    BesideOption,
     Command,
-    CpusPerWorldOption,
-    GroupsOption,
-    InterfaceOption,
     Interruptible,
     Interruption,
-    LauncherOption,
-    NoIsolationOption,
-    PlaceOption,
-    RayAddressOption,
-    RoleOption,
     print_json,
     run,
     stdout_console,
     told_program,
 )
 from tuner.errors import InterruptedSearchError, NothingRanError, UsageError
-from tuner.flags import commands_of, pairs_of, roles_of
-from tuner.plan.knobs import KNOBS
-from tuner.plan.objectives import OBJECTIVES
+from tuner.plan.keys import PLAN_KEYS
+from tuner.plan_flags import read_flags, with_plan_keys
+from tuner.text import listed
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -42,168 +32,19 @@ EPILOG = (
     "4 a recommendation no longer holds (--check), 130 interrupted."
 )
 
-_NOT_OF_A_PLAN = ("show", "overwrite")
-"""What a search is asked for beside its plan."""
-
-
-def _objectives_of(kind: str) -> str:
-    return ", ".join(name for name, each in OBJECTIVES.items() if kind in each.of)
+_IN_CHECK = tuple(name for name, key in PLAN_KEYS.items() if key.in_check)
+"""The keys of a plan that say how and where to check."""
+_IN_CHECK_TOO = ("check", "show_output", "as_json", "quiet", "log")
 
 
 @app.command(cls=Command, epilog=EPILOG, options_metavar="[OPTIONS] [-- COMMAND...]")
+@with_plan_keys
 def search(
     context: typer.Context,
-    workload: Annotated[
-        str | None,
-        typer.Option(
-            autocompletion=completing.workload,
-            help="A shipped workload, package.module:Class or file.py:Class.",
-        ),
-    ] = None,
     plan: Annotated[Path | None, typer.Option(help="A study plan (TOML).")] = None,
-    options: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A workload option.")
-    ] = None,
-    space: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[ROLE.]KNOB=VALUES",
-            help=f"A knob to tune and its values, of {', '.join(KNOBS)}. Given once or more, it "
-            "replaces the plan's space. Default without one: num_worker_threads=1..32, "
-            "cpu_binding=none,equal.",
-        ),
-    ] = None,
-    baseline: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[ROLE.]KNOB=VALUE",
-            help="What to compare with. Default for each knob not given: the program's own value, "
-            "or PyTorch's default.",
-        ),
-    ] = None,
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            autocompletion=completing.one_of(OBJECTIVES),
-            help=f"Of a workload: {_objectives_of('workload')}. Of a program: "
-            f"{_objectives_of('program')}. Two of them, as step_ms,cpu_ms_per_step, show a Pareto "
-            "front; the first one decides. Default: step_ms; rpc_active_s.",
-        ),
-    ] = None,
-    require: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="METRIC<=NUMBER",
-            help="What a configuration must keep to be recommended: peak_rss_mb<=2000, "
-            "step_p99_ms<=50. By the median over its worlds.",
-        ),
-    ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME=REGEX",
-            help="Make a number small that the program prints: the only group of the pattern, "
-            "where it matches last.",
-        ),
-    ] = None,
-    maximize: Annotated[
-        bool, typer.Option("--maximize", help="Make the number of --metric large.")
-    ] = False,
-    expect: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REGEX",
-            help="A pattern that the program's output must match, or its answer is wrong.",
-        ),
-    ] = None,
-    window: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="For a program that does not end: count its calls for this long, then end it.",
-        ),
-    ] = None,
-    warm_up: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="Time from the last rank's init_rpc to the window. Default: 5s."
-        ),
-    ] = None,
-    role: RoleOption = None,
-    beside: BesideOption = None,
-    cold: Annotated[
-        bool,
-        typer.Option(
-            "--cold", help="Start Python anew for each run. Default: fork it where that works."
-        ),
-    ] = False,
     show_output: Annotated[
         bool, typer.Option("--show-output", help="Show what the program prints, on stderr.")
     ] = False,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME|auto|auto:TIME",
-            help="Wall time, such as 60s; or auto: until the answer is clear, at most 10m, or what "
-            "is named, as auto:20m. Default: 60s; 5m for a program.",
-        ),
-    ] = None,
-    max_blocks: Annotated[int | None, typer.Option(help="The most blocks to measure.")] = None,
-    epsilon: Annotated[
-        str | None, typer.Option(help="The smallest difference that matters, such as 3%.")
-    ] = None,
-    confidence: Annotated[
-        str | None, typer.Option(help="How sure every claim must be, such as 95%.")
-    ] = None,
-    min_time: Annotated[
-        str | None, typer.Option(help="How long the timed steps of a world last at least.")
-    ] = None,
-    deadline: Annotated[
-        str | None,
-        typer.Option(
-            help="A world that takes longer is ended, as a failure. Default: 30s, or 10m."
-        ),
-    ] = None,
-    sampler: Annotated[
-        str | None,
-        typer.Option(
-            metavar="auto|grid|tpe|gp|random",
-            autocompletion=completing.sampler,
-            help="Who proposes what to measure where the grid is larger than the budget can "
-            "measure; grid measures all of it. Default: auto, which is grid or tpe.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seeds the inputs, and the order in blocks.")
-    ] = None,
-    launcher: LauncherOption = None,
-    ray_address: RayAddressOption = None,
-    place: PlaceOption = None,
-    interface: InterfaceOption = None,
-    no_isolation: NoIsolationOption = False,
-    groups: GroupsOption = None,
-    cpus_per_world: CpusPerWorldOption = None,
-    study: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=completing.study,
-            help="The study's name. Default: the plan's or the script's.",
-        ),
-    ] = None,
-    storage: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Optuna storage. Default: SQLite in the study's folder."),
-    ] = None,
-    # No Path: it would take '' for the current folder.
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR",
-            help="The study's folder: a new or an empty one, or that of an earlier study of this "
-            "name. Default: studies/NAME.",
-        ),
-    ] = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -250,16 +91,18 @@ def search(
         Path | None,
         typer.Option(metavar="FILE", help="Add the progress to a file, each line with its time."),
     ] = None,
+    **keys: Any,
 ) -> None:
     """Find the best torch.distributed.rpc configuration, on this machine.
 
     For a workload, or for a program that nobody edits: python -m tuner.search -- python main.py
     """
+    show = _show if show_output else None
     if list_workloads:
         _list_workloads(as_json)
         return
     if check is not None:
-        raise typer.Exit(check_study(context, check, _show if show_output else None))
+        raise typer.Exit(_check(context, check, show))
     task: Callable[..., None] = _forecast
     session: dict[str, Any] = {}
     if dry_run and resume:
@@ -267,53 +110,18 @@ def search(
     if not dry_run:
         task = partial(_answer, quiet=quiet, log=log)
         session = {"resume": resume, "overwrite": overwrite}
-    task(
-        as_json,
-        workload=workload,
-        program=told_program(context) or None,
-        beside=commands_of(beside),
-        roles=dict(roles_of(role)) or None,
-        expect=expect,
-        metric=metric,
-        maximize=maximize,
-        window=window,
-        warm_up=warm_up,
-        cold=cold,
-        show=_show if show_output else None,
-        plan=plan,
-        options=_option_values(options) if options else None,
-        space=pairs_of("--space", space) if space else None,
-        baseline=pairs_of("--baseline", baseline) if baseline else None,
-        objective=objective,
-        require=require or None,
-        budget=budget,
-        max_blocks=max_blocks,
-        epsilon=epsilon,
-        confidence=confidence,
-        min_time=min_time,
-        deadline=deadline,
-        sampler=sampler,
-        seed=seed,
-        launcher=launcher,
-        ray_address=ray_address,
-        place=pairs_of("--place", place) if place else None,
-        interface=interface,
-        isolation=False if no_isolation else None,
-        groups=groups,
-        cpus_per_world=cpus_per_world,
-        name=study,
-        storage=storage,
-        out=out,
-        **session,
-    )
+    program = told_program(context) or None
+    asked = read_flags(keys)
+    beside = asked.pop("programs", [])
+    task(as_json, program=program, beside=beside, plan=plan, show=show, **asked, **session)
 
 
 def _refuse_typos(
-    workload: str | None,
-    program: Any,
-    beside: Any,
-    plan: Path | None,
+    workload: str | None = None,
     *,
+    program: Sequence[str] | None,
+    beside: Sequence[Sequence[str]],
+    plan: Path | None,
     resume: bool = False,
     **asked: Any,
 ) -> None:
@@ -325,7 +133,7 @@ def _refuse_typos(
     from tuner.study.resuming import asked_or_resumed_draft
     from tuner.world.shipped import mistakes_of
 
-    keys = {key: value for key, value in asked.items() if key not in _NOT_OF_A_PLAN}
+    keys = {key: value for key, value in asked.items() if key in PLAN_KEYS}
     draft = asked_or_resumed_draft(workload, program, beside, plan, keys, resume=resume)
     if mistakes := mistakes_of(draft):
         if draft.workload and not draft.problems:
@@ -379,6 +187,75 @@ def _answer(as_json: bool, *, quiet: bool, log: Path | None, **asked: Any) -> No
         raise NothingRanError("no configuration of the search space keeps the limits of --require")
 
 
+def _check(context: typer.Context, study: str, show: Callable[[bytes], None] | None) -> int:
+    """Measure what a study recommends, and print whether it holds.
+
+    Args:
+        context: The parameters of the search command.
+        study: A study's name or folder, or a `recommended.json`.
+        show: Takes what a program prints, where a person asks for it.
+
+    Returns:
+        The exit code: 0 it holds, or nothing shows that it does not; 3 it cannot run; 4 it no
+        longer holds.
+
+    Raises:
+        UsageError: The study cannot be checked, or a flag says what the study says already.
+        NothingRanError: The program fails as it is, which is exit code 3 too.
+        InterruptedSearchError: A KeyboardInterrupt came.
+    """
+    _refuse_others(context)
+    # Late: --help and a mistyped flag must not wait for Optuna and pandas.
+    from rich.text import Text
+
+    from tuner.present.check_result import check_lines
+    from tuner.present.other_progress import progress_of_command
+    from tuner.rechecking import check
+
+    interruption = Interruption()
+    given = read_flags({name: context.params[name] for name in _IN_CHECK})
+    try:
+        quiet, log = context.params["quiet"], context.params["log"]
+        with progress_of_command(quiet=quiet, log=log) as progress:
+            observer = Interruptible(progress, interruption)
+            result = check(study, observer=observer, show=show, **given)
+    except KeyboardInterrupt:
+        raise InterruptedSearchError("the check was interrupted") from None
+    if context.params["as_json"]:
+        print_json(result.to_json())
+        return result.exit_code
+    console = stdout_console()
+    sentence, *more = check_lines(result)
+    console.print(Text(sentence, style="bold"), soft_wrap=True)
+    for line in more:
+        console.print(Text(line), soft_wrap=True)
+    return result.exit_code
+
+
+def _refuse_others(context: typer.Context) -> None:
+    """UsageError if the command line says what the study says already."""
+    allowed = {*_IN_CHECK, *_IN_CHECK_TOO}
+    wrong = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name is not None
+        and parameter.name not in allowed
+        and _is_given(context, parameter.name)
+    ]
+    if context.obj:
+        wrong.append("a program behind --")
+    if wrong:
+        raise UsageError(
+            f"--check takes what it measures from the study: leave out {listed(wrong)}"
+        )
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Whether the command line gives a parameter, which else has its default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def _list_workloads(as_json: bool) -> None:
     from tuner.present.before_search import print_catalogue
     from tuner.world.shipped import shipped_catalogue
@@ -393,14 +270,6 @@ def _list_workloads(as_json: bool) -> None:
 def _show(printed: bytes) -> None:
     sys.stderr.buffer.write(printed)
     sys.stderr.flush()
-
-
-def _option_values(entries: list[str]) -> dict[str, str]:
-    pairs = pairs_of("--set", entries)
-    names = [name for name, _ in pairs]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise UsageError(f"--set gives {', '.join(twice)} twice")
-    return dict(pairs)
 
 
 def main(arguments: list[str] | None = None, program: str = "python -m tuner.search") -> int:

@@ -12,7 +12,7 @@ import tuner.__main__
 from tests.present.results import nothing_ran, study_plan
 from tuner import search
 from tuner.decide.verdict_kind import VerdictKind
-from tuner.plan.draft import DEFAULT_SPACE
+from tuner.plan.keys import DEFAULT_SPACE
 from tuner.plan.knobs import KNOBS
 from tuner.plan.objectives import OBJECTIVES
 from tuner.present.study_result import StudyResult

@@ -15,12 +15,19 @@ from tests.fuzz.test_plans import PIECES, planned
 from tuner import analyze, export, report, run, search, show
 from tuner import list as listing
 from tuner.plan.config import Config
+from tuner.plan.keys import PLAN_KEYS
 from tuner.plan.request import plan_mapping
 from tuner.world.command.hook import rpc_tuner_hook
 from tuner.world.command.order import HookOrder
 
 VALUE = st.lists(st.sampled_from(PIECES), max_size=5).map("".join) | st.text(st.characters())
-FLAGS = sorted({*re.findall(r"--[a-z-]+", Path(search.__file__).read_text()), "--no-such-flag"})
+FLAGS = sorted(
+    {
+        *re.findall(r"--[a-z-]+", Path(search.__file__).read_text()),
+        *(key.flag for key in PLAN_KEYS.values()),
+        "--no-such-flag",
+    }
+)
 TOKEN = st.sampled_from([flag for flag in FLAGS if flag != "--help"])
 WORDS = st.lists(TOKEN | VALUE | st.sampled_from(["--", "-", "-x", "--=", "udf"]), max_size=8)
 ENDS = (0, 1, 2, 3, 4, 130)
@@ -45,7 +52,7 @@ def plans_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     monkeypatch.setattr(search, "_answer", plan)
     monkeypatch.setattr(search, "_forecast", plan)
     monkeypatch.setattr(search, "_list_workloads", lambda as_json: None)
-    monkeypatch.setattr(search, "check_study", lambda *arguments: 0)
+    monkeypatch.setattr(search, "_check", lambda *arguments: 0)
     return made
 
 

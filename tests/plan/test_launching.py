@@ -5,6 +5,7 @@ import pytest
 from tests.fakes import UDF
 from tuner.errors import UsageError
 from tuner.plan.draft import draft_plan
+from tuner.plan.keys import search_arguments
 from tuner.plan.launching import Launching, RolePlace, read_launching
 
 
@@ -12,9 +13,16 @@ def problems(**keys: Any) -> list[str]:
     return read_launching(keys)[1]
 
 
+def arguments(launching: Launching) -> list[str]:
+    return search_arguments(launching.keys(), {})
+
+
+def fingerprint(**keys: Any) -> dict[str, Any]:
+    return draft_plan({"workload": "udf", **keys}).finish(UDF).fingerprint()
+
+
 def test_a_plan_without_a_launcher_runs_here() -> None:
     assert read_launching({}) == (Launching(), [])
-    assert Launching().arguments() == []
     assert Launching().keys() == {}
 
 
@@ -44,7 +52,7 @@ def test_a_launching_is_read_from_what_it_writes() -> None:
     launching, mistakes = read_launching(keys)
     assert mistakes == []
     assert launching.keys() == keys
-    assert launching.arguments()[-2:] == ["--place", "caller=spread"]
+    assert arguments(launching)[-2:] == ["--place", "caller=spread"]
     assert Launching.model_validate(launching.model_dump(mode="json")) == launching
 
 
@@ -73,9 +81,6 @@ def test_a_role_that_is_not_there_is_refused() -> None:
 
 
 def test_where_worlds_ran_is_part_of_what_a_study_has_in_common() -> None:
-    def fingerprint(**keys: Any) -> dict[str, Any]:
-        return draft_plan({"workload": "udf", **keys}).finish(UDF).fingerprint()
-
     assert fingerprint() != fingerprint(launcher="ray")
     assert fingerprint(launcher="ray") == fingerprint(launcher="ray", ray_address="h:1")
     assert fingerprint(launcher="ray") != fingerprint(launcher="ray", place={"server": 1})
@@ -84,10 +89,10 @@ def test_where_worlds_ran_is_part_of_what_a_study_has_in_common() -> None:
 def test_isolation_is_turned_off_for_worlds_on_this_machine() -> None:
     launching, mistakes = read_launching({"isolation": False})
     assert (launching, mistakes) == (Launching(isolation=False), [])
-    assert launching.arguments() == ["--no-isolation"]
+    assert arguments(launching) == ["--no-isolation"]
     assert read_launching(launching.keys()) == (launching, [])
     # Times do not depend on it: a study may be resumed with it or without it.
-    assert launching.fingerprint() == Launching().fingerprint()
+    assert fingerprint(isolation=False) == fingerprint()
 
 
 def test_isolation_is_yes_or_no_and_not_for_many_hosts() -> None:
@@ -107,7 +112,7 @@ def test_groups_are_read_and_written() -> None:
     found, mistakes = read_launching({"groups": "4", "cpus_per_world": 16})
     assert (found.groups, found.cpus_per_world, mistakes) == (4, 16, [])
     assert found.is_grouped
-    assert found.arguments() == ["--groups", "4", "--cpus-per-world", "16"]
+    assert arguments(found) == ["--groups", "4", "--cpus-per-world", "16"]
     assert read_launching(found.keys()) == (found, [])
     assert not Launching().is_grouped
 
@@ -123,5 +128,5 @@ def test_mistakes_of_groups_are_told() -> None:
 
 
 def test_groups_are_part_of_what_a_study_has_in_common() -> None:
-    two, four = (Launching(groups=count).fingerprint() for count in (2, 4))
+    two, four = (fingerprint(groups=count) for count in (2, 4))
     assert {key for key in two if two[key] != four[key]} == {"groups"}

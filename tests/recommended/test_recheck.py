@@ -155,5 +155,7 @@ def test_the_command_of_a_search_asks_for_the_same(
         spec = workload_spec() if again.program is None else launcher.subject_of(again)
         assert again.finish(spec) == plan
         assert again.out == Path("its folder")
+        rechecked = asked_for(recheck_command(recommendation_of(study_result(plan))), monkeypatch)
+        assert rechecked.measuring.deadline_s == plan.measuring.deadline_s
         # A study that is resumed is known by its plan alone.
         assert draft_plan(plan.keys()).finish(spec) == plan

@@ -11,11 +11,11 @@ from tuner.errors import UsageError
 from tuner.files import read_bounded
 from tuner.plan.config import Config
 from tuner.plan.config_text import flat_entries, read_table
-from tuner.plan.knobs import CPU_BINDING, NUM_WORKER_THREADS
-from tuner.plan.launching import LAUNCHING_KEYS, Launching, read_launching
-from tuner.plan.measuring import MEASURING_KEYS, Measuring, read_measuring
+from tuner.plan.keys import DEFAULT_SPACE, PLAN_KEYS
+from tuner.plan.launching import Launching, read_launching
+from tuner.plan.measuring import Measuring, read_measuring
 from tuner.plan.objectives import METRIC, OBJECTIVES
-from tuner.plan.program_request import PROGRAM_KEYS, read_program
+from tuner.plan.program_request import read_program
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.space import Space, baseline_config, check_against
 from tuner.plan.study_plan import StudyPlan
@@ -24,17 +24,14 @@ from tuner.plan.workload_spec import study_name_of
 from tuner.text import did_you_mean, first_of
 
 FORMAT = 1
-DEFAULT_SPACE = {NUM_WORKER_THREADS.name: "1..32", CPU_BINDING.name: "none,equal"}
-"""What is searched where nobody names a space."""
 
 OptionValue = bool | int | float | str
 
 _STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
-_PLAN_KEYS = ("format", "name", "workload", "options", *PROGRAM_KEYS, "space", "baseline",
-              *MEASURING_KEYS, *LAUNCHING_KEYS, "storage", "out")  # fmt: skip
+_KNOWN_KEYS = ("format", *PLAN_KEYS, "program")
 # Programs start slowly, and nobody made their runs short.
-PROGRAM_DEFAULTS = {"budget": "5m", "deadline": "10m"}
+PROGRAM_DEFAULTS = {"budget": 300.0, "deadline": 600.0}
 
 
 @dataclass(frozen=True)
@@ -158,9 +155,9 @@ def shipped_plan_path(workload: str) -> Path | None:
 def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
     """Read a plan's mapping, as a plan file holds it. Collects mistakes instead of raising."""
     problems = [
-        f"unknown key {key!r}{did_you_mean(key, _PLAN_KEYS)}"
+        f"unknown key {key!r}{did_you_mean(key, _KNOWN_KEYS)}"
         for key in mapping
-        if key not in _PLAN_KEYS
+        if key not in _KNOWN_KEYS
     ]
     if (version := mapping.get("format", FORMAT)) != FORMAT:
         problems.append(f"format is {version!r}; this version reads format {FORMAT}")

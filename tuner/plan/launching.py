@@ -1,17 +1,16 @@
 """Where the worlds of a plan run: the launcher, its cluster, and which ranks share a host."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, get_args
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, StrictBool, ValidationError
 
 from tuner.plan.config import ALL_ROLES
+from tuner.plan.keys import LAUNCHERS, LauncherName, keys_of
 from tuner.text import did_you_mean
 
-LauncherName = Literal["local", "ray"]
 SPREAD = "spread"
 _OF_RAY = ("ray_address", "interface", "place")
-LAUNCHING_KEYS = ("launcher", *_OF_RAY, "isolation", "groups", "cpus_per_world")
 _RESOURCES = ("cpus", "gpus")
 
 
@@ -94,48 +93,12 @@ class Launching(BaseModel):
         """Whether worlds are kept to a part of the machine, or of the cluster."""
         return self.groups > 1 or self.cpus_per_world is not None
 
-    @property
-    def is_usual(self) -> bool:
-        """Whether worlds run on this machine alone, as they do where nobody says otherwise."""
-        return self == Launching()
-
-    def arguments(self) -> list[str]:
-        """The flags that ask for this."""
-        pairs: list[tuple[str, str | None]] = [
-            ("--launcher", None if self.launcher == "local" else self.launcher),
-            ("--ray-address", self.ray_address),
-            ("--interface", self.interface),
-            *(("--place", str(each)) for each in self.place),
-            ("--groups", str(self.groups) if self.groups > 1 else None),
-            ("--cpus-per-world", str(self.cpus_per_world) if self.cpus_per_world else None),
-        ]
-        words = [word for flag, value in pairs if value is not None for word in (flag, value)]
-        return words if self.isolation else [*words, "--no-isolation"]
-
     def keys(self) -> dict[str, Any]:
-        """The keys of a plan that ask for this."""
-        if self.is_usual:
-            return {}
-        place = [str(each).partition("=")[::2] for each in self.place]
-        found = {
-            "launcher": self.launcher,
-            "ray_address": self.ray_address,
-            "interface": self.interface,
-            "place": dict(place) or None,
-            "isolation": None if self.isolation else False,
-            "groups": self.groups if self.groups > 1 else None,
-            "cpus_per_world": self.cpus_per_world,
-        }
-        return {key: value for key, value in found.items() if value is not None}
-
-    def fingerprint(self) -> dict[str, Any]:
-        """What studies must have in common: which cluster it is may change, the places may not."""
-        return {
-            "launcher": self.launcher,
-            "place": [str(each) for each in self.place],
-            "groups": self.groups,
-            "cpus_per_world": self.cpus_per_world,
-        }
+        """The keys of a plan that ask for this; those that have their default are left out."""
+        given = self.model_dump(exclude_defaults=True)
+        if self.place:
+            given["place"] = dict(str(each).partition("=")[::2] for each in self.place)
+        return given
 
     def mistakes(self, roles: Iterable[str]) -> list[str]:
         """What is wrong with this, for a workload or a program with these roles."""
@@ -150,11 +113,11 @@ class Launching(BaseModel):
 
 def read_launching(mapping: Mapping[str, Any]) -> tuple[Launching, list[str]]:
     """Where a plan's mapping says to run its worlds, and every mistake of its keys."""
-    given = {key: mapping[key] for key in LAUNCHING_KEYS if mapping.get(key) is not None}
+    given = {key: mapping[key] for key in keys_of("launching") if mapping.get(key) is not None}
     name = given.get("launcher", "local")
-    if name not in get_args(LauncherName):
-        known = get_args(LauncherName)
-        return Launching(), [f"unknown launcher {str(name)[:60]!r}{did_you_mean(str(name), known)}"]
+    if name not in LAUNCHERS:
+        hint = did_you_mean(str(name), LAUNCHERS)
+        return Launching(), [f"unknown launcher {str(name)[:60]!r}{hint}"]
     given["place"], problems = _read_places(given.get("place", {}))
     if name == "local":
         named = [key for key in _OF_RAY if given.get(key)]

@@ -1,7 +1,7 @@
 """How a study measures and decides: everything but what is tuned, and the search space."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
@@ -14,6 +14,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from tuner.plan.keys import SAMPLERS, SamplerName, keys_of
 from tuner.plan.limits import Limit
 from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.quantities import parse_duration_s, parse_fraction
@@ -40,13 +41,11 @@ AUTO_LIMIT_S = 600.0
 LEAST_START_S = 10.0
 """A start may take its time, however short a budget is."""
 
-SamplerName = Literal["auto", "grid", "tpe", "gp", "random"]
-
 
 def _sampler(name: object) -> object:
-    if name not in get_args(SamplerName):
-        known = get_args(SamplerName)
-        raise ValueError(f"unknown sampler {str(name)[:60]!r}{did_you_mean(str(name), known)}")
+    if name not in SAMPLERS:
+        hint = did_you_mean(str(name), SAMPLERS)
+        raise ValueError(f"unknown sampler {str(name)[:60]!r}{hint}")
     return name
 
 
@@ -117,30 +116,18 @@ class Measuring(BaseModel):
     def keys(self) -> dict[str, Any]:
         """The keys of a plan that ask for this: the inverse of `read_measuring`."""
         names = filter(None, (self.objective_name, self.second_objective_name))
+        given = self.model_dump(by_alias=True, exclude={"second_objective_name", "until_clear"})
         return {
+            "require": list(given.pop("require")),
+            **given,
             "objective": ",".join(names),
-            "require": [str(limit) for limit in self.require],
             "budget": f"{AUTO}:{self.budget_s!r}" if self.until_clear else self.budget_s,
-            "max_blocks": self.max_blocks,
-            "epsilon": self.epsilon,
-            "confidence": self.confidence,
-            "min_time": self.min_time_s,
-            "deadline": self.deadline_s,
-            "sampler": self.sampler,
-            "seed": self.seed,
         }
-
-
-MEASURING_KEYS = tuple(
-    field.alias or name
-    for name, field in Measuring.model_fields.items()
-    if name not in ("second_objective_name", "until_clear")
-)
 
 
 def read_measuring(mapping: Mapping[str, Any]) -> tuple[Measuring, list[str]]:
     """How a plan's mapping says to measure, and every mistake of its keys."""
-    given = {key: mapping[key] for key in MEASURING_KEYS if mapping.get(key) is not None}
+    given = {key: mapping[key] for key in keys_of("measuring") if mapping.get(key) is not None}
     names, mistakes = _objective_names(given.get("objective"))
     given |= zip(("objective", "second_objective_name"), names, strict=False)
     given |= _limit_of(given.get("budget"))

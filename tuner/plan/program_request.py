@@ -7,12 +7,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from tuner.plan.keys import keys_of
 from tuner.plan.measuring import sentence_of
 from tuner.plan.program_spec import OutputMetric, ProgramRequest
 from tuner.plan.quantities import parse_duration_s
 
-PROGRAM_KEYS = ("program", "programs", "roles", "expect", "metric", "maximize", "window",
-                "warm_up", "cold")  # fmt: skip
+PROGRAM_KEYS = ("program", *keys_of("program"))
 DEFAULT_WARM_UP_S = 5.0
 
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_ ]*)=(.*)", re.DOTALL)
@@ -53,7 +53,6 @@ def program_keys(request: ProgramRequest) -> dict[str, Any]:
     """The keys of a plan that ask for this program: the inverse of `read_program`."""
     metric = request.metric
     return {
-        "programs": [list(command) for command in request.commands],
         "roles": list(request.role_patterns),
         "expect": request.expect,
         "metric": None if metric is None else f"{metric.name}={metric.pattern}",
@@ -61,6 +60,7 @@ def program_keys(request: ProgramRequest) -> dict[str, Any]:
         "window": request.window_s,
         "warm_up": None if request.window_s is None else request.warm_up_s,
         "cold": request.cold,
+        "programs": [list(command) for command in request.commands],
     }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from tuner.errors import UsageError
 from tuner.plan.draft import PlanDraft, draft_plan, read_plan_file, shipped_plan_path
+from tuner.plan.keys import PLAN_KEYS
 
 
 def asked_draft(
@@ -33,7 +34,7 @@ def asked_draft(
 
 def given(changes: Mapping[str, Any]) -> dict[str, Any]:
     """The keywords of `tuner.tune` that somebody gave: a switch that is off is none."""
-    switches = ("maximize", "cold")
+    switches = [name for name, key in PLAN_KEYS.items() if key.form == "switch"]
     return {k: v for k, v in changes.items() if v or k not in switches}
 
 

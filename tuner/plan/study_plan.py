@@ -7,6 +7,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict
 
 from tuner.plan.config import Config
+from tuner.plan.keys import PLAN_KEYS
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.launching import Launching
 from tuner.plan.measuring import Measuring
@@ -116,14 +117,16 @@ class StudyPlan(BaseModel):
 
     def fingerprint(self) -> dict[str, Any]:
         """What a resumed study must have in common with its first session, as JSON data."""
-        measuring = self.measuring.model_dump(
-            exclude={"budget_s", "until_clear", "max_blocks", "sampler"}, by_alias=True
-        )
+        chosen = {
+            **self.measuring.model_dump(by_alias=True, exclude={"until_clear"}),
+            **self.launching.model_dump(),
+            "place": [str(each) for each in self.launching.place],
+        }
+        may_change = {name for name, key in PLAN_KEYS.items() if key.may_change}
         return {
             **self.subject.fingerprint(),
             "ranks": [f"{rank.name} ({rank.role})" for rank in self.subject.ranks],
             "space": self.space.to_json(),
             "baseline": self.baseline.to_json(),
-            **measuring,
-            **self.launching.fingerprint(),
+            **{key: value for key, value in chosen.items() if key not in may_change},
         }

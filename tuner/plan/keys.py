@@ -1,0 +1,183 @@
+"""The keys of a plan, an entry each: their flags, and how commands write them.
+
+A key stands in a plan file, is a keyword of `tuner.tune`, and is a flag of the search. Adding one
+is an entry here, a field of what the plan holds (`measuring`, `launching` or `program_spec`), and
+the keyword with its documentation. Standard library only: `--help` is printed from it.
+"""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from tuner.plan.knobs import CPU_BINDING, KNOBS, NUM_WORKER_THREADS
+from tuner.plan.objectives import OBJECTIVES
+from tuner.roles import PATTERNS_HELP
+
+LauncherName = Literal["local", "ray"]
+SamplerName = Literal["auto", "grid", "tpe", "gp", "random"]
+LAUNCHERS, SAMPLERS = get_args(LauncherName), get_args(SamplerName)
+DEFAULT_SPACE = {NUM_WORKER_THREADS.name: "1..32", CPU_BINDING.name: "none,equal"}
+"""What is searched where nobody names a space."""
+
+Part = Literal["subject", "program", "measuring", "launching", "place"]
+"""What a key is about; `place`: which study it is, and where."""
+Form = Literal[
+    "text", "number", "duration", "switch", "off switch", "list", "pairs", "options", "roles",
+    "commands",
+]  # fmt: skip
+"""What a flag takes; an `off switch` sets its key to false."""
+
+
+@dataclass(frozen=True)
+class PlanKey:
+    """A key of a plan."""
+
+    name: str
+    part: Part
+    help: str
+    """Of its flag."""
+    form: Form = "text"
+    flag: str = ""
+    """Where it is not the name with dashes."""
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    """The names that a shell completes."""
+    in_check: bool = False
+    """Whether the check of a recommendation takes it, too."""
+    may_change: bool = False
+    """Whether a study that is resumed may have another value than before."""
+
+    def __post_init__(self) -> None:
+        if not self.flag:
+            object.__setattr__(self, "flag", f"--{self.name.replace('_', '-')}")
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether its flag may be given more than once."""
+        return self.form in ("list", "pairs", "options", "roles", "commands")
+
+    def arguments(self, value: Any) -> list[str]:
+        """The words of a command that give it a value, which is as a plan holds it."""
+        if value is None:
+            return []
+        if "switch" in self.form:
+            return [self.flag] if value == (self.form == "switch") else []
+        if self.form == "commands":
+            first, *others = value
+            beside = [word for each in others for word in (self.flag, shlex.join(each))]
+            return [*beside, "--", *first]
+        if self.form in ("pairs", "options", "roles"):
+            pairs = value.items() if isinstance(value, Mapping) else value
+            texts = [f"{name}={one}" for name, one in pairs]
+        elif self.form == "duration" and not isinstance(value, str):
+            texts = [f"{value!r}s"]
+        else:
+            texts = value if self.form == "list" else [str(value)]
+        return [word for text in texts for word in (self.flag, text)]
+
+
+def search_arguments(
+    keys: Mapping[str, Any], usual: Mapping[str, Any], naming: Sequence[str] = ()
+) -> list[str]:
+    """The arguments of a search that ask for what a plan's keys say.
+
+    Args:
+        keys: By name; a program is the last one.
+        usual: The values that hold without a flag.
+        naming: Flags that say where the study is; they stand before those of a program.
+    """
+    words: dict[bool, list[str]] = {False: [], True: []}
+    for name, value in keys.items():
+        if value != usual.get(name):
+            key = PLAN_KEYS[name]
+            words[key.part == "program"] += key.arguments(value)
+    return [*words[False], *naming, *words[True]]
+
+
+def _objectives_of(kind: str) -> str:
+    return ", ".join(name for name, each in OBJECTIVES.items() if kind in each.of)
+
+
+_KEYS = (
+    PlanKey("workload", "subject", "A shipped workload, package.module:Class or file.py:Class."),
+    PlanKey("options", "subject", "A workload option.", "options", "--set", "NAME=VALUE"),
+    PlanKey("space", "subject", f"A knob to tune and its values, of {', '.join(KNOBS)}. Given once "
+            "or more, it replaces the plan's space. Default without one: "
+            f"{', '.join(f'{knob}={values}' for knob, values in DEFAULT_SPACE.items())}.",
+            "pairs", metavar="[ROLE.]KNOB=VALUES"),
+    PlanKey("baseline", "subject", "What to compare with. Default for each knob not given: the "
+            "program's own value, or PyTorch's default.",
+            "pairs", metavar="[ROLE.]KNOB=VALUE"),
+    PlanKey("objective", "measuring", f"Of a workload: {_objectives_of('workload')}. Of a program: "
+            f"{_objectives_of('program')}. Two of them, as step_ms,cpu_ms_per_step, show a Pareto "
+            "front; the first one decides. Default: step_ms; rpc_active_s.",
+            choices=tuple(OBJECTIVES)),
+    PlanKey("require", "measuring", "What a configuration must keep to be recommended: "
+            "peak_rss_mb<=2000, step_p99_ms<=50. By the median over its worlds.",
+            "list", metavar="METRIC<=NUMBER"),
+    PlanKey("metric", "program", "Make a number small that the program prints: the only group of "
+            "the pattern, where it matches last.", metavar="NAME=REGEX"),
+    PlanKey("maximize", "program", "Make the number of --metric large.", "switch"),
+    PlanKey("expect", "program", "A pattern that the program's output must match, or its answer is "
+            "wrong.", metavar="REGEX"),
+    PlanKey("window", "program", "For a program that does not end: count its calls for this long, "
+            "then end it.", "duration", metavar="TIME"),
+    PlanKey("warm_up", "program", "Time from the last rank's init_rpc to the window. Default: 5s.",
+            "duration", metavar="TIME"),
+    PlanKey("roles", "program", PATTERNS_HELP, "roles", "--role", "ROLE=PATTERN"),
+    PlanKey("programs", "program", "A command to run beside the program, as one world.",
+            "commands", "--beside", "COMMAND"),
+    PlanKey("cold", "program", "Start Python anew for each run. Default: fork it where that works.",
+            "switch"),
+    PlanKey("budget", "measuring", "Wall time, such as 60s; or auto: until the answer is clear, at "
+            "most 10m, or what is named, as auto:20m. Default: 60s; 5m for a program.",
+            "duration", metavar="TIME|auto|auto:TIME", in_check=True, may_change=True),
+    PlanKey("max_blocks", "measuring", "The most blocks to measure.", "number",
+            in_check=True, may_change=True),
+    PlanKey("epsilon", "measuring", "The smallest difference that matters, such as 3%.",
+            in_check=True),
+    PlanKey("confidence", "measuring", "How sure every claim must be, such as 95%.", in_check=True),
+    PlanKey("min_time", "measuring", "How long the timed steps of a world last at least.",
+            "duration"),
+    PlanKey("deadline", "measuring", "A world that takes longer is ended, as a failure. Default: "
+            "30s, or 10m.", "duration"),
+    PlanKey("sampler", "measuring", "Who proposes what to measure where the grid is larger than "
+            "the budget can measure; grid measures all of it. Default: auto, which is grid or tpe.",
+            metavar="|".join(SAMPLERS), choices=SAMPLERS, may_change=True),
+    PlanKey("seed", "measuring", "Seeds the inputs, and the order in blocks.", "number",
+            in_check=True),
+    PlanKey("launcher", "launching", "What runs the worlds: processes on this machine, or on the "
+            "hosts of a Ray cluster. Default: local.",
+            metavar="|".join(LAUNCHERS), choices=LAUNCHERS),
+    PlanKey("ray_address", "launching", "The Ray cluster. Default: the one that runs here, or else "
+            "one of this machine alone, which is ended in the end.",
+            metavar="HOST:PORT", in_check=True, may_change=True),
+    PlanKey("place", "launching", "On how many hosts of the cluster a role runs: server=1, "
+            "caller=spread; and what each rank reserves. Different entries share no host; "
+            "server+caller=1 share theirs.",
+            "pairs", metavar="ROLE=HOSTS[,cpus=N][,gpus=N]"),
+    PlanKey("interface", "launching", "The network interface between hosts. Default: that of the "
+            "route to the others.", metavar="NAME", in_check=True, may_change=True),
+    PlanKey("isolation", "launching", "Run worlds in the machine's network instead of one of their "
+            "own, where others of this machine can reach them.",
+            "off switch", "--no-isolation", in_check=True, may_change=True),
+    PlanKey("groups", "launching", "Measure N blocks at a time, each wholly by one group of CPUs, "
+            "or of hosts. Default: 1.", "number", metavar="N"),
+    PlanKey("cpus_per_world", "launching", "Pin the ranks of each world to so many logical CPUs, "
+            "which they share. Default: an equal part for each group; with one group they are not "
+            "pinned.", "number", metavar="N"),
+    PlanKey("name", "place", "The study's name. Default: the plan's or the script's.",
+            flag="--study", metavar="NAME"),
+    PlanKey("storage", "place", "Optuna storage. Default: SQLite in the study's folder.",
+            metavar="URL", in_check=True),
+    PlanKey("out", "place", "The study's folder: a new or an empty one, or that of an earlier "
+            "study of this name. Default: studies/NAME.", metavar="DIR", in_check=True),
+)  # fmt: skip
+PLAN_KEYS = {key.name: key for key in _KEYS}
+"""By name, in the order of `--help`."""
+
+
+def keys_of(part: Part) -> tuple[str, ...]:
+    """The names of the keys of a part."""
+    return tuple(name for name, key in PLAN_KEYS.items() if key.part == part)
