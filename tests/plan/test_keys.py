@@ -71,8 +71,7 @@ def test_a_key_is_written_as_words(name: str, value: object, words: list[str]) -
 
 
 def test_what_is_usual_is_left_out_and_a_program_comes_last() -> None:
-    keys = {"programs": [["x"]], "epsilon": 0.03, "confidence": 0.9}
-    naming = ["--study", "s"]
-    assert search_arguments(keys, {"epsilon": 0.03, "confidence": 0.95}, naming) == [
+    keys = {"programs": [["x"]], "epsilon": 0.03, "confidence": 0.9, "name": "s"}
+    assert search_arguments(keys, {"epsilon": 0.03, "confidence": 0.95}) == [
         *("--confidence", "0.9", "--study", "s", "--", "x")
     ]

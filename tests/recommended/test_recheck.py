@@ -150,8 +150,8 @@ def test_the_command_of_a_search_asks_for_the_same(
     with FakeProgramLauncher(lambda config: 1.0) as launcher:
         spec = workload_spec() if draft.program is None else launcher.subject_of(draft)
         plan = draft.finish(spec)
-        naming = ["--study", plan.name, "--out", "its folder"]
-        again = asked_for(search_command(plan, naming), monkeypatch)
+        place = {"name": plan.name, "out": "its folder"}
+        again = asked_for(search_command(plan, place), monkeypatch)
         spec = workload_spec() if again.program is None else launcher.subject_of(again)
         assert again.finish(spec) == plan
         assert again.out == Path("its folder")

@@ -20,7 +20,7 @@ from tuner.study.finding import find_study
 from tuner.study.resuming import (
     asked_or_resumed_draft,
     more_flags,
-    place_flags,
+    place_keys,
     resume_command,
 )
 
@@ -94,7 +94,7 @@ def test_a_study_in_a_storage_elsewhere_is_known_by_its_name_or_its_folder(tmp_p
     with pytest.raises(UsageError, match="name the study to resume"):
         resumed(out="nothing here", storage=url)
     answer = find_study("mine", storage=url, out=tmp_path / "its files")
-    assert place_flags(answer)[-2:] == ["--storage", url]
+    assert place_keys(answer)["storage"] == url
 
 
 def test_a_study_that_was_not_created_completely_needs_its_whole_command(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ the keyword with its documentation. Standard library only: `--help` is printed f
 """
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -77,22 +77,19 @@ class PlanKey:
         return [word for text in texts for word in (self.flag, text)]
 
 
-def search_arguments(
-    keys: Mapping[str, Any], usual: Mapping[str, Any], naming: Sequence[str] = ()
-) -> list[str]:
+def search_arguments(keys: Mapping[str, Any], usual: Mapping[str, Any] = {}) -> list[str]:
     """The arguments of a search that ask for what a plan's keys say.
 
     Args:
-        keys: By name; a program is the last one.
+        keys: By name, in the order of the arguments; but a program, which is the last key, stands
+            behind everything else.
         usual: The values that hold without a flag.
-        naming: Flags that say where the study is; they stand before those of a program.
     """
     words: dict[bool, list[str]] = {False: [], True: []}
     for name, value in keys.items():
         if value != usual.get(name):
-            key = PLAN_KEYS[name]
-            words[key.part == "program"] += key.arguments(value)
-    return [*words[False], *naming, *words[True]]
+            words[PLAN_KEYS[name].part == "program"] += PLAN_KEYS[name].arguments(value)
+    return [*words[False], *words[True]]
 
 
 def _objectives_of(kind: str) -> str:

@@ -1,7 +1,7 @@
 """The commands that measure a recommendation, or a whole study, again."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tuner.errors import UsageError
@@ -35,7 +35,7 @@ def recheck_plan(recommendation: Recommendation) -> dict[str, Any]:
 
 def recheck_command(recommendation: Recommendation) -> str:
     """One line for a shell that compares the same; without a rival it names no space."""
-    return _command(_recheck_keys(recommendation), {}, ())
+    return _command(_recheck_keys(recommendation), {})
 
 
 def _recheck_keys(recommendation: Recommendation) -> dict[str, Any]:
@@ -63,12 +63,12 @@ def _pairs(config: Config) -> list[tuple[str, str]]:
     return [(str(dim), KNOBS[dim.knob].format(value)) for dim, value in config.items]
 
 
-def search_command(plan: StudyPlan, naming: Sequence[str]) -> str:
+def search_command(plan: StudyPlan, place: Mapping[str, str | None]) -> str:
     """One line for a shell that searches for what this plan searches for.
 
     Args:
         plan: The plan.
-        naming: The flags that say where its study is.
+        place: The keys that say where its study is.
     """
     program = plan.subject if isinstance(plan.subject, ProgramSpec) else None
     # The plan that is shipped for a workload may have another baseline than PyTorch's defaults.
@@ -85,14 +85,14 @@ def search_command(plan: StudyPlan, naming: Sequence[str]) -> str:
         ],
         "baseline": _pairs(Config.of(baseline)),
         "budget": plan.measuring.budget,
-        "name": None,
     }
+    del keys["name"]
     usual = {} if program is None else {"objective": program.objective_name}
-    return _command(keys, usual, naming)
+    return _command({**keys, **place}, usual)
 
 
-def _command(keys: Mapping[str, Any], usual: Mapping[str, Any], naming: Sequence[str]) -> str:
+def _command(keys: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
     """One line that asks for these keys, but for those that are `usual` or have their default."""
     defaults = {**Measuring().keys(), **(PROGRAM_DEFAULTS if "programs" in keys else {})}
-    arguments = search_arguments(keys, {**defaults, **usual}, naming)
+    arguments = search_arguments(keys, {**defaults, **usual})
     return shlex.join(["python", "-m", "tuner.search", *arguments])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.errors import UsageError
 from tuner.files import shown
 from tuner.plan.draft import PlanDraft, draft_plan
+from tuner.plan.keys import search_arguments
 from tuner.plan.request import asked_draft, changed, given
 from tuner.study.folder import STUDIES, StudyFolder
 
@@ -17,29 +18,27 @@ if TYPE_CHECKING:
 
 def resume_command(answer: "StudyAnswer") -> str:
     """One line for a shell, in the current folder, that continues a study."""
-    words = ["python", "-m", "tuner.search", "--resume", *place_flags(answer)]
+    words = ["python", "-m", "tuner.search", "--resume", *search_arguments(place_keys(answer))]
     return shlex.join([*words, *more_flags(answer)])
 
 
-def place_flags(answer: "StudyAnswer") -> list[str]:
-    """The flags that say where a study is; a password in its storage's URL is left to fill in."""
-    flags, root = ["--study", answer.study], answer.folder.root
-    if root.absolute() != (STUDIES / answer.study).absolute():
-        flags += ["--out", shown(root)]
-    return flags if answer.storage is None else [*flags, "--storage", answer.storage]
+def place_keys(answer: "StudyAnswer") -> dict[str, str | None]:
+    """The keys that say where a study is; a password in its storage's URL is left to fill in."""
+    root = answer.folder.root
+    is_usual = root.absolute() == (STUDIES / answer.study).absolute()
+    out = None if is_usual else shown(root)
+    return {"name": answer.study, "out": out, "storage": answer.storage}
 
 
 def more_flags(answer: "StudyAnswer") -> list[str]:
     """The flags that let a study measure more; none where an interrupted one has the time."""
     if answer.needed_s is not None:
-        return ["--budget", f"{answer.needed_s}s"]
+        return search_arguments({"budget": f"{answer.needed_s}s"})
     if answer.interrupted:
         return []
-    flags = ["--budget", f"{answer.resume_budget_s}s"]
     most = answer.plan.measuring.max_blocks
-    if most is not None and answer.blocks >= most:
-        flags += ["--max-blocks", str(2 * most)]
-    return flags
+    more = 2 * most if most is not None and answer.blocks >= most else None
+    return search_arguments({"budget": f"{answer.resume_budget_s}s", "max_blocks": more})
 
 
 def asked_or_resumed_draft(

@@ -24,7 +24,7 @@ from tuner.present.tables import (
 from tuner.present.wording import verdict_sentence
 from tuner.recommended.recheck import search_command
 from tuner.study.answer import StudyAnswer
-from tuner.study.resuming import place_flags
+from tuner.study.resuming import place_keys
 from tuner.text import plural
 
 
@@ -70,7 +70,7 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         failures_note=(f"The output and the stacks of each rank are in {answer.folder.failures}."),
         environment=environment_facts(answer),
         method=method_facts(answer),
-        command=search_command(answer.plan, place_flags(answer)),
+        command=search_command(answer.plan, place_keys(answer)),
     )
 
 
