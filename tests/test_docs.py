@@ -12,7 +12,7 @@ import tuner.commands
 from tests.present.results import in_blocks, study_plan, study_result
 from tests.present.screen import Screen
 from tests.readme import SHOWN, WIDTH
-from tuner.decide.verdict_kind import VerdictKind
+from tuner.decide.rules import VerdictKind
 from tuner.plan.knobs import KNOBS
 from tuner.present.tables import trials_table, why_facts
 from tuner.study.folder import StudyFolder

@@ -217,7 +217,7 @@ def searched(
     """Search by a request, with the keywords of `tune`. SearchStopped at a KeyboardInterrupt."""
     with ExitStack() as stack:
         hearing = observer or stack.enter_context(shown_in_notebook())
-        chosen = launcher or launcher_for(request.draft, tell=hearing.on_event, show=show)
+        chosen = launcher or launcher_for(request.draft, notify=hearing.on_event, show=show)
         running = stack.enter_context(chosen)
         return search(request, running, hearing, presenter, clock)
 
@@ -257,7 +257,7 @@ def forecast(
     draft = draft_here(
         asked_draft(workload, program, beside, plan, changes), None, Silent().on_event
     )
-    chosen = launcher or launcher_for(draft, tell=Silent().on_event, show=show)
+    chosen = launcher or launcher_for(draft, notify=Silent().on_event, show=show)
     with chosen as running:
         whole = plan_of(draft, running)
         return forecast_of(whole, running, clock), whole

@@ -212,10 +212,10 @@ class Interruptible:
 
     def on_stage(self, stage: "Stage") -> None:
         """Pass it on; KeyboardInterrupt if nobody reads what is told."""
-        from tuner.searching.progress import tell_stage
+        from tuner.searching.progress import report_stage
 
         with _ended_by_nobody_reading():
-            tell_stage(self._observer, stage)
+            report_stage(self._observer, stage)
 
 
 @contextmanager

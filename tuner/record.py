@@ -170,7 +170,7 @@ def _record(order: "RecordingOrder", output: _Output) -> int:
         program,
         order,
         show_trace,
-        tell=lambda sentence: say(f"rpc-tuner: {sentence}", file=sys.stderr),
+        notify=lambda sentence: say(f"rpc-tuner: {sentence}", file=sys.stderr),
         beside=beside,
         roles=output.roles,
         stdout=output.stdout,

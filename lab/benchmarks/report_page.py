@@ -17,7 +17,7 @@ from tests.fakes import UDF, fake_trace
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
 from tuner.plan.study_plan import StudyPlan
-from tuner.searching.trace_numbers import numbers_of
+from tuner.searching.runner import numbers_of
 from tuner.study.folder import StudyFolder
 from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Phase, Record
 from tuner.study.storage.address import StudyPlace

@@ -17,7 +17,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import Budget
 from tuner.searching.progress import Silent
 from tuner.searching.runner import TRACED_TIME_S, Runner
-from tuner.searching.session import Session
+from tuner.searching.search import Session
 from tuner.study.conclusion import Conclusion, conclude
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog

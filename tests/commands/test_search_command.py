@@ -11,7 +11,7 @@ import pytest
 import tuner.__main__
 from tests.present.results import nothing_ran, study_plan
 from tuner import search
-from tuner.decide.verdict_kind import VerdictKind
+from tuner.decide.rules import VerdictKind
 from tuner.plan.keys import DEFAULT_SPACE
 from tuner.plan.knobs import KNOBS
 from tuner.plan.objectives import OBJECTIVES

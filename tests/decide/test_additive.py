@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.decide.additive import pooled, trial_levels
+from tuner.decide.additive import pooled, trial_levels, variance_shares
 from tuner.decide.statistics import FloatArray
 
 NAN = math.nan
 THREADS, BINDINGS = 6, 2
 GRID = [(binding, threads) for binding in range(BINDINGS) for threads in range(THREADS)]
 seeds = st.integers(0, 10_000)
+LOGS = [math.log(value) for value in (8.0, 8.0, 4.0, 4.0)]
 
 
 def simulated(levels: FloatArray, sigma: float, seed: int, blocks: int = 10) -> FloatArray:
@@ -123,3 +124,19 @@ def test_the_gain_over_what_was_not_measured_is_unknown() -> None:
     assert found.gain(0, 5, 0.05) is None
     assert math.isnan(found.levels[5])
     assert np.isfinite(np.delete(found.levels, 5)).all()
+
+
+def test_a_factor_that_alone_matters_explains_everything() -> None:
+    factors = {"other": ["a", "b", "a", "b"], "threads": ["1", "1", "2", "2"]}
+    shares = variance_shares(factors, LOGS)
+    assert shares == pytest.approx({"threads": 1.0, "other": 0.0})
+    assert list(shares) == ["threads", "other"]
+
+
+def test_a_factor_with_one_level_explains_nothing() -> None:
+    assert variance_shares({"threads": [1, 1, 1, 1]}, LOGS) == {"threads": 0.0}
+
+
+def test_where_no_value_differs_nothing_is_explained() -> None:
+    assert variance_shares({"threads": [1, 2]}, [0.5, 0.5]) == {"threads": 0.0}
+    assert variance_shares({}, []) == {}

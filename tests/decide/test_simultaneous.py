@@ -7,12 +7,11 @@ from tuner.decide.simultaneous import (
     LOW_SHARE,
     PRIOR_FREEDOM,
     UNKNOWN,
-    LookAt,
+    AnalysedBlocks,
     gain_over,
     one_sided,
 )
-from tuner.decide.spikes import without_spikes
-from tuner.decide.statistics import FloatArray, Interval
+from tuner.decide.statistics import FloatArray, Interval, without_spikes
 
 EPSILON = float(np.log1p(0.03))
 
@@ -20,7 +19,7 @@ EPSILON = float(np.log1p(0.03))
 def gain(
     matrix: FloatArray, *looks: tuple[int, float], rival: int = 1, rivals: int = 1
 ) -> Interval:
-    found = gain_over([LookAt(matrix[:rows], alpha) for rows, alpha in looks], 0, rival,
+    found = gain_over([AnalysedBlocks(matrix[:rows], alpha) for rows, alpha in looks], 0, rival,
                       rivals=rivals)  # fmt: skip
     assert found is not None
     return found
@@ -65,8 +64,8 @@ def test_a_look_without_more_blocks_tells_nothing_more() -> None:
 def test_few_blocks_or_no_alpha_give_no_interval() -> None:
     matrix = observed([1.0, 1.1], 60, sigma=0.02)
     assert gain_over([], 0, 1, rivals=1) is None
-    assert gain_over([LookAt(matrix[:1], 0.05)], 0, 1, rivals=1) is None
-    assert gain_over([LookAt(matrix, 0.0)], 0, 1, rivals=1) is None
+    assert gain_over([AnalysedBlocks(matrix[:1], 0.05)], 0, 1, rivals=1) is None
+    assert gain_over([AnalysedBlocks(matrix, 0.0)], 0, 1, rivals=1) is None
     assert one_sided(np.zeros(1), 0.05, 0.05) is None
 
 
@@ -74,13 +73,13 @@ def test_the_spread_of_the_others_is_pooled() -> None:
     matrix = observed([1.0, 0.9, 0.8], 4, sigma=0.1)
     noise = observed([1.0], 4, sigma=0.1, seed=1)[:, 0]
     others = [matrix[:, 0] - matrix[:, 2], noise]
-    found = LookAt(matrix, 0.05, noise).spread_of_others(0, 1)
+    found = AnalysedBlocks(matrix, 0.05, noise).spread_of_others(0, 1)
     assert found.variance == pytest.approx(np.mean([each.var(ddof=1) for each in others]))
     assert found.freedom == 3
     # However many there are, they count for no more than so many blocks.
     many = observed([1.0] * 30, 4, sigma=0.1)
-    assert LookAt(many, 0.05).spread_of_others(0, 1).freedom == PRIOR_FREEDOM
-    assert LookAt(matrix[:, :2], 0.05).spread_of_others(0, 1) == UNKNOWN
+    assert AnalysedBlocks(many, 0.05).spread_of_others(0, 1).freedom == PRIOR_FREEDOM
+    assert AnalysedBlocks(matrix[:, :2], 0.05).spread_of_others(0, 1) == UNKNOWN
 
 
 def test_a_large_gain_is_told_by_few_blocks() -> None:
@@ -109,7 +108,7 @@ def test_a_rival_that_varies_five_times_as_much_has_an_interval_of_its_own(block
     rng, missed, runs = np.random.default_rng(blocks), [0, 0], 1000
     for _ in range(runs):
         matrix = 0.03 * np.array([1.0] * 5 + [5.0]) * rng.standard_normal((blocks, 6))
-        test = LookAt(without_spikes(matrix), 0.05)
+        test = AnalysedBlocks(without_spikes(matrix), 0.05)
         found = gain_over([test], 0, 5, rivals=5)
         assert found is not None
         missed[0] += found.low > 0

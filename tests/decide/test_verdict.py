@@ -1,10 +1,20 @@
 import math
+import random
 
+import numpy as np
 import pytest
+from scipy import stats
 
-from tuner.decide.rules import Rules
-from tuner.decide.statistics import Interval
-from tuner.decide.verdict import Comparison, compare
+from tuner.decide.rules import Rules, VerdictKind
+from tuner.decide.statistics import FloatArray, Interval
+from tuner.decide.verdict import (
+    Comparison,
+    Standing,
+    compare,
+    fails_more,
+    pareto_front,
+    standing_of,
+)
 
 RULES = Rules(epsilon=0.03, confidence=0.95)
 
@@ -58,3 +68,116 @@ def test_without_an_interval_nothing_is_known() -> None:
 def test_narrow_is_known_well_enough() -> None:
     assert comparison(1.5, 0.03).is_narrow
     assert not comparison(3.0, 0.1).is_narrow
+
+
+@pytest.mark.parametrize(
+    ("speedup", "of_better", "of_tie", "of_kept"),
+    [
+        ((1.50, 1.40, 1.60), "holds", "holds", "no-longer-holds"),
+        ((1.04, 1.001, 1.08), "holds", "holds", "no-longer-holds"),
+        ((1.02, 1.005, 1.06), "undecided", "holds", "undecided"),
+        ((1.04, 0.99, 1.09), "undecided", "holds", "undecided"),
+        ((1.01, 1.0, 1.02), "no-longer-holds", "holds", "holds"),
+        ((1.00, 0.98, 1.02), "no-longer-holds", "holds", "holds"),
+        ((0.96, 0.93, 0.99), "no-longer-holds", "undecided", "holds"),
+        ((0.90, 0.85, 0.95), "no-longer-holds", "no-longer-holds", "holds"),
+        ((1.00, 0.50, 2.00), "undecided", "undecided", "undecided"),
+        ((1.00, 0.0, math.inf), "undecided", "undecided", "undecided"),
+    ],
+)
+def test_what_an_interval_shows(
+    speedup: tuple[float, float, float], of_better: Standing, of_tie: Standing, of_kept: Standing
+) -> None:
+    today = Interval(*speedup)
+    assert standing_of("better", today, keeps_baseline=False, rules=RULES) == of_better
+    for verdict in ("tie", None):
+        assert standing_of(verdict, today, keeps_baseline=False, rules=RULES) == of_tie
+    assert standing_of("keep-baseline", today, keeps_baseline=True, rules=RULES) == of_kept
+
+
+@pytest.mark.parametrize("verdict", ["better", "tie", "keep-baseline", "undecided", None])
+def test_without_a_comparison_nothing_is_shown(verdict: VerdictKind | None) -> None:
+    assert standing_of(verdict, None, keeps_baseline=False, rules=RULES) == "undecided"
+    assert standing_of(verdict, None, keeps_baseline=True, rules=RULES) == "undecided"
+
+
+def noisy(values: list[float], blocks: int, sigma: float, seed: int) -> FloatArray:
+    """log(value) by block and trial, with a drift that all trials of a block share."""
+    random = np.random.default_rng(seed)
+    drift = random.normal(0, 0.3, (blocks, 1))
+    logs: FloatArray = np.log(values) + drift + random.normal(0, sigma, (blocks, len(values)))
+    return logs
+
+
+def front(first: list[float], second: list[float], **noise: float) -> list[int]:
+    how = {"blocks": 12, "sigma": 0.02, "seed": 0, **noise}
+    blocks, sigma, seed = int(how["blocks"]), how["sigma"], int(how["seed"])
+    return pareto_front(
+        noisy(first, blocks, sigma, seed), noisy(second, blocks, sigma, seed + 1),
+        range(len(first)), RULES,
+    )  # fmt: skip
+
+
+def test_what_another_one_beats_in_both_is_off_the_front() -> None:
+    assert front([1.0, 1.5, 2.0, 2.2], [4.0, 2.0, 1.0, 2.5]) == [0, 1, 2]
+
+
+def test_what_is_worse_in_one_and_equal_in_the_other_is_off_it_too() -> None:
+    assert front([1.0, 2.0], [1.0, 1.0], sigma=0.01) == [0]
+
+
+def test_equal_ones_stay_together() -> None:
+    assert front([1.0, 1.0, 1.0], [2.0, 2.0, 2.0]) == [0, 1, 2]
+
+
+def test_noise_takes_nothing_off_the_front() -> None:
+    assert front([1.0, 1.1], [1.0, 1.1], sigma=0.5) == [0, 1]
+    assert front([1.0, 2.0], [1.0, 2.0], blocks=3) == [0, 1]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_some_are_always_in_front(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    first, second = random.normal(size=(6, 8)), random.normal(size=(6, 8))
+    assert pareto_front(first, second, range(8), RULES)
+
+
+def test_a_wrong_exclusion_is_rare() -> None:
+    wrong = sum(
+        front([1.0, 1.02, 1.04, 1.06], [1.06, 1.04, 1.02, 1.0], sigma=0.1, seed=2 * seed)
+        != [0, 1, 2, 3]
+        for seed in range(100)
+    )
+    assert wrong <= 10
+
+
+@pytest.mark.parametrize("failed", [1, 2, 5, 12])
+@pytest.mark.parametrize("others_failed", [0, 3, 40])
+def test_the_chance_is_that_of_fishers_exact_test(failed: int, others_failed: int) -> None:
+    table = np.array([[failed, 12 - failed], [others_failed, 60 - others_failed]])
+    chance = float(stats.fisher_exact(table, alternative="greater").pvalue)
+    needed = chance * failed * (failed + 1)
+    assert fails_more(failed, 12, others_failed, 60, needed * 1.001)
+    assert not fails_more(failed, 12, others_failed, 60, needed * 0.999)
+
+
+def test_one_failure_is_hardly_ever_enough() -> None:
+    assert not fails_more(1, 1, 0, 50, 0.01)
+    assert fails_more(6, 12, 1, 60, 0.002)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chance", [0.05, 0.2, 0.5])
+def test_who_fails_as_often_as_the_others_is_hardly_ever_said_to_fail_more(chance: float) -> None:
+    """Asked after each failure of each of six, of blocks in which all run: 5 % are allowed."""
+    dice, wrong, studies = random.Random(7), 0, 300
+    for _ in range(studies):
+        failed, said = [0] * 6, False
+        for worlds in range(1, 61):
+            for trial in range(6):
+                if dice.random() < chance:
+                    failed[trial] += 1
+                    others = sum(failed) - failed[trial]
+                    said |= fails_more(failed[trial], worlds, others, 5 * worlds, 0.05 / 6)
+        wrong += said
+    assert wrong / studies <= 0.05

@@ -12,7 +12,7 @@ from tests.present.test_progress import RACING
 from tuner.errors import UsageError
 from tuner.present.other_progress import progress_of_command, shown_in_notebook
 from tuner.present.progress import snapshot_line
-from tuner.searching.progress import Silent, tell_stage
+from tuner.searching.progress import Silent, report_stage
 
 
 class Cell:
@@ -45,7 +45,7 @@ def in_ipython(monkeypatch: pytest.MonkeyPatch, shell: str) -> Cell:
 def test_a_notebook_shows_a_line_and_the_last_events(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = in_ipython(monkeypatch, "ZMQInteractiveShell")
     with shown_in_notebook() as progress:
-        tell_stage(progress, "setting up")
+        report_stage(progress, "setting up")
         for number in range(7):
             progress.on_event(f"event {number}")
         progress.on_snapshot(RACING)
@@ -72,7 +72,7 @@ def test_a_log_gets_dated_lines_also_of_a_quiet_search(
     log = tmp_path / "search.log"
     log.write_text("before\n")
     with progress_of_command(quiet=quiet, log=log) as progress:
-        tell_stage(progress, "setting up")
+        report_stage(progress, "setting up")
         progress.on_event("num_worker_threads=1: deadlocked")
         progress.on_snapshot(RACING)
     first, *lines = log.read_text().splitlines()

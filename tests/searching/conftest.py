@@ -9,7 +9,7 @@ import pytest
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this folder
 from tests.fakes import MemoryStorages
 from tests.searching.tuning import Tune, tuning_in
-from tuner.decide import dropping
+from tuner.decide import ranking
 
 OPEN = optuna.storages.get_storage
 
@@ -40,4 +40,4 @@ def nobody_is_beaten(monkeypatch: pytest.MonkeyPatch) -> None:
 
     What a group's worlds take hangs on which group has which block, and so on the machine.
     """
-    monkeypatch.setattr(dropping, "BEATEN", 1e-9)
+    monkeypatch.setattr(ranking, "BEATEN", 1e-9)

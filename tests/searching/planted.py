@@ -53,7 +53,7 @@ class Proposing(Protocol):
     def propose(self, count: int) -> list[Config]:
         """So many configurations."""
 
-    def tell(self, config: Config, log_value: float | None) -> None:
+    def learn(self, config: Config, log_value: float | None) -> None:
         """What came of one."""
 
 
@@ -68,7 +68,7 @@ class RandomSearch:
     def propose(self, count: int) -> list[Config]:
         return list(itertools.islice(self._left, count))
 
-    def tell(self, config: Config, log_value: float | None) -> None:
+    def learn(self, config: Config, log_value: float | None) -> None:
         """Learn nothing."""
 
 
@@ -87,10 +87,10 @@ def worlds_until_near(proposer: Proposing, seed: int, sigma: float, most: int) -
             worlds += 1
             times = times_the_best(config)
             if times is None:
-                proposer.tell(config, None)
+                proposer.learn(config, None)
                 continue
             seen.setdefault(config, []).append(math.log(times) + noise.gauss(0, sigma))
-            proposer.tell(config, fmean(seen[config]))
+            proposer.learn(config, fmean(seen[config]))
         if seen:
             leader = min(seen, key=lambda config: fmean(seen[config]))
             if (times_the_best(leader) or math.inf) <= 1.05:

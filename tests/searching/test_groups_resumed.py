@@ -11,7 +11,7 @@ from tests.fakes import FakeClock
 from tests.searching.grouping import GroupFake, grouped, stored, tuning_groups_in
 from tests.searching.tuning import Listening
 from tuner.errors import UsageError
-from tuner.searching.groups import Groups
+from tuner.searching.group_threads import Groups
 from tuner.searching.progress import Snapshot
 from tuner.study.answer import StudyAnswer
 from tuner.study.records import AGAIN

@@ -23,7 +23,7 @@ def truthfully(proposer: Proposer, count: int) -> list[Config]:
     found = proposer.propose(count)
     for config in found:
         times = times_the_best(config)
-        proposer.tell(config, None if times is None else math.log(times))
+        proposer.learn(config, None if times is None else math.log(times))
     return found
 
 
@@ -59,7 +59,7 @@ def test_what_was_told_before_is_not_proposed() -> None:
     resumed = Proposer(plan, "tpe")
     for config in told:
         times = times_the_best(config)
-        resumed.tell(config, None if times is None else math.log(times))
+        resumed.learn(config, None if times is None else math.log(times))
     assert not {*resumed.propose(40)} & {*told}
 
 

@@ -15,7 +15,7 @@ from tuner.api import SearchInterrupted, tune
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import RankSpec
-from tuner.searching.trace_numbers import numbers_of
+from tuner.searching.runner import numbers_of
 from tuner.study.answer import StudyAnswer
 from tuner.study.folder import StudyFolder
 from tuner.study.metrics import METRICS
@@ -228,12 +228,12 @@ def test_the_diagnosis_takes_together_what_the_study_calls_a_role(
         processes=tuple(TraceRank(rank=rank, name=name) for rank, name in enumerate(names)),
         window_ms=(0, 1000),
     )
-    monkeypatch.setattr("tuner.searching.trace_numbers.read_trace", lambda path: seen)
+    monkeypatch.setattr("tuner.searching.runner.read_trace", lambda path: seen)
     of_one_role = [RankSpec(name=name, role="env") for name in names[1:]]
     assert "for 80 % of the time" in numbers_of(tmp_path, of_one_role).diagnosis
     assert "for 40 % (" in numbers_of(tmp_path, ()).diagnosis
     assert numbers_of(tmp_path, ()).calls == 100
-    monkeypatch.setattr("tuner.searching.trace_numbers.read_trace", lambda path: trace())
+    monkeypatch.setattr("tuner.searching.runner.read_trace", lambda path: trace())
     assert numbers_of(tmp_path, ()).calls == 0
 
 

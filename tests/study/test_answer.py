@@ -12,9 +12,9 @@ from tests.fakes import UDF
 from tests.plan.specs import threads
 from tests.present.results import ENVIRONMENT
 from tests.present.screen import Screen
-from tuner.decide.looks import Look
+from tuner.decide.interim_analysis import InterimAnalysis
+from tuner.decide.rules import VerdictKind
 from tuner.decide.verdict import Comparison
-from tuner.decide.verdict_kind import VerdictKind
 from tuner.plan.draft import draft_plan
 from tuner.plan.limits import Limit
 from tuner.plan.study_plan import StudyPlan
@@ -134,7 +134,7 @@ def test_what_was_tested_has_the_ratio_that_was_tested(plan: StudyPlan) -> None:
     log = log_of(plan, *CALIBRATED)
     blocks(log, "race", 0, {BASELINE: 1.0, 1: 1.0, 2: 0.5}, [1.0] * 8)
     alone = answer_of(log).by_trial[2].against_baseline
-    log.looks = (Look(8, 0.04, 60.0, 60.0),)
+    log.looks = (InterimAnalysis(8, 0.04, 60.0, 60.0),)
     answer = answer_of(log)
     tested, shown = answer.challenger_speedup, answer.by_trial[2].against_baseline
     assert shown is not None
@@ -191,7 +191,7 @@ def test_who_would_be_ahead_but_fails_too_often_is_said_so(plan: StudyPlan) -> N
     blocks(log, "race", 0, {BASELINE: 1.0, 1: 0.4, 2: 0.5, 3: 2.0}, [1.0] * 8)
     log.add(world("race", 1, 8, failed()))
     log.unreliable = (1,)
-    log.looks = (Look(8, 0.04, 60.0, 60.0),)
+    log.looks = (InterimAnalysis(8, 0.04, 60.0, 60.0),)
     answer = answer_of(log)
     assert (answer.verdict, answer.best_trial) == ("better", 2)
     assert [(each.trial, each.reason) for each in answer.passed_over] == [(1, "unreliable")]
@@ -203,14 +203,14 @@ def test_who_is_not_shown_to_be_worse_than_the_best_is_not_told_apart(plan: Stud
     log = log_of(plan, *CALIBRATED)
     # Trial 1 is as good as trial 2, and trial 3 is 10 % behind.
     blocks(log, "race", 0, {BASELINE: 1.0, 1: 0.501, 2: 0.5, 3: 0.55}, [1.0] * 16)
-    log.looks = (Look(16, 0.04, 60.0, 60.0),)
+    log.looks = (InterimAnalysis(16, 0.04, 60.0, 60.0),)
     answer = answer_of(log)
     assert (answer.best_trial, answer.verdict) == (2, "better")
     assert (answer.not_excluded, answer.not_told_apart) == ((), (1,))
     assert answer.to_json()["not_told_apart"] == [threads(2).to_json()]
     few = log_of(plan, *CALIBRATED)
     blocks(few, "race", 0, {BASELINE: 1.0, 1: 0.501, 2: 0.5, 3: 0.55}, [1.0] * 4)
-    few.looks = (Look(4, 0.001, 6.0, 60.0),)
+    few.looks = (InterimAnalysis(4, 0.001, 6.0, 60.0),)
     early = answer_of(few)
     # Who may be more than epsilon better may be as good, too.
     assert early.best_trial == 1
@@ -272,7 +272,7 @@ def test_every_place_tells_the_same_best_where_the_medians_differ(plan: StudyPla
     log = log_of(plan, *CALIBRATED)
     blocks(log, "race", 0, {BASELINE: 1.0, 1: 0.502, 2: 0.498}, [1.0, 2.0] * 4)
     blocks(log, "race", 8, {BASELINE: 1.0, 1: 0.502}, [3.0] * 8)
-    log.looks = (Look(16, 0.04, 60.0, 60.0),)
+    log.looks = (InterimAnalysis(16, 0.04, 60.0, 60.0),)
     answer = recommended(log, 1)
     assert min(answer.rows, key=lambda row: row.value).trial == 2
     said = (

@@ -2,7 +2,7 @@ import random
 
 from tests.fakes import UDF
 from tests.study.test_log import log_of, took, world
-from tuner.decide.looks import Look
+from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.plan.draft import draft_plan
 from tuner.study.evidence import gain_of, rivals_of
 from tuner.study.records import CALIBRATION_BLOCK
@@ -27,7 +27,7 @@ def test_an_exploration_is_no_part_of_a_claim() -> None:
     after, alone = log_of(PLAN, *EXPLORED, *race), log_of(PLAN, *EXPLORED[:3], *race)
     for log in (after, alone):
         log.eliminated = dict.fromkeys((3, 4, 5), "behind")
-        log.looks = (Look(8, 0.05, 1.0, 1.0),)
+        log.looks = (InterimAnalysis(8, 0.05, 1.0, 1.0),)
     assert rivals_of(after) == [1, 2]
     found = gain_of(after, 1)
     assert found is not None

@@ -10,7 +10,7 @@ import pytest
 from tests.fakes import UDF
 from tests.study.test_answer import answer_of
 from tests.study.test_log import log_of, took, world
-from tuner.decide.looks import Look
+from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.plan.config import Config, Dimension
 from tuner.plan.draft import draft_plan
 from tuner.plan.study_plan import StudyPlan
@@ -59,7 +59,7 @@ def measured(times: Times, plan: StudyPlan = BOTH, blocks: int = 20) -> StudyLog
         for block, trial in itertools.product(range(blocks), range(len(configs)))
     ]
     log = log_of(plan, *first, *race)
-    log.looks = (Look(blocks, 0.04, 1.0, 1.0),)
+    log.looks = (InterimAnalysis(blocks, 0.04, 1.0, 1.0),)
     return log
 
 
@@ -100,7 +100,7 @@ def test_the_only_knob_that_changes_gives_what_the_verdict_says() -> None:
 def test_a_knob_whose_other_value_left_early_has_a_gain_without_an_interval() -> None:
     early = [record for record in measured(added_up).records if record.block < 3]
     log = log_of(BOTH, *early)
-    log.looks = (Look(3, 1e-9, 1.0, 1.0),)
+    log.looks = (InterimAnalysis(3, 1e-9, 1.0, 1.0),)
     found = found_of(log, "equal", 1)
     assert [each.interval for each in found.gains] == [None, None]
     assert [each.gain for each in found.gains] == pytest.approx([1.25, 1.1], rel=0.04)
@@ -168,7 +168,7 @@ def test_roles_alone_have_gains_and_no_best_threads() -> None:
         world("calibration", each, CALIBRATION_BLOCK, took(1.0)) for each in range(len(configs))
     ]
     log = log_of(plan, *first, *worlds)
-    log.looks = (Look(12, 0.04, 1.0, 1.0),)
+    log.looks = (InterimAnalysis(12, 0.04, 1.0, 1.0),)
     found = together_of(log, 1)
     assert found is not None
     assert {each.dimension for each in found.gains} <= {

@@ -1,11 +1,10 @@
 """What a program raises again and again is reported more and more seldom: runs last for days."""
 
 import time
-from typing import Any
 
 import pytest
 
-from tuner.torch_private import programs
+from tuner.torch_private.program_wrappers import RaisedErrors
 
 SECONDS_OF_A_DAY = 86_400
 
@@ -26,8 +25,8 @@ def raised_in_a_day(monkeypatch: pytest.MonkeyPatch, *, kinds: int) -> list[obje
     now_s, reports = 0.0, Reports()
     shown: list[str] = []
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
-    hooks: Any = programs._Hooks(None, {}, reports, None, None)
-    show = hooks._telling_of_raised(shown.append, "a call that {name} served")
+    raised = RaisedErrors(reports.send, lambda: "")
+    show = raised.reporting(shown.append, "a call that {name} served")
     for second in range(SECONDS_OF_A_DAY):
         now_s += 1.0
         try:

@@ -1,7 +1,7 @@
-"""What each trial takes: trials and blocks add up, and so do knobs as far as the data shows."""
+"""What each trial and each knob does: trials and blocks add up, and so do knobs as far as shown."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,6 @@ from tuner.decide.statistics import FloatArray, Interval
 
 Points = Sequence[Sequence[int]]
 """For each trial, the number of its value of each knob."""
-
 MOST_MOVED = 1.0
 """By how many standard errors the other trials may move a level at most: one trial may be unlike
 all others (Efron and Morris 1972)."""
@@ -19,13 +18,15 @@ _MOST_ROUNDS = 50
 _NEAR = 1e-14
 # Rounding alone is no variance.
 _LEAST_VARIANCE = 1e-14
+# Rounding alone is no variance.
+_LEAST_TOTAL_VARIANCE = 1e-18
 
 
 def trial_levels(matrix: FloatArray) -> FloatArray:
     """log(objective) of each trial, as if all had been in the same blocks.
 
     A block that was slow as a whole is slow for all of its trials: the trials that several blocks
-    share (the baseline, the best so far) tell by how much. It is the least-squares fit of a level
+    share (the baseline, the best so far) show by how much. It is the least-squares fit of a level
     for each trial and one for each block.
 
     Args:
@@ -100,7 +101,7 @@ def pooled(matrix: FloatArray, points: Points) -> Pooled | None:
         points: The values of each trial.
 
     Returns:
-        The fit; None for a single knob, and where too little was measured to tell noise and
+        The fit; None for a single knob, and where too little was measured to separate noise and
         interaction apart.
     """
     if not points or len(points[0]) < 2:
@@ -150,3 +151,36 @@ def _sums(design: FloatArray, variance: FloatArray) -> FloatArray:
     error = np.sqrt(variance)[:, None]
     found: FloatArray = design @ np.linalg.pinv(design / error) / error.T
     return found
+
+
+def variance_shares(
+    factors: Mapping[str, Sequence[Hashable]], log_values: Sequence[float]
+) -> dict[str, float]:
+    """The share of the variance of values that each factor alone explains (eta squared).
+
+    It is the variance between the means of a factor's levels, weighted by how many values have
+    each level, over the variance of all values. What the shares leave is interactions and noise,
+    which they do not separate. On a grid with holes the factors overlap, and the shares can add
+    up to more than 1. A factor with nearly as many levels as there are values explains much by
+    chance.
+
+    Args:
+        factors: The level of each value, by the factor's name.
+        log_values: Logarithms of what was measured.
+
+    Returns:
+        Shares from 0 to 1 by the factor's name, largest first.
+    """
+    logs = np.asarray(log_values, dtype=float)
+    total = float(np.square(logs - logs.mean()).sum()) if len(logs) else 0.0
+    shares: dict[str, float] = {}
+    for name, levels in factors.items():
+        groups: dict[Hashable, list[float]] = {}
+        for level, value in zip(levels, logs, strict=True):
+            groups.setdefault(level, []).append(float(value))
+        between = sum(
+            len(group) * (float(np.mean(group)) - float(logs.mean())) ** 2
+            for group in groups.values()
+        )
+        shares[name] = min(1.0, between / total) if total > _LEAST_TOTAL_VARIANCE else 0.0
+    return dict(sorted(shares.items(), key=lambda item: -item[1]))

@@ -87,7 +87,7 @@ def best_measured_s(fixed_s: float, within: float, between: float, used_s: float
 
 
 def blocks_needed(between: float, log_difference: float) -> float:
-    """About how many blocks tell a difference, from the variance of one world.
+    """About how many blocks show a difference, from the variance of one world.
 
     A block has one world of the rival, and two of the baseline.
     """

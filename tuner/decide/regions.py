@@ -27,7 +27,7 @@ LEAST_TRIED = 3
 BAD_RATIO = 1.15
 # How sure a comparison of two levels must be: many are made, again and again.
 CONFIDENCE = 0.999
-# With fewer degrees of freedom left, a fit goes through all values and tells nothing of its errors.
+# With fewer degrees of freedom left, a fit goes through all values and shows no errors.
 LEAST_FREEDOM = 0.5
 # A weak ridge: the levels of a factor add up to the constant, so that no fit is the only one.
 RIDGE = 0.1
@@ -87,7 +87,7 @@ class Level:
     ratio: float
     """Its value over that of the best level; 1 for the best one."""
     least_ratio: float
-    """What the ratio is at least, by its confidence interval; 0 where too few points tell one."""
+    """What the ratio is at least, by its confidence interval; 0 where too few points give one."""
     tried: int
 
 

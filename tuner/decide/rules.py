@@ -1,7 +1,10 @@
-"""The rules of a decision: epsilon, and how sure a claim must be."""
+"""The rules of a decision, and the kinds of verdict. Naming them imports no numpy."""
 
 import math
 from dataclasses import dataclass
+from typing import Literal
+
+VerdictKind = Literal["better", "tie", "keep-baseline", "undecided"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """All rivals against one reference at once: intervals that hold together, whenever looked at.
 
-The looks share alpha (`tuner.decide.looks`), and what one has shown stays shown: an interval is
-what the intervals of all looks have in common.
+Interim analyses, the looks, share alpha (`tuner.decide.interim_analysis`), and what one has shown
+stays shown: an interval is what the intervals of all looks have in common.
 
 A few blocks say little about how much a gain varies from block to block. The gains of the other
 rivals often vary about as much, so what they show counts too, as much as a few more blocks would
@@ -18,9 +18,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from tuner.decide import spikes
-from tuner.decide.boundaries import levels
-from tuner.decide.statistics import FloatArray, Interval, differences
+from tuner.decide.interim_analysis import levels
+from tuner.decide.statistics import (
+    LEAST_SPIKE_BLOCKS,
+    FloatArray,
+    Interval,
+    differences,
+)
 
 # Of alpha, for the lower ends, which the rivals share: the best of several looks better than it is.
 LOW_SHARE = 0.3
@@ -29,7 +33,7 @@ LEAST_BLOCKS = 2
 # The degrees of freedom that the others' variance counts for, at most: no interval is wrong too
 # often then where the spreads of the rivals differ as in the tests.
 PRIOR_FREEDOM = 4.0
-# All are compared with the same worlds, so they tell less than as many independent gains.
+# All are compared with the same worlds, so they inform less than as many independent gains.
 _OF_OTHERS = 0.5
 
 
@@ -44,8 +48,8 @@ UNKNOWN = Spread(0.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
-class LookAt:
-    """The blocks of a look, and what it spends."""
+class AnalysedBlocks:
+    """The blocks of an interim analysis, and the alpha that it spends."""
 
     matrix: FloatArray
     alpha: float
@@ -79,7 +83,12 @@ class LookAt:
 
 
 def gain_over(
-    tests: Sequence[LookAt], reference: int, rival: int, *, rivals: int, high_shared_by: int = 1
+    tests: Sequence[AnalysedBlocks],
+    reference: int,
+    rival: int,
+    *,
+    rivals: int,
+    high_shared_by: int = 1,
 ) -> Interval | None:
     """The logarithm of how many times as good a rival is as a reference.
 
@@ -88,7 +97,7 @@ def gain_over(
     for then one that is better still was missed by as much.
 
     Args:
-        tests: The looks taken, in order.
+        tests: The interim analyses taken, in order.
         reference: A column.
         rival: A column.
         rivals: Among how many the data may choose one.
@@ -137,9 +146,9 @@ def one_sided(
         return None
     mean = float(values.mean())
     # One fewer where the levels of spikes were fitted too.
-    own = count - (2 if count >= spikes.LEAST_BLOCKS else 1)
+    own = count - (2 if count >= LEAST_SPIKE_BLOCKS else 1)
     shown = float(values.var(ddof=1))
-    # What varies more than the others is not told by them.
+    # The variance of the others says little of what varies more.
     alike = min(1.0, others.variance / shown) ** 2 if shown else 1.0
     freedom = own + alike * others.freedom
     variance = (own * shown + alike * others.freedom * others.variance) / freedom

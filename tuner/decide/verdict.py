@@ -1,15 +1,24 @@
-"""From the rival's interval to the verdict: better, tie, keep or undecided."""
+"""The claims: the verdict, whether it still holds, the Pareto front, and who fails more often.
+
+Matrices hold log(objective), blocks x trials, NaN where nothing was measured; less is better.
+"""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from tuner.decide.rules import Rules
-from tuner.decide.statistics import Interval
-from tuner.decide.verdict_kind import VerdictKind
+from tuner.decide.rules import Rules, VerdictKind
+from tuner.decide.statistics import FloatArray, Interval, differences, interval
 
 # Where the answer is clear, more blocks are still worth their time until the interval reaches no
 # further than this from its estimate.
 WIDE = math.log(1.04)
+Standing = Literal["holds", "no-longer-holds", "undecided"]
+# Trials that share fewer blocks with any other one cannot be distinguished from it.
+LEAST_FRONT_BLOCKS = 4
+# Of alpha, for all claims of this kind; what the looks of a first budget leave.
+FAILING_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -57,3 +66,100 @@ def compare(
         return Comparison(log_speedup, "tie")
     near = rival_cheaper and log_speedup.estimate >= -epsilon / 2
     return Comparison(log_speedup, "keep-baseline", may_tie=near)
+
+
+def standing_of(
+    verdict: VerdictKind | None, speedup: Interval | None, *, keeps_baseline: bool, rules: Rules
+) -> Standing:
+    """What today's interval shows of the earlier verdict.
+
+    A configuration that was better must gain epsilon, one that was as good may be at most epsilon
+    slower, and the rival of a baseline that was kept must not be better. What is shown neither way
+    is undecided: an interval that is too wide refutes nothing.
+
+    Args:
+        verdict: The earlier one; None where the configuration was not compared with the baseline.
+        speedup: Baseline time / configuration time today, of the recommended configuration; where
+            the baseline is recommended, of its rival. None where it is not known.
+        keeps_baseline: Whether the baseline is what is recommended.
+        rules: What counts as a difference.
+    """
+    if speedup is None:
+        return "undecided"
+    gain = 1 + rules.epsilon
+    is_better = speedup.low > 1 and speedup.estimate >= gain
+    if keeps_baseline:
+        holds, fails = speedup.high <= gain, is_better
+    elif verdict == "better":
+        holds, fails = is_better, speedup.high < gain
+    else:
+        holds, fails = speedup.low >= 1 / gain, speedup.high < 1 / gain
+    return "no-longer-holds" if fails else "holds" if holds else "undecided"
+
+
+def pareto_front(
+    first: FloatArray, second: FloatArray, trials: Sequence[int], rules: Rules
+) -> list[int]:
+    """The trials that no other one beats beyond the noise.
+
+    One beats another if it is shown better in one objective, and shown at most epsilon worse in the
+    other, while the same does not hold the other way round. What is shown is by intervals of paired
+    differences within blocks, one-sided; the comparisons with all others share alpha.
+
+    Args:
+        first: The first objective, blocks x trials.
+        second: The second objective, of the same blocks.
+        trials: The columns to compare.
+        rules: What counts as a difference, and how sure a claim must be.
+
+    Returns:
+        Columns, in the order of `trials`; never none of several.
+    """
+    confidence = 1 - 2 * rules.alpha / max(1, len(trials) - 1)
+
+    def bounds(one: int, other: int) -> tuple[float, float] | None:
+        """How much worse one is at most than the other, in each objective."""
+        found = []
+        for matrix in (first, second):
+            behind = differences(matrix[:, one], matrix[:, other])
+            reach = interval(behind, confidence) if len(behind) >= LEAST_FRONT_BLOCKS else None
+            if reach is None:
+                return None
+            found.append(reach.high)
+        return found[0], found[1]
+
+    def covers(one: int, other: int) -> bool:
+        reached = bounds(one, other)
+        if reached is None:
+            return False
+        return max(reached) <= rules.log_epsilon and min(reached) < 0
+
+    beaten = {
+        trial
+        for trial in trials
+        if any(covers(one, trial) and not covers(trial, one) for one in trials if one != trial)
+    }
+    return [trial for trial in trials if trial not in beaten] or list(trials)
+
+
+def fails_more(
+    failed: int, worlds: int, others_failed: int, others_worlds: int, alpha: float
+) -> bool:
+    """Whether so many failures are more than chance explains where all fail equally often.
+
+    It is Fisher's exact test. It may be asked again and again, whenever there is another failure:
+    at the n-th one it spends alpha / (n (n + 1)), and all of these add up to alpha.
+
+    Args:
+        failed: The worlds of the configuration that failed, one at least.
+        worlds: All of its worlds.
+        others_failed: The worlds of the others that failed.
+        others_worlds: All of their worlds.
+        alpha: The chance that it ever says so of a configuration that fails as often as the others.
+    """
+    every, failures = worlds + others_worlds, failed + others_failed
+    ways = sum(
+        math.comb(failures, here) * math.comb(every - failures, worlds - here)
+        for here in range(failed, min(worlds, failures) + 1)
+    )
+    return ways / math.comb(every, worlds) <= alpha / (failed * (failed + 1))

@@ -5,8 +5,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 from tuner.decide.rules import Rules
-from tuner.decide.standing import Standing, standing_of
 from tuner.decide.statistics import Interval
+from tuner.decide.verdict import Standing, standing_of
 from tuner.plan.config import Config
 from tuner.present.failures import failing_sentences, rate_text
 from tuner.present.wording import busy_sentence, worlds_text

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tuner.decide.importance import variance_shares
+from tuner.decide.additive import variance_shares
 from tuner.decide.regions import Level, bad_levels, main_effects
 from tuner.plan.config import Dimension
 from tuner.plan.dimensions import varying

@@ -10,7 +10,7 @@ from typing import Any
 from tuner.errors import UsageError
 from tuner.present.progress import PlainProgress, progress_for, snapshot_line
 from tuner.present.terminal import Terminal
-from tuner.searching.progress import Observer, Silent, Snapshot, Stage, tell_stage
+from tuner.searching.progress import Observer, Silent, Snapshot, Stage, report_stage
 
 _EVENTS = 5
 """The events that a notebook shows below the line: the last ones."""
@@ -35,7 +35,7 @@ class SeveralObservers:
     def on_stage(self, stage: Stage) -> None:
         """Pass it on."""
         for each in self._observers:
-            tell_stage(each, stage)
+            report_stage(each, stage)
 
 
 @contextmanager

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tuner.decide.rules import VerdictKind
 from tuner.decide.statistics import Interval
-from tuner.decide.verdict_kind import VerdictKind
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.answer import Contender, StudyAnswer

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from tuner.decide.verdict_kind import VerdictKind
+from tuner.decide.rules import VerdictKind
 from tuner.present.failures import failure_lines
 from tuner.present.front import front_for_terminal, front_sentence
 from tuner.present.how_to_use import continuing, snippet_of

@@ -16,7 +16,7 @@ from pydantic import (
 )
 from typing_extensions import TypeAliasType
 
-from tuner.decide.verdict_kind import VerdictKind
+from tuner.decide.rules import VerdictKind
 from tuner.plan.config import Config
 from tuner.plan.knobs import (
     DEFAULT_WORD,

@@ -18,8 +18,8 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.plan.subject import Subject
 from tuner.scratch import own_prefix
 from tuner.searching.budget import LEAST_FIRST_S, first_world_s
+from tuner.searching.calibrating import is_tried_again
 from tuner.searching.exploring import BATCH, LEAST_ROUNDS, rounds_s, sampling_for
-from tuner.searching.giving_up import is_tried_again
 from tuner.searching.runner import Runner
 from tuner.study.finding import earlier_studies
 from tuner.study.folder import StudyFolder
@@ -89,7 +89,7 @@ class Beginner:
         plan: What to measure.
         launcher: What runs the worlds; entered already.
         spent_s: The seconds of this session so far.
-        tell: Hears what a person should know.
+        notify: Gets what a person should know, a sentence each.
     """
 
     def __init__(
@@ -97,12 +97,12 @@ class Beginner:
         plan: StudyPlan,
         launcher: Launcher,
         spent_s: Callable[[], float],
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
     ) -> None:
         self._plan = plan
         self._launcher = launcher
         self._spent_s = spent_s
-        self._tell = tell
+        self._notify = notify
 
     def begin(self, claim: Claim, here: Environment, runs: FirstRuns) -> Begun:
         """Begin a new study by its baseline, whose first worlds are its first records.
@@ -129,12 +129,14 @@ class Beginner:
         if problem is not None:
             candidates = candidates[:1]
         elif known and sampling is None:
-            self._tell(
+            self._notify(
                 f"earlier studies here measured {plural(known, 'configuration')} of these: what "
                 "did well is measured first, and nothing of it counts"
             )
         needed_s = None if problem is None else problem.needed_s
-        store = create_study(place, plan, here, self._tell, candidates, sampling, refused=needed_s)
+        store = create_study(
+            place, plan, here, self._notify, candidates, sampling, refused=needed_s
+        )
         store.note(IDENTITY, identity_of(plan.subject))
         return Begun(store, first, problem)
 

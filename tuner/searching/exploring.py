@@ -1,4 +1,4 @@
-"""The exploration of a grid that is too large to measure: what a sampler proposes, in rounds."""
+"""What is measured before the race: what a sampler proposes of a large grid, and the front."""
 
 import itertools
 import math
@@ -7,13 +7,13 @@ from contextlib import ExitStack
 
 from tuner.decide.additive import trial_levels
 from tuner.decide.statistics import FloatArray
+from tuner.decide.verdict import LEAST_FRONT_BLOCKS
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
-from tuner.searching.calibrating import calibrate_each
-from tuner.searching.giving_up import why_broken
+from tuner.searching.calibrating import calibrate_each, why_broken
 from tuner.searching.measurer import Measurer
 from tuner.searching.proposing import Proposer
-from tuner.study.front import second_matrix
+from tuner.study.front import front_of, second_matrix
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.sampled import Sampling
 from tuner.study.storage.sampling import SamplingProcess, proposals
@@ -34,6 +34,8 @@ GRID_WORLDS, GRID_SHARE = 3, 0.5
 LEAST_ROUNDS = 3
 # What the first of two objectives counts for, by round: both ends of the front, and its middle.
 _WEIGHTS = (1.0, 0.5, 0.0)
+# The front gets this share of the budget; the rest decides by the first objective.
+FRONT_SHARE = 0.4
 
 
 def sampling_for(
@@ -82,7 +84,7 @@ def explore(measurer: Measurer) -> None:
             if why_broken(log):
                 break
             weight = weights[log.blocks("exploration") % len(weights)]
-            _tell(proposer, log, weight)
+            _teach(proposer, log, weight)
             configs = proposer.propose(BATCH - len(untried))
             trials = [*untried, *measurer.propose(configs)]
             untried = []
@@ -115,7 +117,7 @@ def _try(measurer: Measurer, trials: Sequence[int], weight: float) -> None:
     measurer.begin("exploration")
     known = levels_of(log, weight)
     far = min(known.values(), default=0.0) + math.log(FAR)
-    # A world that is not traced does not tell a traced objective.
+    # A world that is not traced does not measure a traced objective.
     near = [trial for trial in trials if trial in log.runnable and known.get(trial, far) <= far]
     baseline = [BASELINE] if BASELINE not in log.failures else []
     measurer.measure_block(sorted({*baseline, *near, *_ranked(log, known)[:2]}))
@@ -162,15 +164,15 @@ def _breaks_a_limit(log: StudyLog, trial: int) -> bool:
     return any(value is not None and limit.excess(value) > 0 for limit, value in values)
 
 
-def _tell(proposer: Proposer, log: StudyLog, weight: float) -> None:
-    """Tell all that is known: every round moves every level a little."""
+def _teach(proposer: Proposer, log: StudyLog, weight: float) -> None:
+    """Teach it all that is known: every round moves every level a little."""
     known = levels_of(log, weight)
     reference = known.get(BASELINE, 0.0)
     for trial, config in enumerate(log.configs):
         if trial in known:
-            proposer.tell(config, known[trial] - reference)
+            proposer.learn(config, known[trial] - reference)
         elif log.why_out(trial) is not None or _breaks_a_limit(log, trial):
-            proposer.tell(config, None)
+            proposer.learn(config, None)
 
 
 def _ranked(log: StudyLog, levels: Mapping[int, float]) -> list[int]:
@@ -201,3 +203,27 @@ def _finish(measurer: Measurer, sampling: Sampling) -> None:
     measurer.observer.on_event(
         f"tried {tried} of {sampling.configs:,} configurations; {len(ranked) - len(behind)} go on"
     )
+
+
+def measure_both_goals(measurer: Measurer) -> None:
+    """Measure every configuration that may be on the front, until its share of the budget is spent.
+
+    What is shown to be beaten in both is measured no longer for this, and stays in the race. It
+    does nothing in a study with one objective.
+    """
+    log = measurer.log
+    if measurer.plan.second_objective is None:
+        return
+    measurer.begin("exploration")
+    end_s, most_blocks = measurer.share_ends("front_started_s", FRONT_SHARE)
+    while log.blocks("exploration") < most_blocks:
+        front = front_of(log)
+        beaten = set() if front is None else {p.trial for p in front.points if not p.in_front}
+        # Who was dropped for being slow may be the cheapest.
+        compared = [trial for trial in log.runnable if trial in log.compared]
+        trials = [trial for trial in compared if trial == BASELINE or trial not in beaten]
+        few = log.blocks("exploration") >= LEAST_FRONT_BLOCKS and len(trials) < 2
+        if few or measurer.budget.spent_s + log.block_s(trials) > end_s:
+            break
+        measurer.measure_blocks(trials)
+    measurer.finish_blocks()

@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from tuner.decide.dropping import HALVING_SHARE, MOST_RIVALS
-from tuner.decide.looks import SESSION_SHARE
-from tuner.decide.simultaneous import LOW_SHARE, LookAt, one_sided
+from tuner.decide.interim_analysis import SESSION_SHARE
+from tuner.decide.ranking import HALVING_SHARE, MOST_RIVALS
+from tuner.decide.simultaneous import LOW_SHARE, AnalysedBlocks, one_sided
 from tuner.errors import NothingRanError
 from tuner.plan.study_plan import StudyPlan
 from tuner.scratch import own_prefix
-from tuner.searching.both_goals import FRONT_SHARE
 from tuner.searching.calibrating import KEPT_FOR_TRACES
-from tuner.searching.exploring import EXPLORATION_SHARE, KEPT, sampling_for
+from tuner.searching.exploring import EXPLORATION_SHARE, FRONT_SHARE, KEPT, sampling_for
 from tuner.searching.measurer import STEPS_MARGIN
 from tuner.searching.runner import Runner, steps_in
 from tuner.study.folder import StudyFolder
@@ -28,7 +27,7 @@ from tuner.world.launcher import Launcher
 from tuner.world.likeness import without_evidence
 from tuner.world.measurement import Failure, Measurement
 
-# Worlds beside the one that calibrates: the fewest that tell something of their spread.
+# Worlds beside the one that calibrates: the fewest that show something of their spread.
 WORLDS = 4
 # Of the standard deviation of so few worlds only the order of magnitude is known.
 LEAST_SIGMA = 0.01
@@ -53,7 +52,7 @@ class Forecast:
     blocks: int
     """Blocks of the baseline, twice, and its rivals that there is time for, at most 8 of them."""
     least_gain: float
-    """The smallest gain that these blocks would tell from none, a fraction; about."""
+    """The smallest gain that these blocks would distinguish from none, a fraction; about."""
 
     def to_json(self) -> dict[str, Any]:
         """The document of `--dry-run --json`."""
@@ -61,7 +60,7 @@ class Forecast:
 
 
 def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) -> Forecast:
-    """Run a few worlds of the baseline, and tell what the budget would be enough for.
+    """Run a few worlds of the baseline, and say what the budget would be enough for.
 
     Args:
         plan: The plan of the search.
@@ -139,7 +138,7 @@ def _least_gain(sigma: float, blocks: int, rivals: int, alpha: float) -> float:
     """The lower reach of the last look's interval, whose differences spread as planted ones do."""
     planted = np.resize([-1.0, 1.0], blocks) * sigma * math.sqrt(1.5)
     low = SESSION_SHARE * alpha * LOW_SHARE / max(1, rivals)
-    # All gains spread alike, so every other one, and the noise, tells how much.
-    test = LookAt(np.column_stack([planted, *[np.zeros(blocks)] * rivals]), alpha, planted)
+    # All gains spread alike, so every other one, and the noise, shows how much.
+    test = AnalysedBlocks(np.column_stack([planted, *[np.zeros(blocks)] * rivals]), alpha, planted)
     found = one_sided(planted, low, alpha, test.spread_of_others(0, 1))
     return math.inf if found is None else math.expm1(found.estimate - found.low)

@@ -6,15 +6,13 @@ import random
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from tuner.decide.looks import Look
+from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.plan.config import Config
-from tuner.searching.budget import Budget
-from tuner.searching.groups import BlockWorld
+from tuner.searching.budget import Budget, WorldTimes
+from tuner.searching.group_threads import BlockWorld
 from tuner.searching.parallel import ParallelBlocks
-from tuner.searching.progress import Observer
+from tuner.searching.progress import Observer, ProgressReporter
 from tuner.searching.runner import Runner, steps_in
-from tuner.searching.telling import Teller
-from tuner.searching.world_times import WorldTimes
 from tuner.study.log import BASELINE, BLOCK_PHASES
 from tuner.study.records import (
     AGAIN,
@@ -45,7 +43,7 @@ class Measurer:
     Args:
         runner: Runs the worlds.
         store: Keeps what is measured.
-        observer: Is told what happens.
+        observer: Is notified of what happens.
         budget: The time that may be spent.
     """
 
@@ -65,14 +63,14 @@ class Measurer:
         """Seconds of the budget that blocks must leave."""
         self._phase: Phase = "calibration"
         store.repair(self.log.records, runner.plan)
-        self.teller = Teller(
+        self.reporter = ProgressReporter(
             observer, self.log, runner.folder, budget, groups=self._parallel.states
         )
 
     def begin(self, phase: Phase) -> None:
         """Note which phase the next worlds belong to."""
         self._phase = phase
-        self.teller.alike()
+        self.reporter.alike()
 
     def keep(self, record: Record) -> None:
         """Keep an outcome."""
@@ -80,18 +78,18 @@ class Measurer:
         self.log.add(record)
 
     def add(self, record: Record) -> None:
-        """Keep an outcome, and tell the observer."""
+        """Keep an outcome, and notify the observer."""
         barred = record.trial in self.log.barred
         self.keep(record)
         if not barred and (broken := self.log.barred.get(record.trial)):
             said = "; ".join(each.text for each in broken)
             self.observer.on_event(f"{self.log.configs[record.trial]}: infeasible, {said}")
         if isinstance(record.outcome, Failure):
-            self.teller.failure(record, record.outcome)
-        self.teller.progress(self._phase)
+            self.reporter.failure(record, record.outcome)
+        self.reporter.progress(self._phase)
 
     def calibrate(self, trial: int) -> bool:
-        """Run a trial's first world, which tells how long a step takes; False if cut short."""
+        """Run a trial's first world, which shows how long a step takes; False if cut short."""
         config, deadline_s = self.log.configs[trial], self.times.deadline_s(trial)
         attempt = self.log.rows.failed(CALIBRATION_BLOCK, trial)
         world = BlockWorld(trial, False, config, None, deadline_s, attempt)
@@ -137,7 +135,7 @@ class Measurer:
         for group in self._parallel.free:
             if self.blocks_left(trials) >= 1:
                 self._begin(group, self.log.next_block, trials)
-        self._parallel.hear()
+        self._parallel.receive()
         self.note_elapsed()
 
     def finish_blocks(self) -> None:
@@ -187,7 +185,7 @@ class Measurer:
             How many seconds of the budget are spent then; and how many blocks of its phase are
             measured, infinitely many where the plan has no most.
         """
-        start_s = self.noted_once(started, self.budget.spent_s)
+        start_s = self.load_or_store(started, self.budget.spent_s)
         end_s = start_s + (self.budget.total_s - start_s) * share
         return end_s, (self.measuring.max_blocks or math.inf) * share
 
@@ -201,7 +199,7 @@ class Measurer:
         for trial, reason in reasons.items():
             self.log.eliminated[trial] = reason
             self.store.eliminate(trial, reason)
-        self.teller.note_leader()
+        self.reporter.note_leader()
 
     def readmit(self, trial: int) -> None:
         """Let a trial that was eliminated win again."""
@@ -219,23 +217,23 @@ class Measurer:
         self.log.sampling = sampling
         self.store.note("sampling", sampling.model_dump(mode="json"))
 
-    def keep_look(self, look: Look) -> None:
-        """Note a look at all rivals; it takes the place of one at the same blocks."""
-        earlier = (each for each in self.log.looks if each.rows < look.rows)
-        self.log.looks = (*earlier, look)
+    def keep_analysis(self, analysis: InterimAnalysis) -> None:
+        """Note an interim analysis; it takes the place of one of the same blocks."""
+        earlier = (each for each in self.log.looks if each.rows < analysis.rows)
+        self.log.looks = (*earlier, analysis)
         self.store.note("looks", self.log.looks)
 
-    def tell_comparison(self, more_s: float | None) -> None:
-        """Tell the observer what a look has shown, and after how many more seconds it is clear."""
+    def report_comparison(self, more_s: float | None) -> None:
+        """Report what an interim analysis has shown, and in how many more seconds it is clear."""
         left_s = self.budget.remaining_s - self.reserved_s
-        self.teller.comparison(more_s, left_s, self._phase)
+        self.reporter.comparison(more_s, left_s, self._phase)
 
     def note_elapsed(self) -> None:
         """Note the time spent so far, for a session that resumes the study."""
         self.store.note("elapsed_s", self.budget.spent_s)
         self.store.note("measured_at", datetime.now(UTC).isoformat(timespec="seconds"))
 
-    def noted_once(self, key: str, value: float) -> float:
+    def load_or_store(self, key: str, value: float) -> float:
         """The number noted by this session or an earlier one; `value`, if there is none yet."""
         if (known := self.store.noted(key)) is not None:
             return float(known)
@@ -278,7 +276,7 @@ class Measurer:
         counts = bool(trials) and self._phase != "exploration"
         if counts and self.log.disturbed(block) and self.blocks_left(trials) >= LEAST_LEFT:
             self._put_aside(block)
-        self.teller.note_leader()
+        self.reporter.note_leader()
 
     def _judge_failures(self, block: int, trials: Sequence[int]) -> None:
         """Take out who is now shown to fail more often than the others; the baseline is marked."""

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from tuner.errors import LauncherError, StorageLostError
-from tuner.searching.groups import BlockWorld, Groups, Heard, Limits
+from tuner.searching.group_threads import BlockWorld, GroupMessage, Groups, Limits
 from tuner.searching.progress import GroupState, Observer
 from tuner.searching.runner import Runner
 from tuner.study.log import StudyLog
@@ -21,10 +21,10 @@ class Keeper(Limits, Protocol):
     """What takes in the worlds and the blocks that groups have measured."""
 
     def keep(self, record: Record) -> None:
-        """Keep an outcome, and tell nobody."""
+        """Keep an outcome, without notifying the observer."""
 
     def add(self, record: Record) -> None:
-        """Keep an outcome, and tell the observer."""
+        """Keep an outcome, and notify the observer."""
 
     def end_block(self, block: int, trials: Sequence[int]) -> None:
         """A block of these trials is finished."""
@@ -37,7 +37,7 @@ class ParallelBlocks:
         runner: Runs worlds of the study; its launcher may have groups.
         log: What is known.
         store: Keeps it.
-        observer: Is told of groups that are lost.
+        observer: Is notified of groups that are lost.
         keeper: Takes in what is measured.
     """
 
@@ -76,29 +76,29 @@ class ParallelBlocks:
         self._log.rows.open(phase, block)
         self._groups.start(group, block, worlds, self._keeper)
 
-    def hear(self) -> None:
+    def receive(self) -> None:
         """Keep what the groups measure, until one of them comes to the end of its block."""
         while self._groups.blocks:
-            heard = self._groups.hear()
-            if not heard.is_end:
-                record = self._record(heard)
-                self._done[heard.block] += not record.is_repeated
-                if self._is_wanted(heard):
+            message = self._groups.receive()
+            if not message.is_end:
+                record = self._record(message)
+                self._done[message.block] += not record.is_repeated
+                if self._is_wanted(message):
                     self._keeper.add(record)
                 continue
-            if heard.lost is not None:
-                self.drop(heard.block)
-                self._forget(heard.block)
-                self._tell_lost(heard.group, heard.lost)
+            if message.lost is not None:
+                self.drop(message.block)
+                self._forget(message.block)
+                self._report_lost(message.group, message.lost)
             else:
-                self._log.rows.close(heard.block)
-                self._keeper.end_block(heard.block, self._forget(heard.block))
+                self._log.rows.close(message.block)
+                self._keeper.end_block(message.block, self._forget(message.block))
             return
 
     def finish(self) -> None:
         """Wait until every group has finished its block."""
         while self._groups.blocks:
-            self.hear()
+            self.receive()
 
     def drop_running(self) -> None:
         """Have the blocks that are being measured count no more, and end their worlds.
@@ -113,13 +113,13 @@ class ParallelBlocks:
 
     def close(self) -> None:
         """End what runs, and keep what was measured. A resumed session finishes these blocks."""
-        for heard in filter(self._is_wanted, self._groups.close()):
+        for message in filter(self._is_wanted, self._groups.close()):
             # If the storage is away, the write-ahead log has it, and who closes knows already.
             with suppress(StorageLostError):
-                self._keeper.keep(self._record(heard))
+                self._keeper.keep(self._record(message))
 
     def drop(self, *blocks: int) -> None:
-        """Have blocks that nobody finishes count no more, now and in later sessions."""
+        """Have blocks that no group finishes count no more, now and in later sessions."""
         self._left.difference_update(blocks)
         self._log.drop(*blocks)
         self._store.note("dropped", self._log.dropped)
@@ -156,7 +156,7 @@ class ParallelBlocks:
                 if len(self) == 1:
                     raise
                 self._groups.lose(group)
-                self._tell_lost(group, error)
+                self._report_lost(group, error)
             else:
                 return outcome, group + 1 if len(self) > 1 else None
 
@@ -174,17 +174,17 @@ class ParallelBlocks:
             found.append(GroupState(group + 1, block, done, worlds, group not in living))
         return tuple(found)
 
-    def _is_wanted(self, heard: Heard) -> bool:
+    def _is_wanted(self, message: GroupMessage) -> bool:
         """Whether it is a world that says something."""
-        world, outcome = heard.world, heard.outcome
+        world, outcome = message.world, message.outcome
         if world is None or outcome is None:
             return False
-        return not self._keeper.times.is_cut_short(outcome, world.deadline_s, heard.left_s)
+        return not self._keeper.times.is_cut_short(outcome, world.deadline_s, message.left_s)
 
-    def _record(self, heard: Heard) -> Record:
-        assert heard.world is not None
-        assert heard.outcome is not None
-        return heard.world.record(heard.block, self._phase, heard.outcome, heard.group + 1)
+    def _record(self, message: GroupMessage) -> Record:
+        assert message.world is not None
+        assert message.outcome is not None
+        return message.world.record(message.block, self._phase, message.outcome, message.group + 1)
 
     def _forget(self, block: int) -> Sequence[int]:
         self._done.pop(block, None)
@@ -196,7 +196,7 @@ class ParallelBlocks:
         """Say which blocks a later session has to finish."""
         self._store.note(OPEN, sorted({*self._columns, *self._left}))
 
-    def _tell_lost(self, group: int, why: LauncherError) -> None:
+    def _report_lost(self, group: int, why: LauncherError) -> None:
         living = len(self._groups.living)
         if not living:
             raise LauncherError(f"the last of {plural(len(self), 'group')} is lost: {why}") from why

@@ -43,10 +43,10 @@ class Proposer:
         points = {self._point(config): config for config in reversed(plan.candidates())}
         self._configs = {point: config for point, config in points.items() if point is not None}
         self._proposed: dict[Point, None] = {}
-        self._told: dict[Point, float | None] = {}
+        self._learnt: dict[Point, float | None] = {}
         """log(value) by point, None for a failure."""
 
-    def tell(self, config: Config, log_value: float | None) -> None:
+    def learn(self, config: Config, log_value: float | None) -> None:
         """Learn what came of a configuration.
 
         Args:
@@ -56,10 +56,10 @@ class Proposer:
         """
         if (point := self._point(config)) in self._configs:
             self._proposed[point] = None
-            self._told[point] = log_value
+            self._learnt[point] = log_value
 
     def propose(self, count: int) -> list[Config]:
-        """What to measure next: nothing that was proposed or told before.
+        """What to measure next: nothing that was proposed or learnt before.
 
         Args:
             count: How many configurations.
@@ -71,7 +71,7 @@ class Proposer:
         avoided = [*self.failing, *self.bad]
         free = [point for point in free if not any(lies_in(point, each) for each in avoided)]
         least = FIRST_PER_LEVEL * max(axis.size for axis in self._axes)
-        ideas = self._ideas(count) if len(self._told) >= least else iter(())
+        ideas = self._ideas(count) if len(self._learnt) >= least else iter(())
         found: list[Config] = []
         while free and len(found) < count:
             idea = next(ideas, None)
@@ -89,8 +89,8 @@ class Proposer:
     @property
     def failing(self) -> list[Region]:
         """The regions in which everything failed that was tried: no more of them is proposed."""
-        points = list(self._told)
-        return failing_regions(points, [self._told[point] is None for point in points])
+        points = list(self._learnt)
+        return failing_regions(points, [self._learnt[point] is None for point in points])
 
     @property
     def bad(self) -> list[Region]:
@@ -107,7 +107,7 @@ class Proposer:
 
     def _failing_sentences(self) -> Iterator[str]:
         for region in self.failing:
-            failed = sum(lies_in(point, region) for point in self._told)
+            failed = sum(lies_in(point, region) for point in self._learnt)
             left = self._untried(region)
             named = " with ".join(self._named(factor, level) for factor, level in region)
             yield f"{named}: all {failed} tried failed; {left} with it not tried"
@@ -123,7 +123,7 @@ class Proposer:
             )
 
     def _bad_levels(self) -> dict[tuple[int, int], Level]:
-        known = {point: value for point, value in self._told.items() if value is not None}
+        known = {point: value for point, value in self._learnt.items() if value is not None}
         return bad_levels(list(known), list(known.values()))
 
     def _untried(self, region: Region) -> str:
@@ -146,10 +146,12 @@ class Proposer:
 
     def _ideas(self, count: int) -> Iterator[Point]:
         """What the sampler proposes; it takes what failed for as bad as the worst."""
-        worst = max((value for value in self._told.values() if value is not None), default=0.0)
-        told = [(point, worst if value is None else value) for point, value in self._told.items()]
+        worst = max((value for value in self._learnt.values() if value is not None), default=0.0)
+        known = [
+            (point, worst if value is None else value) for point, value in self._learnt.items()
+        ]
         seed = self._random.randrange(2**31)
-        return iter(self._ask(self._sampler, self._axes, told, count, seed))
+        return iter(self._ask(self._sampler, self._axes, known, count, seed))
 
     def _least_tried(self, free: Sequence[Point]) -> Point:
         """Of some points drawn at random the one whose levels were tried least."""

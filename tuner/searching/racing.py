@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from tuner.decide.dropping import DOMINATED_BLOCKS, beaten, halved
-from tuner.decide.looks import Look, due_alpha, is_due
+from tuner.decide.interim_analysis import InterimAnalysis, due_alpha, is_due
+from tuner.decide.ranking import DOMINATED_BLOCKS, beaten, halved
 from tuner.decide.simultaneous import LEAST_BLOCKS
 from tuner.decide.verdict import Comparison
 from tuner.searching.calibrating import traces_s
@@ -23,7 +23,7 @@ from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import AGAIN
 from tuner.text import duration, percent, plural, rough_duration
 
-# By how many standard errors luck moves a gain away from what it must be told from.
+# By how many standard errors a lucky gain is farther from the border of the verdict.
 LUCK = 1.0
 # It is not worth it to end a search earlier for a smaller part of its limit than this.
 LEAST_SAVED = 0.1
@@ -37,7 +37,7 @@ def race(measurer: Measurer) -> None:
     """
     log, budget = measurer.log, measurer.budget
     measurer.begin("race")
-    start_s = measurer.noted_once("race_started_s", budget.spent_s)
+    start_s = measurer.load_or_store("race_started_s", budget.spent_s)
     _reserve(measurer)
     _readmit(measurer)
     twice = not _is_known(comparison_of(log))
@@ -49,15 +49,15 @@ def race(measurer: Measurer) -> None:
             measurer.finish_blocks()
         fraction = (budget.spent_s - start_s) / max(1e-9, budget.total_s - start_s)
         if over or is_due(len(log.worlds("race")), log.looks):
-            _look(measurer, over=over)
+            _analyse(measurer, over=over)
             comparison = comparison_of(log)
             _drop(measurer, comparison, fraction)
             twice = not _is_known(comparison)
             ends = over or _is_clear(log, comparison) or _is_out_of_reach(measurer)
-            measurer.tell_comparison(None if ends else seconds_to_clear(log))
+            measurer.report_comparison(None if ends else seconds_to_clear(log))
             if ends:
                 if over and not _is_clear(log, comparison):
-                    _tell_rest(measurer, _block(log, twice=twice))
+                    _report_rest(measurer, _block(log, twice=twice))
                 break
         out = len(log.unreliable) + len(log.wrong)
         measurer.measure_blocks(_block(log, twice=twice))
@@ -67,8 +67,8 @@ def race(measurer: Measurer) -> None:
     measurer.drop_blocks()
 
 
-def _tell_rest(measurer: Measurer, block: Sequence[int]) -> None:
-    """Tell why a race ends while much of its budget is left: another block would be too long."""
+def _report_rest(measurer: Measurer, block: Sequence[int]) -> None:
+    """Report why a race ends while much of its budget is left: another block would be too long."""
     left_s, block_s = measurer.budget.remaining_s, measurer.log.block_s(block)
     free_s = left_s - measurer.reserved_s
     if free_s < block_s and left_s >= LEAST_SAVED * measurer.budget.total_s:
@@ -89,7 +89,7 @@ def _has_rivals(measurer: Measurer) -> bool:
 
 
 def _is_spent(measurer: Measurer) -> bool:
-    """Whether this budget has taken its last look: more blocks would tell nothing."""
+    """Whether this budget has taken its last look: more blocks would show nothing."""
     log, budget = measurer.log, measurer.budget
     return bool(log.looks) and not due_alpha(
         log.rules.alpha, log.looks, budget.spent_s, budget.total_s, over=True
@@ -134,7 +134,7 @@ def _is_out_of_reach(measurer: Measurer) -> bool:
 
 
 def _is_known(comparison: Comparison) -> bool:
-    """Whether the gain is known: what is left is to tell the rivals from each other."""
+    """Whether the gain is known: what is left is to compare the rivals with each other."""
     return comparison.kind == "better" and comparison.is_narrow
 
 
@@ -153,7 +153,7 @@ def _block(log: StudyLog, *, twice: bool) -> list[int]:
     return [BASELINE, AGAIN, *(trial for trial in log.racing if trial != BASELINE)]
 
 
-def _look(measurer: Measurer, *, over: bool) -> None:
+def _analyse(measurer: Measurer, *, over: bool) -> None:
     """Test every rival on all blocks so far, with the part of alpha that is due."""
     log, budget = measurer.log, measurer.budget
     rows = len(log.worlds("race"))
@@ -163,7 +163,7 @@ def _look(measurer: Measurer, *, over: bool) -> None:
         log.rules.alpha, taken, budget.spent_s, budget.total_s, over=over, early=early
     )
     if rows and alpha and BASELINE not in log.failures:
-        measurer.keep_look(Look(rows, alpha, budget.spent_s, budget.total_s))
+        measurer.keep_analysis(InterimAnalysis(rows, alpha, budget.spent_s, budget.total_s))
 
 
 def _drop(measurer: Measurer, comparison: Comparison, fraction: float) -> None:

@@ -1,9 +1,11 @@
-"""Runs the worlds of a plan: to be timed, or to be traced."""
+"""Runs the worlds of a plan, to be timed or to be traced, and reads the numbers of their traces."""
 
 import math
 import os
+import re
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,12 +13,23 @@ from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
+from tuner.plan.workload_spec import RankSpec
 from tuner.scratch import own_prefix
-from tuner.searching.trace_numbers import numbers_of
 from tuner.study.folder import StudyFolder
+from tuner.trace.analyze.call_times import (
+    breakdown,
+    outermost,
+    outermost_ms,
+    rpc_cpu_total_ms,
+    rpc_p99_ms,
+)
+from tuner.trace.analyze.diagnosis import diagnose
+from tuner.trace.analyze.parallelism import remote_parallelism
+from tuner.trace.files.reader import read_trace
+from tuner.trace.model.trace import Trace
 from tuner.world.groups import members_of
 from tuner.world.launcher import Launcher, TraceOrder, WorldOrder
-from tuner.world.measurement import Failure, Measurement
+from tuner.world.measurement import CallPart, Failure, Measurement, Quantiles, TraceNumbers
 
 # The steps of a world that calibrates last so long; if one step takes longer, it is one.
 CALIBRATION_S = 0.05
@@ -55,7 +68,7 @@ class Runner:
 
         `deadline_s` can only shorten the plan's; `again` and `attempt` are the record's. Where the
         objective is a traced one, every world but a calibration is traced, without operators:
-        these would cost more than they tell.
+        these would cost more than they show.
         """
         # All configurations of a block get the same inputs, and no other block gets these.
         seed = self.plan.measuring.seed + max(0, block)
@@ -108,7 +121,7 @@ class Runner:
             config=config,
             seed=seed,
             steps=steps,
-            # A calibration only tells about how long a step takes.
+            # A calibration only shows about how long a step takes.
             min_time_s=min(measuring.min_time_s, CALIBRATION_S if steps is None else math.inf),
             deadline_s=min(deadline_s, measuring.deadline_s),
             # A launcher's processes need not have the same current folder.
@@ -117,19 +130,19 @@ class Runner:
         )
 
     def _outcome(self, order: WorldOrder) -> Measurement | Failure:
-        """What a world yields, with what its trace tells.
+        """What a world yields, with what its trace shows.
 
-        An incomplete trace is taken again, and a world that somebody else has ended is run once
+        An incomplete trace is taken again, and a world that was killed from outside is run once
         more, in what is left of its time.
         """
-        outcome, left_s, was_untimely = self._launched(order), order.deadline_s, False
+        outcome, left_s, was_killed = self._launched(order), order.deadline_s, False
         for _ in range(1, TRACE_ATTEMPTS):
             left_s -= outcome.world_s
             if isinstance(outcome, Measurement) or left_s <= outcome.world_s:
                 break
-            if outcome.failure != "trace-failed" and (was_untimely or not outcome.is_untimely):
+            if outcome.failure != "trace-failed" and (was_killed or not outcome.is_untimely):
                 break
-            was_untimely = was_untimely or outcome.is_untimely
+            was_killed = was_killed or outcome.is_untimely
             outcome = self._launched(replace(order, deadline_s=left_s))
         return outcome
 
@@ -170,3 +183,48 @@ class Runner:
 def steps_in(seconds: float, step_s: float) -> int:
     """How many steps last so long, one at least; to time a step takes LEAST_STEP_S."""
     return max(1, math.ceil(seconds / max(step_s, LEAST_STEP_S)))
+
+
+def numbers_of(path: Path, ranks: Sequence[RankSpec]) -> TraceNumbers:
+    """The numbers of a trace file. UsageError if it is no trace.
+
+    `ranks` have the roles that the diagnosis speaks of; what is none of them has that of its name.
+    """
+    trace = read_trace(path)
+    mean, most = remote_parallelism(trace)
+    diagnosis = diagnose(trace, patterns_of(ranks))
+    return TraceNumbers(
+        rpc_cpu_total_ms=_known(rpc_cpu_total_ms(trace)),
+        rpc_p99_ms=_known(rpc_p99_ms(trace)),
+        parallelism_mean=_known(mean),
+        parallelism_max=_known(most),
+        diagnosis=diagnosis.text,
+        enough_threads=diagnosis.enough_threads,
+        losses=trace.losses,
+        calls=len(trace.calls),
+        call_ms=Quantiles.of(outermost_ms(trace).tolist()),
+        call_parts_ms=_call_parts_ms(trace),
+    )
+
+
+def patterns_of(ranks: Sequence[RankSpec]) -> list[tuple[str, str]]:
+    """Pairs of a role and a pattern of its RPC names; see `tuner.roles.role_of`."""
+    return [(rank.role, re.escape(rank.name)) for rank in ranks]
+
+
+def _call_parts_ms(trace: Trace) -> dict[CallPart, float]:
+    """Where the time of an outermost call goes, averaged over all of them; empty if not known."""
+    table = breakdown(outermost(trace.calls))
+    if table.empty:
+        return {}
+    weights = table["calls"]
+    has_cpu = bool(table["on_cpu_us"].notna().all())
+    inside: tuple[CallPart, ...] = ("on_cpu", "run_queue", "off_cpu") if has_cpu else ("served",)
+    parts: tuple[CallPart, ...] = ("transport", "queue", *inside, "pending")
+    return {
+        part: float((table[f"{part}_us"] * weights).sum() / weights.sum()) / 1e3 for part in parts
+    }
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -16,12 +16,19 @@ from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.beginning import Beginner, Begun, FirstRuns
 from tuner.searching.budget import Budget
-from tuner.searching.progress import Observer, tell_stage
+from tuner.searching.calibrating import calibrate, cannot_run, trace
+from tuner.searching.exploring import explore, measure_both_goals
+from tuner.searching.measurer import Measurer
+from tuner.searching.progress import Observer, report_stage
+from tuner.searching.racing import race
 from tuner.searching.runner import Runner
 from tuner.searching.searched_space import draft_here, widened
-from tuner.searching.session import Session
 from tuner.study.answer import StudyAnswer
+from tuner.study.conclusion import conclude, resume_budget_s
+from tuner.study.log import BASELINE, StudyLog
+from tuner.study.records import Record
 from tuner.study.resuming import resume_command
+from tuner.study.rows import comparable_values, paired_trials_of, rows_of
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import REFUSED, Claim, claimed, load_study, resume_study
 from tuner.study.storage.retry import Retry
@@ -31,6 +38,87 @@ from tuner.study.write_ahead_log import WriteAheadLog
 from tuner.text import plural
 from tuner.world.groups import environment_with
 from tuner.world.launcher import Enough, Launcher
+
+
+class Session:
+    """Drives a study from where its store stands to its conclusion.
+
+    Args:
+        runner: Runs the worlds.
+        store: The study; what it holds is not measured again.
+        observer: Is notified of what happens.
+        budget: The time that may be spent.
+    """
+
+    def __init__(
+        self, runner: Runner, store: StudyStore, observer: Observer, budget: Budget
+    ) -> None:
+        self._measurer = Measurer(runner, store, observer, budget)
+
+    @property
+    def log(self) -> StudyLog:
+        """What has been measured so far."""
+        return self._measurer.log
+
+    def add(self, record: Record) -> None:
+        """Keep the outcome of a world that was run before the session began."""
+        self._measurer.add(record)
+
+    def run(self, *, measures: bool = True) -> None:
+        """Measure what is still to be measured, and close the study; or note the time alone."""
+        measurer = self._measurer
+        if not measures:
+            measurer.note_elapsed()
+            return
+        if not measurer.store.running():
+            measurer.observer.on_event(f"the study is finished: {self._what_helps()}")
+            return
+        try:
+            explore(measurer)
+            calibrate(measurer)
+            if not self.log.blocks("race"):
+                measure_both_goals(measurer)
+            race(measurer)
+            trace(measurer)
+            measurer.reporter.alike()
+        finally:
+            measurer.close()
+            measurer.note_elapsed()
+        self._close()
+
+    def _what_helps(self) -> str:
+        """What a finished study needs to be gone on with."""
+        if not self.log.alive:
+            return (
+                "no configuration could run; once what fails is repaired, --overwrite searches anew"
+            )
+        least_s = resume_budget_s(self.log, self._measurer.budget.spent_s)
+        return f"nothing is left to measure; --budget {least_s}s or more continues it"
+
+    def _close(self) -> None:
+        """End every trial that is still running; the recommended one is never pruned."""
+        store, log = self._measurer.store, self.log
+        conclusion = conclude(log)
+        if conclusion is not None and conclusion.best not in (None, BASELINE):
+            self._measurer.readmit(conclusion.best)
+        rows = rows_of(log, conclusion, paired_trials_of(log))
+        values = comparable_values(rows, log.plan.objective)
+        if conclusion is not None and conclusion.best is not None:
+            store.note_answer(conclusion.best)
+        for trial in store.running():
+            value, numbers = values.get(trial), log.numbers(trial)
+            outcome, broken = log.outcome(trial), log.broken(trial)
+            store.constrain(
+                trial,
+                {str(limit): limit.excess(value) for limit, value in log.limited(trial)},
+                broken,
+            )
+            if log.why_out(trial) is not None and (log.ran(trial) or cannot_run(log, trial)):
+                store.fail(trial, numbers, outcome)
+            elif outcome in ("completed", "infeasible") and value is not None:
+                store.complete(trial, value, numbers, outcome)
+            else:
+                store.prune(trial, value, numbers, outcome)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +145,7 @@ class Notes(NamedTuple):
 
 
 class Presenter(Protocol):
-    """Tells an answer to people and programs, in files and in notes."""
+    """Writes an answer for people and programs, in files and in notes."""
 
     def write_answer(self, answer: StudyAnswer) -> None:
         """Write the files that carry the answer; without them the search has failed."""
@@ -70,6 +158,8 @@ class Presenter(Protocol):
 
 
 _KEPT = "everything measured is kept, and"
+
+
 _CONTINUED = "the same command with --resume continues it"
 
 
@@ -96,7 +186,7 @@ def search(
     Args:
         request: What to search for.
         launcher: What runs the worlds; entered already.
-        observer: Hears how far the search is.
+        observer: Is notified of how far the search is.
         presenter: Writes the answer, for a search that is interrupted too.
         clock: Seconds from any beginning.
 
@@ -124,7 +214,7 @@ def search(
     place = place.with_retry(retry)
     with claimed(place, resume=request.resume, overwrite=request.overwrite) as claim:
         # It takes a while to find out about a workload or a program: not for nothing.
-        tell_stage(observer, "setting up")
+        report_stage(observer, "setting up")
         known = load_study(place) if claim.resumes else None
         earlier_s = known.elapsed_s if known else 0.0
         draft = draft_here(draft, known.plan().space if known else None, observer.on_event)
@@ -138,7 +228,7 @@ def search(
         else:
             begun = beginner.begin(claim, here, runs)
         claim.mark_folder()
-        # It tells of the session before; a session that is killed leaves none.
+        # It is of the session before; a session that is killed leaves none.
         place.folder.answer.unlink(missing_ok=True)
         budget = Budget(plan.measuring.budget_s, begun.store.elapsed_s, started_s, clock)
         retry.left_s = lambda: budget.remaining_s
@@ -202,7 +292,7 @@ def plan_of(
     failure_folder: Path | None = None,
     enough: Enough | None = None,
 ) -> StudyPlan:
-    """The plan for what is tuned; all mistakes are told together."""
+    """The plan for what is tuned; all mistakes are reported together."""
     try:
         spec = launcher.subject_of(draft, failure_folder, enough)
     except UsageError as error:
@@ -241,7 +331,7 @@ def _finish_and_write(
     """The answer so far, written to its files; it is not lost if a page cannot be written."""
     answer = answer_of(store, session.log)
     presenter.write_answer(answer)
-    tell_stage(observer, "drawing")
+    report_stage(observer, "drawing")
     try:
         presenter.write_report(answer)
         notes = presenter.notes(answer)

@@ -16,8 +16,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.process_knobs import EQUAL
 from tuner.scratch import own_prefix
 from tuner.searching.beginning import FirstRuns
-from tuner.searching.runner import TRACED_TIME_S, Runner
-from tuner.searching.trace_numbers import patterns_of
+from tuner.searching.runner import TRACED_TIME_S, Runner, patterns_of
 from tuner.study.folder import StudyFolder
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.suggestions import Suggestion
@@ -32,10 +31,10 @@ _TRACED_FACTOR = 1.5
 _STEPS = 10
 """The steps of that trace: how long one takes is not known yet."""
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
-def draft_here(draft: PlanDraft, known: Space | None, tell: Tell) -> PlanDraft:
+def draft_here(draft: PlanDraft, known: Space | None, notify: Notify) -> PlanDraft:
     """The draft with the space that is searched here: no ranks are bound where none can be.
 
     Of a default space that is also where binding does nothing. On a cluster the hosts decide: a
@@ -44,7 +43,7 @@ def draft_here(draft: PlanDraft, known: Space | None, tell: Tell) -> PlanDraft:
     Args:
         draft: What is asked for.
         known: The space of the study that is resumed; None: it is a new one.
-        tell: Hears why no ranks are bound, in a sentence.
+        notify: Gets why no ranks are bound, in a sentence.
 
     Raises:
         UsageError: No other value of the knob is named, or the baseline binds its ranks.
@@ -64,13 +63,13 @@ def draft_here(draft: PlanDraft, known: Space | None, tell: Tell) -> PlanDraft:
             raise UsageError(f"baseline: {what} cannot be measured: {why}")
         if {*values} == {EQUAL} or not rest.axes:
             raise UsageError(f"space: {what} cannot be measured: {why}")
-        tell(f"{what} is not searched: {why}")
+        notify(f"{what} is not searched: {why}")
         return replace(draft, space=rest)
     is_all = {*values} == {EQUAL} or EQUAL in baseline or not rest.axes
     if is_all or _cpus_of_a_world(draft.launching) > 1:
         return draft
     if not draft.chooses_space:
-        tell(f"{what} is not searched: a world has one logical CPU here")
+        notify(f"{what} is not searched: a world has one logical CPU here")
     return replace(draft, space=rest)
 
 
@@ -80,7 +79,7 @@ def _cpus_of_a_world(launching: Launching) -> int:
 
 
 def widened(
-    draft: PlanDraft, plan: StudyPlan, launcher: Launcher, runs: FirstRuns, tell: Tell
+    draft: PlanDraft, plan: StudyPlan, launcher: Launcher, runs: FirstRuns, notify: Notify
 ) -> StudyPlan:
     """The plan, with `switch_interval` in a default space where calls wait for the GIL.
 
@@ -92,7 +91,7 @@ def widened(
         plan: What it is finished to.
         launcher: What runs the worlds; entered already.
         runs: The first runs of a program, which are judged by the larger space then.
-        tell: Hears what is added, in a sentence.
+        notify: Gets what is added, in a sentence.
     """
     subject, most_s = plan.subject, MOST_TRACED_FIRST * plan.measuring.budget_s
     if not draft.chooses_space or not subject.has_gil or runs.problem is not None:
@@ -111,7 +110,7 @@ def widened(
         runs.judge(wider, world)
     except BudgetTooShortError:
         return plan
-    tell(
+    notify(
         f"{SWITCH_INTERVAL.name} is searched too: calls wait for the GIL while another thread "
         "computes"
     )

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from tuner.decide.rules import VerdictKind
 from tuner.decide.statistics import Interval
-from tuner.decide.verdict_kind import VerdictKind
 from tuner.plan.config import Config
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan

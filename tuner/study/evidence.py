@@ -7,12 +7,10 @@ from functools import lru_cache
 import numpy as np
 
 from tuner.decide.additive import Points
-from tuner.decide.dropping import is_dominated
-from tuner.decide.looks import Look
-from tuner.decide.ranking import best_measured, strongest
-from tuner.decide.simultaneous import LookAt, gain_over
-from tuner.decide.spikes import without_spikes
-from tuner.decide.statistics import FloatArray, Interval, differences
+from tuner.decide.interim_analysis import InterimAnalysis
+from tuner.decide.ranking import best_measured, is_dominated, strongest
+from tuner.decide.simultaneous import AnalysedBlocks, gain_over
+from tuner.decide.statistics import FloatArray, Interval, differences, without_spikes
 from tuner.plan.config import Config, Dimension
 from tuner.plan.dimensions import varying
 from tuner.plan.knobs import Value
@@ -128,16 +126,16 @@ def gain_of(
     return gain_over(tests, reference, rival, rivals=count, high_shared_by=shared)
 
 
-def _test(log: StudyLog, look: Look) -> LookAt:
+def _test(log: StudyLog, look: InterimAnalysis) -> AnalysedBlocks:
     worlds = log.worlds("race")[: look.rows]
     return _test_of(worlds.tobytes(), worlds.shape[1], look.alpha)
 
 
 @lru_cache(maxsize=64)
-def _test_of(worlds: bytes, columns: int, alpha: float) -> LookAt:
+def _test_of(worlds: bytes, columns: int, alpha: float) -> AnalysedBlocks:
     """Cached, as all rivals are tested on the same blocks."""
     known = _without_spikes(worlds, columns)
-    return LookAt(merged(known), alpha, known[:, BASELINE] - known[:, AGAIN])
+    return AnalysedBlocks(merged(known), alpha, known[:, BASELINE] - known[:, AGAIN])
 
 
 def difference_of_gains(
@@ -160,7 +158,7 @@ def difference_of_gains(
     for look in log.looks:
         matrix = _test(log, look).matrix
         pairs = [matrix[:, each] - matrix[:, over] for each, over in (here, there)]
-        tests.append(LookAt(np.column_stack(pairs), look.alpha))
+        tests.append(AnalysedBlocks(np.column_stack(pairs), look.alpha))
     return gain_over(tests, 1, 0, rivals=shared, high_shared_by=shared)
 
 

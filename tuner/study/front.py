@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tuner.decide.pareto import LEAST_BLOCKS, pareto_front
 from tuner.decide.statistics import FloatArray, Interval, differences, interval, typical
+from tuner.decide.verdict import LEAST_FRONT_BLOCKS, pareto_front
 from tuner.plan.config import Config
 from tuner.plan.objectives import Objective
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog, merged
@@ -88,7 +88,7 @@ def front_of(log: StudyLog) -> Front | None:
         return None
     out = log.unreliable
     ran = [trial for trial in log.runnable if not (log.broken(trial) or trial in out)]
-    known = [trial for trial in ran if len(log.samples(trial)) >= LEAST_BLOCKS]
+    known = [trial for trial in ran if len(log.samples(trial)) >= LEAST_FRONT_BLOCKS]
     if not known:
         return None
     matrices = log.matrix(*BLOCK_PHASES), second_matrix(log, second)
@@ -129,7 +129,7 @@ def _goal(log: StudyLog, objective: Objective, matrix: FloatArray, trial: int) -
     costs = matrix[~np.isnan(matrix[:, trial]), trial]
     spread = interval(costs, log.rules.confidence)
     paired = differences(matrix[:, trial], matrix[:, BASELINE])
-    ratio = interval(paired, log.rules.confidence) if len(paired) >= LEAST_BLOCKS else None
+    ratio = interval(paired, log.rules.confidence) if len(paired) >= LEAST_FRONT_BLOCKS else None
     return Goal(
         value=_turned(Interval(*[typical(costs)] * 3), objective).estimate,
         spread=None if spread is None else _turned(spread, objective),

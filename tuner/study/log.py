@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tuner.decide.looks import Look
+from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.decide.rules import Rules
 from tuner.decide.statistics import FloatArray, typical
 from tuner.plan.config import Config
@@ -53,7 +53,7 @@ class StudyLog:
         self.configs = tuple(configs)
         self.eliminated = dict(eliminated or {})
         self.sampling: Sampling | None = None
-        self.looks: tuple[Look, ...] = ()
+        self.looks: tuple[InterimAnalysis, ...] = ()
         """The looks taken at the blocks of the race, in order."""
         self.set_aside: tuple[int, ...] = ()
         """The blocks that others disturbed and that were measured again; they do not count."""

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple
 
-from tuner.decide.failing import FAILING_SHARE, fails_more
+from tuner.decide.verdict import FAILING_SHARE, fails_more
 from tuner.study.log import StudyLog
 from tuner.world.likeness import likeness
 from tuner.world.measurement import Failure

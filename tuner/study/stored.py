@@ -1,6 +1,6 @@
 """A study as its storage has it: what was measured, and what that answers."""
 
-from tuner.decide.looks import Look
+from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.answer import StudyAnswer, study_answer
 from tuner.study.conclusion import conclude
@@ -21,7 +21,9 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
             log.sampling = Sampling(**sampling)
     if looks := store.noted("looks"):
         with store.reading("looks"):
-            log.looks = tuple(Look(int(rows), *map(float, rest)) for rows, *rest in looks)
+            log.looks = tuple(
+                InterimAnalysis(int(rows), *map(float, rest)) for rows, *rest in looks
+            )
     if unreliable := store.noted("unreliable"):
         with store.reading("unreliable"):
             log.unreliable = tuple(map(int, unreliable))

@@ -1,11 +1,11 @@
-"""The options of the RPC agent, and what the running agent tells."""
+"""The options of the RPC agent, and what the running agent reports."""
 
 from typing import Any
 
 import torch.distributed.rpc as rpc
 from torch.distributed.rpc import api
 
-from tuner.torch_private.option_names import PRIVATE_KEYWORDS
+from tuner.torch_private.private_names import PRIVATE_KEYWORDS
 
 
 def tensorpipe_options(**options: Any) -> rpc.TensorPipeRpcBackendOptions:
@@ -31,7 +31,7 @@ def all_workers() -> list[tuple[int, str]]:
 
 
 def worker_threads() -> int | None:
-    """The size of the running agent's thread pool; None if it does not tell."""
+    """The size of the running agent's thread pool; None if it does not report it."""
     size = agent_gauges().get("agent.thread_pool_size", "")
     return int(size) if size.isdecimal() else None
 

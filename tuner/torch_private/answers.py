@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.distributed.rpc import internal
 
-from tuner.torch_private.served_error import served
+from tuner.torch_private.exceptions import served
 
 # Looked up once, for speed; `support` reports what is missing.
 ScriptModule: Any = torch.jit.ScriptModule

@@ -13,8 +13,8 @@ from torch.distributed import autograd
 from torch.distributed.rpc import api, backend_registry, internal, rref_proxy
 from torch.distributed.rpc.constants import UNSET_RPC_TIMEOUT
 
-from tuner.torch_private.senders import BACKWARD, SENDERS, STEP, STEP_HELPERS, Sender
-from tuner.torch_private.tracebacks import unseen_in_tracebacks, without_our_frames
+from tuner.torch_private.exceptions import unseen_in_tracebacks, without_our_frames
+from tuner.torch_private.private_names import BACKWARD, SENDERS, STEP, STEP_HELPERS, Sender
 
 # Looked up once, for speed; `support` reports what is missing.
 PY_RREF: Any = getattr(api, "PyRRef", None)

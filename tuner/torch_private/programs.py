@@ -5,14 +5,12 @@ Runs in the program's own processes, with torch and the standard library alone.
 
 import builtins
 import functools
-import math
 import os
 import resource
 import sys
 import threading
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import get_ident
@@ -30,20 +28,24 @@ from tuner.process_knobs import (
     switch_interval_s,
 )
 from tuner.roles import role_of
+from tuner.torch_private.exceptions import (
+    MOST_TEXT,
+    error_text,
+    sound,
+    unseen_in_tracebacks,
+    without_our_frames,
+)
 
 # Not from `calls`, which imports torch: this module is loaded in the middle of `import torch`.
-from tuner.torch_private.option_names import PRIVATE_KEYWORDS
-from tuner.torch_private.rendezvous import Distributed, nobody_listens
-from tuner.torch_private.senders import SENDERS
-from tuner.torch_private.served_error import MOST_TEXT, error_text, sound
-from tuner.torch_private.tracebacks import unseen_in_tracebacks, without_our_frames
+from tuner.torch_private.private_names import PRIVATE_KEYWORDS, SENDERS
+from tuner.torch_private.program_wrappers import Distributed, RaisedErrors, no_listener
 
 
 class Reports(Protocol):
-    """Where the hook tells what happens."""
+    """Where the hook reports what happens."""
 
     def send(self, event: str, **facts: object) -> None:
-        """Tell of an event, with facts that JSON can hold."""
+        """Report an event, with facts that JSON can hold."""
 
 
 class Recorder(Protocol):
@@ -66,9 +68,6 @@ class Prober(Protocol):
         """Answer under this name from now on."""
 
 
-_MOST_KINDS = 20
-"""Errors that are counted each for itself."""
-
 Standing = Callable[[], Mapping[str, object]]
 """How many calls a process has issued so far, with all of its agents, and what it has used."""
 
@@ -86,11 +85,11 @@ def hook_rpc(
         rpc: The module `torch.distributed.rpc`.
         order: What `tuner.world.command.order` writes: `options` and `process` by role, `ranks`,
             `roles` as pairs of a role and a pattern, `say`.
-        reports: Told of `init_rpc`, `ready` or `init-failed`, `shutdown`, `ended`, each once for
+        reports: Gets `init_rpc`, `ready` or `init-failed`, `shutdown`, `ended`, each once for
             every agent.
         new_recorder: Makes what records an agent; None: nothing is recorded. It is called in
             `init_rpc`, since only by then is torch imported.
-        new_prober: Makes what answers, from a function that tells how the process stands; likewise.
+        new_prober: Makes what answers, from a function that gives the state of the process.
     """
     _Hooks(rpc, order, reports, new_recorder, new_prober).install()
 
@@ -119,11 +118,8 @@ class _Hooks:
         """The thread in which RPC itself calls others, to start and to shut down."""
         self._given: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
         """The private keywords of options that the program has made."""
-        self._raised_s = -math.inf
-        """When something was raised last that was looked at, by the monotonic clock."""
         self._process_knobs = ProcessKnobs()
-        self._raised: Counter[str] = Counter()
-        """How often, by what it was."""
+        self._raised = RaisedErrors(reports.send, lambda: self._name)
 
     def install(self) -> None:
         """Replace what every way of importing the API ends in."""
@@ -136,8 +132,8 @@ class _Hooks:
         for name in SENDERS:
             setattr(rpc.api, name, self._counting(getattr(rpc.api, name)))
         # `_run_function` prints what a served call raises, and calls it for nothing else.
-        rpc.internal.print = self._telling_of_raised(_print, "a call that {name} served")
-        threading.excepthook = self._telling_of_raised(threading.excepthook, "a thread of {name}")
+        rpc.internal.print = self._raised.reporting(_print, "a call that {name} served")
+        threading.excepthook = self._raised.reporting(threading.excepthook, "a thread of {name}")
 
     def _hook_options(self, options_class: Any) -> None:
         """In place: programs import the class by name."""
@@ -173,10 +169,10 @@ class _Hooks:
             url=url,
             rank=rank,
             world_size=None if world_size < 0 else world_size,
-            nobody_listens=nobody_listens(url),
+            no_listener=no_listener(url),
         )
         self._answer_as(f"rank{rank}", rank)
-        with self._telling_of_failure(f"rank {rank}", rank):
+        with self._reporting_failure(f"rank {rank}", rank):
             yield
 
     def _answer_as(self, name: str, rank: int) -> None:
@@ -219,7 +215,7 @@ class _Hooks:
             self._calls_before += self._calls
             self._name, self._calls, self._busy_in = name, 0, get_ident()
             try:
-                with self._telling_of_failure(name, rank):
+                with self._reporting_failure(name, rank):
                     init_backend(backend, store, name, rank, world_size, options)
             except BaseException:
                 self._end_recorder("init-failed")
@@ -234,8 +230,8 @@ class _Hooks:
         return init
 
     @contextmanager
-    def _telling_of_failure(self, name: str, rank: int) -> Iterator[None]:
-        """Tell why `init_rpc` fails: the ranks that wait for this one fail for that alone."""
+    def _reporting_failure(self, name: str, rank: int) -> Iterator[None]:
+        """Report why `init_rpc` fails: the ranks that wait for this one fail for that alone."""
         try:
             yield
         except Exception as error:
@@ -274,25 +270,6 @@ class _Hooks:
                 action(self._recorder)
             except Exception as error:  # the program comes first
                 self._reports.send("hook-failed", error=repr(error))
-
-    def _telling_of_raised(self, show: Callable[..., object], where: str) -> Callable[..., None]:
-        """Report what was raised and may be handled: at most once a second, and what is raised
-        again and again more and more seldom, so that the reports of a long run stay short."""
-
-        @functools.wraps(show)
-        def tell_and_show(*args: Any, **kwargs: Any) -> None:
-            error = sys.exc_info()[1]
-            if error is not None and time.monotonic() - self._raised_s >= 1.0:
-                self._raised_s = time.monotonic()
-                place = where.format(name=self._name or "a process that is no rank")
-                text = error_text(error, f" (in {place})")
-                kind = text if text in self._raised or len(self._raised) < _MOST_KINDS else ""
-                self._raised[kind] += 1
-                if self._raised[kind].bit_count() == 1:
-                    self._reports.send("raised", error=text)
-            show(*args, **kwargs)
-
-        return tell_and_show
 
     def _standing(self) -> dict[str, object]:
         return {

@@ -9,7 +9,7 @@ import torch.distributed.rpc as rpc
 from torch.distributed.rpc import api, internal, rref_proxy
 
 from tuner.torch_private.calls import PY_RREF
-from tuner.torch_private.senders import SENDERS
+from tuner.torch_private.private_names import SENDERS
 
 
 def missing_support() -> list[str]:

@@ -17,7 +17,7 @@ def head_and_tail(file: Path, most: int = MOST_KEPT) -> bytes:
 
     Args:
         file: The file; a process may still write to it.
-        most: The most bytes of it, beside the line that tells what is left out.
+        most: The most bytes of it, beside the line that says what is left out.
     """
     with file.open("rb") as content:
         size = os.fstat(content.fileno()).st_size

@@ -5,22 +5,22 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 DIED = "died"
-"""The kind of the message that tells of the end of a rank's process."""
+"""The kind of the message that reports the end of a rank's process."""
 
 
 SPOKEN = ("phase", "failed", "finished", "state", "result")
 """The kinds of what a rank says itself."""
 
 
-class Heard(NamedTuple):
-    """What was heard of one rank: a message of its own, or that its process is gone."""
+class Message(NamedTuple):
+    """A message of one rank, or that its process is gone."""
 
     rank: int
-    message: dict[str, Any]
+    content: dict[str, Any]
     """Its `kind` says what it is; `time_ns` is Unix time by one clock for all ranks."""
 
 
-class Crew(Protocol):
+class RankProcesses(Protocol):
     """The ranks of one world."""
 
     @property
@@ -31,7 +31,7 @@ class Crew(Protocol):
     def pids(self) -> Sequence[int | None]:
         """Their process ids, in rank order; None for a rank that is not on rank 0's host."""
 
-    def hear(self, timeout_s: float) -> list[Heard]:
+    def poll(self, timeout_s: float) -> list[Message]:
         """Every message and every death that comes, once there is one, or the time is over."""
 
     def send(self, rank: int, message: Mapping[str, object]) -> None:

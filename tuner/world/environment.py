@@ -21,7 +21,7 @@ class GroupFacts(BaseModel):
     pinned: bool = True
     """Whether its worlds are kept to these CPUs of a larger machine."""
     interface_mbps: int | None = None
-    """The speed of the interface between its hosts; null for loopback, or where none is told."""
+    """The speed of the interface between its hosts; null for loopback, or where none is known."""
 
     def differences(self, other: "GroupFacts") -> list[str]:
         """What makes two groups unlike, each as `label: ours, theirs`."""
@@ -54,7 +54,7 @@ class Environment(BaseModel):
     threads_per_core: int | None = None
     """Of one core, those that this process may use, at most; None where that was not kept."""
     own_network: bool | None = None
-    """Whether the worlds had a network that nobody else reached; None where that was not kept."""
+    """Whether no other process reached the network of the worlds; None where that was not kept."""
     groups: tuple[GroupFacts, ...] = ()
     """What each of several groups measures on, in their order; empty where there are none."""
 

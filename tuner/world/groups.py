@@ -17,7 +17,7 @@ class Stoppable(Protocol):
     """A launcher whose world can be ended from another thread."""
 
     def stop(self) -> None:
-        """End the world that runs, if any: what it yields then tells nothing."""
+        """End the world that runs, if any: what it yields then means nothing."""
 
 
 @runtime_checkable

@@ -46,7 +46,7 @@ class WorldOrder:
     failure_folder: Path | None = None
     """Where to keep what the ranks printed, and their stacks, if the world fails; absolute."""
     objective: Objective | None = None
-    """What a run of a program must tell; without it, it has failed. None: it may tell anything."""
+    """What a run of a program must yield, or it has failed. None: it may yield anything."""
 
     def __post_init__(self) -> None:
         if self.failure_folder is not None:
@@ -62,7 +62,7 @@ class Launcher(Protocol):
 
     @property
     def own_network(self) -> bool:
-        """Whether the next world runs in a network that nobody else reaches."""
+        """Whether the next world runs in a network that no other process reaches."""
 
     def subject_of(
         self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None

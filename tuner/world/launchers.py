@@ -15,19 +15,19 @@ from tuner.world.local.launcher import LocalLauncher
 
 
 def workload_launcher(*, isolation: bool = True) -> LocalLauncher:
-    """What runs workloads where nobody says otherwise: processes on this machine."""
+    """What runs workloads by default: processes on this machine."""
     return LocalLauncher(isolation=isolation)
 
 
 def launcher_for(
-    draft: PlanDraft, *, tell: Callable[[str], None], show: Callable[[bytes], None] | None
+    draft: PlanDraft, *, notify: Callable[[str], None], show: Callable[[bytes], None] | None
 ) -> Launcher:
-    """What runs the worlds of a plan where nobody says otherwise.
+    """What runs the worlds of a plan by default.
 
     Args:
         draft: The plan.
-        tell: Hears what a person should know of how a program is run, a sentence each.
-        show: Takes what a program prints, as it comes; None: nobody does.
+        notify: Gets what a person should know of how a program is run, a sentence each.
+        show: Takes what a program prints, as it comes; None: it is not shown.
 
     Raises:
         UsageError: The launcher that it names is not installed, or the machine has no room for its
@@ -35,13 +35,13 @@ def launcher_for(
     """
     refuse_two_orders(os.environ)
     if draft.launching.launcher == "ray":
-        return ray_launcher(draft, tell=tell, show=show)
+        return ray_launcher(draft, notify=notify, show=show)
     if draft.launching.is_grouped:
         return grouped_launcher(draft)
     isolation = draft.launching.isolation
     if draft.program is None:
         return workload_launcher(isolation=isolation)
-    return CommandLauncher(tell, show, isolation=isolation)
+    return CommandLauncher(notify, show, isolation=isolation)
 
 
 def grouped_launcher(draft: PlanDraft) -> GroupedLauncher:
@@ -66,7 +66,7 @@ def grouped_launcher(draft: PlanDraft) -> GroupedLauncher:
 def ray_launcher(
     draft: PlanDraft,
     *,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
     show: Callable[[bytes], None] | None = None,
     hosts: Sequence[str] | None = None,
 ) -> Launcher:
@@ -74,7 +74,7 @@ def ray_launcher(
 
     Args:
         draft: The plan.
-        tell: As for `launcher_for`.
+        notify: As for `launcher_for`.
         show: As for `launcher_for`.
         hosts: The ids of the nodes that may be used; None: all that the cluster has.
 
@@ -91,10 +91,10 @@ def ray_launcher(
             raise UsageError("--groups is for workloads; a program has the whole cluster")
         from tuner.world.ray.groups import RayGroups
 
-        return RayGroups(draft.launching, tell)
+        return RayGroups(draft.launching, notify)
     from tuner.world.ray.launcher import RayLauncher
     from tuner.world.ray.program_launcher import RayProgramLauncher
 
     if draft.program is not None:
-        return RayProgramLauncher(draft.launching, hosts=hosts, tell=tell, show=show)
-    return RayLauncher(draft.launching, hosts=hosts, tell=tell)
+        return RayProgramLauncher(draft.launching, hosts=hosts, notify=notify, show=show)
+    return RayLauncher(draft.launching, hosts=hosts, notify=notify)

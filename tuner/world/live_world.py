@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from tuner.world.crew import Crew
+from tuner.world.crew import RankProcesses
 from tuner.world.evidence import with_evidence
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, Measurement, RankUsage
@@ -12,7 +12,7 @@ from tuner.world.postmortem import RankRecord, root_cause, starvation
 # Worlds are done in about a second; one that is not may be stuck, and is probed.
 PROBE_AFTER_S = 3.0
 PROBE_EVERY_S = 1.0
-# After a first failure is heard of, this long is left for the one that caused it to be heard of.
+# After the first failure is reported, this long is left for the one that caused it to be reported.
 GRACE_S = 0.3
 # A rank that has shut down RPC has this long to leave by itself.
 EXIT_S = 1.0
@@ -22,16 +22,16 @@ class LiveWorld:
     """Drives one world from its first message to its last process.
 
     Args:
-        crew: The ranks, started.
+        ranks: The ranks, started.
         order: What to measure of them.
         started: When the first of them was started, by `time.monotonic`.
     """
 
-    def __init__(self, crew: Crew, order: WorldOrder, started: float) -> None:
-        self._crew = crew
+    def __init__(self, ranks: RankProcesses, order: WorldOrder, started: float) -> None:
+        self._ranks = ranks
         self._order = order
         self._started = started
-        self._records = [RankRecord(name) for name in crew.names]
+        self._records = [RankRecord(name) for name in ranks.names]
         self._result: dict[str, Any] | None = None
         self._going = False
 
@@ -43,7 +43,7 @@ class LiveWorld:
             now = time.monotonic()
             if now >= deadline:
                 return self._fail(past_deadline=True)
-            self._hear(min(deadline, next_probe) - now)
+            self._poll(min(deadline, next_probe) - now)
             self._advance()
             if any(record.failed for record in self._records):
                 return self._fail()
@@ -53,13 +53,13 @@ class LiveWorld:
                     return self._fail()
                 self._send_all("probe")
         # Rank 0 may hold the store that the others still say goodbye to.
-        self._crew.send(0, {"kind": "leave"})
-        self._crew.join(EXIT_S)
+        self._ranks.send(0, {"kind": "leave"})
+        self._ranks.join(EXIT_S)
         return self._measurement()
 
-    def _hear(self, timeout_s: float) -> None:
+    def _poll(self, timeout_s: float) -> None:
         """Take in every message and every death that comes within the time."""
-        for rank, message in self._crew.hear(max(0.0, timeout_s)):
+        for rank, message in self._ranks.poll(max(0.0, timeout_s)):
             if message["kind"] == "result":
                 self._result = message
             else:
@@ -67,12 +67,12 @@ class LiveWorld:
 
     def _send_all(self, kind: str) -> None:
         for rank in range(len(self._records)):
-            self._crew.send(rank, {"kind": kind})
+            self._ranks.send(rank, {"kind": kind})
 
     def _advance(self) -> None:
         if not self._going and all(record.phase == "ready" for record in self._records):
             self._going = True
-            self._crew.send(0, {"kind": "go", "pids": list(self._crew.pids)})
+            self._ranks.send(0, {"kind": "go", "pids": list(self._ranks.pids)})
         if self._result is not None and not self._result.get("stopped"):
             self._result["stopped"] = True
             self._send_all("stop")
@@ -94,11 +94,11 @@ class LiveWorld:
     def _fail(self, past_deadline: bool = False) -> Failure:
         until = time.monotonic() + GRACE_S
         while (left_s := until - time.monotonic()) > 0:
-            self._hear(left_s)
+            self._poll(left_s)
         alive = [rank for rank, record in enumerate(self._records) if record.exit_code is None]
-        self._crew.dump_stacks(alive)
-        # What they said meanwhile; nobody waits for it.
-        self._hear(0)
+        self._ranks.dump_stacks(alive)
+        # What they said meanwhile; it is not waited for.
+        self._poll(0)
         failure = root_cause(
             self._records,
             deadline_s=self._order.deadline_s if past_deadline else None,
@@ -110,5 +110,5 @@ class LiveWorld:
         """Keep what the ranks printed and their stacks, where the order asks for it."""
         if self._order.failure_folder is None:
             return failure
-        captured = self._crew.captured()
+        captured = self._ranks.captured()
         return with_evidence(failure, self._order.failure_folder, captured, self._order.config)

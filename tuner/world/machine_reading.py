@@ -36,7 +36,7 @@ class Throttling(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class MachineReading:
-    """The kernel's counters at one moment; None where it does not tell one."""
+    """The kernel's counters at one moment; None where it does not give one."""
 
     at_s: float
     cpu_times: CpuTimes | None
@@ -126,7 +126,7 @@ class MachineReader:
             yield from map(int, (task / "children").read_text().split())
 
     def _pressure_s(self) -> dict[str, float]:
-        """Of the machine, or else of the innermost cgroup that tells it."""
+        """Of the machine, or else of the innermost cgroup that has it."""
         files = [self._proc / "pressure/cpu", *(each / "cpu.pressure" for each in self._cgroups)]
         for file in files:
             found = {}
@@ -159,8 +159,8 @@ class MachineReader:
         if not known:
             with suppress(OSError), (self._proc / "cpuinfo").open("rb") as file:
                 lines = file.read(_CPUINFO_BYTES).decode(errors="replace").splitlines()[:-1]
-                told = [line.partition(":")[2] for line in lines if line.startswith("cpu MHz")]
-                known = [float(text) for text in told[:MOST_FREQUENCIES]]
+                found = [line.partition(":")[2] for line in lines if line.startswith("cpu MHz")]
+                known = [float(text) for text in found[:MOST_FREQUENCIES]]
         return sum(known) / len(known) if known else None
 
     def _load(self) -> float | None:
@@ -209,7 +209,7 @@ def _taken(
     stolen = round(stolen_s / seconds, _DIGITS)
     if before.own_s is None or after.own_s is None:
         return now.cpus, None, stolen
-    # Nobody knows whose the interrupts are. Counters in ticks can make less than nothing.
+    # Whose the interrupts are is unknown. Counters in ticks can make less than nothing.
     used_s = seconds * now.cpus - idle_s - interrupts_s - stolen_s
     others_s = max(0.0, used_s - (after.own_s - before.own_s))
     return now.cpus, round(others_s / seconds, _DIGITS), stolen

@@ -9,7 +9,7 @@ DISTURBED_SHARE = 0.1
 
 
 class MachineState(BaseModel):
-    """What the machine did from the launch of a world to its end; None where it does not tell."""
+    """What the machine did from the launch of a world to its end; None where it does not say."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

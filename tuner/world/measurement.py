@@ -23,13 +23,13 @@ CLOCKS_SHARE, CLOCKS_S = 0.1, 0.05
 """The clocks of ranks are read one after the other: so much more CPU time they may show."""
 
 MOST_CHARACTERS = 4000
-"""The most characters of an error's message that a rank tells in full."""
+"""The most characters of an error's message that a rank reports in full."""
 MOST_OF_DETAIL = 16_000
 """Likewise of what stands beside it: a traceback, the gauges of all ranks."""
 
 
 def _printable(text: object) -> object:
-    # Whoever tells a failure has shortened it: this is the bound for those who have not.
+    # Who reports a failure has shortened it: this is the bound for those who have not.
     return shortened(printable(text), 2 * MOST_OF_DETAIL) if isinstance(text, str) else text
 
 
@@ -71,7 +71,7 @@ class Quantiles(BaseModel):
 
 
 class TraceNumbers(BaseModel):
-    """What a study keeps of a world's trace beside its file; None where the trace cannot tell."""
+    """What a study keeps of a world's trace beside its file; None where that is not known."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -209,7 +209,7 @@ class Failure(BaseModel):
     rank: str = ""
     """The rank whose failure it is; empty where no single one has it, and in older studies."""
     is_untimely: bool = False
-    """Whether a process was killed from outside, as far as can be told: another world may run."""
+    """Whether a process was killed from outside, as far as is known: another world may run."""
     world_s: float
     machine: MachineState | None = None
     """As for a measurement."""

@@ -1,4 +1,4 @@
-"""A network namespace in which worlds run: all ports are free there, and nobody else is.
+"""A network namespace in which worlds run: all ports are free there, and no other process is.
 
 It is run by its path, too, as what holds the namespace and what joins it: standard library only.
 """
@@ -65,8 +65,8 @@ class OwnNetwork:
         except OSError:
             return self
         assert holder.stdout is not None
-        is_told = bool(select.select([holder.stdout], [], [], _START_S)[0])
-        if is_told and holder.stdout.readline() == _READY:
+        is_answered = bool(select.select([holder.stdout], [], [], _START_S)[0])
+        if is_answered and holder.stdout.readline() == _READY:
             self._holder = holder
         else:
             _end(holder)

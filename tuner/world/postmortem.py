@@ -7,7 +7,7 @@ from typing import Any
 
 from tuner.world.measurement import Failure
 
-LINE_CLOSED = 213
+CHANNEL_CLOSED = 213
 """The exit code of a rank whose workload has closed the line to the launcher."""
 STARTER_GONE = 255
 """The exit code that multiprocessing gives a process whose forkserver is gone."""
@@ -98,7 +98,7 @@ def root_cause(
     # A rank that reports a failure stays alive: a rank that is gone died of something else.
     if dead := [r for r in records if r.died_ns is not None and not r.finished and not r.failure]:
         first = min(dead, key=lambda record: record.died_ns or 0)
-        return _death(first, is_untimely=_is_untimely(records, first), world_s=world_s)
+        return _death(first, killed_externally=_killed_externally(records, first), world_s=world_s)
     if reported := [record for record in records if record.failure is not None]:
         return _report(min(reported, key=_reported_ns), world_s)
     assert deadline_s is not None
@@ -130,7 +130,7 @@ def deadlock(record: RankRecord, records: Sequence[RankRecord], world_s: float) 
 
 def ending(code: int) -> str:
     """How a process ended, in words; a negative code is a signal's, as `subprocess` has it."""
-    if code == LINE_CLOSED:
+    if code == CHANNEL_CLOSED:
         return "it closed the descriptor of its line to rpc-tuner, as os.closerange does"
     if code >= 0:
         return f"exit code {code}"
@@ -140,7 +140,7 @@ def ending(code: int) -> str:
         return f"signal {-code}"
 
 
-def _is_untimely(records: Sequence[RankRecord], first: RankRecord) -> bool:
+def _killed_externally(records: Sequence[RankRecord], first: RankRecord) -> bool:
     """Whether somebody else has ended the rank: by a signal, or with what had started it."""
     if was_killed(first.exit_code or 0):
         return True
@@ -151,7 +151,7 @@ def _is_untimely(records: Sequence[RankRecord], first: RankRecord) -> bool:
 
 
 def was_killed(code: int) -> bool:
-    """Whether a process with this exit code was ended by somebody else, as far as it tells."""
+    """Whether a process with this exit code was killed externally, as far as it shows."""
     return -code in (signal.SIGKILL, signal.SIGTERM)
 
 
@@ -160,12 +160,12 @@ def was_interrupted(code: int) -> bool:
     return was_killed(code) or -code in (signal.SIGINT, signal.SIGHUP)
 
 
-def _death(record: RankRecord, *, is_untimely: bool, world_s: float) -> Failure:
+def _death(record: RankRecord, *, killed_externally: bool, world_s: float) -> Failure:
     return Failure(
         failure="init-failed" if record.phase == "init_rpc" else "crashed",
         message=f"{record.name} failed first ({ending(record.exit_code or 0)}, in {record.phase})",
         rank=record.name,
-        is_untimely=is_untimely,
+        is_untimely=killed_externally,
         world_s=world_s,
     )
 

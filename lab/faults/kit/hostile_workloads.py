@@ -24,7 +24,9 @@ LONG_S = 1200.0
 
 def _line() -> int:
     """The descriptor of the rank's line to the launcher."""
-    lines: list[Any] = [each for each in gc.get_objects() if type(each).__name__ == "LauncherLine"]
+    lines: list[Any] = [
+        each for each in gc.get_objects() if type(each).__name__ == "LauncherChannel"
+    ]
     return int(lines[0]._connection.fileno())
 
 

@@ -36,7 +36,7 @@ def events_of(rank: int) -> list[dict[str, Any]]:
         {"event": "started", "parent": 1, "arguments": ["python", "main.py"]},
         {"event": "hook-failed", "error": "RuntimeError('no')"},
         {"event": "rendezvous", "url": "env://", "rank": rank, "world_size": 2,
-         "nobody_listens": False},
+         "no_listener": False},
         {"event": "imported", "modules": ["numpy", "torch.optim"], "environment": {"LANG": "C"}},
         {"event": "init_rpc", **facts, "backend": "TENSORPIPE", **options,
          "cuda_devices": 0},

@@ -143,7 +143,7 @@ def recorded(*command: str) -> tuple[int, list[str], Trace]:
     documents: list[bytes] = []
     end = record_program(
         command, RecordingOrder(), lambda document, code: documents.append(document),
-        tell=told.append,
+        notify=told.append,
     )  # fmt: skip
     assert end.why_not == ""
     return end.exit_code, told, trace_of(documents[0], "the trace")

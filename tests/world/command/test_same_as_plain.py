@@ -12,7 +12,7 @@ import pytest
 
 from tests.programs.running import free_port
 from tests.world.command.recorded import Recorded, python, recorded
-from tuner.torch_private.senders import BACKWARD, STEP
+from tuner.torch_private.private_names import BACKWARD, STEP
 from tuner.trace.analyze.critical_path import critical_path
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.headroom import least_threads

@@ -27,7 +27,7 @@ def test_a_probe_that_raises_leaves_the_rank_with_its_watch(
     monkeypatch.setattr(probe, "rpc_state", fail)
     monkeypatch.setattr(os, "killpg", kill_group)
     launcher, rank = multiprocessing.Pipe()
-    parent = launcher_line.LauncherLine(rank)
+    parent = launcher_line.LauncherChannel(rank)
     launcher.send_bytes(orjson.dumps({"kind": "probe"}))
     launcher.send_bytes(orjson.dumps({"kind": "go", "pids": [1, 2]}))
     launcher.close()

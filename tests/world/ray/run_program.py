@@ -25,7 +25,7 @@ def main() -> None:
     draft = draft_plan({key: value for key, value in keys.items() if value is not None})
     assert not draft.problems
     printed: list[bytes] = []
-    with launcher_for(draft, tell=lambda sentence: None, show=printed.append) as launcher:
+    with launcher_for(draft, notify=lambda sentence: None, show=printed.append) as launcher:
         spec = draft.finish(launcher.subject_of(draft)).subject
         order = WorldOrder(
             subject=spec,

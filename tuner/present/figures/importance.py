@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from tuner.decide.importance import variance_shares
+from tuner.decide.additive import variance_shares
 from tuner.plan.config import Config
 from tuner.plan.dimensions import varying
 from tuner.plan.subject import Subject

@@ -11,7 +11,7 @@ from typing import Literal, cast
 import numpy as np
 import pandas as pd
 
-from tuner.torch_private.senders import BACKWARD
+from tuner.torch_private.private_names import BACKWARD
 from tuner.trace.analyze.intervals import (
     FloatArray,
     IntArray,

@@ -98,7 +98,7 @@ class Cpu:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Numbers on a server; None where the trace does not tell."""
+    """Numbers on a server; None where the trace does not say."""
 
     server: str
     rank: int
@@ -123,7 +123,7 @@ class Evidence:
 
     @property
     def pool(self) -> int:
-        """Its number of threads; if the trace does not tell, as many as were seen at work."""
+        """Its number of threads; if the trace does not say, as many as were seen at work."""
         return self.threads or self.threads_seen
 
 

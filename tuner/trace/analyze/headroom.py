@@ -8,7 +8,7 @@ import pandas as pd
 
 from tuner.roles import role_of
 from tuner.text import plural
-from tuner.torch_private.senders import BACKWARD
+from tuner.torch_private.private_names import BACKWARD
 from tuner.trace.analyze.call_times import call_times
 from tuner.trace.analyze.intervals import FloatArray, Spans, open_over_time, summed, united
 from tuner.trace.analyze.rules.wording import few_named
@@ -42,7 +42,7 @@ class LeastThreads:
     under_way: int
     """The most calls to that process that were under way at once."""
     threads: int | None
-    """The worker threads of that process; None if the trace does not tell."""
+    """The worker threads of that process; None if the trace does not say."""
     is_sure: bool
     """Whether every served call of the role was seen, and on the CPU or in calls of its own, and
     neither a script nor distributed autograd may have made others; False where the role served
@@ -126,7 +126,7 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
     distributed autograd: then nothing is promised.
 
     Args:
-        trace: A trace; one that was not recorded by us does not tell which calls are nested.
+        trace: A trace; one that was not recorded by us does not say which calls are nested.
         roles: Pairs of a role and a pattern of its RPC names; see `tuner.roles.role_of`.
 
     Returns:

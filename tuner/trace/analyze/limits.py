@@ -3,7 +3,7 @@
 A share is a limit if it is LARGE, if it is COMPARABLE with the largest one, and if the lower end
 of its interval is at least SURE. What is less than that, but not much, is said beside the limits.
 So if one trace of a configuration names a share that is about LARGE, and the next one does not, the
-next one still tells of it. What the trace does not show may be anything: it is no limit itself, and
+next one still shows it. What the trace does not show may be anything: it is no limit itself, and
 nothing smaller than it is one.
 """
 
@@ -34,7 +34,7 @@ MOST_SHOWN = 3
 SHOWN = 0.05
 """Smaller shares are not worth a word."""
 FEW_CALLS = 20
-"""Where what fewer calls waited for is not known, they are too few to tell."""
+"""Where what fewer calls waited for is not known, they are too few to judge."""
 
 UNSEEN = "unseen"
 WIRE = ("to_server", "answer", "to_client")

@@ -196,7 +196,7 @@ def remote_parallelism(trace: Trace) -> tuple[float, float]:
 
 
 def server_name(trace: Trace, rank: int) -> str:
-    """A rank's RPC name; `rank N` if the trace does not tell."""
+    """A rank's RPC name; `rank N` if the trace does not say."""
     process = trace.process(rank)
     return process.name if process else f"rank {rank}"
 

@@ -37,7 +37,7 @@ def recipe_table(trace: Trace) -> pd.DataFrame:
     of the client's span. "Self CPU" is the part of it that no other row counts: for an operator,
     without the operators and the calls directly inside it; for a call, without its remote operators
     (time in which several ran counts once), without the calls made inside it, and without what the
-    client's thread ran while it issued the call. Foreign traces do not tell when a call was issued:
+    client's thread ran while it issued the call. Foreign traces do not have when a call was issued:
     there that is all that the thread ran until the call ended. Calls beside an asynchronous one,
     which is under way meanwhile, are not inside it.
 
@@ -122,7 +122,7 @@ def _on_threads(calls: pd.DataFrame, operators: pd.DataFrame) -> Spans:
 def _on_client_threads(calls: pd.DataFrame) -> list[IntArray]:
     """Rank and thread of each call's client, its start, and until when that thread was in it.
 
-    That is until its end, or until it was issued if it is asynchronous. Foreign traces do not tell
+    That is until its end, or until it was issued if it is asynchronous. Foreign traces do not have
     the latter: the annotation of a call, which is a block of its thread, lasts until the end.
     """
     issued = calls["issued_ns"].fillna(calls["end_ns"])

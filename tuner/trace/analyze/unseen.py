@@ -42,7 +42,7 @@ def _of_the_time(share: Share) -> str:
 def why_unseen(trace: Trace, calls: pd.DataFrame) -> str:
     """Why the trace does not show how some of these calls were served: `: because`.
 
-    Empty where the trace does not tell.
+    Empty where the trace does not say.
     """
     unseen = calls[calls["server_end_ns"].isna()]
     bodies, servers = (set(unseen[column].astype(str)) for column in ("body", "server"))

@@ -212,7 +212,7 @@ def _numbered(processes: Sequence[Process]) -> list[_Rank]:
 
 
 def _names(processes: Sequence[Process], numbers: Sequence[int]) -> list[str]:
-    """The RPC name of each process; `rank N` where no call tells.
+    """The RPC name of each process; `rank N` where no call has it.
 
     A process that made no call has the name of a server with its rank in it, if all processes that
     called have theirs.

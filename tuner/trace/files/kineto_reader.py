@@ -5,7 +5,7 @@ names, and then the clients' side is known. Every version of PyTorch with `torch
 which is 1.8 and later:
 
 - The category of operators is `Operator` in 1.8 and 1.9, and `cpu_op` since. Older versions write
-  annotations with it, too, so that only the name of a call tells that it is one.
+  annotations with it, too, so that a call is known by its name alone.
 - Ids of threads are text in older versions.
 - Times are whole microseconds since 1970 before 2.4; with three decimals since
   `baseTimeNanoseconds` since, which older versions write after the events; and in builds between

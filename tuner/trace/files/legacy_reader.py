@@ -122,7 +122,7 @@ def _remote(thread: EventId) -> tuple[int, int] | None:
 
 
 def _ranks(rows: pd.DataFrame) -> tuple[dict[int, str], int]:
-    """The name of each rank, and the rank that profiled: the lowest free one if no name tells."""
+    """The name of each rank, and the rank that profiled: the lowest free one if no name says it."""
     names: dict[int, str] = {}
     remote = rows.loc[rows["rank"] != UNKNOWN_RANK, ["rank", "call"]].drop_duplicates()
     for rank, call in remote.itertuples(index=False):

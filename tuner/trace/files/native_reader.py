@@ -63,9 +63,9 @@ def read_native(parts: Iterable[TraceText]) -> Trace:
         if facts.window_ns[0] > facts.window_ns[1]:
             raise text.refused("damaged: its window ends before it begins")
         count += len(document.traceEvents)
-        with _telling_damage(text):
+        with _reporting_damage(text):
             frames.append(_frames(document.traceEvents))
-    with _telling_damage(text):
+    with _reporting_damage(text):
         calls, losses = _calls(frames, text)
         operators = _operators(frames, calls)
     return Trace(
@@ -108,7 +108,7 @@ class _DamageError(Exception):
 
 
 @contextmanager
-def _telling_damage(text: TraceText) -> Iterator[None]:
+def _reporting_damage(text: TraceText) -> Iterator[None]:
     try:
         yield
     except _DamageError as damage:
@@ -132,7 +132,7 @@ class _Frames(NamedTuple):
     """The events of one part, which take a tenth of the memory as columns."""
 
     calls: pd.DataFrame
-    """As far as their clients tell how they began; with the status of those that ended."""
+    """As far as their clients recorded how they began; with the status of those that ended."""
     ended: pd.DataFrame
     served: pd.DataFrame
     operators: pd.DataFrame
@@ -180,7 +180,7 @@ def _ended(ended: Sequence[Event]) -> pd.DataFrame:
 
 
 def _served(served: Sequence[Event]) -> pd.DataFrame:
-    """Columns call_id, and those of a calls frame that the servers tell."""
+    """Columns call_id, and those of a calls frame that the servers recorded."""
     facts = [event.args or Args() for event in served]
     starts_ns = _times_ns([event.ts for event in served], "a served call")
     ends_ns = [

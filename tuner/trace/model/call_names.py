@@ -25,7 +25,7 @@ class CallName:
 
     @property
     def body(self) -> CallBody:
-        """What runs on the server, as far as the function's name tells."""
+        """What runs on the server, as far as the function's name says."""
         if self.kind == "to_here":
             return "fetch"
         if self.function.startswith("__torch__."):

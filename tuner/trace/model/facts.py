@@ -12,7 +12,7 @@ class TraceRank:
 
     rank: int
     name: str
-    """Its RPC name; `rank N` where the trace does not tell."""
+    """Its RPC name; `rank N` where the trace does not say."""
     num_worker_threads: int | None = None
     host: str = ""
     pid: int | None = None

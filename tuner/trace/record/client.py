@@ -18,7 +18,7 @@ from tuner.trace.record.server import Served
 from tuner.trace.record.threads import this_thread
 from tuner.trace.record.wire import OnTheWay, marked
 
-# How often to look for calls that ended without an answer that tells so.
+# How often to look for calls that ended without an answer.
 WATCH_S = 0.05
 _NOT_KEPT: deque[Any] = deque(maxlen=0)
 _ALL_READ: Mapping[str, bool] = defaultdict(lambda: True)
@@ -85,7 +85,7 @@ class Client:
     """Records the calls that this process issues: `tuner.torch_private.calls.ClientHooks`."""
 
     def __init__(self, rank: int, reads: Mapping[str, bool] = _ALL_READ) -> None:
-        """`reads` tells of every server, by its RPC name, whether it can read a mark."""
+        """`reads` says of every server, by its RPC name, whether it can read a mark."""
         self._reads = reads
         self.first_call = rank * CALLS_PER_RANK + next(_numbers)
         """No call of this client has a smaller id."""

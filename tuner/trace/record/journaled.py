@@ -53,7 +53,7 @@ class JournaledClient(Client):
     def __init__(
         self, rank: int, journal: Journal, server: JournaledServer, reads: Mapping[str, bool]
     ) -> None:
-        """`reads` tells of every server, by its RPC name, whether it can read our requests."""
+        """`reads` says of every server, by its RPC name, whether it can read our requests."""
         super().__init__(rank, reads)
         self._keep_sent, self._keep_ended = self._keep_ended, self._ended.append
         self._journal = journal

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tuner.torch_private.senders import STEP, STEP_HELPERS
+from tuner.torch_private.private_names import STEP, STEP_HELPERS
 from tuner.trace.model.spans import ClientSpan, OperatorSpan, ServerSpan
 
 

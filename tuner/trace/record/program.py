@@ -1,6 +1,6 @@
 """Records one process of a program for itself: from `init_rpc` to its end, into a journal.
 
-Nobody coordinates the ranks. Each one says that it can read marked requests before its agent
+No process coordinates the ranks. Each one says that it can read marked requests before its agent
 starts, and none can send it a request before that. A rank that does not say so gets plain requests.
 """
 
@@ -30,7 +30,7 @@ from tuner.trace.record.wire import Ends
 DRAIN_S = 5.0
 _POLL_S = 0.02
 
-Tell = Callable[..., None]
+Report = Callable[..., None]
 """Reports an event, by name, with facts that JSON can hold."""
 
 
@@ -53,11 +53,11 @@ class ProgramRecorder:
     process itself knows. The calls are in the journal at all times.
     """
 
-    def __init__(self, folder: Path, order: Mapping[str, Any], tell: Tell) -> None:
+    def __init__(self, folder: Path, order: Mapping[str, Any], report: Report) -> None:
         """`order` has `operators`, `start_after_s`, and `for_s`, which is None for no end."""
         self._folder = folder
         self._order = order
-        self._tell = tell
+        self._report = report
         self._pid = os.getpid()
         self._profiler: OperatorProfiler | None = None
         self._cpu_started_s = 0.0
@@ -82,7 +82,7 @@ class ProgramRecorder:
         self._server.start()
         Ends.client, Ends.server = self._client, self._server
         readers.add_this_rank(name)
-        self._tell(
+        self._report(
             "recording",
             journal=name_of_files,
             host=platform.node(),
@@ -145,7 +145,7 @@ class ProgramRecorder:
     def _note_start(self) -> None:
         self._cpu_started_s = time.process_time()
         self._main_started = main_schedule()
-        self._tell(
+        self._report(
             "record-start",
             num_worker_threads=worker_threads(),
             rpc_timeout_s=default_timeout_s(),
@@ -161,7 +161,7 @@ class ProgramRecorder:
         if is_over.wait(self._order["for_s"]):
             return
         self._client.pause()
-        self._tell("window-end")
+        self._report("window-end")
         standing, until = self._standing(), time.monotonic() + DRAIN_S
         # Once at least: what has arrived, or has been counted, is under way by then.
         while True:
@@ -191,7 +191,7 @@ class ProgramRecorder:
             facts["operators"] = f"{self._pid}-{time.time_ns()}.operators"
             (self._folder / str(facts["operators"])).write_text(json.dumps(operators))
         threads = [int(task.name) for task in Path("/proc/self/task").iterdir()]
-        self._tell(
+        self._report(
             "record-end",
             reason=reason,
             cpu_s=standing.cpu_s,
@@ -217,7 +217,7 @@ class _Readers(dict[str, bool]):
         return self[name]
 
     def add_this_rank(self, name: str) -> None:
-        """Tell the others that this rank can."""
+        """Say to the others that this rank can."""
         self._mark(name).touch()
 
     def _mark(self, name: str) -> Path:

@@ -25,7 +25,7 @@ class Thread:
         self.issuing_to: object = None
         """The call that is being issued."""
         self.schedule: int | None = None
-        """A file that tells how long the thread waited for a CPU: see `waited_ns`."""
+        """A file that says how long the thread waited for a CPU: see `waited_ns`."""
 
     @property
     def served_call(self) -> int | None:

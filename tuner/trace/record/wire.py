@@ -32,7 +32,7 @@ class ClientEnd(Protocol):
     """Records what this process calls."""
 
     def answered(self, call_id: int, value: object) -> None:
-        """The answer to a call has arrived; `answers.error_of` tells if it is an exception."""
+        """The answer to a call has arrived; `answers.error_of` says if it is an exception."""
 
 
 class Ends:

@@ -1,1 +1,1 @@
-"""Programs that nobody edits: a hook in each of their Python processes, and what it tells."""
+"""Programs that are not edited: a hook in each of their Python processes, and its reports."""

@@ -110,7 +110,7 @@ class Discovery:
         request: The program.
         starters: What starts its commands; it is left as later runs are to be started.
         trying: Runs it.
-        tell: Gets what a person should know, a sentence each.
+        notify: Gets what a person should know, a sentence each.
         enough: See `Launcher.subject_of`.
     """
 
@@ -119,13 +119,13 @@ class Discovery:
         request: ProgramRequest,
         starters: Starters,
         trying: Trying,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
         enough: Enough | None,
     ) -> None:
         self._request = request
         self._starters = starters
         self._try = trying
-        self._tell = tell
+        self._notify = notify
         self._enough = enough
         self._until_s = 0.0
         self._learnt: list[Learnt] = []
@@ -157,11 +157,11 @@ class Discovery:
                 if second.failure.failure == "timed-out":
                     raise ProgramFailedError(why)
                 # It went well before: the search goes on, and counts how often it fails.
-                self._tell(why)
+                self._notify(why)
         runs = [first, *filter(None, [second])]
         self._is_enough(runs)
         if self._starters.is_warm or self._request.cold:
-            self._tell(f"each run starts {self._starters.how}")
+            self._notify(f"each run starts {self._starters.how}")
         return self._spec(runs)
 
     def _first_run(self) -> TriedRun:
@@ -175,16 +175,16 @@ class Discovery:
             why = f"{failure.message}{detail}"
             if not run.may_go_well_otherwise:
                 raise ProgramFailedError(f"the program cannot be tuned: {why}")
-            self._tell(f"the program fails with its own options: {why}")
+            self._notify(f"the program fails with its own options: {why}")
         check_backend(run.end)
         return run
 
     def _again(self, failure: Failure) -> TriedRun:
         """Run it once more. Where it does not fail in the machine's network, find out why."""
         if not self._starters.in_own_network:
-            self._tell(f"the program failed, and is run once more: {failure.message}")
+            self._notify(f"the program failed, and is run once more: {failure.message}")
             return self._try(self._until_s, self._learnt)
-        self._tell(
+        self._notify(
             "the program failed in a network of its own, and is run once more in the "
             f"machine's: {failure.message}"
         )
@@ -194,11 +194,11 @@ class Discovery:
             self._starters.start_cold(self._request)
             alone = self._try(self._until_s, self._learnt)
             if alone.failure is None:
-                self._tell("it failed by chance: it runs in a network of its own, too")
+                self._notify("it failed by chance: it runs in a network of its own, too")
                 return alone
         self._starters.leave_network(self._request)
         if run.failure is None:
-            self._tell("the program does not run in a network of its own; it has the machine's")
+            self._notify("the program does not run in a network of its own; it has the machine's")
         return run
 
     def _warm_run(self, first: TriedRun, until_s: float) -> TriedRun | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tuner.files import head_of
-from tuner.torch_private.served_error import MOST_TEXT
+from tuner.torch_private.exceptions import MOST_TEXT
 
 MOST_BYTES = 1 << 24
 """So much is read of what one process reports."""
@@ -38,7 +38,7 @@ def _is_size(value: Any) -> bool:
     return _is_whole(value) and 0 <= value < 1 << 31
 
 
-def _is_told_size(value: Any) -> bool:
+def _is_reported_size(value: Any) -> bool:
     """Whether a program may have said it, before anybody looked: torch takes -1 for unknown."""
     return value == -1 or _is_size(value)
 
@@ -105,14 +105,14 @@ _EVENTS: dict[str, dict[str, _Check]] = {
     "hook-failed": {"error": _is_any_text},
     "rendezvous": {
         "url": _is_text,
-        "rank": _is_told_size,
-        "world_size": _or_none(_is_told_size),
-        "nobody_listens": _is_flag,
+        "rank": _is_reported_size,
+        "world_size": _or_none(_is_reported_size),
+        "no_listener": _is_flag,
     },
     "init_rpc": {
         "name": _is_text,
-        "rank": _is_told_size,
-        "world_size": _or_none(_is_told_size),
+        "rank": _is_reported_size,
+        "world_size": _or_none(_is_reported_size),
         "role": _is_text,
         "backend": _is_text,
         "num_worker_threads": _or_none(_is_size),
@@ -125,7 +125,7 @@ _EVENTS: dict[str, dict[str, _Check]] = {
     "ready": _USAGE,
     "init-failed": {
         "name": _is_text,
-        "rank": _is_told_size,
+        "rank": _is_reported_size,
         "error": _is_text,
         "traceback": _is_text,
     },
@@ -137,7 +137,7 @@ _EVENTS: dict[str, dict[str, _Check]] = {
     "state": {
         "number": _is_count,
         "name": _is_text,
-        "rank": _is_told_size,
+        "rank": _is_reported_size,
         "monotonic_s": _is_amount,
         "calls": _is_count,
         **dict.fromkeys(("pool_size", "idle", "serving", "calling"), _or_none(_is_count)),

@@ -7,7 +7,7 @@ from typing import Any
 from tuner.plan.objectives import Objective
 from tuner.plan.program_spec import ProgramRequest
 from tuner.text import listed, plural
-from tuner.torch_private.served_error import served_error
+from tuner.torch_private.exceptions import served_error
 from tuner.world.command.ends import Cause, alone_gone
 from tuner.world.command.process_reports import RankReport
 from tuner.world.command.program_world import ProgramEnd
@@ -51,7 +51,7 @@ def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> 
     if end.cause is not None and end.counted is None:
         return _of_cause(end, end.cause)
     if end.is_late:
-        stuck = end.report.nobody_listens_since_ns is not None
+        stuck = end.report.no_listener_since_ns is not None
         kind: FailureKind = "init-failed" if stuck else "timed-out"
         message = f"not done after {end.run_s:.3g} s ({_phases(end)})"
         return failed(kind, message, gauges(end.states))
@@ -161,7 +161,7 @@ def _how_it_ended(end: ProgramEnd, request: ProgramRequest) -> str:
     pairs = zip(request.commands, end.exit_codes, strict=True)
     command, code = next((command, code) for command, code in pairs if code)
     which = "" if len(request.commands) == 1 else f" of {command[0]!r}"
-    lines = _telling(end.output)
+    lines = _informative(end.output)
     said = served_error("\n".join(lines)) or "".join(lines[-1:]).strip()
     last = f": {said[:300]}" if said else ""
     if rank := alone_gone(end.report):
@@ -197,10 +197,10 @@ def _phase(rank: RankReport, state: Mapping[str, Any] | None) -> str:
 
 
 def _tail(output: str) -> str:
-    return "\n".join(_telling(output)[-_TAIL_LINES:])
+    return "\n".join(_informative(output)[-_TAIL_LINES:])
 
 
-def _telling(output: str) -> list[str]:
+def _informative(output: str) -> list[str]:
     """Its lines that are not empty; without torch's own warnings, unless there is nothing else."""
     lines = [line for line in output.splitlines() if line.strip()]
     return [line for line in lines if not _WARNING_OF_TORCH.match(line)] or lines

@@ -47,21 +47,21 @@ class CommandLauncher:
     """Runs a program again and again, warm where that can be.
 
     Args:
-        tell: Hears what a person should know of how the program is run, a sentence each.
-        show: Takes what the program prints, as it comes; None: nobody does.
+        notify: Gets what a person should know of how the program is run, a sentence each.
+        show: Takes what the program prints, as it comes; None: it is not shown.
     """
 
     def __init__(
         self,
-        tell: Callable[[str], None] = lambda sentence: None,
+        notify: Callable[[str], None] = lambda sentence: None,
         show: Callable[[bytes], None] | None = None,
         *,
         isolation: bool = True,
     ) -> None:
-        self._tell = tell
+        self._notify = notify
         self._show = show
         self._open = ExitStack()
-        self._starters = Starters(tell, isolation=isolation)
+        self._starters = Starters(notify, isolation=isolation)
         self._scratch: Path | None = None
         self._machine = MachineReader()
 
@@ -103,7 +103,7 @@ class CommandLauncher:
         if failure_folder is not None:
             shutil.rmtree(failure_folder, ignore_errors=True)
         trying = partial(self._try, request, draft.measuring.deadline_s, failure_folder)
-        discovery = Discovery(request, self._starters, trying, self._tell, enough)
+        discovery = Discovery(request, self._starters, trying, self._notify, enough)
         return discovery.spec(draft.measuring.longest_start_s)
 
     def run(self, order: WorldOrder) -> Outcome:
@@ -229,7 +229,7 @@ class CommandLauncher:
         return LocalCommands(self._starters.each, environment, order.reports)
 
     def _watched(self, commands: Commands) -> Callable[[], MachineState | None]:
-        """What tells, after a run of these commands, what the machine did from now on."""
+        """What returns, after a run of these commands, what the machine did from now on."""
         del commands  # they run on this machine
         before = self._machine.read()
         return lambda: machine_between(before, self._machine.read())

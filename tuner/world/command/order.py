@@ -1,4 +1,4 @@
-"""What the hook in a program is told, by the environment, which every child process inherits."""
+"""The order to the hook in a program, by the environment, which every child process inherits."""
 
 import json
 import os

@@ -38,7 +38,7 @@ class Probes:
         return self.asked
 
     def answers(self, number: int) -> list[Mapping[str, Any]]:
-        """The states that ranks have told to a question, one for each process."""
+        """The states that ranks have answered to a question, one for each process."""
         states = read_reports(self._reports).states
         return [*{state["pid"]: state for state in states if state["number"] == number}.values()]
 

@@ -92,7 +92,7 @@ class Rendezvous(NamedTuple):
     """Where a process looks for the other ranks, and since when, in Unix nanoseconds."""
 
     url: str
-    nobody_listens: bool
+    no_listener: bool
     time_ns: int
     pid: int
     rank: int

@@ -16,7 +16,7 @@ from tuner.world.postmortem import RankRecord, starvation
 PROBE_AFTER_S = 3.0
 PROBE_EVERY_S = 1.0
 ANSWERS_S = 2.0
-# A rank that waits where nobody will listen is given up after this time.
+# A rank that waits where no process will listen is given up after this time.
 UNMET_S = 5.0
 # After a first command has failed, the others get this long to say what happened to them.
 OTHERS_S = 1.0
@@ -203,8 +203,8 @@ class ProgramWorld:
 
 
 def _is_unmet(report: ProgramReport) -> bool:
-    """Whether ranks have waited long enough where nobody will listen."""
-    since_ns = report.nobody_listens_since_ns
+    """Whether ranks have waited long enough where no process will listen."""
+    since_ns = report.no_listener_since_ns
     return since_ns is not None and time.time_ns() - since_ns > UNMET_S * 1e9
 
 

@@ -54,7 +54,7 @@ def record_program(
     recording: RecordingOrder,
     show: Callable[[bytes, int | None], None],
     *,
-    tell: Callable[[str], None] = lambda sentence: None,
+    notify: Callable[[str], None] = lambda sentence: None,
     beside: Sequence[Sequence[str]] = (),
     roles: Sequence[tuple[str, str]] = (),
     stdout: IO[Any] | None = None,
@@ -68,7 +68,7 @@ def record_program(
         recording: What to record, and when.
         show: Called once, if anything was recorded: with the content of the trace's file, and with
             the exit code, which is None while the program goes on after its window.
-        tell: Gets at once which rank has failed, and why the program is ended, a sentence each.
+        notify: Gets at once which rank has failed, and why the program is ended, a sentence each.
         beside: Further commands that together with it are one world.
         roles: Pairs of a role and a pattern of its RPC names; the first that matches decides.
         stdout: Where the program's output goes; None: where ours goes.
@@ -89,7 +89,7 @@ def record_program(
         signals: list[int] = []
         program = started([command, *beside], order, stdout=stdout, kill=kill, signals=signals)
         with program as processes:
-            ends = _Ends(folder, tell, partial(_end_program, folder, processes, kill), signals)
+            ends = _Ends(folder, notify, partial(_end_program, folder, processes, kill), signals)
             is_shown = recording.for_s is not None and _window_ended(folder, processes, ends.look)
             if is_shown:
                 show(join_recorded(folder), None)
@@ -123,7 +123,7 @@ class _Ends:
 
     Args:
         folder: That of the reports.
-        tell: Gets what happened.
+        notify: Gets what happened.
         end: Ends the program.
         signals: The signals that were passed on: the program ends for them.
     """
@@ -131,12 +131,12 @@ class _Ends:
     def __init__(
         self,
         folder: Path,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
         end: Callable[[], None],
         signals: Sequence[int] = (),
     ) -> None:
         self._folder = folder
-        self._tell = tell
+        self._notify = notify
         self._end = end
         self._signals = signals
         self.is_given_up = False
@@ -153,7 +153,7 @@ class _Ends:
         report = self.say_the_first()
         if (cause := stuck(report, time.time_ns())) is not None:
             self._say(cause.text)
-            self._tell("no rank does anything any more, so the program is ended")
+            self._notify("no rank does anything any more, so the program is ended")
             self.is_given_up = True
             self._end()
             return
@@ -176,7 +176,7 @@ class _Ends:
     def _say(self, text: str) -> None:
         if text not in self._said:
             self._said.append(text)
-            self._tell(text)
+            self._notify(text)
 
 
 def asking_pause_s(since_s: float, asked: int) -> float:

@@ -73,7 +73,7 @@ class ProgramReport:
         )
         if self.unmet:
             said += f" at {self.unmet[0].url}"
-        if self.nobody_listens_since_ns is None:
+        if self.no_listener_since_ns is None:
             return f"{said}{hint}" if absent else said
         return (
             f"{said}: under torchrun no process listens at a tcp:// address of the program's own; "
@@ -81,9 +81,9 @@ class ProgramReport:
         )
 
     @property
-    def nobody_listens_since_ns(self) -> int | None:
+    def no_listener_since_ns(self) -> int | None:
         """Since when a process waits at an address that no process will ever listen at."""
-        return min((each.time_ns for each in self.unmet if each.nobody_listens), default=None)
+        return min((each.time_ns for each in self.unmet if each.no_listener), default=None)
 
     @property
     def is_ready(self) -> bool:

@@ -26,11 +26,11 @@ class Starters:
     """A starter for each command; a context manager.
 
     Args:
-        tell: Hears why runs are cold, and what is imported anew by each, a sentence each.
+        notify: Gets why runs are cold, and what is imported anew by each, a sentence each.
     """
 
-    def __init__(self, tell: Callable[[str], None], *, isolation: bool = True) -> None:
-        self._tell = tell
+    def __init__(self, notify: Callable[[str], None], *, isolation: bool = True) -> None:
+        self._notify = notify
         self._isolation = isolation
         self._network = OwnNetwork()
         self._open = ExitStack()
@@ -112,18 +112,18 @@ class Starters:
             self.cool_down(why)
             return
         again, self._again = self._again, None
-        self._tell(f"{why}; it is started again")
+        self._notify(f"{why}; it is started again")
         self._end_servers()
         again()
 
     def cool_down(self, why: str) -> None:
         """End the servers; from the next run on, all is cold."""
-        self._tell_cold(why)
+        self._notify_cold(why)
         self._end_servers()
 
-    def _tell_cold(self, why: str) -> None:
+    def _notify_cold(self, why: str) -> None:
         self._why_cold = why
-        self._tell(f"each run starts cold: {why}")
+        self._notify(f"each run starts cold: {why}")
 
     def _end_servers(self) -> None:
         self.each, self._warm = self._cold, []
@@ -144,10 +144,10 @@ class Starters:
                 )
             )
         except LauncherError as error:
-            self._tell_cold(str(error))
+            self._notify_cold(str(error))
             return None
         self._warm.append(warm)
         if warm.left_out:
             some = [f"{name} ({why})" for name, why in warm.left_out.items()]
-            self._tell(f"imported anew by each run: {first_of(some, _MOST_NAMED)}")
+            self._notify(f"imported anew by each run: {first_of(some, _MOST_NAMED)}")
         return warm

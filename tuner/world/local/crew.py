@@ -1,4 +1,4 @@
-"""The ranks of one world on this machine: their processes, and the lines to them."""
+"""The ranks of one world on this machine: their processes, and the channels to them."""
 
 import os
 import signal
@@ -13,8 +13,8 @@ from pathlib import Path
 import orjson
 
 from tuner.world.bounded_files import give_up_middle
-from tuner.world.crew import DIED, SPOKEN, Heard
-from tuner.world.local.line import Line
+from tuner.world.crew import DIED, SPOKEN, Message
+from tuner.world.local.line import Channel
 from tuner.world.local.processes import Processes, end_orphans, end_process
 from tuner.world.rank.entry import start_rank
 from tuner.world.rank.task import RankTask
@@ -34,20 +34,20 @@ class _LiveRank:
     rank: int
     name: str
     process: ForkServerProcess
-    line: Line
+    channel: Channel
     is_gone: bool = False
 
-    def heard(self) -> list[Heard]:
+    def messages(self) -> list[Message]:
         """The messages that have come; what the workload may have sent itself is none."""
         return [
-            Heard(self.rank, each)
-            for each in self.line.messages()
+            Message(self.rank, each)
+            for each in self.channel.messages()
             if isinstance(each, dict) and each.get("kind") in SPOKEN
         ]
 
 
-class LocalCrew:
-    """See `tuner.world.crew.Crew`. Of a world that is spread, these are the ranks of one host.
+class LocalRankProcesses:
+    """See `tuner.world.crew.RankProcesses`; of a world that is spread, the ranks of one host.
 
     Args:
         processes: Starts them.
@@ -65,25 +65,25 @@ class LocalCrew:
             ours, theirs = self._processes.context.Pipe()
             process = self._processes.start(start_rank, (task, theirs))
             theirs.close()
-            self._ranks.append(_LiveRank(task.rank, task.name, process, Line(ours)))
+            self._ranks.append(_LiveRank(task.rank, task.name, process, Channel(ours)))
 
     @property
     def names(self) -> Sequence[str]:
-        """See `Crew.names`."""
+        """See `RankProcesses.names`."""
         return [each.name for each in self._ranks]
 
     @property
     def pids(self) -> Sequence[int | None]:
-        """See `Crew.pids`."""
+        """See `RankProcesses.pids`."""
         return [each.process.pid for each in self._ranks]
 
-    def hear(self, timeout_s: float) -> list[Heard]:
-        """See `Crew.hear`."""
-        lines = [each.line.connection for each in self._ranks if each.line.is_open]
-        # A rank's children may hold its end of the line open, so its death is watched for too.
+    def poll(self, timeout_s: float) -> list[Message]:
+        """See `RankProcesses.poll`."""
+        open_ends = [each.channel.connection for each in self._ranks if each.channel.is_open]
+        # A rank's children may hold its end of the channel open, so its death is watched for too.
         sentinels = {each.process.sentinel: each for each in self._ranks if not each.is_gone}
-        ready = wait([*lines, *sentinels], min(max(0.0, timeout_s), LOOK_S))
-        heard = [each for rank in self._ranks for each in rank.heard()]
+        ready = wait([*open_ends, *sentinels], min(max(0.0, timeout_s), LOOK_S))
+        found = [each for rank in self._ranks for each in rank.messages()]
         for file in self.captured():
             give_up_middle(file)
         for sentinel, rank in sentinels.items():
@@ -92,23 +92,23 @@ class LocalCrew:
                 rank.is_gone = True
                 code = rank.process.exitcode
                 message = {"kind": DIED, "exit_code": code, "time_ns": time.time_ns()}
-                heard.append(Heard(rank.rank, message))
-        return heard
+                found.append(Message(rank.rank, message))
+        return found
 
     def send(self, rank: int, message: Mapping[str, object]) -> None:
-        """See `Crew.send`."""
+        """See `RankProcesses.send`."""
         for each in self._ranks:
             if each.rank == rank:
                 with suppress(OSError, ValueError):
-                    each.line.send(orjson.dumps(message))
+                    each.channel.send(orjson.dumps(message))
 
     def join(self, timeout_s: float) -> None:
-        """See `Crew.join`."""
+        """See `RankProcesses.join`."""
         for each in self._ranks:
             each.process.join(timeout_s)
 
     def dump_stacks(self, ranks: Sequence[int]) -> None:
-        """See `Crew.dump_stacks`."""
+        """See `RankProcesses.dump_stacks`."""
         alive = [each for each in self._ranks if each.rank in ranks and each.process.is_alive()]
         files = [self._scratch / f"{each.name}.stacks" for each in alive]
         # A rank that has no such file has no handler yet, and the signal would end it.
@@ -122,10 +122,10 @@ class LocalCrew:
             before, sizes = sizes, [file.stat().st_size for file in files if file.exists()]
             if sizes and sizes == before and all(sizes):
                 return
-            time.sleep(_POLL_S)  # files tell nobody that they grow
+            time.sleep(_POLL_S)  # a file that grows sends no event
 
     def captured(self) -> Sequence[Path]:
-        """See `Crew.captured`."""
+        """See `RankProcesses.captured`."""
         try:
             return [each for each in sorted(self._scratch.iterdir()) if each.suffix in CAPTURED]
         except FileNotFoundError:
@@ -137,8 +137,8 @@ class LocalCrew:
             each.process.kill()
 
     def end(self) -> None:
-        """See `Crew.end`."""
+        """See `RankProcesses.end`."""
         for each in self._ranks:
             end_process(each.process)
-            each.line.close()
+            each.channel.close()
         end_orphans()

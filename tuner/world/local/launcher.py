@@ -20,8 +20,8 @@ from tuner.scratch import note_beside, own_prefix, sweep
 from tuner.world.environment import Environment, GroupFacts
 from tuner.world.launcher import Enough, WorldOrder
 from tuner.world.live_world import EXIT_S, LiveWorld
-from tuner.world.local.crew import LocalCrew
-from tuner.world.local.line import Line
+from tuner.world.local.crew import LocalRankProcesses
+from tuner.world.local.line import Channel
 from tuner.world.local.processes import Processes, check_socket_fits, end_process
 from tuner.world.machine_reading import MachineReader, machine_between
 from tuner.world.measurement import Failure, Measurement
@@ -46,7 +46,7 @@ class _NoAnswer(Exception):  # noqa: N818 - never leaves this module
         self.exit_code = exit_code
         """None if the process was ended at its deadline."""
 
-    def told_of(self, workloads: str) -> str:
+    def message_of(self, workloads: str) -> str:
         what = (
             f"importing and describing {workloads} took longer than {self.longest_s:g} s and "
             "was ended"
@@ -74,7 +74,7 @@ class LocalLauncher:
         self._processes = Processes(cpus)
         self._machine = MachineReader(is_shared=cpus is not None)
         self._scratch: Path | None = None
-        self._crew: LocalCrew | None = None
+        self._ranks: LocalRankProcesses | None = None
 
     def __enter__(self) -> Self:
         check_socket_fits()
@@ -128,7 +128,7 @@ class LocalLauncher:
         try:
             document = self._ask(longest_s, start_describing, reference, dict(options))
         except _NoAnswer as problem:
-            raise UsageError(f"workload {reference}: {problem.told_of('it')}") from None
+            raise UsageError(f"workload {reference}: {problem.message_of('it')}") from None
         if "spec" in document:
             return WorkloadSpec.model_validate(document["spec"])
         if "problems" in document:
@@ -141,7 +141,7 @@ class LocalLauncher:
         try:
             entries = self._ask(DESCRIBE_DEADLINE_S, start_listing)
         except _NoAnswer as problem:
-            raise LauncherError(problem.told_of("the shipped workloads")) from None
+            raise LauncherError(problem.message_of("the shipped workloads")) from None
         return [CatalogueEntry.model_validate(entry) for entry in entries]
 
     def _ask(self, longest_s: float, target: Callable[..., None], *arguments: object) -> Any:
@@ -151,15 +151,15 @@ class LocalLauncher:
             ours, theirs = self._processes.context.Pipe(duplex=False)
             process = self._processes.start(target, (Path.cwd(), *arguments, theirs))
             theirs.close()
-            line, is_late = Line(ours), False
+            channel, is_late = Channel(ours), False
             try:
-                return line.awaited(until - time.monotonic())
+                return channel.awaited(until - time.monotonic())
             except TimeoutError:
                 is_late = True
             except EOFError:
                 process.join(EXIT_S)  # it is ending by itself, with an exit code of its own
             finally:
-                line.close()
+                channel.close()
                 end_process(process)
             code = process.exitcode
             # Somebody may have killed it, or the forkserver with it: it is asked once more.
@@ -169,8 +169,8 @@ class LocalLauncher:
 
     def stop(self) -> None:
         """See `tuner.world.groups.Stoppable`."""
-        if (crew := self._crew) is not None:
-            crew.kill()
+        if (ranks := self._ranks) is not None:
+            ranks.kill()
 
     def facts(self) -> GroupFacts:
         """See `tuner.world.groups.Fingerprinted`."""
@@ -191,7 +191,7 @@ class LocalLauncher:
         outcome = self._run(order)
         machine = machine_between(before, self._machine.read())
         if isinstance(outcome, Failure) and self.own_network:
-            outcome = _told_of_isolation(outcome)
+            outcome = _hinting_at_isolation(outcome)
         return outcome.model_copy(update={"machine": machine})
 
     def _run(self, order: WorldOrder) -> Measurement | Failure:
@@ -199,18 +199,18 @@ class LocalLauncher:
             raise LauncherError("the launcher is used outside its with block")
         scratch = Path(tempfile.mkdtemp(dir=self._scratch, prefix="world-"))
         started = time.monotonic()
-        self._crew = crew = LocalCrew(self._processes, scratch)
+        self._ranks = ranks = LocalRankProcesses(self._processes, scratch)
         try:
             holder = self._network_holder()
-            crew.start(replace(t, network_of=holder) for t in rank_tasks(order, scratch))
-            return LiveWorld(crew, order, started).run()
+            ranks.start(replace(t, network_of=holder) for t in rank_tasks(order, scratch))
+            return LiveWorld(ranks, order, started).run()
         finally:
-            self._crew = None
-            crew.end()
+            self._ranks = None
+            ranks.end()
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _told_of_isolation(failure: Failure) -> Failure:
+def _hinting_at_isolation(failure: Failure) -> Failure:
     """The failure; where the world missed other machines, its message says how to reach them."""
     if not _NEEDS_A_NETWORK.search(f"{failure.message} {failure.detail}"):
         return failure

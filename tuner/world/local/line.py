@@ -1,4 +1,4 @@
-"""The launcher's end of the line to a process: messages as they come, without ever blocking."""
+"""The launcher's end of the channel to a process: messages as they come, without ever blocking."""
 
 import os
 import struct
@@ -13,10 +13,10 @@ _READ_BYTES = 1 << 20
 _LENGTH = struct.Struct("!i")
 
 
-class Line:
+class Channel:
     """Reads the messages of a `multiprocessing` connection, whose other end sends JSON.
 
-    A process may stop in the middle of a message, and one that never ends must be nobody's loss:
+    A process may stop in the middle of a message, and one that never ends must not block others:
     what has come of a message is kept until the rest is there.
     """
 

@@ -30,7 +30,7 @@ _REAPED_S = 0.002
 # A process that is being started is not known yet.
 _starting = threading.Lock()
 _known: set[int] = set()
-"""The processes that were started, by any thread, and that nobody has ended."""
+"""The processes that were started, by any thread, and that were not ended."""
 
 
 # Of the path of a Unix socket; multiprocessing's are of this length below the temporary folder.
@@ -105,7 +105,7 @@ def end_process(process: ForkServerProcess) -> None:
         os.killpg(pid, signal.SIGKILL)
     process.join(RELEASE_S)
     if process.exitcode is None:
-        # It is the forkserver that tells, and somebody has stopped it.
+        # It is the forkserver that reports it, and it was stopped from outside.
         _end_forkserver()
         process.join(RELEASE_S)
     _known.discard(pid)
@@ -141,7 +141,7 @@ def end_orphans() -> None:
 
 
 def _orphans(server: Any) -> list[int]:
-    """The forkserver's children that nobody has asked it for, with all that they have started."""
+    """The forkserver's children that it was not asked for, with all that they have started."""
     pid, alive = server._forkserver_pid, server._forkserver_alive_fd
     if pid is None or alive is None:
         return []

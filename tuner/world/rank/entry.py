@@ -20,7 +20,7 @@ from tuner.world.rank.task import RankTask
 _PR_SET_PDEATHSIG = 1
 PRELOADED = "tuner.world.rank.preload"
 RESTORED = "RPC_TUNER_RESTORED"
-"""The environment variable that tells a forkserver which others to restore, as JSON."""
+"""The environment variable that lists for a forkserver which others to restore, as JSON."""
 
 
 def leave_with_parent() -> None:

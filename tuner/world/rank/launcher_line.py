@@ -1,4 +1,4 @@
-"""A rank's line to the launcher: JSON messages. A thread of its own answers probes at any time."""
+"""A rank's channel to the launcher: JSON messages. A thread answers probes at any time."""
 
 import os
 import signal
@@ -14,12 +14,12 @@ from typing import Any, NoReturn
 import orjson
 
 from tuner.json_text import json_of
-from tuner.world.postmortem import LINE_CLOSED
+from tuner.world.postmortem import CHANNEL_CLOSED
 from tuner.world.rank import probe
 
 
-class LauncherLine:
-    """The line of one rank."""
+class LauncherChannel:
+    """The channel of one rank."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -32,14 +32,14 @@ class LauncherLine:
         threading.Thread(target=self._listen, name="rpc-tuner-control", daemon=True).start()
 
     def send(self, kind: str, **fields: object) -> None:
-        """Send a message. The process ends if the workload has closed the line."""
+        """Send a message. The process ends if the workload has closed the channel."""
         content = json_of({"kind": kind, "time_ns": time_ns(), **fields})
         with self._sending:
             self._check()
             self._connection.send_bytes(content)
 
     def enter(self, phase: str) -> None:
-        """Tell that a phase begins."""
+        """Report that a phase begins."""
         self.phase = phase
         self.send("phase", phase=phase)
 
@@ -74,7 +74,7 @@ class LauncherLine:
         self.send("state", steps_done=self.steps_done, **state)
 
     def _check(self) -> None:
-        """End the process if the descriptor is no longer the line: it may be a file of theirs."""
+        """End the process if the descriptor is another file now: it may be one of the workload."""
         if _identity(self._connection) != self._is_socket:
             _leave()
 
@@ -88,5 +88,5 @@ def _identity(connection: Connection) -> tuple[int, int] | None:
 
 
 def _leave() -> NoReturn:
-    # Not by an exception: the workload may catch it, and nobody can be told any more.
-    os._exit(LINE_CLOSED)
+    # Not by an exception: the workload may catch it, and the channel is closed.
+    os._exit(CHANNEL_CLOSED)

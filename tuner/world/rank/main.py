@@ -20,12 +20,12 @@ from tuner.process_knobs import ProcessKnobs
 from tuner.text import shortened
 from tuner.torch_private.agent import tensorpipe_options
 from tuner.torch_private.answers import RPC_TIMEOUT_MARK
-from tuner.torch_private.served_error import served_error
+from tuner.torch_private.exceptions import served_error
 from tuner.world.agent_options import agent_options
 from tuner.world.descendants import end_descendants
 from tuner.world.measurement import MOST_CHARACTERS, MOST_OF_DETAIL
 from tuner.world.rank.cpu_clocks import CpuClocks
-from tuner.world.rank.launcher_line import LauncherLine
+from tuner.world.rank.launcher_line import LauncherChannel
 from tuner.world.rank.meeting import enable_meeting
 from tuner.world.rank.task import RankTask
 from tuner.world.rank.timing import StepTimer
@@ -37,7 +37,7 @@ from workloads.registry import load_workload
 def run_rank(task: RankTask, connection: Connection) -> None:
     """Run one rank. After a failure it reports that, and waits to be ended."""
     _isolate(task)
-    parent = LauncherLine(connection)
+    parent = LauncherChannel(connection)
     try:
         _work(task, parent)
     except BaseException as error:
@@ -52,7 +52,7 @@ def run_rank(task: RankTask, connection: Connection) -> None:
     end_descendants(os.getpid())
 
 
-def _work(task: RankTask, parent: LauncherLine) -> None:
+def _work(task: RankTask, parent: LauncherChannel) -> None:
     parent.enter("setup")
     process_knobs = ProcessKnobs("the workload")
     process_knobs.apply(task.values, *task.place)
@@ -94,7 +94,7 @@ def _work(task: RankTask, parent: LauncherLine) -> None:
         parent.wait_for("leave")
 
 
-def _drive(task: RankTask, parent: LauncherLine, workload: Workload, world: World) -> None:
+def _drive(task: RankTask, parent: LauncherChannel, workload: Workload, world: World) -> None:
     clocks = CpuClocks(parent.wait_for("go")["pids"], [name for name, _ in task.ranks])
 
     def count(done: int) -> None:
@@ -151,8 +151,8 @@ def _one_line(error: BaseException) -> str:
 
     Of an error that a served function raised, it is that one.
     """
-    if told := served_error(_message(error)):
-        return shortened(told, MOST_CHARACTERS)
+    if raised := served_error(_message(error)):
+        return shortened(raised, MOST_CHARACTERS)
     message = shortened(_message(error), MOST_CHARACTERS)
     frames = traceback.extract_tb(error.__traceback__)
     if not message and frames:

@@ -17,7 +17,7 @@ _MEET = timedelta(seconds=60)
 def enable_meeting(rank: int, ranks: int) -> None:
     """Let `init_rpc` understand `rpc-tuner://ADDRESS:PORT`.
 
-    PyTorch's own `tcp://` listens on every address of the host: whoever can reach it could tell
+    PyTorch's own `tcp://` listens on every address of the host: whoever can reach it could ask
     the ranks to call somebody else.
     """
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import CodeType
 
-from tuner.torch_private.served_error import MOST_TEXT, error_text, sound
+from tuner.torch_private.exceptions import MOST_TEXT, error_text, sound
 
 _CHILD: CodeType = multiprocessing.process.BaseProcess._bootstrap.__code__  # type: ignore[attr-defined]
 _BY_SIGNAL = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -26,9 +26,9 @@ _FIRST = 1_000_000
 class OwnEnd:
     """Reports `exit`, once for each process: with the exception that ends it, if one does."""
 
-    def __init__(self, tell: Callable[..., None]) -> None:
-        self._tell = tell
-        self._told_in = -1
+    def __init__(self, send: Callable[..., None]) -> None:
+        self._send = send
+        self._reported_in = -1
         self._inherited: set[tuple[int, int]] = set()
         """What parents were handling, or had shown, as they forked: no references, which would keep
         objects of the program."""
@@ -51,11 +51,11 @@ class OwnEnd:
         self._inherited |= {_identity(error) for error in (sys.exc_info()[1], _last_value())}
 
     def _report(self) -> None:
-        if self._told_in == os.getpid():
+        if self._reported_in == os.getpid():
             return
-        self._told_in = os.getpid()
+        self._reported_in = os.getpid()
         error = self._ending_error()
-        self._tell(
+        self._send(
             "exit",
             error="" if error is None else error_text(error),
             traceback="" if error is None else _traceback_of(error),

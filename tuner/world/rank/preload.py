@@ -40,7 +40,7 @@ def _end_all(forkserver: int) -> None:
 _restore_environment()
 _import_ours()
 keep_orphans()
-# Otherwise it tells on the terminal of each orphan that has ended.
+# Otherwise it warns on the terminal of each orphan that has ended.
 warnings.filterwarnings("ignore", message="forkserver: waitpid returned unexpected pid")
 atexit.register(_end_all, os.getpid())
 # A garbage collection in a rank would write to every object's header, and so copy every page

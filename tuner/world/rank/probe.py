@@ -12,7 +12,7 @@ _SERVING_FILE = "torch/distributed/rpc/internal.py"
 
 
 def rpc_state() -> dict[str, Any]:
-    """What the threads of the agent's pool are doing, in numbers; None where the agent tells none.
+    """What the threads of the agent's pool are doing, in numbers; None where the agent has none.
 
     Returns:
         `pool_size` and `idle` in threads; `serving` and `calling` in calls under way, to this

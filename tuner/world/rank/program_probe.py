@@ -23,12 +23,15 @@ class Prober:
     """Answers for one process: `tuner.torch_private.programs.Prober`."""
 
     def __init__(
-        self, request: Path, standing: Callable[[], Mapping[str, object]], tell: Callable[..., None]
+        self,
+        request: Path,
+        standing: Callable[[], Mapping[str, object]],
+        report: Callable[..., None],
     ) -> None:
         """`standing` gives what goes with each answer."""
         self._request = request
         self._standing = standing
-        self._tell = tell
+        self._report = report
         self._thread: threading.Thread | None = None
 
     def begin(self, name: str, rank: int) -> None:
@@ -51,7 +54,7 @@ class Prober:
                 with path.open("w") as file:
                     faulthandler.dump_traceback(file)
             threads = _of_program() if what == "threads" else _NOT_ASKED
-            self._tell(
+            self._report(
                 "state",
                 number=int(number),
                 name=self._name,

@@ -1,4 +1,4 @@
-"""A bounded sample of a series whose length nobody knows: each element is as likely to be in it."""
+"""A bounded sample of a series of unknown length: each element is as likely to be in it."""
 
 import math
 import random

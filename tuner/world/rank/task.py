@@ -1,4 +1,4 @@
-"""What the launcher tells a process of a world. It travels by pickle, between our own processes."""
+"""The task of each process of a world. It travels by pickle, between our own processes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -34,7 +34,7 @@ class StepTimer:
 
     Args:
         step: What is timed.
-        min_time_s: How long the timed steps last at least, where nobody says how many.
+        min_time_s: How long the timed steps last at least, where their number is not given.
         cpu_clocks: Reads the CPU seconds of each process of the world.
         on_step: Gets the number of steps done so far.
     """

@@ -1,7 +1,7 @@
 """Whether a thread waits for the answer to a call, or for another thread, judged by its frame.
 
 `wait` of a future and `to_here` of an RRef are C++, so the thread has no frame in them. Its
-innermost Python frame tells which call of the source it is in, and of which object. Objects are
+innermost Python frame shows which call of the source it is in, and of which object. Objects are
 looked up without running any code; a thread whose object cannot be found that way does not count.
 """
 
@@ -106,7 +106,7 @@ def _type_of(expression: ast.expr, frame: FrameType) -> type:
 
 
 def _value_of(expression: ast.expr, frame: FrameType) -> Any:
-    """What a name, an attribute or an item is now; _UNKNOWN where only running code would tell."""
+    """What a name, an attribute or an item is now; _UNKNOWN where that takes running code."""
     match expression:
         case ast.Name(id=name):
             places = (frame.f_locals, frame.f_globals, frame.f_builtins)

@@ -55,7 +55,7 @@ def interface_to(addresses: Sequence[str], named: str | None = None) -> tuple[st
 
 
 def free_port(address: str) -> int:
-    """A TCP port that nobody here listens on. LauncherError if there is none."""
+    """A TCP port that no process here listens on. LauncherError if there is none."""
     for _ in range(_ATTEMPTS):
         port = random.choice(_PORTS)
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as attempt:

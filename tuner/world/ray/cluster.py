@@ -25,13 +25,13 @@ _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 
 
 @contextmanager
-def connected(address: str | None, tell: Callable[[str], None]) -> Iterator[None]:
+def connected(address: str | None, notify: Callable[[str], None]) -> Iterator[None]:
     """A connection to a cluster; one that this process has already is used, and stays.
 
     Args:
         address: `HOST:PORT`; or `auto`, the cluster that runs on this machine. None: that one, or
             else one of this machine alone, which is ended in the end.
-        tell: Hears which it is, in a sentence.
+        notify: Gets which it is, in a sentence.
 
     Raises:
         LauncherError: There is no such cluster, or none can be started.
@@ -39,7 +39,7 @@ def connected(address: str | None, tell: Callable[[str], None]) -> Iterator[None
     if ray.is_initialized():
         yield
         return
-    # Nobody is told anything: a search is not Ray's business.
+    # No message: a search is not Ray's business.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     with ExitStack() as stack:
         if not _joined(address):
@@ -47,7 +47,9 @@ def connected(address: str | None, tell: Callable[[str], None]) -> Iterator[None
             stack.enter_context(reaped(folder))
             stack.callback(_leave)
             _start_own(folder)
-            tell("no Ray cluster runs here: one of this machine alone is started, and ended again")
+            notify(
+                "no Ray cluster runs here: one of this machine alone is started, and ended again"
+            )
         stack.callback(_leave)
         yield
 
@@ -119,7 +121,7 @@ def living_hosts() -> list[HostInfo]:
 
 
 def _host(node: dict[str, Any], *, is_alone: bool) -> HostInfo:
-    """The host of a node; hosts that call themselves the same are told apart by their address."""
+    """The host of a node; of hosts with one name, the address is in the name."""
     has, name, address = node["Resources"], node["NodeManagerHostname"], node["NodeManagerAddress"]
     return HostInfo(
         node=node["NodeID"],

@@ -11,26 +11,26 @@ import ray
 
 from tuner.errors import LauncherError
 from tuner.files import written_atomically
-from tuner.world.crew import Heard
+from tuner.world.crew import Message
 from tuner.world.machine_state import MachineState
 from tuner.world.rank.task import RankTask
 from tuner.world.ray.first_host import FIRST_HOST
 from tuner.world.ray.hosts import LOST_S, HostProxy, Hosts
 
-HEAR_S = 5.0
-"""A host that hears nothing says so after this time, and by that lives."""
+POLL_S = 5.0
+"""A host without a message says so after this time, and by that lives."""
 
 
 @dataclass
 class _Asked:
-    """A host that was asked what it hears."""
+    """A host that was asked for messages."""
 
     host: HostProxy
     at_s: float
 
 
-class RayCrew:
-    """See `tuner.world.crew.Crew`.
+class RayRankProcesses:
+    """See `tuner.world.crew.RankProcesses`.
 
     Args:
         hosts: Where the ranks run.
@@ -72,48 +72,48 @@ class RayCrew:
 
     @property
     def names(self) -> Sequence[str]:
-        """See `Crew.names`."""
+        """See `RankProcesses.names`."""
         return self._names
 
     @property
     def pids(self) -> Sequence[int | None]:
-        """See `Crew.pids`."""
+        """See `RankProcesses.pids`."""
         return self._pids
 
-    def hear(self, timeout_s: float) -> list[Heard]:
-        """See `Crew.hear`. HostLostError if a host is gone; or a ClusterLostError."""
+    def poll(self, timeout_s: float) -> list[Message]:
+        """See `RankProcesses.poll`. HostLostError if a host is gone; or a ClusterLostError."""
         FIRST_HOST.check()
         waiting = list(self._asked)
-        ready, _ = ray.wait(waiting, num_returns=1, timeout=min(timeout_s, HEAR_S))
+        ready, _ = ray.wait(waiting, num_returns=1, timeout=min(timeout_s, POLL_S))
         if ready and len(waiting) > 1:
             ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
-        heard: list[Heard] = []
+        found: list[Message] = []
         for reference in ready:
             host = self._asked.pop(reference).host
             for each in host.answer(reference):
-                there_ns = each.message.get("time_ns")
+                there_ns = each.content.get("time_ns")
                 times = {} if there_ns is None else {"time_ns": host.here_ns(there_ns)}
-                heard.append(Heard(each.rank, {**each.message, **times}))
+                found.append(Message(each.rank, {**each.content, **times}))
             self._ask(host)
         for asked in self._asked.values():
-            if time.monotonic() - asked.at_s > HEAR_S + LOST_S:
+            if time.monotonic() - asked.at_s > POLL_S + LOST_S:
                 raise asked.host.lost(f"gave no answer for {LOST_S:g} s")
-        return heard
+        return found
 
     def send(self, rank: int, message: Mapping[str, object]) -> None:
-        """See `Crew.send`."""
+        """See `RankProcesses.send`."""
         self._by_rank[rank].begin("send", self._number, rank, dict(message))
 
     def join(self, timeout_s: float) -> None:
-        """See `Crew.join`."""
+        """See `RankProcesses.join`."""
         self._everywhere("join", timeout_s)
 
     def dump_stacks(self, ranks: Sequence[int]) -> None:
-        """See `Crew.dump_stacks`."""
+        """See `RankProcesses.dump_stacks`."""
         self._everywhere("dump_stacks", list(ranks))
 
     def captured(self) -> Sequence[Path]:
-        """See `Crew.captured`: fetched from the hosts."""
+        """See `RankProcesses.captured`: fetched from the hosts."""
         found = []
         for files in self._everywhere("captured"):
             for name, content in files.items():
@@ -130,7 +130,7 @@ class RayCrew:
                 partial.write_bytes(content)
 
     def end(self) -> None:
-        """See `Crew.end`; a host that is lost ends its ranks itself."""
+        """See `RankProcesses.end`; a host that is lost ends its ranks itself."""
         self.machines()
 
     def machines(self) -> list[MachineState]:
@@ -148,7 +148,7 @@ class RayCrew:
         return list(self._hosts.by_node.values())
 
     def _ask(self, host: HostProxy) -> None:
-        reference = host.begin("hear", self._number, HEAR_S)
+        reference = host.begin("poll", self._number, POLL_S)
         self._asked[reference] = _Asked(host, time.monotonic())
 
     def _everywhere(self, method: str, *arguments: object) -> list[Any]:

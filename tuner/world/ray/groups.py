@@ -18,21 +18,21 @@ class RayGroups(GroupedLauncher):
 
     Args:
         launching: Which cluster it is, how many groups there are, and where the roles go in each.
-        tell: Hears what a person should know of where worlds run, a sentence each.
+        notify: Gets what a person should know of where worlds run, a sentence each.
     """
 
-    def __init__(self, launching: Launching, tell: Callable[[str], None]) -> None:
+    def __init__(self, launching: Launching, notify: Callable[[str], None]) -> None:
         super().__init__(())
         self._launching = launching
-        self._tell = tell
+        self._notify = notify
 
     def __enter__(self) -> Self:
         with ExitStack() as entering:
-            entering.enter_context(connected(self._launching.ray_address, self._tell))
+            entering.enter_context(connected(self._launching.ray_address, self._notify))
             self.members = tuple(
                 entering.enter_context(
                     RayLauncher(
-                        self._launching, hosts=[each.node for each in part], tell=self._tell
+                        self._launching, hosts=[each.node for each in part], notify=self._notify
                     )
                 )
                 for part in host_sets(living_hosts(), self._launching.groups)

@@ -1,4 +1,4 @@
-"""What runs on a host of the cluster: it starts the ranks there, hears them, and ends them.
+"""What runs on a host of the cluster: it starts the ranks there, polls them, and ends them.
 
 It is an actor of Ray. The ranks are no actors: they are forked from a process that has torch
 imported, as on one machine, so that one that is stuck is ended without losing what is warm.
@@ -21,9 +21,9 @@ from tuner.errors import LauncherError
 from tuner.scratch import own_prefix, sweep
 from tuner.world.bounded_files import head_and_tail
 from tuner.world.command.order import HookOrder
-from tuner.world.crew import Heard
+from tuner.world.crew import Message
 from tuner.world.environment import Environment
-from tuner.world.local.crew import LocalCrew
+from tuner.world.local.crew import LocalRankProcesses
 from tuner.world.local.processes import Processes
 from tuner.world.machine_reading import MachineReader, MachineReading, machine_between
 from tuner.world.machine_state import MachineState
@@ -58,14 +58,14 @@ class Started(NamedTuple):
 class _World:
     """The ranks of one world that are here."""
 
-    crew: LocalCrew
+    ranks: LocalRankProcesses
     scratch: Path
     before: MachineReading
-    hearing: threading.Lock
+    polling: threading.Lock
 
 
 class Host:
-    """The ranks of one host. Its methods are called from several threads: a world is heard while
+    """The ranks of one host. Its methods are called from several threads: a world is polled while
     messages are sent to it."""
 
     def __init__(self) -> None:
@@ -93,10 +93,10 @@ class Host:
         if not folder.is_dir():
             folder = Path.home()
         scratch = Path(tempfile.mkdtemp(dir=self._scratch, prefix="world-"))
-        crew = LocalCrew(self._processes, scratch)
-        world = _World(crew, scratch, self._machine.read(), threading.Lock())
+        ranks = LocalRankProcesses(self._processes, scratch)
+        world = _World(ranks, scratch, self._machine.read(), threading.Lock())
         self._worlds[number] = world
-        crew.start(
+        ranks.start(
             replace(
                 task,
                 folder=folder,
@@ -106,8 +106,8 @@ class Host:
             )
             for task, devices in zip(tasks, _devices(gpus), strict=True)
         )
-        ranks = [task.rank for task in tasks]
-        pids = {rank: pid for rank, pid in zip(ranks, crew.pids, strict=True) if pid is not None}
+        numbers = [task.rank for task in tasks]
+        pids = {rank: pid for rank, pid in zip(numbers, ranks.pids, strict=True) if pid is not None}
         return Started(begun_ns, time.time_ns(), pids)
 
     def interface_to(self, addresses: Sequence[str], named: str | None) -> tuple[str, str]:
@@ -118,30 +118,30 @@ class Host:
         """See `tuner.world.ray.addresses`."""
         return free_port(address)
 
-    def hear(self, number: int, timeout_s: float) -> list[Heard]:
-        """See `Crew.hear`; nothing of a world that has ended."""
+    def poll(self, number: int, timeout_s: float) -> list[Message]:
+        """See `RankProcesses.poll`; nothing of a world that has ended."""
         world = self._worlds.get(number)
         if world is None:
             return []
-        with world.hearing:
-            return world.crew.hear(timeout_s) if number in self._worlds else []
+        with world.polling:
+            return world.ranks.poll(timeout_s) if number in self._worlds else []
 
     def send(self, number: int, rank: int, message: Mapping[str, object]) -> None:
-        """See `Crew.send`."""
+        """See `RankProcesses.send`."""
         if (world := self._worlds.get(number)) is not None:
-            world.crew.send(rank, message)
+            world.ranks.send(rank, message)
 
     def join(self, number: int, timeout_s: float) -> None:
-        """See `Crew.join`."""
-        self._worlds[number].crew.join(timeout_s)
+        """See `RankProcesses.join`."""
+        self._worlds[number].ranks.join(timeout_s)
 
     def dump_stacks(self, number: int, ranks: Sequence[int]) -> None:
-        """See `Crew.dump_stacks`."""
-        self._worlds[number].crew.dump_stacks(ranks)
+        """See `RankProcesses.dump_stacks`."""
+        self._worlds[number].ranks.dump_stacks(ranks)
 
     def captured(self, number: int) -> dict[str, bytes]:
-        """The heads and tails of the files of `Crew.captured`, by name."""
-        return {each.name: head_and_tail(each) for each in self._worlds[number].crew.captured()}
+        """The heads and tails of the files of `RankProcesses.captured`, by name."""
+        return {each.name: head_and_tail(each) for each in self._worlds[number].ranks.captured()}
 
     def trace(self, number: int) -> bytes | None:
         """The trace that rank 0 has written here, if it has."""
@@ -149,15 +149,15 @@ class Host:
         return path.read_bytes() if path.exists() else None
 
     def end(self, number: int) -> MachineState | None:
-        """See `Crew.end`; what the machine did meanwhile, if the world was started here."""
+        """See `RankProcesses.end`; what the machine did meanwhile, if the world began here."""
         world = self._worlds.get(number)
         if world is None:
             return None
-        # The line to a rank is closed when nobody listens to it any more.
-        world.crew.kill()
-        with world.hearing:
+        # The channel to a rank is closed when no thread reads it any more.
+        world.ranks.kill()
+        with world.polling:
             self._worlds.pop(number, None)
-            world.crew.end()
+            world.ranks.end()
         shutil.rmtree(world.scratch, ignore_errors=True)
         return machine_between(world.before, self._machine.read())
 
@@ -210,7 +210,7 @@ def _as_without_ray() -> None:
         for pair in Path("/proc/self/environ").read_text(errors="replace").split("\0")
         if "=" in pair
     )
-    # Ray sets it for its own processes, where nobody else has.
+    # Ray sets it for its own processes, where no one else has.
     if "OMP_NUM_THREADS" not in given:
         os.environ.pop("OMP_NUM_THREADS", None)
 
@@ -218,7 +218,7 @@ def _as_without_ray() -> None:
 def _devices(gpus: Sequence[int]) -> list[dict[str, str]]:
     """What shows each rank its share of the GPUs that Ray has given to this host's ranks.
 
-    Where nobody asked for GPUs, ranks see what this host sees.
+    Where no GPUs are asked for, ranks see what this host sees.
     """
     if not any(gpus):
         return [{} for _ in gpus]

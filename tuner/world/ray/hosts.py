@@ -24,7 +24,7 @@ RESERVE_S = 60.0
 """Others of a cluster may hold what is asked for; it is waited for so long."""
 LEAVE_S = 10.0
 _THREADS = 8
-"""One hears, and the others send, dump stacks and end meanwhile."""
+"""One polls, and the others send, dump stacks and end meanwhile."""
 
 
 class HostLostError(LauncherError):
@@ -79,7 +79,7 @@ class HostProxy:
             raise self.lost(str(error).split("\n")[0]) from None
 
     def lost(self, how: str) -> HostLostError:
-        """The error that tells how this host was lost."""
+        """The error that says how this host was lost."""
         self.is_lost = True
         return HostLostError(
             f"the host {self.info} {how}; the world there is lost, and says nothing of its "
@@ -187,11 +187,11 @@ class Hosts:
 
 def _differences(found: Mapping[HostInfo, HostFacts]) -> Iterator[str]:
     """What differs between hosts that makes one world of them no measurement."""
-    told: Sequence[tuple[str, Any]] = (
+    compared: Sequence[tuple[str, Any]] = (
         ("torch", lambda facts: facts.environment.torch),
         ("rpc-tuner", lambda facts: facts.tuner),
     )
-    for label, read in told:
+    for label, read in compared:
         versions = {info.name: read(facts) for info, facts in found.items()}
         if len(set(versions.values())) > 1:
             each = [f"{version} on {name}" for name, version in versions.items()]

@@ -26,7 +26,7 @@ from tuner.world.measurement import Failure, Measurement
 from tuner.world.rank.task import MEETING, RankTask, listening_on
 from tuner.world.rank_tasks import rank_tasks
 from tuner.world.ray.cluster import connected, living_hosts
-from tuner.world.ray.crew import RayCrew
+from tuner.world.ray.crew import RayRankProcesses
 from tuner.world.ray.hosts import HostLostError, Hosts, environments_of, interfaces_of
 from tuner.world.ray.placing import HostInfo, Placing, place_ranks
 from tuner.world.ray.reach import unreachable
@@ -50,7 +50,7 @@ class RayLauncher:
     Args:
         launching: Which cluster it is, and where the roles go.
         hosts: The ids of the nodes that may be used; None: all that the cluster has.
-        tell: Hears what a person should know of where worlds run, a sentence each.
+        notify: Gets what a person should know of where worlds run, a sentence each.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class RayLauncher:
         launching: Launching | None = None,
         *,
         hosts: Sequence[str] | None = None,
-        tell: Callable[[str], None] = lambda sentence: None,
+        notify: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         self._launching = launching or Launching(launcher="ray")
         self._allowed = None if hosts is None else frozenset(hosts)
-        self._tell = tell
+        self._notify = notify
         self._open = ExitStack()
         self._describing = LocalLauncher()
         self._scratch: Path | None = None
@@ -75,7 +75,7 @@ class RayLauncher:
 
     def __enter__(self) -> Self:
         try:
-            self._open.enter_context(connected(self._launching.ray_address, self._tell))
+            self._open.enter_context(connected(self._launching.ray_address, self._notify))
             self._open.enter_context(self._describing)
             self._scratch = Path(tempfile.mkdtemp(prefix=own_prefix()))
             self._open.callback(shutil.rmtree, self._scratch, ignore_errors=True)
@@ -92,7 +92,7 @@ class RayLauncher:
     def subject_of(
         self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
     ) -> WorkloadSpec:
-        """See `Launcher.subject_of`. The world is placed, too, and what cannot be is told."""
+        """See `Launcher.subject_of`. The world is placed, too, and what cannot be is reported."""
         spec = self._describing.subject_of(draft, failure_folder)
         if problems := self._launching.mistakes(spec.roles):
             raise UsageError.of_request(problems)
@@ -158,15 +158,15 @@ class RayLauncher:
         assert self._scratch is not None, "hosts are there while the launcher is open"
         scratch = Path(tempfile.mkdtemp(dir=self._scratch, prefix="world-"))
         started = time.monotonic()
-        crew = RayCrew(hosts, next(_numbers), scratch)
+        ranks = RayRankProcesses(hosts, next(_numbers), scratch)
         machines: list[MachineState] = []
         try:
-            crew.start(self._tasks(order, scratch, hosts), Path.cwd())
-            outcome = LiveWorld(crew, order, started).run()
+            ranks.start(self._tasks(order, scratch, hosts), Path.cwd())
+            outcome = LiveWorld(ranks, order, started).run()
             if order.trace is not None and isinstance(outcome, Measurement):
-                crew.fetch_trace(order.trace.path)
+                ranks.fetch_trace(order.trace.path)
         finally:
-            machines += crew.machines()
+            machines += ranks.machines()
             shutil.rmtree(scratch, ignore_errors=True)
         return outcome.model_copy(update={"machine": of_all_hosts(machines)})
 

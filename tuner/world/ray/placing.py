@@ -89,7 +89,7 @@ class _Placer:
         self.place_of[rank] = place
 
     def left_for(self, place: RolePlace, ranks: int) -> list[_Free]:
-        """The hosts that nobody has and that can hold so many ranks; the scarce ones last."""
+        """The hosts that are free and that can hold so many ranks; the scarce ones last."""
         fitting = [each for each in self.free if not each.is_taken and each.fits(place, ranks)]
         return sorted(fitting, key=lambda each: (each.gpus > 0 and not place.gpus, each.cpus))
 

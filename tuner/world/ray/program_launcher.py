@@ -60,7 +60,7 @@ class RayProgramLauncher(CommandLauncher):
     Args:
         launching: Which cluster it is, and how many of its hosts.
         hosts: The ids of the nodes that may be used; None: all that the cluster has.
-        tell: As for `CommandLauncher`.
+        notify: As for `CommandLauncher`.
         show: As for `CommandLauncher`.
     """
 
@@ -69,11 +69,11 @@ class RayProgramLauncher(CommandLauncher):
         launching: Launching,
         *,
         hosts: Sequence[str] | None = None,
-        tell: Callable[[str], None] = lambda sentence: None,
+        notify: Callable[[str], None] = lambda sentence: None,
         show: Callable[[bytes], None] | None = None,
     ) -> None:
-        super().__init__(tell, show)
-        self._starters = _OnHosts(tell)
+        super().__init__(notify, show)
+        self._starters = _OnHosts(notify)
         self._launching = launching
         self._allowed = None if hosts is None else frozenset(hosts)
         self._cluster = ExitStack()
@@ -83,7 +83,7 @@ class RayProgramLauncher(CommandLauncher):
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            stack.enter_context(connected(self._launching.ray_address, self._tell))
+            stack.enter_context(connected(self._launching.ray_address, self._notify))
             stack.callback(self._release)
             super().__enter__()
             self._cluster = stack.pop_all()
@@ -98,7 +98,7 @@ class RayProgramLauncher(CommandLauncher):
     def subject_of(
         self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
     ) -> ProgramSpec:
-        """See `Launcher.subject_of`. What cannot be placed is told before the first run."""
+        """See `Launcher.subject_of`. What cannot be placed is reported before the first run."""
         request = draft.program
         if request is not None and len(request.commands) > 1:
             raise UsageError(
@@ -147,7 +147,7 @@ class RayProgramLauncher(CommandLauncher):
         return self._last
 
     def _environment(self, hosts: Hosts, place: int, address: str, port: int) -> dict[str, str]:
-        """What the command of one host is told, as torchrun would, and for torchrun."""
+        """The variables of one host's command, as torchrun would set them, and for torchrun."""
         count = len(hosts.in_order)
         interface = listening_on(self._addresses[place][0]) if self._addresses else LOOPBACK
         return {

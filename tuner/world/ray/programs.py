@@ -108,7 +108,7 @@ class Programs:
         self._running[number] = _Command(process, own, before)
 
     def exchange(self, number: int, request: str) -> News:
-        """Ask the processes what is in `request`, where that is new, and tell what is new here."""
+        """Ask the processes what is in `request`, where that is new; what is new here."""
         begun_ns = time.time_ns()
         command = self._running[number]
         asked = command.reports / REQUEST

@@ -36,7 +36,7 @@ class Part(IntEnum):
     TO_CLIENT = 8
     UNSEEN = 9
     BACKWARD = 10
-    """Of the driver's own time; the walk does not tell it apart."""
+    """Of the driver's own time; the walk does not separate it."""
 
 
 DEEPEST = 100

@@ -49,7 +49,7 @@ class Reports:
             )
 
     def send(self, event: str, **facts: object) -> None:
-        """Add a line; a process whose file, or folder, is gone has nobody to report to."""
+        """Add a line; a process whose file, or folder, is gone reports nothing."""
         if event == "init_rpc":
             self.send_imported()
         line = {"event": event, "pid": os.getpid(), "time_ns": time.time_ns(), **facts}
@@ -135,7 +135,7 @@ def _new_recorder(order: dict[str, Any], reports: Reports) -> Callable[[], Any] 
 
 
 def _new_prober(order: dict[str, Any], reports: Reports) -> Callable[[Any], Any] | None:
-    """Likewise, from a function that tells how the process stands."""
+    """Likewise, from a function that gives the state of the process."""
     if order["request"] is None:
         return None
 

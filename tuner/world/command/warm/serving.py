@@ -32,12 +32,12 @@ class ServerGoneError(LauncherError):
 class WarmProcess:
     """A process of a server; it is a `tuner.world.command.warm.starting.Started`."""
 
-    def __init__(self, pid: int, told: int, command: Sequence[str]) -> None:
-        """Take over the descriptor on which the server tells the exit code."""
+    def __init__(self, pid: int, answers: int, command: Sequence[str]) -> None:
+        """Take over the descriptor on which the server writes the exit code."""
         self.pid = pid
         self.is_lost = False
-        """Whether it ended with its server, so that nobody knows its exit code."""
-        self._told = told
+        """Whether it ended with its server, so that its exit code is unknown."""
+        self._answers = answers
         self._command = command
         self._code: int | None = None
 
@@ -51,10 +51,10 @@ class WarmProcess:
     def wait(self, timeout: float | None = None) -> int:
         """See `Started.wait`."""
         if self._code is None:
-            if not _is_told(self._told, timeout):
+            if not _is_readable(self._answers, timeout):
                 raise subprocess.TimeoutExpired(list(self._command), timeout or 0.0)
-            answer = _line(self._told)
-            os.close(self._told)
+            answer = _line(self._answers)
+            os.close(self._answers)
             if not answer:
                 # The server is gone, and the process with it; not so the children of that.
                 self.is_lost = True
@@ -122,7 +122,7 @@ class Server:
             found: dict[str, Any] = messages.receive(self._control)[0]
         except (OSError, EOFError) as error:
             gone = self.gone(str(error))
-            # What still imports does not see that nobody waits any more.
+            # What still imports does not see that it is not waited for any more.
             self._process.kill()
             self.close()
             raise gone from None
@@ -140,20 +140,20 @@ class Server:
         Raises:
             ServerGoneError: It has ended.
         """
-        told, tell = os.pipe()
+        answers, write = os.pipe()
         try:
-            messages.send(self._control, order, [stdout, stderr, tell])
+            messages.send(self._control, order, [stdout, stderr, write])
         except OSError:
-            os.close(told)
+            os.close(answers)
             raise self.gone() from None
         finally:
-            os.close(tell)
-        if not _is_told(told, _FORK_S):
+            os.close(write)
+        if not _is_readable(answers, _FORK_S):
             self._process.kill()
-        if not (pid := _line(told)):
-            os.close(told)
+        if not (pid := _line(answers)):
+            os.close(answers)
             raise self.gone()
-        return WarmProcess(int(pid), told, command)
+        return WarmProcess(int(pid), answers, command)
 
     def close(self) -> None:
         """End it, and with it all that it has started."""
@@ -169,7 +169,7 @@ class Server:
         self._errors.close()
 
     def gone(self, otherwise: str = "") -> ServerGoneError:
-        """The error that tells of its end, with its last words if it had any."""
+        """The error that reports its end, with its last words if it had any."""
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines() or [otherwise]
         return ServerGoneError(
@@ -182,7 +182,7 @@ def _kill_group(leader: int) -> None:
         os.killpg(leader, signal.SIGKILL)
 
 
-def _is_told(descriptor: int, timeout_s: float | None) -> bool:
+def _is_readable(descriptor: int, timeout_s: float | None) -> bool:
     """Whether something can be read there, or nothing will ever be, within that time."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)

@@ -33,7 +33,7 @@ def set_subreaper(wanted: bool) -> None:
 
 
 def fork_unseen() -> int:
-    """Fork a child that `os.wait()` does not see: it tells its parent nothing when it ends.
+    """Fork a child that `os.wait()` does not see: its parent gets no signal when it ends.
 
     Returns:
         As `os.fork()`.

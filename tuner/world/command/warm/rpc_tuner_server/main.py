@@ -1,4 +1,4 @@
-"""Imports modules, then forks a process for each run of the program, and tells how it ends."""
+"""Imports modules, then forks a process for each run of the program, and reports how it ends."""
 
 import contextlib
 import importlib
@@ -42,7 +42,7 @@ class _Server:
         self._control = control
         self._imports = imports
         self._runs: dict[int, int] = {}
-        """Where to tell how each process has ended, by its id."""
+        """Where to write how each process has ended, by its id."""
 
     def serve(self) -> template.Task | None:
         """What to run, in the process that is to run it; None in the server, at its end."""
@@ -82,11 +82,11 @@ class _Server:
         return self._in_child(order, descriptors)
 
     def _started(self, pid: int, descriptors: list[int]) -> None:
-        out, err, tell = descriptors
+        out, err, report = descriptors
         os.close(out)
         os.close(err)
-        self._runs[pid] = tell
-        self._tell(tell, pid)
+        self._runs[pid] = report
+        self._report(report, pid)
 
     def _reap(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -95,15 +95,15 @@ class _Server:
         is_over = False
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                if (tell := self._runs.pop(ended[0], None)) is not None:
-                    self._tell(tell, os.waitstatus_to_exitcode(ended[1]))
-                    os.close(tell)
+                if (report := self._runs.pop(ended[0], None)) is not None:
+                    self._report(report, os.waitstatus_to_exitcode(ended[1]))
+                    os.close(report)
                     is_over = not self._runs
         if is_over:
             linux.end_descendants()  # daemons that no run is there for any more
 
-    def _tell(self, where: int, number: int) -> None:
-        with contextlib.suppress(OSError):  # nobody wants to know any more
+    def _report(self, where: int, number: int) -> None:
+        with contextlib.suppress(OSError):  # its reader is gone
             os.write(where, b"%d\n" % number)
 
     def _in_child(self, order: dict[str, Any], descriptors: list[int]) -> template.Task:
@@ -113,8 +113,8 @@ class _Server:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for connection in (self._control, self._woken, self._wake):
             connection.close()
-        out, err, tell = descriptors
-        for descriptor in (tell, *self._runs.values()):
+        out, err, report = descriptors
+        for descriptor in (report, *self._runs.values()):
             os.close(descriptor)
         standard = {0: os.open(os.devnull, os.O_RDONLY), 1: out, 2: err}
         environment = {**order["inherited"]["environment"], **self._changed}

@@ -15,7 +15,7 @@ def send(connection: socket.socket, message: object, descriptors: Sequence[int] 
     """Send a message; the descriptors stay open here.
 
     Raises:
-        OSError: Nobody is there, or a descriptor is not open.
+        OSError: No process is there, or a descriptor is not open.
         ValueError: There are more descriptors than one message takes.
     """
     if len(descriptors) > _MOST_DESCRIPTORS:

@@ -57,7 +57,7 @@ def preload(
 
 
 class _State:
-    """What is there before the first import, to tell what the imports have left."""
+    """What is there before the first import, to find what the imports have left."""
 
     def __init__(self, is_installed: Callable[[str], bool]) -> None:
         self._is_installed = is_installed

@@ -1,7 +1,12 @@
-"""What a served function raised, as its caller sees it. Standard library only, for ranks."""
+"""Exceptions: what a served function raised, and tracebacks without our frames.
 
+Standard library only: it runs in ranks and in programs.
+"""
+
+import functools
 import re
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, ParamSpec, TypeVar
 
 # The text of a KeyError is the `repr` of what it was made with, so that the ends of lines are
 # escaped.
@@ -12,6 +17,9 @@ _END = "_handle_exception"
 """With this PyTorch ends the text of such an error."""
 MOST_TEXT = 10_000
 """Characters of a text that a process reports; a longer one is cut."""
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_OUR_PACKAGE = __name__.partition(".")[0] + "."
 
 
 class Served(NamedTuple):
@@ -92,3 +100,33 @@ def served(text: str, *, innermost: bool) -> Served | None:
     # PyTorch breaks a line of the source where that has an escaped end of line.
     is_line = re.compile(rf"([\w.<>]+\.)?{re.escape(shown.partition('(')[0])}\b").match
     return Served(by[1], shown, next(filter(is_line, ends), "".join(ends[:1])).strip())
+
+
+def unseen_in_tracebacks(func: Callable[_P, _T]) -> Callable[_P, _T]:
+    """A function of ours that stands in for one that the program calls: no error shows it."""
+
+    @functools.wraps(func)
+    def unseen(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return func(*args, **kwargs)
+        except BaseException as error:
+            without_our_frames(error)
+            raise
+
+    return unseen
+
+
+def without_our_frames(error: BaseException) -> None:
+    """Leave out of an error's traceback the frames at its beginning that are this package's.
+
+    A function of ours that the program, or PyTorch, has called catches what it lets pass, calls
+    this, and raises again with a bare `raise`: for that, Python adds no frame to the traceback.
+    """
+    trace = error.__traceback__
+    while trace is not None and _is_ours(trace.tb_frame.f_globals.get("__name__")):
+        trace = trace.tb_next
+    error.__traceback__ = trace
+
+
+def _is_ours(module: object) -> bool:
+    return isinstance(module, str) and module.startswith(_OUR_PACKAGE)

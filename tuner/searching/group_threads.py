@@ -13,14 +13,14 @@ from typing import NamedTuple, Protocol
 
 from tuner.errors import LauncherError
 from tuner.plan.config import Config
+from tuner.searching.budget import WorldTimes
 from tuner.searching.runner import Runner
-from tuner.searching.world_times import WorldTimes
 from tuner.study.records import Phase, Record, is_repeated
 from tuner.world.groups import Stoppable
 from tuner.world.measurement import Failure, Measurement
 
-# A world is told to stop again and again: the first time it may not have begun.
-_TELL_S = 0.1
+# A world is asked to stop again and again: the first time it may not have begun.
+_ASK_S = 0.1
 
 
 class BlockWorld(NamedTuple):
@@ -66,8 +66,8 @@ class BlockWorld(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heard:
-    """What a group says: the outcome of a world, or the end of its block."""
+class GroupMessage:
+    """What a group reports: the outcome of a world, or the end of its block."""
 
     group: int
     """From 0."""
@@ -79,7 +79,7 @@ class Heard:
     lost: LauncherError | None = None
     """Why this group can run no more worlds."""
     error: BaseException | None = None
-    """What nobody expected."""
+    """What was raised in the thread unexpectedly."""
 
     @property
     def is_end(self) -> bool:
@@ -128,7 +128,7 @@ class Groups:
 
     def __init__(self, runners: Sequence[Runner]) -> None:
         self._groups = [_Group(runner) for runner in runners]
-        self._heard: SimpleQueue[Heard] = SimpleQueue()
+        self._messages: SimpleQueue[GroupMessage] = SimpleQueue()
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -169,55 +169,56 @@ class Groups:
         """
         chosen = self._groups[group]
         if chosen.thread is None:
-            # A daemon: a world that cannot be told to stop must not keep the command.
+            # A daemon: a world that cannot be asked to stop must not keep the command.
             chosen.thread = Thread(target=self._work, args=(group,), daemon=True)
             chosen.thread.start()
         chosen.job = _Job(block, worlds, limits)
         chosen.jobs.put(chosen.job)
 
-    def hear(self) -> Heard:
-        """What a group says next. It raises what nobody expected in a thread."""
-        heard = self._heard.get()
-        if heard.is_end:
-            self._groups[heard.group].job = None
-        if heard.lost is not None:
-            self.lose(heard.group)
-        if heard.error is not None:
-            raise heard.error
-        return heard
+    def receive(self) -> GroupMessage:
+        """What a group reports next. An unexpected exception of its thread is raised here."""
+        message = self._messages.get()
+        if message.is_end:
+            self._groups[message.group].job = None
+        if message.lost is not None:
+            self.lose(message.group)
+        if message.error is not None:
+            raise message.error
+        return message
 
-    def cancel(self) -> list[Heard]:
+    def cancel(self) -> list[GroupMessage]:
         """End the blocks that are being measured, and wait until nothing of them runs.
 
         Returns:
-            The outcomes of their worlds that nobody has heard of; a world that was ended has none.
+            The outcomes of their worlds that `receive` has not returned; a world that was ended has
+            none.
         """
         running = [each for each in self._groups if each.job is not None]
         for each in running:
             if each.job is not None:
                 each.job.is_cancelled = True
         for each in running:
-            while each.job is not None and not each.job.is_over.wait(_TELL_S):
+            while each.job is not None and not each.job.is_over.wait(_ASK_S):
                 if isinstance(each.runner.launcher, Stoppable):
                     each.runner.launcher.stop()
             each.job = None
-        unheard: list[Heard] = []
+        unreceived: list[GroupMessage] = []
         while True:
             try:
-                heard = self._heard.get_nowait()
+                message = self._messages.get_nowait()
             except Empty:
-                return [each for each in unheard if not each.is_end]
-            unheard.append(heard)
+                return [each for each in unreceived if not each.is_end]
+            unreceived.append(message)
 
-    def close(self) -> list[Heard]:
+    def close(self) -> list[GroupMessage]:
         """`cancel`, for good: the threads end, too."""
-        unheard = self.cancel()
+        unreceived = self.cancel()
         for each in self._groups:
             if each.thread is not None:
                 each.jobs.put(None)
                 each.thread.join()
                 each.thread = None
-        return unheard
+        return unreceived
 
     def _work(self, number: int) -> None:
         """Run the worlds of one block after the other; in a thread."""
@@ -231,7 +232,9 @@ class Groups:
             except BaseException as problem:
                 error = problem
             if not job.is_cancelled:
-                self._heard.put(Heard(group=number, block=job.block, lost=lost, error=error))
+                self._messages.put(
+                    GroupMessage(group=number, block=job.block, lost=lost, error=error)
+                )
             job.is_over.set()
 
     def _run(self, number: int, job: _Job) -> None:
@@ -245,8 +248,8 @@ class Groups:
             outcome = world.run_by(runner, job.block, deadline_s)
             if not job.is_cancelled:
                 left += world.repeats(outcome)
-                self._heard.put(
-                    Heard(
+                self._messages.put(
+                    GroupMessage(
                         group=number, block=job.block, world=world, outcome=outcome, left_s=left_s
                     )
                 )

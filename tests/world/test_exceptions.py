@@ -2,7 +2,7 @@
 
 import pytest
 
-from tuner.torch_private.served_error import MOST_TEXT, error_text, served_error
+from tuner.torch_private.exceptions import MOST_TEXT, error_text, served_error
 
 AT = "\n\nAt:\n  /site-packages/torch/distributed/rpc/internal.py(236): _handle_exception\n\n"
 INNER = (

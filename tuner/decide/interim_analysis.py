@@ -1,0 +1,131 @@
+"""Interim analyses (looks): how they share alpha, the chance of a wrong claim, and their levels.
+
+Who tests the same data again and again finds something in the end. So the looks share alpha: when
+the part t of a budget is spent, they may have spent t^2 of it, and the last look gets what is left.
+Where the budget is only a limit it is the root of t, for most searches end long before it. A budget
+never gets all of alpha: a study that is continued with a larger one needs some too.
+
+A mean of n blocks resembles the mean of more blocks of which these are a part. So the chance that
+a look is wrong while none before it was is smaller than the chance that it is wrong, and each look
+may test at a higher level than what it spends (Armitage, McPherson and Rowe 1969; Lan and DeMets
+1983).
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from tuner.decide.statistics import FloatArray
+
+# The part of what is left of alpha that one budget may spend.
+SESSION_SHARE = 0.8
+# What rounding can leave of alpha.
+_NOTHING = 1e-9
+# A look for every so many times as many blocks, from so many on.
+LOOK_GROWTH = 1.4
+# The power of the spent part of a budget, and of a limit.
+_PACE, _EARLY_PACE = 2.0, 0.5
+FIRST_LOOK = 4
+# Where a normal score is looked for, and how finely.
+_GRID: FloatArray = np.linspace(-8.0, 8.0, 321)
+_STEP = float(_GRID[1] - _GRID[0])
+
+
+class InterimAnalysis(NamedTuple):
+    """A test of every rival on the first `rows` blocks, at the level `alpha`."""
+
+    rows: int
+    alpha: float
+    spent_s: float
+    """How much of the budget was spent then, in seconds."""
+    total_s: float
+    """The budget."""
+
+
+def is_due(rows: int, taken: Sequence[InterimAnalysis]) -> bool:
+    """Whether so many blocks are enough for another look."""
+    return rows >= max(FIRST_LOOK, LOOK_GROWTH * taken[-1].rows if taken else 0.0)
+
+
+def due_alpha(
+    alpha: float,
+    taken: Sequence[InterimAnalysis],
+    spent_s: float,
+    total_s: float,
+    *,
+    over: bool,
+    early: bool = False,
+) -> float:
+    """What a look may spend now: the later, the more; the last one what is left for this budget.
+
+    A study that is continued with another budget has a part of alpha left for that.
+
+    Args:
+        alpha: What all looks together may spend.
+        taken: The looks taken before, in order.
+        spent_s: How much of the budget is spent, in seconds.
+        total_s: The budget.
+        over: Whether this is the last look.
+        early: Whether the budget is only a limit, so that early looks get more.
+    """
+    before = [look.alpha for look in taken if look.total_s != total_s]
+    this = [look.alpha for look in taken if look.total_s == total_s]
+    left = _left_of(SESSION_SHARE * _left_of(alpha, before), this)
+    if over or not left:
+        return left
+    done_s = min(taken[-1].spent_s if taken else 0.0, total_s)
+    pace = _EARLY_PACE if early else _PACE
+    done = math.pow(done_s / total_s, pace)
+    now = math.pow(min(spent_s, total_s) / total_s, pace)
+    share = (now - done) / max(1e-9, 1 - done)
+    return left * min(1.0, max(0.0, share))
+
+
+def _left_of(alpha: float, spent: Iterable[float]) -> float:
+    """What is left of `alpha`; 0 where that is only rounding."""
+    left = alpha - sum(spent)
+    return left if left > _NOTHING * alpha else 0.0
+
+
+def levels(counts: Sequence[int], spent: Sequence[float]) -> tuple[float, ...]:
+    """The one-sided level of each look, of means of normal values.
+
+    Args:
+        counts: How many values each look has; each more than the one before. A tuple.
+        spent: What each look spends of alpha. A tuple.
+
+    Returns:
+        As many levels, none below what the look spends.
+    """
+    assert len(counts) == len(spent)
+    return tuple(_look(counts[:end], spent[:end])[0] for end in range(1, len(counts) + 1))
+
+
+@lru_cache(maxsize=1024)
+def _look(counts: Sequence[int], spent: Sequence[float]) -> tuple[float, FloatArray]:
+    """The level of the last look, and the density of the score after it where none is wrong."""
+    alpha = spent[-1]
+    if len(counts) == 1:
+        density = _normal(_GRID) * _STEP
+        score = -float(special.ndtri(alpha)) if alpha > 0 else math.inf
+    else:
+        # From the score at the look before to this one's.
+        kept = math.sqrt(counts[-2] / counts[-1])
+        fresh = math.sqrt(1 - kept**2)
+        moved = (_GRID[:, None] - kept * _GRID) / fresh
+        _, before = _look(counts[:-1], spent[:-1])
+        wrong = special.ndtr(-moved) @ before
+        score = float(np.interp(-alpha, -wrong, _GRID))
+        density = (_normal(moved) / fresh) @ before * _STEP
+    # The point nearest to the border belongs to both sides.
+    density = density * np.clip((score - _GRID) / _STEP + 0.5, 0.0, 1.0)
+    return max(alpha, float(special.ndtr(-score))), density
+
+
+def _normal(scores: FloatArray) -> FloatArray:
+    density: FloatArray = np.exp(-0.5 * np.square(scores)) / math.sqrt(2 * math.pi)
+    return density

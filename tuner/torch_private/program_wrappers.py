@@ -1,0 +1,108 @@
+"""Stand-ins for what a program's RPC calls: its rendezvous, and what shows exceptions.
+
+Standard library only, as `programs`.
+"""
+
+import functools
+import math
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlsplit
+
+from tuner.process_knobs import number_in
+from tuner.torch_private.exceptions import error_text, without_our_frames
+
+_MOST_KINDS = 20
+"""Errors that are counted each for itself."""
+
+
+class Distributed:
+    """`torch.distributed` as RPC sees it: a rendezvous is reported before it may hang."""
+
+    def __init__(
+        self,
+        distributed: ModuleType,
+        meeting: Callable[[str, int, int], AbstractContextManager[None]],
+    ) -> None:
+        """`meeting` is the context of a rendezvous, by its address, rank and world size."""
+        self._distributed = distributed
+        self._meeting = meeting
+
+    def __repr__(self) -> str:
+        return repr(self._distributed)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._distributed, name)
+
+    def rendezvous(
+        self, url: str, rank: int = -1, world_size: int = -1, **kwargs: Any
+    ) -> Iterator[Any]:
+        """See `torch.distributed.rendezvous`."""
+        try:
+            with self._meeting(url, rank, world_size):
+                yield from self._distributed.rendezvous(
+                    url, rank=rank, world_size=world_size, **kwargs
+                )
+        except BaseException as error:
+            without_our_frames(error)
+            raise
+
+
+def no_listener(url: str) -> bool:
+    """Whether every rank takes torchrun's agent to listen there, and it listens elsewhere."""
+    has_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    return (
+        has_agent and url.startswith("tcp://") and urlsplit(url).port != number_in("MASTER_PORT", 0)
+    )
+
+
+class RaisedErrors:
+    """Reports what was raised and may be handled, as it is shown.
+
+    It does so at most once a second, and what is raised again and again more and more seldom, so
+    that the reports of a long run stay short.
+
+    Args:
+        send: Reports an event.
+        name: The RPC name of this process; empty while it has none.
+    """
+
+    def __init__(self, send: Callable[..., None], name: Callable[[], str]) -> None:
+        self._send = send
+        self._name = name
+        self._reported_s = -math.inf
+        """When something was raised last that was looked at, by the monotonic clock."""
+        self._counts: Counter[str] = Counter()
+        """How often, by what it was."""
+
+    def reporting(self, show: Callable[..., object], where: str) -> Callable[..., None]:
+        """`show`, which shows an exception, with a report before.
+
+        Args:
+            show: What is called while the exception is handled.
+            where: Where it was raised; `{name}` stands for the process.
+        """
+
+        @functools.wraps(show)
+        def report_and_show(*args: Any, **kwargs: Any) -> None:
+            error = sys.exc_info()[1]
+            if error is not None and time.monotonic() - self._reported_s >= 1.0:
+                self._reported_s = time.monotonic()
+                self._report(error, where)
+            show(*args, **kwargs)
+
+        return report_and_show
+
+    def _report(self, error: BaseException, where: str) -> None:
+        place = where.format(name=self._name() or "a process that is no rank")
+        text = error_text(error, f" (in {place})")
+        kind = text if text in self._counts or len(self._counts) < _MOST_KINDS else ""
+        self._counts[kind] += 1
+        if self._counts[kind].bit_count() == 1:
+            self._send("raised", error=text)
