@@ -9,6 +9,7 @@ from lab.simulation.cells import BINDINGS, EPSILON, THREADS, Cell
 from lab.simulation.machine import Machine
 from lab.simulation.outcome import Outcome
 from tests.fakes import UDF, threads_of
+from tests.present.results import ENVIRONMENT
 from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.plan.limits import BrokenLimit
 from tuner.plan.measuring import Measuring
@@ -24,6 +25,7 @@ from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import Record
 from tuner.study.storage.store import StudyStore
 from tuner.study.together import Together, together_of
+from tuner.world.environment import Environment
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, Measurement, RankUsage
 
@@ -39,10 +41,16 @@ class MemoryStore(StudyStore):
     """A study of these configurations in memory, without Optuna."""
 
     def __init__(self, configs: Sequence[Config]) -> None:
+        self.folder = _NOWHERE
+        self.storage_elsewhere = None
         self.noted_facts: dict[str, Any] = {}
         self._configs = list(configs)
         self._kept: list[Record] = []
         self._out: dict[int, str] = {}
+
+    @property
+    def environment(self) -> Environment:
+        return ENVIRONMENT
 
     def configs(self) -> list[Config]:
         return self._configs

@@ -13,7 +13,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.searching.calibrating import calibrate_each, why_broken
 from tuner.searching.measurer import Measurer
 from tuner.searching.proposing import Proposer
-from tuner.study.front import front_of, second_matrix
+from tuner.study.front import front_of
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.sampled import Sampling
 from tuner.study.storage.sampling import SamplingProcess, proposals
@@ -132,7 +132,7 @@ def levels_of(log: StudyLog, weight: float = 1.0) -> dict[int, float]:
     known = _levels(log, log.matrix("exploration"), first)
     if second is None or weight == 1.0:
         return known
-    others = _levels(log, second_matrix(log, second, "exploration"), second)
+    others = _levels(log, log.matrix("exploration", objective=1), second)
     both = known.keys() & others.keys()
     return {trial: weight * known[trial] + (1 - weight) * others[trial] for trial in sorted(both)}
 

@@ -28,12 +28,12 @@ from tuner.study.conclusion import conclude, resume_budget_s
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import Record
 from tuner.study.resuming import resume_command
-from tuner.study.rows import comparable_values, paired_trials_of, rows_of
+from tuner.study.rows import comparable_values
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import REFUSED, Claim, claimed, load_study, resume_study
 from tuner.study.storage.retry import Retry
 from tuner.study.storage.store import StudyStore
-from tuner.study.stored import answer_of
+from tuner.study.stored import answer_of, concluded
 from tuner.study.write_ahead_log import WriteAheadLog
 from tuner.text import plural
 from tuner.world.groups import environment_with
@@ -54,6 +54,7 @@ class Session:
         self, runner: Runner, store: StudyStore, observer: Observer, budget: Budget
     ) -> None:
         self._measurer = Measurer(runner, store, observer, budget)
+        self._answer: StudyAnswer | None = None
 
     @property
     def log(self) -> StudyLog:
@@ -84,7 +85,11 @@ class Session:
         finally:
             measurer.close()
             measurer.note_elapsed()
-        self._close()
+        self._answer = self._close()
+
+    def answer(self) -> StudyAnswer:
+        """The answer so far."""
+        return self._answer or answer_of(self._measurer.store, self.log)
 
     def _what_helps(self) -> str:
         """What a finished study needs to be gone on with."""
@@ -95,14 +100,14 @@ class Session:
         least_s = resume_budget_s(self.log, self._measurer.budget.spent_s)
         return f"nothing is left to measure; --budget {least_s}s or more continues it"
 
-    def _close(self) -> None:
+    def _close(self) -> StudyAnswer:
         """End every trial that is still running; the recommended one is never pruned."""
         store, log = self._measurer.store, self.log
         conclusion = conclude(log)
         if conclusion is not None and conclusion.best not in (None, BASELINE):
             self._measurer.readmit(conclusion.best)
-        rows = rows_of(log, conclusion, paired_trials_of(log))
-        values = comparable_values(rows, log.plan.objective)
+        answer = concluded(store, log, conclusion)
+        values = comparable_values(answer.rows, log.plan.objective)
         if conclusion is not None and conclusion.best is not None:
             store.note_answer(conclusion.best)
         for trial in store.running():
@@ -119,6 +124,7 @@ class Session:
                 store.complete(trial, value, numbers, outcome)
             else:
                 store.prune(trial, value, numbers, outcome)
+        return answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,8 +164,6 @@ class Presenter(Protocol):
 
 
 _KEPT = "everything measured is kept, and"
-
-
 _CONTINUED = "the same command with --resume continues it"
 
 
@@ -329,7 +333,7 @@ def _finish_and_write(
     store: StudyStore, session: Session, observer: Observer, presenter: Presenter
 ) -> StudyAnswer:
     """The answer so far, written to its files; it is not lost if a page cannot be written."""
-    answer = answer_of(store, session.log)
+    answer = session.answer()
     presenter.write_answer(answer)
     report_stage(observer, "drawing")
     try:

@@ -1,6 +1,5 @@
 """The Pareto front of a study with two objectives, with intervals."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +9,8 @@ from tuner.decide.statistics import FloatArray, Interval, differences, interval,
 from tuner.decide.verdict import LEAST_FRONT_BLOCKS, pareto_front
 from tuner.plan.config import Config
 from tuner.plan.objectives import Objective
-from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog, merged
-from tuner.study.records import Phase
+from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
 from tuner.text import MOST_RATIO, MOST_TELLING
-from tuner.world.measurement import Measurement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +88,7 @@ def front_of(log: StudyLog) -> Front | None:
     known = [trial for trial in ran if len(log.samples(trial)) >= LEAST_FRONT_BLOCKS]
     if not known:
         return None
-    matrices = log.matrix(*BLOCK_PHASES), second_matrix(log, second)
+    matrices = log.matrix(*BLOCK_PHASES), log.matrix(*BLOCK_PHASES, objective=1)
     in_front = {*pareto_front(*matrices, known, log.rules)}
     points = [
         FrontPoint(
@@ -109,20 +106,6 @@ def front_of(log: StudyLog) -> Front | None:
         points=tuple(sorted(points, key=lambda point: first.cost(point.first.value))),
         uncompared=len(ran) - len(known),
     )
-
-
-def second_matrix(log: StudyLog, objective: Objective, *phases: Phase) -> FloatArray:
-    """`StudyLog.matrix` for another objective than the study's first; of all phases by default."""
-    rows: dict[int, dict[int, float]] = {}
-    for record in filter(lambda each: log.rows.counts(each.block), log.records):
-        if record.phase in (phases or BLOCK_PHASES) and isinstance(record.outcome, Measurement):
-            value = objective.read(record.outcome)
-            cost = math.nan if value is None else objective.cost(value)
-            rows.setdefault(record.block, {})[record.column] = cost
-    found = np.full((len(rows), len(log.configs) + 1), np.nan)
-    for place, block in enumerate(sorted(rows)):
-        found[place, list(rows[block])] = list(rows[block].values())
-    return merged(found)
 
 
 def _goal(log: StudyLog, objective: Objective, matrix: FloatArray, trial: int) -> Goal:

@@ -13,8 +13,7 @@ from tuner.plan.config import Config
 from tuner.plan.limits import BrokenLimit, Limit
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
-from tuner.study.block_rows import BlockRows
-from tuner.study.disturbances import Disturbances
+from tuner.study.blocks import BlockRows, Disturbances
 from tuner.study.metrics import metrics_of
 from tuner.study.records import AGAIN, Phase, Record
 from tuner.study.sampled import Sampling
@@ -95,10 +94,17 @@ class StudyLog:
             self.failures[record.trial] = worlds.failures[0]
         self._judge(record.trial)
         if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
-            objective = self.plan.objective
-            cost = objective.cost(objective.value(record.outcome))
-            self.rows.put(record, cost)
-            worlds.costs.append(cost)
+            costs = self._costs(record.outcome)
+            self.rows.put(record, costs)
+            worlds.costs.append(costs[0])
+
+    def _costs(self, world: Measurement) -> list[float]:
+        first, second = self.plan.objective, self.plan.second_objective
+        costs = [first.cost(first.value(world))]
+        if second is not None:
+            value = second.read(world)
+            costs.append(math.nan if value is None else second.cost(value))
+        return costs
 
     def _judge(self, trial: int) -> None:
         """Note whether a trial keeps the limits, after another world."""
@@ -277,19 +283,21 @@ class StudyLog:
         known = [median for median in medians if median is not None]
         return statistics.median(known) if known else None
 
-    def worlds(self, *phases: Phase) -> FloatArray:
+    def worlds(self, *phases: Phase, objective: int = 0) -> FloatArray:
         """log(objective) in the blocks of phases, in order; turned so that less is better.
+
+        `objective` 1 is the second one of the study.
 
         Returns:
             Blocks x (trials + 1), the last column for the baseline's second world; NaN where
             nothing was measured. A block in which every world failed has no row, nor has one that
             is being measured, or that began after it.
         """
-        return self.rows.matrix(phases, len(self.configs))
+        return self.rows.matrix(phases, len(self.configs), objective)
 
-    def matrix(self, *phases: Phase) -> FloatArray:
+    def matrix(self, *phases: Phase, objective: int = 0) -> FloatArray:
         """`worlds` as blocks x trials: the baseline's is the mean of its worlds in a block."""
-        return merged(self.worlds(*phases))
+        return merged(self.worlds(*phases, objective=objective))
 
     def values(self, trial: int) -> list[float]:
         """The objective in each world of a trial, in the objective's unit."""

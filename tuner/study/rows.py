@@ -237,11 +237,6 @@ def observations_of(log: StudyLog) -> Iterator[Observation]:
             yield Observation(record.trial, record.block, record.phase, value)
 
 
-def paired_trials_of(log: StudyLog) -> PairedTrials:
-    """The trials of a log, to be compared."""
-    return PairedTrials(log.plan.objective, log.rules.confidence, observations_of(log))
-
-
 def rows_of(
     log: StudyLog, conclusion: Conclusion | None, trials: PairedTrials
 ) -> tuple[TrialRow, ...]:

@@ -3,7 +3,7 @@
 from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.answer import StudyAnswer, study_answer
-from tuner.study.conclusion import conclude
+from tuner.study.conclusion import Conclusion, conclude
 from tuner.study.log import StudyLog
 from tuner.study.sampled import Sampling
 from tuner.study.storage.address import StudyPlace
@@ -50,9 +50,16 @@ def stored_answer(place: StudyPlace) -> StudyAnswer:
 def answer_of(store: StudyStore, log: StudyLog) -> StudyAnswer:
     """The answer of a study that is open; no conclusion while there is something to measure."""
     interrupted = bool(store.running())
+    return concluded(store, log, None if interrupted else conclude(log), interrupted=interrupted)
+
+
+def concluded(
+    store: StudyStore, log: StudyLog, conclusion: Conclusion | None, *, interrupted: bool = False
+) -> StudyAnswer:
+    """The answer of a study that is open, with what its log says; see `study_answer`."""
     return study_answer(
         log,
-        None if interrupted else conclude(log),
+        conclusion,
         store.environment,
         store.folder,
         storage=store.storage_elsewhere,

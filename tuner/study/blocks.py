@@ -1,13 +1,17 @@
 """The blocks of a study: which are begun, which count, and what each has measured."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from tuner.decide.statistics import FloatArray
 from tuner.study.records import TRACE_BLOCK, Phase, Record
 from tuner.world.measurement import Failure
+
+Costs = Sequence[float]
+"""log(objective) of a world, its negative if more is better; and that of a second objective."""
 
 
 class BlockRows:
@@ -23,9 +27,9 @@ class BlockRows:
         self._failed: Counter[tuple[int, int]] = Counter()
         """How many worlds of a block and a column failed."""
         self._open: set[int] = set()
-        self._rows: dict[Phase, dict[int, dict[int, float]]] = {}
-        """log(objective), its negative if more is better, by column, of each block of a phase."""
-        self._matrices: dict[tuple[tuple[Phase, ...], int], FloatArray] = {}
+        self._rows: dict[Phase, dict[int, dict[int, Costs]]] = {}
+        """What each block of a phase has measured, by column."""
+        self._matrices: dict[tuple[tuple[Phase, ...], int, int], FloatArray] = {}
 
     def add(self, record: Record) -> None:
         """Note that a block has measured a column; or, after a failure, tried to."""
@@ -35,10 +39,10 @@ class BlockRows:
         if not record.is_repeated:
             begun.add(record.column)
 
-    def put(self, record: Record, cost: float) -> None:
+    def put(self, record: Record, costs: Costs) -> None:
         """Take in what a block has measured of a column."""
         row = self._rows.setdefault(record.phase, {}).setdefault(record.block, {})
-        row[record.column] = cost
+        row[record.column] = costs
         self._matrices.clear()
 
     def open(self, phase: Phase, block: int) -> None:
@@ -86,14 +90,20 @@ class BlockRows:
         """The highest number of a block of any phase; -1 where there is none."""
         return max((max(blocks) for blocks in self._begun.values() if blocks), default=-1)
 
-    def matrix(self, phases: tuple[Phase, ...], trials: int) -> FloatArray:
+    def matrix(self, phases: tuple[Phase, ...], trials: int, objective: int) -> FloatArray:
         """The rows of the blocks that count, in order; NaN where nothing was measured.
+
+        Args:
+            phases: Whose blocks.
+            trials: How many there are.
+            objective: Whether it is the study's first one, 0, or its second one, 1.
 
         Returns:
             Blocks x (trials + 1), the last column for the baseline's second world.
         """
-        if (phases, trials) in self._matrices:
-            return self._matrices[phases, trials]
+        key = phases, trials, objective
+        if key in self._matrices:
+            return self._matrices[key]
         rows = {
             block: row
             for phase in phases
@@ -102,6 +112,41 @@ class BlockRows:
         }
         found = np.full((len(rows), trials + 1), np.nan)
         for place, block in enumerate(sorted(rows)):
-            found[place, list(rows[block])] = list(rows[block].values())
-        self._matrices[phases, trials] = found
+            found[place, list(rows[block])] = [costs[objective] for costs in rows[block].values()]
+        self._matrices[key] = found
         return found
+
+
+@dataclass
+class _Block:
+    measured: int = 0
+    disturbed: int = 0
+
+
+@dataclass
+class Disturbances:
+    """How many worlds others disturbed, by block and in all."""
+
+    _blocks: dict[int, _Block] = field(default_factory=dict)
+    _all: _Block = field(default_factory=_Block)
+
+    def add(self, record: Record) -> None:
+        """Count a world; one that failed says nothing of the times in its block."""
+        if isinstance(record.outcome, Failure):
+            return
+        for count in (self._blocks.setdefault(record.block, _Block()), self._all):
+            count.measured += 1
+            count.disturbed += record.outcome.is_disturbed
+
+    def drop(self, block: int) -> None:
+        """Count the worlds of a block no more."""
+        if (gone := self._blocks.pop(block, None)) is not None:
+            self._all.measured -= gone.measured
+            self._all.disturbed -= gone.disturbed
+
+    def only_in(self, block: int) -> bool:
+        """Whether a block has a disturbed world, and at most half of the others are disturbed."""
+        here = self._blocks.get(block, _Block())
+        elsewhere = self._all.measured - here.measured
+        disturbed = self._all.disturbed - here.disturbed
+        return here.disturbed > 0 and disturbed <= elsewhere / 2
