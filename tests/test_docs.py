@@ -28,6 +28,7 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 README = (ROOT / "README.md").read_text()
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 COMMANDS = (ROOT / "docs" / "commands.md").read_text()
 COMMAND_LINE = typer.main.get_group(tuner.commands.app)
 RETIRED = re.compile(r"\bcores\b|\bat\s+once\b")
@@ -169,6 +170,23 @@ def test_links_that_lead_nowhere_would_be_found(tmp_path: Path) -> None:
     page.write_text("# A `b` c!\n[x](gone.md) ```[y](no.md)``` [z](#a-b-c)")
     assert links(page) == ["gone.md", "#a-b-c"]
     assert anchors(page) == {"a-b-c"}
+
+
+def named_paths(page: str) -> set[str]:
+    """The folders and Python files that a page names, each with a slash or its suffix."""
+    return set(re.findall(r"`([\w/]+(?:/|\.py))`", page))
+
+
+def test_the_architecture_names_every_folder() -> None:
+    modules = [path for top in ("tuner", "workloads") for path in (ROOT / top).rglob("*.py")]
+    folders = {path.parent for path in modules if path.name != "__init__.py"}
+    named = named_paths(ARCHITECTURE)
+    assert folders <= {top / name for name in named for top in (ROOT, ROOT / "tuner")}
+
+
+@pytest.mark.parametrize("name", sorted(named_paths(ARCHITECTURE)))
+def test_what_the_architecture_names_is_there(name: str) -> None:
+    assert (ROOT / "tuner" / name).exists() or (ROOT / name).exists()
 
 
 def shown_search(readme: str) -> list[str]:
