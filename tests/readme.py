@@ -1,9 +1,11 @@
-"""What the README shows of commands: `make pictures` runs them, and tests compare what is there."""
+"""What documents show of commands: `make pictures` runs them, and tests compare what is there."""
 
 import re
 from pathlib import Path
 
 README = Path(__file__).parents[1] / "README.md"
+FIRST_SEARCH = README.parent / "docs" / "get-started.md"
+"""The page that shows a search of a shipped workload with its output."""
 # A command and its output.
 SHOWN = re.compile(r"```\n\$ (python -m tuner\.search --workload .*?)\n\n(.*?)\n```\n", re.DOTALL)
 PROGRAM = re.compile(

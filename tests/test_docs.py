@@ -11,7 +11,7 @@ import tuner
 import tuner.commands
 from tests.present.results import in_blocks, study_plan, study_result
 from tests.present.screen import Screen
-from tests.readme import SHOWN, WIDTH
+from tests.readme import FIRST_SEARCH, SHOWN, WIDTH
 from tuner.decide.rules import VerdictKind
 from tuner.plan.knobs import KNOBS
 from tuner.present.tables import trials_table, why_facts
@@ -189,9 +189,9 @@ def test_what_the_architecture_names_is_there(name: str) -> None:
     assert (ROOT / "tuner" / name).exists() or (ROOT / name).exists()
 
 
-def shown_search(readme: str) -> list[str]:
-    """The lines that the README's search prints."""
-    found = SHOWN.search(readme)
+def shown_search(page: str) -> list[str]:
+    """The lines that a page's search prints."""
+    found = SHOWN.search(page)
     assert found
     return found[2].splitlines()
 
@@ -223,8 +223,8 @@ def headings_now() -> Headings:
     )
 
 
-def test_the_readme_shows_what_a_search_prints() -> None:
-    lines = shown_search(README)
+def test_the_first_search_shows_what_a_search_prints() -> None:
+    lines = shown_search(FIRST_SEARCH.read_text())
     assert shown_headings(lines) == headings_now()
     assert not re.search(RETIRED, " ".join(lines))
     assert re.search(
@@ -244,7 +244,7 @@ def test_the_readme_shows_what_a_search_prints() -> None:
     ],
 )
 def test_a_heading_that_is_no_longer_printed_would_be_found(now: str, wrong: str) -> None:
-    lines = shown_search(README.replace(now, wrong, 1))
+    lines = shown_search(FIRST_SEARCH.read_text().replace(now, wrong, 1))
     assert shown_headings(lines) != headings_now()
 
 

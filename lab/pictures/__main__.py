@@ -26,6 +26,7 @@ from tests.browser.chromium import launched
 from tests.browser.serving import dashboard
 from tests.programs.running import PROGRAMS
 from tests.readme import (
+    FIRST_SEARCH,
     PROGRAM,
     README,
     SHOWN,
@@ -58,7 +59,7 @@ def main() -> None:
     """Run the README's own commands, then write their outputs and every picture."""
     with tempfile.TemporaryDirectory() as scratch:
         where = Path(scratch)
-        write_files(README.read_text(), PAGE.read_text(), where)
+        write_files(PAGE.read_text(), where)
         _write_program_outputs(where)
         _write_search_output(where)
         folder = StudyFolder(where / "studies" / STUDY)
@@ -86,12 +87,12 @@ def _write_program_outputs(where: Path) -> None:
 
 
 def _write_search_output(where: Path) -> None:
-    """Run the README's search of a shipped workload."""
-    readme = README.read_text()
-    shown = SHOWN.search(readme)
-    assert shown, "the README has no search with its output"
+    """Run the search of a shipped workload that docs/get-started.md shows."""
+    page = FIRST_SEARCH.read_text()
+    shown = SHOWN.search(page)
+    assert shown, f"{FIRST_SEARCH} has no search with its output"
     output = _printed(shown[1], where)
-    README.write_text(readme[: shown.start(2)] + output + readme[shown.end(2) :])
+    FIRST_SEARCH.write_text(page[: shown.start(2)] + output + page[shown.end(2) :])
 
 
 def _printed(command: str, where: Path) -> str:
@@ -125,7 +126,7 @@ def _folded(line: str) -> list[str]:
 
 
 def _draw_timelines(where: Path) -> None:
-    """The README's workload on one thread and on eight, which its search may not trace."""
+    """The first search's workload on one thread and on eight, which it may not trace."""
     traces = []
     with LocalLauncher() as launcher:
         for threads in (1, 8):

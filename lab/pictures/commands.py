@@ -8,15 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.readme import PROGRAM, SHOWN
+from tests.readme import PROGRAM
 
 ROOT = Path(__file__).parents[2]
-GOLDEN = ROOT / "tests" / "trace" / "golden"
 
 _BLOCK = re.compile(r"```\n(.*?)```\n", re.DOTALL)
 _PYTHON_BLOCK = re.compile(r"```python\n(.*?)```\n", re.DOTALL)
 _INLINE = re.compile(r"`([^`]+)`")
-_COMMAND = re.compile(r"(python -m tuner|rpc-tuner|make|pip install|jupyter lab|\. \.venv)\b")
+_COMMAND = re.compile(r"(python -m tuner|rpc-tuner|make|pip install|\. \.venv)\b")
 
 FILLED = {
     "STUDY": "udf-400",
@@ -25,16 +24,12 @@ FILLED = {
     "tuner.NAME": "tuner.list",
     "TRACE...": "studies/udf-400/traces/num_worker_threads=1.json",
     "recommended.json": "studies/main/recommended.json",
-    "rank0.json.gz": str(GOLDEN / "kineto_rank0.json"),
-    "rank1.json.gz": str(GOLDEN / "kineto_rank1.json"),
 }
 """What a person puts where the README has a name of its own."""
 OF_CI = ("test", "quick", "check", "docs", "bench", "pictures")
 """The goals of the Makefile that CI and releases run, or that run this."""
 QUICK = {
     "search": ["--budget", "60s", "--overwrite"],
-    # What exists has had its blocks, so nothing is measured for minutes.
-    "--resume": ["--max-blocks", "1"],
     "--check": ["--max-blocks", "8"],
 }
 """What is added so that a command does not take its minutes a second time."""
@@ -57,8 +52,7 @@ def commands(readme: str) -> list[str]:
 
 def shown(readme: str) -> list[str]:
     """The commands that show their output, which is replaced by what they print now."""
-    found = [match[1] for pattern in (PROGRAM, SHOWN) for match in pattern.finditer(readme)]
-    return sorted(found, key=readme.index)
+    return [match[1] for match in PROGRAM.finditer(readme)]
 
 
 def as_run(command: str) -> list[str]:
@@ -71,8 +65,6 @@ def as_run(command: str) -> list[str]:
             return ["make", "--dry-run", goal]
         case ["pip", "install", *what]:
             return [sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", *what]
-        case ["jupyter", "lab", "notebooks"]:
-            return ["jupyter", "lab", "--version"]
         case [".", activate]:
             return ["sh", "-c", f". {activate}"]
         case ["python", "-m", module, *rest] if module.startswith("tuner."):
@@ -92,7 +84,7 @@ def _asked(name: str, rest: list[str]) -> list[str]:
 
 def is_of_the_checkout(words: list[str]) -> bool:
     """Whether a command is one of the project's folder, not of the folder of a person's program."""
-    return words[0] in ("make", "sh") or "pip" in words or "--resume" in words
+    return words[0] in ("make", "sh") or "pip" in words
 
 
 def run_all(readme: str, where: Path) -> None:
@@ -131,8 +123,8 @@ def environment() -> dict[str, str]:
     return {**os.environ, "TERM": "dumb", "PYTHONPATH": str(ROOT), "PATH": path}
 
 
-def write_files(readme: str, page: str, where: Path) -> None:
-    """Write the files that the README's commands name: each block that begins with its name."""
-    for text in (*_PYTHON_BLOCK.findall(readme), *_PYTHON_BLOCK.findall(page)):
+def write_files(page: str, where: Path) -> None:
+    """Write the files that a page shows: each block of Python that begins with its name."""
+    for text in _PYTHON_BLOCK.findall(page):
         if named := re.match(r"# (\w+\.py)\n", text):
             (where / named[1]).write_text(text)

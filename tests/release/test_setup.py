@@ -52,5 +52,5 @@ def test_the_workflow_of_a_release_says_where_it_is() -> None:
 def test_no_link_of_the_readme_stays_relative(setup_file: ModuleType) -> None:
     assert setup_file.README == ROOT / "README.md"
     text = setup_file.description(setup_file.README.read_text(), "https://example.org/x", "main")
-    assert text.count("](https://example.org/x/raw/main/docs/images/") == 5
+    assert text.count("](https://example.org/x/raw/main/docs/images/") == 1
     assert re.findall(r"\]\((?!https://|#)[^)]*\)|(?:src|href)=.", text) == []
