@@ -34,6 +34,8 @@ COMMAND_LINE = typer.main.get_group(tuner.commands.app)
 RETIRED = re.compile(r"\bcores\b|\bat\s+once\b")
 TWO_SCREENS = 60
 """Lines of text."""
+MOST_WORDS = 27_000
+"""What a person can read: all pages but the decisions, together."""
 TROUBLESHOOTING = (ROOT / "docs" / "troubleshooting.md").read_text()
 
 
@@ -154,6 +156,12 @@ def test_a_long_part_would_be_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# A\n" + "text\n" * 40 + "```\n# no heading\n```\n" + "text\n" * 40)
     assert longest_part(page) > TWO_SCREENS
+
+
+def test_the_pages_are_not_too_long_to_read() -> None:
+    pages = [page for page in PAGES if page.parent.name != "adr"]
+    assert sum(len(page.read_text().split()) for page in pages) <= MOST_WORDS
+    assert len(README.split()) <= 1800
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
