@@ -1,11 +1,13 @@
-"""`make faults`: causes every fault, and prints what came of it; `--write` keeps it in the docs."""
+"""`make faults`: causes every fault, and prints what came of it."""
 
 import argparse
 import sys
 import time
-from datetime import UTC, datetime
+from collections.abc import Mapping
 
-from lab.faults.kit.page import PAGE, print_outcome, print_table, with_outcomes
+from rich.console import Console
+from rich.table import Table
+
 from lab.faults.kit.rows import Outcome, Row, topics
 
 
@@ -16,30 +18,41 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("topics", nargs="*", help=f"of {', '.join(known)}; default: all")
     parser.add_argument("--only", default="", help="part of what the fault is called")
     parser.add_argument("--quick", action="store_true", help="those that CI causes")
-    parser.add_argument("--dry-run", action="store_true", help="run none; with --write, list all")
-    parser.add_argument("--write", action="store_true", help=f"into {PAGE.name}")
     given = parser.parse_args(arguments)
     if unknown := [name for name in given.topics if name not in known]:
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
     outcomes: dict[str, tuple[Row, Outcome]] = {}
-
-    def write() -> None:
-        if given.write:
-            today = datetime.now(UTC).date()
-            PAGE.write_text(with_outcomes(PAGE.read_text(), known, outcomes, today))
-
-    write()
     for row in (row for name in given.topics or known for row in known[name]):
-        if given.dry_run or given.only not in row.fault or (given.quick and not row.is_quick):
+        if given.only not in row.fault or (given.quick and not row.is_quick):
             continue
         started_s = time.monotonic()
         outcome = row.outcome()
-        print_outcome(row, outcome, time.monotonic() - started_s)
+        _print_outcome(row, outcome, time.monotonic() - started_s)
         outcomes[row.fault] = (row, outcome)
-        # At once: a later row may take an hour.
-        write()
-    print_table(outcomes)
+    _print_table(outcomes)
     return 0 if all(outcome.is_good for _, outcome in outcomes.values()) else 1
+
+
+def _print_outcome(row: Row, outcome: Outcome, seconds: float) -> None:
+    """One row as it comes; they take minutes."""
+    sign = "survived" if outcome.is_good else "FAILED"
+    Console(width=150).print(
+        f"{sign} in {seconds:.0f} s: {row.fault}: {outcome.told} "
+        f"(lost {outcome.lost}, left {outcome.left})",
+        markup=False,
+        highlight=False,
+    )
+
+
+def _print_table(outcomes: Mapping[str, tuple[Row, Outcome]]) -> None:
+    """All that were run."""
+    table = Table("fault", "expected", "outcome", "lost", "left")
+    for row, outcome in outcomes.values():
+        told = outcome.told if outcome.survived else f"FAILED: {outcome.told}"
+        table.add_row(row.fault, row.expected, told, str(outcome.lost), str(outcome.left))
+    good = sum(outcome.is_good for _, outcome in outcomes.values())
+    table.caption = f"{good} of {len(outcomes)} survived, with nothing lost and nothing left."
+    Console(width=150).print(table)
 
 
 if __name__ == "__main__":
