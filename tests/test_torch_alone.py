@@ -14,7 +14,7 @@ from tests.torch_alone import run_in, torch_alone
 from tests.world.command.recorded import recorded
 from tuner.recommended.json_and_toml import as_json
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 FOREIGN = """
 import importlib.util, sys

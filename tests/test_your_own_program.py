@@ -56,6 +56,7 @@ def searches() -> list[list[str]]:
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_the_program_is_recorded(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (arguments,) = commands("tuner.record")
     assert record.main(arguments) == 0
@@ -66,6 +67,7 @@ def test_the_program_is_recorded(folder: Path, capfd: pytest.CaptureFixture[str]
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 @pytest.mark.reads_traces
 def test_the_program_is_searched_and_run(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     done = in_this_process(*searches()[0], cwd=folder)
@@ -98,6 +100,7 @@ def as_it_is(draft: PlanDraft) -> ProgramSpec:
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_the_other_searches_of_the_page_answer(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +127,7 @@ def test_a_message_of_the_page_of_troubles_is_the_one_that_is_given() -> None:
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_the_program_of_the_shipped_plan_runs_as_its_plan_says(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -47,6 +47,7 @@ def answer(folder: Path, command: list[str]) -> str:
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 @pytest.mark.reads_traces
 def test_the_first_command_of_the_page_answers(folder: Path) -> None:
     assert "rpc.TensorPipeRpcBackendOptions(" in answer(folder, commands()[0])
@@ -54,12 +55,14 @@ def test_the_first_command_of_the_page_answers(folder: Path) -> None:
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_clients_with_loops_of_their_own_are_measured(folder: Path) -> None:
     assert "rpc.TensorPipeRpcBackendOptions(" in answer(folder, commands()[3])
     assert (folder / "studies" / "cache.Cache" / "recommended.json").exists()
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_the_other_commands_of_the_page_answer(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +87,7 @@ MISTAKES = {
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 @pytest.mark.parametrize("about", MISTAKES)
 def test_every_mistake_gets_the_message_that_the_page_shows(folder: Path, about: str) -> None:
     before, after = MISTAKES[about]

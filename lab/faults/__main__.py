@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m lab.faults")
     parser.add_argument("topics", nargs="*", help=f"of {', '.join(known)}; default: all")
     parser.add_argument("--only", default="", help="part of what the fault is called")
-    parser.add_argument("--quick", action="store_true", help="those that CI causes")
+    parser.add_argument("--quick", action="store_true", help="those that make test-all causes")
     given = parser.parse_args(arguments)
     if unknown := [name for name in given.topics if name not in known]:
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")

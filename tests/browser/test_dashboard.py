@@ -18,7 +18,7 @@ from tuner.text import three_digits
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, FailureKind, Measurement
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 STACKS = "Thread 0x1 (most recent call first): in serve"
 

@@ -1,5 +1,6 @@
 """The pages of the report as a person sees them: wide and narrow, light and dark, by keyboard."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -61,29 +62,43 @@ def compared(folder: Path) -> Path:
     return path
 
 
+class Pages(dict[str, Path]):
+    """Every kind of page, by what it is of; each is drawn when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        kept = {"best": threads(16), "verdict": "keep-baseline"}
+        self._drawn: dict[str, Callable[[], Path]] = {
+            "a search": lambda: searched(folder / "search"),
+            "an interrupted search": lambda: interrupted(folder / "interrupted"),
+            "two knobs": lambda: write_study_report(two_knobs(folder / "two")),
+            "60 configurations, 40 blocks": lambda: write_study_report(big_study(folder / "big")),
+            "the baseline kept": lambda: write_study_report(
+                study_result(study_plan(), folder / "kept", **kept)
+            ),
+            "nothing that ran": lambda: write_study_report(
+                nothing_ran(study_plan(), folder / "nothing")
+            ),
+            "a comparison": lambda: compared(folder),
+        }
+
+    def __missing__(self, kind: str) -> Path:
+        self[kind] = self._drawn[kind]()
+        return self[kind]
+
+
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Every kind of page, by what it is of."""
-    folder = tmp_path_factory.mktemp("pages")
-    nothing = nothing_ran(study_plan(), folder / "nothing")
-    kept = study_result(study_plan(), folder / "kept", best=threads(16), verdict="keep-baseline")
-    return {
-        "a search": searched(folder / "search"),
-        "an interrupted search": interrupted(folder / "interrupted"),
-        "two knobs": write_study_report(two_knobs(folder / "two")),
-        "60 configurations, 40 blocks": write_study_report(big_study(folder / "big")),
-        "the baseline kept": write_study_report(kept),
-        "nothing that ran": write_study_report(nothing),
-        "a comparison": compared(folder),
-    }
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
+    return Pages(tmp_path_factory.mktemp("pages"))
 
 
-KINDS = ("a search", "an interrupted search", "two knobs", "60 configurations, 40 blocks",
-         "the baseline kept", "nothing that ran", "a comparison")  # fmt: skip
+OTHERS = ("an interrupted search", "two knobs", "60 configurations, 40 blocks",
+          "the baseline kept", "nothing that ran", "a comparison")  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_wrong_with_a_page(page: Page, pages: dict[str, Path], kind: str) -> None:
+@pytest.mark.parametrize(
+    "kind", ["a search", *(pytest.param(each, marks=pytest.mark.thorough) for each in OTHERS)]
+)
+def test_nothing_is_wrong_with_a_page(page: Page, pages: Pages, kind: str) -> None:
     page.goto(pages[kind].as_uri())
     for scheme in SCHEMES:
         page.emulate_media(color_scheme=scheme)
@@ -94,7 +109,8 @@ def test_nothing_is_wrong_with_a_page(page: Page, pages: dict[str, Path], kind: 
     assert serious_findings(page) == []
 
 
-def test_a_search_has_every_figure_that_it_has_data_for(page: Page, pages: dict[str, Path]) -> None:
+@pytest.mark.thorough
+def test_a_search_has_every_figure_that_it_has_data_for(page: Page, pages: Pages) -> None:
     page.goto(pages["a search"].as_uri())
     names = page.locator("figure").evaluate_all("figures => figures.map(each => each.id)")
     assert names == [
@@ -108,7 +124,8 @@ def test_a_search_has_every_figure_that_it_has_data_for(page: Page, pages: dict[
     expect(page.locator("#figure-importance svg")).to_be_visible()
 
 
-def test_figures_can_be_read_on_a_phone(page: Page, pages: dict[str, Path]) -> None:
+@pytest.mark.thorough
+def test_figures_can_be_read_on_a_phone(page: Page, pages: Pages) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     for kind in ("a search", "two knobs", "a comparison"):
         page.goto(pages[kind].as_uri())
@@ -118,7 +135,7 @@ def test_figures_can_be_read_on_a_phone(page: Page, pages: dict[str, Path]) -> N
         assert min(heights) >= 9  # pixels of a phone's screen
 
 
-def test_the_lines_to_paste_are_copied_by_a_click(page: Page, pages: dict[str, Path]) -> None:
+def test_the_lines_to_paste_are_copied_by_a_click(page: Page, pages: Pages) -> None:
     page.goto(pages["a search"].as_uri())
     button = page.locator("button[data-copies=lines-to-paste]")
     button.click()
@@ -134,7 +151,8 @@ def column(page: Page, heading: str) -> list[str]:
     return page.locator(f"#configs tbody td:nth-child({place + 1})").all_inner_texts()
 
 
-def test_a_table_is_sorted_by_its_headings(page: Page, pages: dict[str, Path]) -> None:
+@pytest.mark.thorough
+def test_a_table_is_sorted_by_its_headings(page: Page, pages: Pages) -> None:
     page.goto(pages["60 configurations, 40 blocks"].as_uri())
     before = column(page, "worlds")
     heading = page.locator("#configs th", has_text="worlds")
@@ -152,14 +170,15 @@ def test_a_table_is_sorted_by_its_headings(page: Page, pages: dict[str, Path]) -
     expect(page.locator("[aria-sort]")).to_have_count(1)
 
 
-def test_links_lead_to_the_sections(page: Page, pages: dict[str, Path]) -> None:
+def test_links_lead_to_the_sections(page: Page, pages: Pages) -> None:
     page.goto(pages["a search"].as_uri())
     page.get_by_role("link", name="Failures").click()
     expect(page.locator("#failures h2")).to_be_in_viewport()
     expect(page.get_by_text("deadlocked: worker1 failed first")).to_be_visible()
 
 
-def test_an_interrupted_search_begins_with_that_fact(page: Page, pages: dict[str, Path]) -> None:
+@pytest.mark.thorough
+def test_an_interrupted_search_begins_with_that_fact(page: Page, pages: Pages) -> None:
     page.goto(pages["an interrupted search"].as_uri())
     expect(page.locator(".verdict")).to_contain_text("there is no verdict yet")
     assert page.locator("#lines-to-paste").count() == 0

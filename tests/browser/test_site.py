@@ -17,7 +17,7 @@ from tests.browser.checks import (
 from tests.browser.serving import served
 from tests.docs_site.building import ROOT, built
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 DOCS = ROOT / "docs"

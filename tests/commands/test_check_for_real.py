@@ -7,7 +7,7 @@ import pytest
 
 from tests.commands.running import Done, in_new_process
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 
 def test_a_recommendation_is_measured_again(real_search: tuple[Done, Path], tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tests.commands.running import Done, environment
 from tests.programs.running import free_port
 from tuner import export
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 # What a person writes with the exports to JSON and TOML.
 PROGRAM = """

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tuner
+from tests.cheap_studies import cheaply
 from tests.commands.running import environment
 from tests.fakes import FakeLauncher
 from tests.programs.running import free_port
@@ -23,6 +24,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_the_workload_runs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert init.main(["workload", "own.py"]) == 0
     reference = "own.py:MyWorkload"
@@ -38,6 +40,7 @@ def test_the_workload_runs(here: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_the_program_runs(here: Path) -> None:
     assert init.main(["program"]) == 0
     done = subprocess.run(
@@ -55,7 +58,8 @@ def test_the_plan_is_searched(here: Path) -> None:
     assert init.main(["plan"]) == 0
     keys = tomllib.loads(Path("my_plan.toml").read_text())
     launcher = FakeLauncher(step_ms=scaling)
-    result = tuner.tune(plan="my_plan.toml", launcher=launcher, clock=launcher.clock)
+    with cheaply():
+        result = tuner.tune(plan="my_plan.toml", launcher=launcher, clock=launcher.clock)
     assert result.plan.name == keys["name"] == "my-study"
     assert len(result.trials) == math.prod(map(len, keys["space"].values()))
     assert Path("studies/my-study/recommended.json").exists()

@@ -59,6 +59,7 @@ def test_why_nothing_was_recorded_is_told(
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_a_program_that_fails_in_init_rpc_has_no_trace(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -87,6 +88,7 @@ rpc.shutdown()
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_another_agent_is_told(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     program = OTHER_AGENT.format(port=free_port())
     assert record.main(["--out", str(tmp_path / "t.json"), "--", *PYTHON, "-c", program]) == 2
@@ -107,6 +109,7 @@ def started(folder: Path, flags: Sequence[str], program: Sequence[str]) -> subpr
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_the_command_that_tries_a_suggested_knob(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -148,6 +151,7 @@ def test_a_program_is_shown_and_kept(tmp_path: Path, capfd: pytest.CaptureFixtur
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_several_commands_are_recorded_as_one_world(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -168,6 +172,7 @@ def test_several_commands_are_recorded_as_one_world(
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_of_several_commands_the_first_that_fails_has_the_exit_code(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -179,6 +184,7 @@ def test_of_several_commands_the_first_that_fails_has_the_exit_code(
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_a_program_that_never_ends_is_recorded_until_it_is_interrupted(tmp_path: Path) -> None:
     with started(tmp_path, ["--no-timeline"], [str(PROGRAMS / "never_ends.py")]) as process:
         assert process.stdout is not None
@@ -197,6 +203,7 @@ def test_a_program_that_never_ends_is_recorded_until_it_is_interrupted(tmp_path:
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_a_window_is_shown_while_the_program_goes_on(tmp_path: Path) -> None:
     flags = ["--start-after", "0.3s", "--for", "0.4s", "--no-timeline"]
     with started(tmp_path, flags, [str(PROGRAMS / "never_ends.py")]) as process:
@@ -239,6 +246,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_what_a_killed_rank_recorded_is_joined(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -161,6 +161,7 @@ def test_the_shipped_workloads_are_listed(tmp_path: Path) -> None:
     assert printed.stdout.startswith(next(iter(entries)))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("no_report")
 def test_a_search_by_what_only_a_trace_tells(tmp_path: Path) -> None:
     done = in_this_process(
@@ -186,6 +187,7 @@ def test_a_search_tells_a_person_what_to_do(real_search: tuple[Done, Path]) -> N
     assert "[W" not in done.stderr  # torch's own log lines stay with the ranks
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("no_report")
 def test_configs_that_deadlock_do_not_end_the_search(tmp_path: Path) -> None:
     with impatient_launcher():
@@ -203,6 +205,7 @@ def test_configs_that_deadlock_do_not_end_the_search(tmp_path: Path) -> None:
     assert (failures / "num_worker_threads=1-first" / "failure.json").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("no_report")
 def test_nothing_that_runs_is_exit_code_3(tmp_path: Path) -> None:
     done = in_this_process(
@@ -285,6 +288,7 @@ def test_bad_input_is_exit_code_2_and_writes_nothing(
     check_bad_input(in_this_process(*arguments, cwd=tmp_path), messages, tmp_path)
 
 
+@pytest.mark.thorough
 def test_a_budget_that_is_too_short_is_told_and_can_be_continued(tmp_path: Path) -> None:
     space = ("--space", "num_worker_threads=1..32")
     done = in_this_process("--workload", "udf", *space, "--budget", "1s", cwd=tmp_path)
@@ -303,6 +307,7 @@ def test_a_budget_that_is_too_short_is_told_and_can_be_continued(tmp_path: Path)
     assert rows[0].worlds_run > rows[0].samples > 0
 
 
+@pytest.mark.thorough
 def test_bad_input_is_told_without_a_traceback_of_any_process(tmp_path: Path) -> None:
     done = in_new_process("--workload", "udf", "--set", "sise=3", cwd=tmp_path)
     check_bad_input(done, ["unknown option 'sise'; did you mean size?"], tmp_path)
@@ -317,6 +322,7 @@ def check_bad_input(done: Done, messages: list[str], folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_a_dry_run_says_what_the_budget_can_show_and_leaves_nothing(tmp_path: Path) -> None:
     arguments = ("--workload", "udf", "--space", "num_worker_threads=1,2", "--min-time", "0.05s")
     done = in_new_process(*arguments, "--budget", "5m", "--dry-run", cwd=tmp_path)

@@ -10,7 +10,7 @@ import tuner
 from tests.programs.running import PROGRAMS
 from tuner import run, search
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from tests.docs_site.building import ROOT, built
 from tuner.plan.knobs import KNOBS
 from tuner.plan.objectives import OBJECTIVES
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture(scope="module")

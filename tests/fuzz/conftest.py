@@ -1,4 +1,4 @@
-"""Fuzzers take seconds of CPU: they run with `make test`, not with `make quick`."""
+"""Fuzzers take minutes of CPU: they run with `make test-all`."""
 
 from pathlib import Path
 
@@ -9,4 +9,4 @@ import pytest
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.thorough)

@@ -4,6 +4,8 @@ import pytest
 
 from lab.faults.kit.rows import Row, quick_rows, topics
 
+pytestmark = pytest.mark.thorough
+
 ROWS = [row for rows in topics().values() for row in rows]
 
 

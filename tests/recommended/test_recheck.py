@@ -96,6 +96,7 @@ def test_options_and_names_are_quoted_for_a_shell(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_a_workload_reads_its_options_back(monkeypatch: pytest.MonkeyPatch) -> None:
     with LocalLauncher() as launcher:
         spec = launcher.describe("udf", {"size": 50, "rounds": "3"})

@@ -18,6 +18,7 @@ from tuner.world.measurement import Failure, Measurement
 
 pytestmark = [
     pytest.mark.world,
+    pytest.mark.thorough,
     pytest.mark.skipif(usable_cpus() < 2, reason="two groups need two logical CPUs"),
 ]
 WORKLOAD = f"{Path(__file__).with_name('pinned.py')}:Pinned"

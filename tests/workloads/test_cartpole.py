@@ -61,6 +61,7 @@ def histories(launcher: LocalLauncher, tmp_path: Path) -> Histories:
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 @pytest.mark.parametrize("batch", [True, False])
 def test_any_number_of_threads_does_what_one_process_does(
     histories: Histories, batch: bool
@@ -84,6 +85,7 @@ def test_the_policy_learns() -> None:
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_a_world_of_eleven_ranks_runs(launcher: LocalLauncher) -> None:
     spec = launcher.describe("cartpole", {"observers": 10, "steps": 10})
     assert isinstance(outcome := launcher.run(order(spec, steps=2)), Measurement), outcome

@@ -15,6 +15,7 @@ CATALOGUE = Path(workloads.__file__).with_name("catalogue.json")
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_it_says_what_the_workloads_say() -> None:
     """`python -m tests.workloads.test_catalogue` writes it again."""
     assert written() == CATALOGUE.read_text()

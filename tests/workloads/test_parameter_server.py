@@ -30,6 +30,7 @@ class TestEachAtOnce(WorkloadContract):
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 @pytest.mark.parametrize(("batch", "trainers"), [(True, 1), (True, 3), (False, 3)])
 def test_the_model_is_what_a_single_process_makes_of_the_same_batches(
     launcher: LocalLauncher, batch: bool, trainers: int
@@ -45,6 +46,7 @@ def test_the_model_is_what_a_single_process_makes_of_the_same_batches(
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_a_trainer_that_fails_ends_the_step(launcher: LocalLauncher) -> None:
     spec = launcher.describe(f"{COPIES}:WithABadLabel", TINY)
     outcome = launcher.run(order(spec, threads=1))

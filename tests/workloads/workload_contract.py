@@ -22,6 +22,7 @@ ATTEMPTS = 3
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 class WorkloadContract:
     """Subclasses name the workload, its quick options, and copies with a fault planted in each."""
 

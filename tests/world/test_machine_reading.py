@@ -231,6 +231,7 @@ def watched_for(seconds: float) -> MachineState:
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_a_busy_program_beside_is_seen(stranger: None) -> None:
     """It gets a CPU, or what the machine's other programs leave of one: all that is of others."""
     state = watched_for(1.0)
@@ -239,6 +240,7 @@ def test_a_busy_program_beside_is_seen(stranger: None) -> None:
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_a_busy_child_is_ours(stranger: None) -> None:
     """Of two busy processes one is a descendant: others have one CPU less than is used."""
     child = subprocess.Popen([sys.executable, "-c", SPIN], stdout=subprocess.PIPE)

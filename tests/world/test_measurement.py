@@ -42,6 +42,7 @@ def test_cpus_used_are_those_of_the_time_in_which_they_were_used() -> None:
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_the_cpus_used_are_checked_in_optimised_python_too() -> None:
     usage = RankUsage(name="worker", cpu_s=3.0, peak_rss_mb=100.0, threads=3)
     wrong = Measurement(step_s=(0.5,), wall_s=0.5, world_s=3.0, ranks=(usage,))

@@ -39,7 +39,7 @@ class Row:
     inject: Callable[[Path], Outcome]
     """Causes it, in an empty folder."""
     is_quick: bool = False
-    """Whether CI causes it, too."""
+    """Whether `make test-all` causes it, too."""
     starts_worlds: bool = True
 
     def outcome(self) -> Outcome:
@@ -64,5 +64,5 @@ def topics() -> Mapping[str, Sequence[Row]]:
 
 
 def quick_rows(rows: Iterable[Row], *, starts_worlds: bool) -> list[Row]:
-    """Those that CI causes, and that start worlds, or do not."""
+    """Those that `make test-all` causes, and that start worlds, or do not."""
     return [row for row in rows if row.is_quick and row.starts_worlds is starts_worlds]

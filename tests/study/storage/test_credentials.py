@@ -49,6 +49,7 @@ def texts_of(server: Server) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_a_search_leaves_no_password(
     server: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

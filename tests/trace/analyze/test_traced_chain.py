@@ -15,7 +15,7 @@ from tuner.world.launcher import TraceOrder
 from tuner.world.local.launcher import LocalLauncher
 from tuner.world.measurement import Measurement
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 CHAIN = f"{Path(__file__).with_name('chain.py')}:Chain"
 

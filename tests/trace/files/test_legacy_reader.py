@@ -196,6 +196,7 @@ rpc.shutdown()
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_reads_what_this_torch_writes(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

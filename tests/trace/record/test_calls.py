@@ -8,7 +8,7 @@ import torch
 from tests.trace.record import served
 from tests.trace.record.program_run import ProgramRun
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 
 def test_results_are_the_same_with_and_without_a_profile(ran: ProgramRun) -> None:

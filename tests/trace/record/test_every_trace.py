@@ -8,7 +8,7 @@ from tests.trace.perfetto_rules import broken_rules
 from tests.trace.record.program_run import TRACES, ProgramRun
 from tests.trace.record.tools import NAMES, THREADS
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 
 @pytest.mark.parametrize("name", TRACES)

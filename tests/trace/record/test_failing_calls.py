@@ -6,7 +6,7 @@ from tests.trace.record.program_run import ProgramRun
 from tests.trace.record.seen_trace import SeenCall
 from tests.trace.record.served import LONG_S
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 
 SCRIPTED = "__torch__.tests.trace.record.served.scripted"

@@ -13,7 +13,7 @@ from tuner.trace.files.reader import read_trace
 from tuner.trace.model.trace import Trace
 from tuner.trace.record.clock import HOST_VARIABLE
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 LIBRARIES = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
 AHEAD_S = 5.0

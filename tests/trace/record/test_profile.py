@@ -8,7 +8,7 @@ from tests.trace.record.tools import NAMES
 from tuner.errors import TraceError
 from tuner.trace.record.profile import profile
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 
 @pytest.mark.parametrize("scenario", [*(each.__name__ for each in SCENARIOS), "the_end_of_rpc"])

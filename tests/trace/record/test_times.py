@@ -11,7 +11,7 @@ from tests.trace.record.tools import AHEAD_NS, NAP_S, WORK_S
 from tuner.trace.analyze.call_times import call_times
 from tuner.trace.analyze.parallelism import parallelism
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 
 def test_another_hosts_times_are_brought_to_the_clock_of_the_first(ran: ProgramRun) -> None:

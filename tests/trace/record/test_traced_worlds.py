@@ -19,7 +19,7 @@ from tuner.world.local.launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
 from workloads.udf import num_workers_udf_with_ops
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 STEPS = 100
 CALLS = 4

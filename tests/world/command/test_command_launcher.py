@@ -94,6 +94,7 @@ def endless() -> Iterator[Launched]:
         yield running
 
 
+@pytest.mark.thorough
 def test_a_program_that_never_ends_is_counted_in_a_window(endless: Launched) -> None:
     assert not endless.spec.shuts_down
     assert endless.draft.finish(endless.spec).objective.name == "ms_per_call"
@@ -109,6 +110,7 @@ def test_a_program_that_never_ends_is_counted_in_a_window(endless: Launched) -> 
 TORCHRUN = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("command", "names"),
     [
@@ -136,6 +138,7 @@ def test_however_ranks_are_started_they_are_configured_traced_and_counted(
     assert len(trace.calls) == outcome.program.calls == outcome.program.metric
 
 
+@pytest.mark.thorough
 def test_several_commands_are_one_world_at_the_port_that_they_name() -> None:
     program = [PYTHON, str(PROGRAMS / "by_rank.py"), "--rank"]
     with launched([*program, "0"], [*program, "1"], cold=True) as running:
@@ -144,6 +147,7 @@ def test_several_commands_are_one_world_at_the_port_that_they_name() -> None:
         assert running.spec.reference.count(" & ") == 1
 
 
+@pytest.mark.thorough
 def test_a_tcp_address_under_torchrun_is_recognised() -> None:
     torchrun = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     told = refused([*torchrun, str(PROGRAMS / "own_address.py")], cold=True)
@@ -151,6 +155,7 @@ def test_a_tcp_address_under_torchrun_is_recognised() -> None:
     assert "under torchrun no process listens at a tcp:// address of the program's own" in told
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("code", "keys", "told"),
     [
@@ -174,6 +179,7 @@ def test_a_command_that_is_not_there() -> None:
     )
 
 
+@pytest.mark.thorough
 def test_what_the_output_must_hold_and_a_rank_that_is_not_reached() -> None:
     program = str(PROGRAMS / "by_rank.py")
     whole, hidden = [PYTHON, program, "--rank", "0"], [PYTHON, "-E", program, "--rank", "1"]
@@ -194,6 +200,7 @@ def test_a_workload_is_not_for_this_launcher() -> None:
 BOUND = {"*": {"cpu_binding": "equal", "switch_interval": 0.001}}
 
 
+@pytest.mark.thorough
 @needs_two_cpus
 def test_a_rank_that_a_bound_rank_has_started_is_bound_to_its_own_share() -> None:
     printed: list[bytes] = []
@@ -206,6 +213,7 @@ def test_a_rank_that_a_bound_rank_has_started_is_bound_to_its_own_share() -> Non
         assert f"worker{index}: [{share_of_rank(index, 2)}] 0.001\n" in b"".join(printed).decode()
 
 
+@pytest.mark.thorough
 @needs_two_cpus
 @pytest.mark.parametrize("knob", ["cpu_binding", "switch_interval"])
 def test_a_program_that_overrides_a_process_knob_has_failed_with_it(knob: str) -> None:

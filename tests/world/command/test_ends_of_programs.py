@@ -20,7 +20,7 @@ from tuner.world.command.order import RecordingOrder
 from tuner.world.command.recording import LOOK_S, _Ends, record_program
 from tuner.world.measurement import Failure
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 RAISED = "trainer2 failed first: RuntimeError: a variable was modified by an inplace operation"
 SERVED = "AttributeError: 'int' object has no attribute 'nothing' (in a call that server0 served)"

@@ -18,7 +18,7 @@ from tuner.world.command.launcher import CommandLauncher
 from tuner.world.measurement import Failure
 from tuner.world.own_network import OwnNetwork
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 DEADLINES_S = (8.0, 60.0)
 """A busy machine takes a while to come to the rendezvous."""

@@ -12,7 +12,7 @@ from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.model.facts import TraceRank
 from tuner.world.command.order import RecordingOrder
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 
 def test_the_calls_of_a_window_are_those_that_the_program_made_in_it() -> None:

@@ -17,7 +17,7 @@ from tuner.trace.analyze.headroom import least_threads
 from tuner.world.command import recording
 from tuner.world.command.order import RecordingOrder
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 
 def torchrun() -> list[str]:

@@ -22,7 +22,7 @@ from tuner.world.command.running import RunEnd, run_program
 
 ROOT = Path(__file__).parents[3]
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 
 def with_config(config: dict[str, dict[str, object]], *command: str) -> RunEnd:

@@ -20,7 +20,7 @@ from tuner.trace.analyze.intervals import Spans, united
 from tuner.world.command.order import RecordingOrder
 from tuner.world.command.recording import record_program
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 LONGEST_S = 60.0
 # What differs from run to run: addresses, process ids, times, and what PyTorch's threads log.

@@ -5,7 +5,7 @@ import pytest
 from tests.programs.running import free_port
 from tests.world.command.launching import PROGRAMS, PYTHON, launched
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 
 def test_all_of_it_counts_and_nothing_in_between() -> None:

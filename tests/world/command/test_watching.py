@@ -13,6 +13,7 @@ from tuner.world.command.watching import Watch
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_processes_that_are_gone_are_noted_once(tmp_path: Path) -> None:
     """One that its parent has not asked about has an exit code that can be read."""
     ended, killed, waited_for, lives = (

@@ -19,7 +19,7 @@ from tuner.world.measurement import Measurement
 
 __all__ = ["launcher"]
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 TROUBLES = Path(__file__).with_name("troubles.py")
 

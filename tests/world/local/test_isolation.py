@@ -65,6 +65,7 @@ def is_allowed() -> bool:
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_worlds_have_a_network_of_their_own(tmp_path: Path) -> None:
     if not is_allowed():
         pytest.skip("no network namespaces here")
@@ -82,6 +83,7 @@ def test_worlds_have_a_network_of_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_without_isolation_they_have_the_machines(tmp_path: Path) -> None:
     with LocalLauncher(isolation=False) as launcher:
         assert not launcher.own_network
@@ -103,7 +105,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.world
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_without_privileges_worlds_run_all_the_same(tmp_path: Path) -> None:
     """Root without its rights may make no namespace in most systems: worlds have the machine's."""
     if os.getuid() != 0:
@@ -146,6 +148,7 @@ class Needs(Workload):
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_a_workload_that_needs_a_network_is_told_of_isolation(tmp_path: Path) -> None:
     if not is_allowed():
         pytest.skip("no network namespaces here")

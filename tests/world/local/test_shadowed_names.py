@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 ROOT = Path(__file__).parents[3]
 RPC_TUNER = Path(sys.executable).with_name("rpc-tuner")

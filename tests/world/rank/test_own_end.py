@@ -80,6 +80,7 @@ FAILED = "ValueError: no data"
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 @pytest.mark.parametrize("start", ["alone", "forks", "fork", "spawn"])
 @pytest.mark.parametrize(
     ("how", "error"),
@@ -111,6 +112,7 @@ def test_what_ends_a_process_is_told_once(tmp_path: Path, start: str, how: str, 
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_it_is_told_though_threads_of_the_program_go_on(tmp_path: Path) -> None:
     program, told = tmp_path / "main.py", tmp_path / "told"
     program.write_text(PROGRAM)
@@ -124,6 +126,7 @@ def test_it_is_told_though_threads_of_the_program_go_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 @pytest.mark.parametrize("start", ["forks", "fork"])
 @pytest.mark.parametrize(("how", "error"), [("ends", ""), ("exits", "sys.exit('gives up')")])
 def test_what_a_parent_handles_ends_no_child(

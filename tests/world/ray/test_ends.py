@@ -18,7 +18,7 @@ from tuner.world.measurement import Measurement
 from tuner.world.ray.hosts import HostLostError
 from tuner.world.ray.launcher import RayLauncher
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 WAIT_S = 90.0
 ROOT = Path(__file__).parents[3]

@@ -37,7 +37,7 @@ def test_too_few_hosts_are_told() -> None:
 
 
 @pytest.mark.world
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_search_has_a_group_on_each_host(tmp_path: Path) -> None:
     with fake_cluster(2) as cluster:
         cluster.run(

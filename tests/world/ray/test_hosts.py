@@ -13,7 +13,7 @@ from tuner.cpus import share_of_rank
 from tuner.trace.files.reader import read_trace
 from tuner.world.measurement import Failure, Measurement
 
-pytestmark = [pytest.mark.world, pytest.mark.slow]
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 EACH_HOST = str(PROGRAMS / "each_host.py")
 

@@ -11,7 +11,7 @@ from tuner.world.ray.reaper import marked, reaped
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
 
-pytestmark = pytest.mark.world
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 
 def test_what_has_the_mark_or_a_file_of_the_folder_ends_and_nothing_else(tmp_path: Path) -> None:

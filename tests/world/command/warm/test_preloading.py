@@ -131,6 +131,7 @@ def test_a_child_with_other_variables_starts_cold(tmp_path: Path) -> None:
 
 
 @pytest.mark.world
+@pytest.mark.thorough
 def test_what_is_learnt_is_what_was_installed(folder: Path) -> None:
     (folder / "main.py").write_text(
         "import decimal, is_fine, beside_main, torch.distributed.rpc as rpc\n"

@@ -57,7 +57,16 @@ def cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-@pytest.mark.parametrize("program", ["spawn_env.py 3 2", "own_options.py PORT", "forked.py"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        "spawn_env.py 3 2",
+        *(
+            pytest.param(p, marks=pytest.mark.thorough)
+            for p in ("own_options.py PORT", "forked.py")
+        ),
+    ],
+)
 def test_ranks_report_the_same(program: str) -> None:
     arguments = program.replace("PORT", str(free_port())).split()
     command = [PYTHON, "-W", "ignore", *arguments]
@@ -76,6 +85,7 @@ def test_ranks_report_the_same(program: str) -> None:
     assert cpu_s() - before_s < 3 * cold_s
 
 
+@pytest.mark.thorough
 def test_a_module_is_run_warm_too(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").touch()
