@@ -18,10 +18,15 @@ from tuner.plan.draft import PlanDraft
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.trace.files.native_writer import trace_document
-from tuner.trace.model.call_names import call_name
-from tuner.trace.model.facts import Facts, TraceRank
-from tuner.trace.model.merged import MergedCall, MergedTrace
-from tuner.trace.model.spans import ClientSpan, ServerSpan
+from tuner.trace.model.spans import (
+    ClientSpan,
+    Facts,
+    MergedCall,
+    MergedTrace,
+    ServerSpan,
+    TraceRank,
+    call_name,
+)
 from tuner.world.launcher import Enough, WorldOrder
 from tuner.world.machine_state import MachineState
 from tuner.world.measurement import Failure, FailureKind, Measurement, RankUsage

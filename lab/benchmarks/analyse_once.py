@@ -15,8 +15,8 @@ from pathlib import Path
 def ours(path: Path) -> Callable[[], object]:
     """Read, build the frames, parallelism, tables."""
     from tuner.trace.analyze.call_times import latency
-    from tuner.trace.analyze.parallelism import parallelism
     from tuner.trace.analyze.recipe_table import recipe_table
+    from tuner.trace.analyze.server_parallelism import parallelism
     from tuner.trace.files.reader import read_traces
 
     def analyse() -> object:

@@ -12,7 +12,7 @@ import torch
 import torch.distributed.rpc as rpc
 import torch.multiprocessing as mp
 
-from tuner.trace.record.journaled import JournaledClient
+from tuner.trace.record.program_recorder import JournaledClient
 from tuner.trace.record.wire import Ends
 from workloads.udf import num_workers_udf_with_ops
 

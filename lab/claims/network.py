@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.world.ray.namespaces import FakeCluster, fake_cluster
 from tuner.api import tune
 from tuner.text import percent
-from tuner.trace.analyze.parallelism import parallelism
+from tuner.trace.analyze.server_parallelism import parallelism
 from tuner.trace.files.reader import read_trace
 
 MOST_OFF = 0.03

@@ -17,7 +17,7 @@ from tuner.json_text import visible_json
 from tuner.present.analysis import Analysis, print_analysis
 from tuner.present.figures import write_timeline_figure
 from tuner.text import printable
-from tuner.trace.files import trace_parts
+from tuner.trace.files import reader
 from tuner.trace.files.reader import read_traces
 from tuner.trace.model.trace import Trace
 
@@ -67,7 +67,7 @@ def check_file(path: Path, content: bytes) -> tuple[Trace | None, Trace | None]:
     trace = survives(lambda: read_traces([path]))
     if trace is not None:
         survives(lambda: analysed(trace))
-    with patch.object(trace_parts, "PART_BYTES", SMALL):
+    with patch.object(reader, "PART_BYTES", SMALL):
         return trace, survives(lambda: read_traces([path]))
 
 

@@ -20,7 +20,7 @@ from tuner.study.answer import StudyAnswer
 from tuner.study.folder import StudyFolder
 from tuner.study.metrics import METRICS
 from tuner.trace.files.reader import read_trace
-from tuner.trace.model.facts import TraceRank
+from tuner.trace.model.spans import TraceRank
 from tuner.world.measurement import FailureKind
 
 pytestmark = [pytest.mark.reads_traces, pytest.mark.slow]

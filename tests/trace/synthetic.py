@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal
 
-from tuner.trace.model.columns import make_calls, make_operators
-from tuner.trace.model.facts import TraceRank
-from tuner.trace.model.trace import Trace
+from tuner.trace.model.spans import TraceRank
+from tuner.trace.model.trace import Trace, make_calls, make_operators
 
 MS = 1_000_000
 """Nanoseconds in a millisecond."""

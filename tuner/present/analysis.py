@@ -15,10 +15,10 @@ from tuner.text import decimal, first_of, percent, plural, share, three_digits
 from tuner.trace.analyze.call_times import breakdown, latency
 from tuner.trace.analyze.critical_path import PARTS, critical_path
 from tuner.trace.analyze.diagnosis import Diagnosis, diagnose
-from tuner.trace.analyze.failing import SlowestCall, slowest_call
+from tuner.trace.analyze.failed_calls import SlowestCall, slowest_call
 from tuner.trace.analyze.headroom import LeastThreads, least_threads
-from tuner.trace.analyze.parallelism import Source, levels, parallelism, thread_use, window
 from tuner.trace.analyze.recipe_table import of_all_ranks, recipe_table
+from tuner.trace.analyze.server_parallelism import Source, levels, parallelism, thread_use, window
 from tuner.trace.model.trace import RANKS_BY, RECORDERS, Trace
 
 FORMAT = 2

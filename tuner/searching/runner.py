@@ -24,7 +24,7 @@ from tuner.trace.analyze.call_times import (
     rpc_p99_ms,
 )
 from tuner.trace.analyze.diagnosis import diagnose
-from tuner.trace.analyze.parallelism import remote_parallelism
+from tuner.trace.analyze.server_parallelism import remote_parallelism
 from tuner.trace.files.reader import read_trace
 from tuner.trace.model.trace import Trace
 from tuner.world.groups import members_of

@@ -20,7 +20,7 @@ from tuner.present.figures.timeline_data import (
     timeline,
 )
 from tuner.present.figures.timeline_drawing import write_timeline_figure
-from tuner.trace.model.facts import TraceRank
+from tuner.trace.model.spans import TraceRank
 
 SERVER = TraceRank(
     rank=1, name="worker1", num_worker_threads=4, threads=((11, "RPC worker 1"), (12, "main"))

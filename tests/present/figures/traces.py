@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.trace.synthetic import Part, call, operator, simulate, trace
-from tuner.trace.model.facts import TraceRank
+from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace
 
 

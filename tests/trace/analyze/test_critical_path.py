@@ -15,11 +15,11 @@ from tuner.trace.analyze.critical_path import (
     PATH_COLUMNS,
     critical_path,
     find_critical_path,
+    share_of,
 )
-from tuner.trace.analyze.evidence import gather
-from tuner.trace.analyze.parallelism import threads_taken
-from tuner.trace.analyze.path.steps import share_of
-from tuner.trace.analyze.path.walk import DEEPEST
+from tuner.trace.analyze.path_walk import DEEPEST
+from tuner.trace.analyze.server_evidence import gather
+from tuner.trace.analyze.server_parallelism import threads_taken
 
 
 def test_the_parts_of_one_call() -> None:

@@ -7,10 +7,9 @@ import pytest
 
 from tests.trace.analyze.planted import Rows, repeated
 from tests.trace.synthetic import call, ranks, trace
+from tuner.trace.analyze.critical_path import Share
 from tuner.trace.analyze.diagnosis import Diagnosis, diagnose
-from tuner.trace.analyze.limits import Limit
-from tuner.trace.analyze.path.steps import Share
-from tuner.trace.analyze.unseen import unseen_shares
+from tuner.trace.analyze.path_limits import Limit, unseen_shares
 from tuner.trace.model.trace import Trace
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from tests.trace.golden_files import operator, rows, write_kineto
 from tuner.errors import UsageError
-from tuner.trace.analyze.parallelism import parallelism
 from tuner.trace.analyze.recipe_table import recipe_table
-from tuner.trace.files import trace_parts
+from tuner.trace.analyze.server_parallelism import parallelism
+from tuner.trace.files import reader
 from tuner.trace.files.kineto_join import CLIENTS_ONLY, NO_CALLS
 from tuner.trace.files.legacy_reader import KNOWN_LOSS
 from tuner.trace.files.reader import read_trace, read_traces
@@ -176,7 +176,7 @@ READABLE = {
 def _reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are read at once, or in parts of an event or two."""
     if request.param == "in parts":
-        monkeypatch.setattr(trace_parts, "PART_BYTES", 60)
+        monkeypatch.setattr(reader, "PART_BYTES", 60)
 
 
 @pytest.mark.usefixtures("_reading")
@@ -290,7 +290,7 @@ REFUSED = {
 def test_a_refusal_says_what_was_found(
     content: bytes, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trace_parts, "MOST_EVENT_BYTES", 2**12)
+    monkeypatch.setattr(reader, "MOST_EVENT_BYTES", 2**12)
     path = tmp_path / "trace.json"
     path.write_bytes(content)
     with pytest.raises(UsageError) as refused:

@@ -12,7 +12,7 @@ from tuner.errors import UsageError
 from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS
 from tuner.trace.files.legacy_reader import KNOWN_LOSS
 from tuner.trace.files.reader import read_trace
-from tuner.trace.model.facts import TraceRank
+from tuner.trace.model.spans import TraceRank
 
 KEY = "rpc_sync#f(one -> two)"
 

@@ -5,10 +5,10 @@ import pytest
 
 from tests.trace.golden_files import NATIVE, NATIVE_FORMAT_1, rows
 from tuner.errors import UsageError
-from tuner.trace.files.native_format import FORMAT
 from tuner.trace.files.native_reader import trace_of
+from tuner.trace.files.native_writer import FORMAT
 from tuner.trace.files.reader import read_trace
-from tuner.trace.model.facts import TraceRank
+from tuner.trace.model.spans import TraceRank
 
 GOLDEN: dict[str, Any] = json.loads(NATIVE.read_text())
 WORK = "rpc_async#work(caller -> server)"

@@ -7,11 +7,10 @@ import pytest
 
 from tests.trace.perfetto_rules import broken_rules
 from tests.trace.record.recordings import MAIN, client_span, operator, recording, server_span
-from tuner.trace.files.native_format import MARK
 from tuner.trace.files.native_reader import trace_of
-from tuner.trace.files.native_writer import trace_document
-from tuner.trace.model.columns import CALL_COLUMNS, OPERATOR_COLUMNS
-from tuner.trace.model.merged import MergedTrace
+from tuner.trace.files.native_writer import MARK, trace_document
+from tuner.trace.model.spans import MergedTrace
+from tuner.trace.model.trace import CALL_COLUMNS, OPERATOR_COLUMNS
 from tuner.trace.record.clock import SAME_CLOCK
 from tuner.trace.record.merge import merge
 

@@ -8,10 +8,10 @@ import pytest
 
 from tests.trace.golden_files import KINETO, LEGACY, NATIVE, operator, write_kineto
 from tuner.errors import UsageError
-from tuner.trace.files import trace_parts
+from tuner.trace.files import reader
 from tuner.trace.files.reader import read_trace, read_traces
 from tuner.trace.files.trace_text import READ
-from tuner.trace.model.columns import CALL_COLUMNS, OPERATOR_COLUMNS
+from tuner.trace.model.trace import CALL_COLUMNS, OPERATOR_COLUMNS
 
 EVERY_FORMAT = [KINETO[0], LEGACY, NATIVE]
 
@@ -239,7 +239,7 @@ def bomb(content: bytes, times: int) -> bytes:
 def test_a_gzip_file_that_unpacks_to_too_much_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trace_parts, "MOST_BYTES", 40 * 2**20)
+    monkeypatch.setattr(reader, "MOST_BYTES", 40 * 2**20)
     path = write(tmp_path / "bomb.json.gz", bomb(b" " * 2**20, 400))
     assert path.stat().st_size < 10**6
     tracemalloc.start()
@@ -254,13 +254,13 @@ def test_a_file_that_is_too_large_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "trace.json", b" " * (2**20 + 1))
-    monkeypatch.setattr(trace_parts, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(reader, "MOST_BYTES", 2**20)
     with pytest.raises(UsageError, match=r"trace\.json: more than 1 MB, the most that is read"):
         read_trace(path)
 
 
 def test_too_many_events_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_parts, "MOST_OBJECTS", 1000)
+    monkeypatch.setattr(reader, "MOST_OBJECTS", 1000)
     content = b'{"traceEvents": [' + b",".join([b"{}"] * 1001) + b"]}"
     with pytest.raises(UsageError, match=r"more than 1,000 JSON objects"):
         read_trace(write(tmp_path / "trace.json", content))

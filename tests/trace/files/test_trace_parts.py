@@ -10,10 +10,9 @@ import pytest
 from tests.trace.golden_files import KINETO, KINETO_1_9, LEGACY, NATIVE, NATIVE_FORMAT_1
 from tests.trace.kineto_trace import write_trace
 from tuner.errors import UsageError
-from tuner.trace.files import trace_parts
+from tuner.trace.files import reader
 from tuner.trace.files.kineto_reader import MOST_PROCESSES
-from tuner.trace.files.reader import read_trace
-from tuner.trace.files.trace_parts import open_trace
+from tuner.trace.files.reader import open_trace, read_trace
 from tuner.trace.model.trace import Trace
 
 GOLDEN = (NATIVE, NATIVE_FORMAT_1, *KINETO, KINETO_1_9, LEGACY)
@@ -46,7 +45,7 @@ def test_a_trace_in_parts_is_the_same(
     file = tmp_path / "trace"
     file.write_bytes(gzip.compress(path.read_bytes()) if packed else path.read_bytes())
     whole = outcome(file)
-    monkeypatch.setattr(trace_parts, "PART_BYTES", size)
+    monkeypatch.setattr(reader, "PART_BYTES", size)
     assert len([*open_trace(file)]) > 1
     assert_same(outcome(file), whole)
 
@@ -62,7 +61,7 @@ def test_a_trace_in_parts_that_breaks_off_anywhere_is_the_same(
         file.write_bytes(content[:length])
         whole = outcome(file)
         with monkeypatch.context() as patch:
-            patch.setattr(trace_parts, "PART_BYTES", 120)
+            patch.setattr(reader, "PART_BYTES", 120)
             assert_same(outcome(file), whole)
 
 
@@ -77,7 +76,7 @@ def test_spans_that_are_left_out_are_told_in_one_order(
     assert isinstance(whole, Trace)
     whys = ("without a time stamp.", "without a duration.", "with a negative duration.")
     assert all(map(str.endswith, whole.losses, whys))
-    monkeypatch.setattr(trace_parts, "PART_BYTES", 100)
+    monkeypatch.setattr(reader, "PART_BYTES", 100)
     assert_same(outcome(file), whole)
 
 
@@ -96,8 +95,8 @@ def test_what_is_wrong_is_said_with_its_place_in_the_whole_text(
             file.write_bytes(head + b" ,\n".join(events) + tail)
             whole = outcome(file)
             with monkeypatch.context() as patch:
-                patch.setattr(trace_parts, "PART_BYTES", 100)
-                patch.setattr(trace_parts, "MOST_EVENT_BYTES", 5000)
+                patch.setattr(reader, "PART_BYTES", 100)
+                patch.setattr(reader, "MOST_EVENT_BYTES", 5000)
                 assert_same(outcome(file), whole)
 
 
@@ -109,7 +108,7 @@ def test_a_key_of_that_name_elsewhere_is_not_that_of_the_events(
     file.write_bytes(KINETO[0].read_bytes().replace(b"{", begin, 1))
     whole = outcome(file)
     assert isinstance(whole, Trace)
-    monkeypatch.setattr(trace_parts, "PART_BYTES", 120)
+    monkeypatch.setattr(reader, "PART_BYTES", 120)
     assert_same(outcome(file), whole)
 
 
@@ -128,8 +127,8 @@ ENDLESS = {
 def test_a_text_without_the_end_of_an_event_is_refused_before_it_is_long(
     content: bytes, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trace_parts, "PART_BYTES", 2**10)
-    monkeypatch.setattr(trace_parts, "MOST_EVENT_BYTES", 2**12)
+    monkeypatch.setattr(reader, "PART_BYTES", 2**10)
+    monkeypatch.setattr(reader, "MOST_EVENT_BYTES", 2**12)
     file = tmp_path / "trace.json"
     file.write_bytes(content)
     with pytest.raises(UsageError) as refused:
@@ -138,8 +137,8 @@ def test_a_text_without_the_end_of_an_event_is_refused_before_it_is_long(
 
 
 def test_white_space_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_parts, "PART_BYTES", 2**10)
-    monkeypatch.setattr(trace_parts, "MOST_EVENT_BYTES", 2**12)
+    monkeypatch.setattr(reader, "PART_BYTES", 2**10)
+    monkeypatch.setattr(reader, "MOST_EVENT_BYTES", 2**12)
     file = tmp_path / "trace.json"
     file.write_bytes(b"[" + b" \n" * 2**14)
     with pytest.raises(UsageError, match="breaks off at byte 32769, before any event"):
@@ -155,7 +154,7 @@ def test_processes_without_number_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_large_trace_takes_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_parts, "PART_BYTES", 2**18)
+    monkeypatch.setattr(reader, "PART_BYTES", 2**18)
     file = tmp_path / "trace.json"
     write_trace(file, 30_000)
     read_trace(KINETO[0])  # what is imported late counts for nobody

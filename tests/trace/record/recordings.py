@@ -3,8 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
-from tuner.trace.model.spans import CALLS_PER_RANK, ClientSpan, OperatorSpan, ServerSpan
-from tuner.trace.record.recording import RankRecording
+from tuner.trace.model.spans import (
+    CALLS_PER_RANK,
+    ClientSpan,
+    OperatorSpan,
+    RankRecording,
+    ServerSpan,
+)
 
 RANKS = ("worker0", "worker1", "worker2")
 MAIN = 1000

@@ -9,7 +9,7 @@ from tests.trace.record.program_run import ProgramRun
 from tests.trace.record.seen_trace import SeenCall
 from tests.trace.record.tools import AHEAD_NS, NAP_S, WORK_S
 from tuner.trace.analyze.call_times import call_times
-from tuner.trace.analyze.parallelism import parallelism
+from tuner.trace.analyze.server_parallelism import parallelism
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]
 

@@ -9,7 +9,7 @@ import pytest
 from tests.programs.running import free_port
 from tests.world.command.recorded import Recorded, python, recorded
 from tuner.trace.analyze.diagnosis import diagnose
-from tuner.trace.model.facts import TraceRank
+from tuner.trace.model.spans import TraceRank
 from tuner.world.command.order import RecordingOrder
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]

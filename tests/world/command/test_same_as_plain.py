@@ -16,7 +16,7 @@ from tuner.torch_private.private_names import BACKWARD, STEP
 from tuner.trace.analyze.critical_path import critical_path
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.headroom import least_threads
-from tuner.trace.analyze.intervals import Spans, united
+from tuner.trace.analyze.time_spans import Spans, united
 from tuner.world.command.order import RecordingOrder
 from tuner.world.command.recording import record_program
 

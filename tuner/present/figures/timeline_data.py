@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from tuner.text import plural, three_digits
-from tuner.trace.analyze.intervals import Spans, group_codes, open_over_time, united
-from tuner.trace.analyze.parallelism import server_name, window
-from tuner.trace.model.facts import TraceRank
+from tuner.trace.analyze.server_parallelism import server_name, window
+from tuner.trace.analyze.time_spans import Spans, group_codes, open_over_time, united
+from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace
 
 MOST_CALLS = 150

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from tuner.trace.analyze.intervals import FloatArray
+from tuner.trace.analyze.time_spans import FloatArray
 from tuner.trace.model.trace import Trace
 
 

@@ -13,21 +13,35 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from tuner.text import duration, plural, whole_percent
-from tuner.trace.analyze.caller import caller_meanwhile
 from tuner.trace.analyze.critical_path import CriticalPath, find_critical_path
-from tuner.trace.analyze.evidence import Evidence, gather
-from tuner.trace.analyze.failing import failed_calls
-from tuner.trace.analyze.limits import Limit, limits_of, said, shares_of_path
-from tuner.trace.analyze.parallelism import server_name, window
-from tuner.trace.analyze.rules.blocked_threads import blocked_threads
-from tuner.trace.analyze.rules.cpus_full import cpus_full, taken_by_others
-from tuner.trace.analyze.rules.gil_or_lock import gil_or_lock
-from tuner.trace.analyze.rules.queueing import queueing
-from tuner.trace.analyze.rules.thresholds import short_of_threads
-from tuner.trace.analyze.rules.wording import size_text
+from tuner.trace.analyze.failed_calls import failed_calls
+from tuner.trace.analyze.path_frames import Driver
+from tuner.trace.analyze.path_limits import (
+    Limit,
+    limits_of,
+    said,
+    shares_of_path,
+    unseen_shares,
+    why_unseen,
+)
+from tuner.trace.analyze.rules import (
+    WAITS_FOR,
+    blocked_threads,
+    cpus_full,
+    gil_or_lock,
+    main_thread_used,
+    queueing,
+    short_of_threads,
+    size_text,
+    taken_by_others,
+)
+from tuner.trace.analyze.server_evidence import Evidence, gather
+from tuner.trace.analyze.server_parallelism import server_name, window
 from tuner.trace.analyze.suggestions import Suggestion, suggest
-from tuner.trace.analyze.unseen import unseen_shares, why_unseen
+from tuner.trace.analyze.time_spans import Spans, parents
 from tuner.trace.model.trace import Trace
 
 Rule = Literal[
@@ -41,7 +55,6 @@ RULES: tuple[tuple[Rule, Callable[[Evidence], tuple[str, ...]]], ...] = (
     ("blocked-threads", blocked_threads),
     ("queueing", queueing),
 )
-
 ENOUGH_CALLS = 10
 """Fewer served calls are too few to judge by."""
 MOSTLY = 0.8
@@ -50,6 +63,10 @@ SMALL_BYTES = 10_000
 """Of smaller requests, what a call costs anyway takes the time, and not its data."""
 KNOWN_SHARE = 0.8
 """The share of the calls to a server that must be known from start to end to speak for all."""
+MOST_OF_OWN_TIME = 0.5
+"""What takes this share of the caller's own time is what it does."""
+LEAST_NAMED_SHARE = 0.05
+"""An operator is named if it takes this share of the time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,3 +272,57 @@ def _spare_threads(found: Evidence) -> tuple[str, ...]:
         return ()
     at_work = f"At most {most} of the {found.threads} threads of {found.server}"
     return (f"{at_work} were at work at a time: more do not help.",)
+
+
+def caller_meanwhile(
+    trace: Trace, driver: Driver, own_share: float, *, is_whole: bool = True
+) -> str:
+    """A sentence on what the caller does, as far as the trace has it.
+
+    Args:
+        trace: The trace.
+        driver: The caller.
+        own_share: The share of the time in which it waits for no call.
+        is_whole: Whether that time is most of the trace. What is known of the caller's CPU times
+            and operators is of the whole trace, and says nothing of a part.
+
+    Returns:
+        Whether its thread computes, waits for a CPU, or neither; and its busiest operator.
+    """
+    process, name = trace.process(driver.rank), server_name(trace, driver.rank)
+    unknown = f"The trace does not tell whether {name} computes meanwhile"
+    if not is_whole:
+        return f"{unknown}: its CPU time is known of the whole recording only."
+    operator = _busiest_operator(trace, driver)
+    opened, closed = window(trace)
+    of_main = process is not None and driver.is_alone and driver.thread == process.pid
+    if process is None or not of_main or process.main_cpu_s is None or closed <= opened:
+        return f"{unknown}; of its operators, {operator}." if operator else f"{unknown}."
+    seconds = (closed - opened) / 1e9
+    on_cpu, run_queue = process.main_cpu_s / seconds, (process.main_run_queue_s or 0.0) / seconds
+    does = f"sleeps, or waits for {WAITS_FOR}"
+    if on_cpu >= MOST_OF_OWN_TIME * own_share:
+        does = "computes" + (f"; of its operators, {operator}" if operator else "")
+    elif run_queue >= MOST_OF_OWN_TIME * own_share:
+        does = "waits for a free CPU"
+    used = main_thread_used(on_cpu, None if process.main_run_queue_s is None else run_queue)
+    return f"Meanwhile {name} {does}: its main thread {used}."
+
+
+def _busiest_operator(trace: Trace, driver: Driver) -> str:
+    """The operator, of those that no other one ran, with the most time; empty if it has little."""
+    operators = trace.operators
+    opened, closed = window(trace)
+    mine = operators[
+        (operators["rank"] == driver.rank) & (operators["thread"] == driver.thread)
+    ].reset_index(drop=True)
+    if mine.empty or closed <= opened:
+        return ""
+    start, end = mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy()
+    outer = parents(Spans(np.zeros(len(mine), np.int64), start, end)) < 0
+    lasted = (mine["end_ns"] - mine["start_ns"])[outer]
+    by_name = lasted.groupby(mine.loc[outer, "name"], observed=True).sum()
+    share = float(by_name.max()) / (closed - opened)
+    if share < LEAST_NAMED_SHARE:
+        return ""
+    return f"{by_name.idxmax()} takes the most, {whole_percent(share)} of the time"

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tuner.trace.analyze.intervals import (
+from tuner.trace.analyze.time_spans import (
     FloatArray,
     IntArray,
     Spans,
@@ -15,7 +15,7 @@ from tuner.trace.analyze.intervals import (
     summed,
     united,
 )
-from tuner.trace.model.call_names import REMOTE_OPERATOR
+from tuner.trace.model.spans import REMOTE_OPERATOR
 from tuner.trace.model.trace import Trace
 
 RECIPE_COLUMNS = (

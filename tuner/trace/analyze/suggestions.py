@@ -11,16 +11,24 @@ import numpy as np
 
 from tuner.process_knobs import CPU_BINDING, EQUAL, SWITCH_INTERVAL
 from tuner.text import whole_percent
-from tuner.trace.analyze.caller import main_thread_used
 from tuner.trace.analyze.critical_path import CriticalPath
-from tuner.trace.analyze.evidence import Evidence, long_operators_ns
-from tuner.trace.analyze.intervals import FloatArray
-from tuner.trace.analyze.limits import Limit
-from tuner.trace.analyze.parallelism import window
-from tuner.trace.analyze.rules.cpus_full import RUN_QUEUE_ON_FULL_HOST, host_is_full
-from tuner.trace.analyze.rules.thresholds import FULL_HOST, MOST, ONE_CPU, QUEUED, WAITED_FULL
-from tuner.trace.analyze.rules.wording import logical_cpus, short_time
-from tuner.trace.model.facts import TraceRank
+from tuner.trace.analyze.path_limits import Limit
+from tuner.trace.analyze.rules import (
+    FULL_HOST,
+    MOST,
+    ONE_CPU,
+    QUEUED,
+    RUN_QUEUE_ON_FULL_HOST,
+    WAITED_FULL,
+    host_is_full,
+    logical_cpus,
+    main_thread_used,
+    short_time,
+)
+from tuner.trace.analyze.server_evidence import Evidence, long_operators_ns
+from tuner.trace.analyze.server_parallelism import window
+from tuner.trace.analyze.time_spans import FloatArray
+from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace
 
 INTERVAL_NS = 4_000_000

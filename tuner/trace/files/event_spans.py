@@ -1,4 +1,4 @@
-"""Spans of Chrome trace events as columns: names, threads, and times to the nanosecond."""
+"""Spans of Chrome trace events as columns (names, threads, times to 1 ns), and calls by name."""
 
 import re
 from collections import Counter, defaultdict
@@ -15,10 +15,11 @@ from pandas.api.types import union_categoricals
 
 from tuner.text import shortened
 from tuner.trace.files.chrome_events import Event, EventId, ExactEvent
+from tuner.trace.model.spans import read_call_name
+from tuner.trace.model.trace import UNKNOWN_RANK, make_calls
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
-
 _LONGEST_US = 2.0**60 / 1e3
 _LATEST_US = 2.0**61 / 1e3
 """36 years, and 73 years since 1970: sums of smaller times fit into an int64 of nanoseconds."""
@@ -188,3 +189,41 @@ def categorical(values: Iterable[str]) -> pd.Categorical:
     names: defaultdict[str, int] = defaultdict(count().__next__)
     name_of = np.array([names[shortened(value)] for value in codes], dtype=np.int32)
     return pd.Categorical.from_codes(name_of[of_each], pd.Index(list(names), dtype="str"))
+
+
+def calls_by_name(
+    names: pd.Categorical,
+    *,
+    client_rank: IntArray,
+    client_thread: IntArray,
+    start_ns: IntArray,
+    end_ns: IntArray,
+    ranks: Mapping[str, int],
+) -> pd.DataFrame:
+    """The calls frame of spans that all have names of calls; `ranks` is by RPC name."""
+    names = names.remove_unused_categories()
+    parts = [part for part in map(read_call_name, names.categories) if part]
+
+    def of_each(values: Sequence[str] | Sequence[int]) -> NDArray[np.generic]:
+        return np.asarray(values)[names.codes] if values else np.array([], dtype=np.int64)
+
+    order = np.argsort(start_ns, kind="stable")
+    ids = np.empty(len(order), dtype=np.int64)
+    ids[order] = np.arange(1, len(order) + 1)
+    return make_calls(
+        {
+            "call_id": ids,
+            "name": names,
+            "kind": of_each([part.kind for part in parts]),
+            "body": of_each([part.body for part in parts]),
+            "function": of_each([part.function for part in parts]),
+            "client": of_each([part.client for part in parts]),
+            "server": of_each([part.server for part in parts]),
+            "client_rank": client_rank,
+            "server_rank": of_each([ranks.get(part.server, UNKNOWN_RANK) for part in parts]),
+            "client_thread": client_thread,
+            "start_ns": start_ns,
+            "end_ns": end_ns,
+            "status": np.full(len(names), "ok"),
+        }
+    )

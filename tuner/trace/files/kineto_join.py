@@ -14,14 +14,11 @@ from pandas.api.types import union_categoricals
 from tuner.errors import UsageError
 from tuner.text import listed, three_digits
 from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS
-from tuner.trace.files.event_spans import IntArray, Spans
+from tuner.trace.files.event_spans import IntArray, Spans, calls_by_name
 from tuner.trace.files.kineto_reader import YEAR_2001_NS, KinetoFile, Process
-from tuner.trace.files.named_calls import calls_by_name
 from tuner.trace.files.trace_text import READ
-from tuner.trace.model.call_names import read_call_name
-from tuner.trace.model.columns import make_operators
-from tuner.trace.model.facts import TraceRank
-from tuner.trace.model.trace import RankFile, RankSource, Trace
+from tuner.trace.model.spans import TraceRank, read_call_name
+from tuner.trace.model.trace import RankFile, RankSource, Trace, make_operators
 
 NO_CALLS = (
     "Kineto records operators, not calls: how long calls took, and which call ran an operator, "

@@ -26,7 +26,7 @@ from tuner.text import first_of, plural, shortened
 from tuner.trace.files.chrome_events import Document, Event, EventId, EventParts
 from tuner.trace.files.event_spans import SpanColumns, Spans, id_number, thread_numbers
 from tuner.trace.files.trace_text import TraceText, decode_json
-from tuner.trace.model.call_names import read_call_name
+from tuner.trace.model.spans import read_call_name
 
 OPERATORS = ("cpu_op", "Operator")
 ANNOTATION = "user_annotation"

@@ -15,13 +15,10 @@ import pandas as pd
 
 from tuner.text import plural
 from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS, Event, EventId, EventParts
-from tuner.trace.files.event_spans import SpanColumns, thread_numbers
-from tuner.trace.files.named_calls import calls_by_name
+from tuner.trace.files.event_spans import SpanColumns, calls_by_name, thread_numbers
 from tuner.trace.files.trace_text import TraceText
-from tuner.trace.model.call_names import REMOTE_OPERATOR, read_call_name
-from tuner.trace.model.columns import UNKNOWN_RANK, make_operators
-from tuner.trace.model.facts import TraceRank
-from tuner.trace.model.trace import Trace
+from tuner.trace.model.spans import REMOTE_OPERATOR, TraceRank, read_call_name
+from tuner.trace.model.trace import UNKNOWN_RANK, Trace, make_operators
 
 PROCESSES = ("CPU functions", "CPU Functions")
 """What the legacy profiler writes for the process of every event; and what libtorch writes."""

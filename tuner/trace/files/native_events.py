@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from tuner.trace.model.facts import Facts
+from tuner.trace.model.spans import Facts
 
 Number = Annotated[int, msgspec.Meta(ge=-(2**62), lt=2**62)]
 """Of a rank, a thread or a call; and nanoseconds. The sum of two fits into an int64."""

@@ -14,10 +14,9 @@ from tuner.errors import UsageError
 from tuner.text import plural, shortened
 from tuner.trace.files.event_spans import IntArray, categorical
 from tuner.trace.files.native_events import Args, Document, Event
-from tuner.trace.files.native_format import CALL, FORMAT, OPERATOR, READ_FORMATS, SERVED
+from tuner.trace.files.native_writer import CALL, FORMAT, OPERATOR, READ_FORMATS, SERVED
 from tuner.trace.files.trace_text import TraceText
-from tuner.trace.model.columns import make_calls, make_operators
-from tuner.trace.model.trace import Trace
+from tuner.trace.model.trace import Trace, make_calls, make_operators
 
 _Groups = defaultdict[tuple[str, str], list[Event]]
 """Events by category and phase."""

@@ -1,10 +1,12 @@
-"""The spans of a trace as plain values, as each process saw them.
+"""What a trace is made of, as plain values: the spans of each process, and those of all, joined.
 
 Ranks record them, also in programs whose environment has none of our dependencies: standard library
 only.
 """
 
-from typing import Literal, NamedTuple
+import re
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, cast
 
 CallKind = Literal["rpc_sync", "rpc_async", "rpc_remote", "to_here"]
 """What the client called. A proxy's call is the `rpc_*` that it makes."""
@@ -14,14 +16,17 @@ value."""
 CallStatus = Literal["ok", "raised", "timed-out", "unfinished"]
 Link = Literal["exact", "inferred", ""]
 """How the server's side is known: by the call's id, by time and name, or not at all."""
-
 STOPPED = "BaseException"
 """The error of a served function that raised what is no Exception, such as SystemExit: its server
 does not hear of that before the thread serves another call."""
-
 # A call's id is rank * CALLS_PER_RANK + number, with the client's rank. It fits into the 53 bits
 # that every reader of JSON keeps.
 CALLS_PER_RANK = 1 << 32
+REMOTE_OPERATOR = "#remote_op: "
+"""Stands between a call's name and the name of an operator that it ran."""
+# RPC names are letters, digits, underscores, hyphens and colons; a function's name is anything.
+_CALL = re.compile(r"(rpc_sync|rpc_async|rpc_remote)#(.+)\(([\w:-]+) -> ([\w:-]+)\)")
+_TO_HERE = re.compile(r"to_here#\(([\w:-]+)\)->\(([\w:-]+)\)")
 
 
 class ClientSpan(NamedTuple):
@@ -77,3 +82,144 @@ class OperatorSpan(NamedTuple):
     start_ns: int
     end_ns: int
     is_operator: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceRank:
+    """One process of a trace."""
+
+    rank: int
+    name: str
+    """Its RPC name; `rank N` where the trace does not say."""
+    num_worker_threads: int | None = None
+    host: str = ""
+    pid: int | None = None
+    cpu_count: int | None = None
+    """Logical CPUs that the process may use."""
+    cpu_s: float | None = None
+    """CPU seconds of the process over the window."""
+    rpc_timeout_s: float | None = None
+    """What its calls get that name no timeout of their own; 0 is none at all."""
+    main_cpu_s: float | None = None
+    """CPU seconds of its main thread over the window; None where the kernel does not measure it."""
+    main_run_queue_s: float | None = None
+    """Seconds that its main thread was ready to run and waited for a CPU."""
+    threads: tuple[tuple[int, str], ...] = ()
+    """Thread ids and what each is: `main`, `RPC worker 1`, or the kernel's name for it."""
+
+
+@dataclass(kw_only=True)
+class Facts:
+    """What a trace that we recorded says of itself; see `tuner.trace.model.trace.Trace`."""
+
+    base_time_ns: int
+    window_ns: tuple[int, int]
+    ranks: tuple[TraceRank, ...]
+    operators_recorded: bool = True
+    steps: int | None = None
+    clock_error_ns: int = 0
+    tracing_overhead: float | None = None
+    losses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallName:
+    """The parts of a call's name."""
+
+    kind: CallKind
+    function: str
+    client: str
+    server: str
+
+    @property
+    def body(self) -> CallBody:
+        """What runs on the server, as far as the function's name says."""
+        if self.kind == "to_here":
+            return "fetch"
+        if self.function.startswith("__torch__."):
+            return "script"
+        return "builtin" if self.function.startswith("aten::") else "python"
+
+
+def call_name(span: ClientSpan, client: str) -> str:
+    """The name that PyTorch's own profiler would give the call."""
+    if span.kind == "to_here":
+        return f"to_here#({client})->({span.server})"
+    return f"{span.kind}#{span.function}({client} -> {span.server})"
+
+
+def read_call_name(name: str) -> CallName | None:
+    """The parts of a call's name; None if it is the name of something else."""
+    if call := _CALL.fullmatch(name):
+        kind, function, client, server = call.groups()
+        return CallName(kind=cast(CallKind, kind), function=function, client=client, server=server)
+    if fetch := _TO_HERE.fullmatch(name):
+        return CallName(kind="to_here", function="", client=fetch[1], server=fetch[2])
+    return None
+
+
+@dataclass(frozen=True)
+class MergedCall:
+    """Both ends of a call; times are nanoseconds since the trace's base."""
+
+    name: str
+    client: str
+    client_rank: int
+    span: ClientSpan
+    served: ServerSpan | None
+    done_ns: int | None
+    link: Link
+
+
+@dataclass(frozen=True)
+class MergedOperator:
+    """An operator and the call that ran it; times are nanoseconds since the trace's base."""
+
+    rank: int
+    span: OperatorSpan
+    call_id: int | None
+    link: Link
+
+
+@dataclass(frozen=True)
+class MergedTrace:
+    """A complete trace as plain values."""
+
+    facts: Facts
+    calls: list[MergedCall]
+    operators: list[MergedOperator]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankRecording:
+    """All spans of one process, and its own counts of calls to check them against."""
+
+    rank: int
+    name: str
+    host: str
+    boot_id: str
+    """Equal for processes of one host, which share its clock."""
+    pid: int
+    cpu_count: int
+    num_worker_threads: int | None
+    cpu_s: float | None
+    """None for a process that was killed."""
+    threads: dict[int, str]
+    client_spans: list[ClientSpan]
+    server_spans: list[ServerSpan]
+    done_ns: dict[int, int]
+    """When the future of each `async_execution` call was complete."""
+    operators: list[OperatorSpan] | None
+    """None if operators are not recorded."""
+    noted: list[OperatorSpan] = field(default_factory=list)
+    """Operators that are noted in Python, whether operators are recorded or not."""
+    main_thread_s: tuple[float, float] | None = None
+    """CPU seconds of the main thread, and seconds that it waited for a CPU."""
+    disturbed: bool
+    """Whether another profiler ended the recording of operators early."""
+    issued: dict[tuple[str, str], int]
+    """Calls issued, by server and body, counted when Python hands them to C++."""
+    arrived: dict[int, int]
+    """Requests that arrived, by the client's rank, counted before anything runs."""
+    rpc_timeout_s: float | None = None
+    """What calls get that name no timeout of their own."""

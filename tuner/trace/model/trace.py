@@ -1,11 +1,16 @@
-"""A trace: two frames, and facts about it and its ranks."""
+"""A trace: two frames, their columns, and facts about it and its ranks.
+
+Times are int64 nanoseconds since the trace's base, on one clock for all ranks. The words that the
+columns hold (CallKind, CallBody, CallStatus, Link) are in `tuner.trace.model.spans`.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 
-from tuner.trace.model.facts import TraceRank
+from tuner.trace.model.spans import TraceRank
 
 Recorder = Literal["rpc-tuner", "kineto", "legacy"]
 """What recorded a trace."""
@@ -15,8 +20,6 @@ RECORDERS: dict[Recorder, str] = {
     "legacy": "the legacy profiler",
 }
 """Their names in sentences."""
-
-
 RankSource = Literal["file", "calls", "order"]
 """How it is known which rank a file is of."""
 RANKS_BY: dict[RankSource, str] = {
@@ -25,6 +28,46 @@ RANKS_BY: dict[RankSource, str] = {
     "order": "by the order of the files' names",
 }
 """The same in sentences."""
+CALL_COLUMNS: dict[str, str] = {
+    "call_id": "int64",  # unique in the trace
+    "name": "category",  # as in PyTorch: rpc_async#function(client -> server)
+    "kind": "category",  # CallKind
+    "body": "category",  # CallBody
+    "function": "category",  # the function's qualified name
+    "client": "category",  # RPC name
+    "server": "category",  # RPC name
+    "client_rank": "int64",
+    "server_rank": "int64",  # UNKNOWN_RANK where only its name is known
+    "client_thread": "int64",  # the kernel's thread id
+    "start_ns": "int64",  # the client begins the call
+    "issued_ns": "Int64",  # the client has handed it to the transport
+    "end_ns": "Int64",  # the client's future is complete; null: not within the trace
+    "status": "category",  # CallStatus, as the client saw it
+    "error": "str",  # the exception's type and first line; empty if none
+    "timeout_s": "Float64",  # after how long PyTorch fails the call; 0 for never
+    "request_bytes": "Int64",  # of what was sent: pickle and tensors
+    "parent_call": "Int64",  # the call that the client was serving when it made this one
+    "link": "category",  # Link
+    "server_thread": "Int64",
+    "server_start_ns": "Int64",  # the function begins on the server
+    "server_end_ns": "Int64",  # the function leaves its thread
+    "answered_ns": "Int64",  # the thread has pickled the answer
+    "done_ns": "Int64",  # the future of an async_execution function is complete
+    "cpu_ns": "Int64",  # on-CPU time of the server's thread in the function
+    "run_queue_ns": "Int64",  # time that thread was runnable and waited for a CPU
+}
+UNKNOWN_RANK = -1
+"""The rank of a server of which the trace knows the name only."""
+OPERATOR_COLUMNS: dict[str, str] = {
+    "rank": "int64",
+    "thread": "int64",
+    "name": "category",  # aten::mul
+    "start_ns": "int64",
+    "end_ns": "int64",
+    "call_id": "Int64",  # the call that ran it
+    "call_name": "category",  # that call's name; empty for an operator that no call ran
+    "link": "category",  # Link
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +84,7 @@ class Trace:
     """The calls and the operators of one world, on one clock."""
 
     calls: pd.DataFrame
-    """One row per call, by start: `tuner.trace.model.columns.CALL_COLUMNS`."""
+    """One row per call, by start: `tuner.trace.model.trace.CALL_COLUMNS`."""
     operators: pd.DataFrame
     """One row per operator on any thread, by rank, thread and start: `OPERATOR_COLUMNS`."""
     ranks: tuple[TraceRank, ...]
@@ -68,3 +111,48 @@ class Trace:
     def process(self, rank: int) -> TraceRank | None:
         """The process of this rank; None if the trace has no facts about it."""
         return next((known for known in self.ranks if known.rank == rank), None)
+
+
+def make_calls(columns: dict[str, object]) -> pd.DataFrame:
+    """A calls frame from columns of CALL_COLUMNS, sorted by start.
+
+    A column that is not given holds nulls, or empty text. ValueError if a column is unknown, or if
+    one that cannot hold nulls is not given.
+    """
+    return _typed(columns, CALL_COLUMNS).sort_values("start_ns", kind="stable", ignore_index=True)
+
+
+def make_operators(columns: dict[str, object]) -> pd.DataFrame:
+    """An operators frame from columns of OPERATOR_COLUMNS; as `make_calls`.
+
+    Sorted by rank, thread and start.
+    """
+    frame = _typed(columns, OPERATOR_COLUMNS)
+    return frame.sort_values(["rank", "thread", "start_ns"], kind="stable", ignore_index=True)
+
+
+def _typed(columns: dict[str, object], declared: dict[str, str]) -> pd.DataFrame:
+    if unknown := sorted(set(columns) - set(declared)):
+        raise ValueError(f"no such columns: {', '.join(unknown)}")
+    rows = len(next(iter(columns.values()), ()))  # type: ignore[arg-type]
+    typed: dict[str, pd.Series] = {}
+    for name, dtype in declared.items():
+        if name in columns:
+            typed[name] = pd.Series(columns[name], dtype=dtype)
+        elif dtype == "int64" and rows:
+            raise ValueError(f"the column {name} must be given")
+        else:
+            typed[name] = _missing(rows, dtype)
+    return pd.DataFrame(typed)
+
+
+def _missing(rows: int, dtype: str) -> pd.Series:
+    """A column of nulls or empty text; one of plain integers has no rows."""
+    if dtype == "Int64":
+        empty = pd.arrays.IntegerArray(np.zeros(rows, np.int64), np.ones(rows, bool))
+        return pd.Series(empty)
+    if dtype == "Float64":
+        return pd.Series(pd.arrays.FloatingArray(np.zeros(rows), np.ones(rows, bool)))
+    if dtype == "category":
+        return pd.Series(pd.Categorical.from_codes(np.zeros(rows, np.int64), pd.Index([""])))
+    return pd.Series([""] * rows if dtype == "str" else [], dtype=dtype)

@@ -15,9 +15,9 @@ import torch.distributed.rpc as rpc
 from tuner.errors import TraceError
 from tuner.torch_private.agent import all_workers
 from tuner.torch_private.answers import error_line
+from tuner.trace.model.spans import RankRecording
 from tuner.trace.record import process
 from tuner.trace.record.clock import SAME_CLOCK, ClockOffset, ClockSample, clock_offset
-from tuner.trace.record.recording import RankRecording
 
 # Enough for one of them to meet no delay; each takes well under a millisecond.
 CLOCK_SAMPLES = 50

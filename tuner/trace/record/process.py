@@ -20,10 +20,9 @@ from tuner.cpus import usable_cpus
 from tuner.torch_private.agent import default_timeout_s, worker_threads
 from tuner.torch_private.operators import OperatorProfiler
 from tuner.torch_private.support import missing_operator_support, missing_tracing_support
-from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan
+from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan, RankRecording
 from tuner.trace.record.client import Client
 from tuner.trace.record.clock import HOST_VARIABLE
-from tuner.trace.record.recording import RankRecording
 from tuner.trace.record.server import Server
 from tuner.trace.record.threads import forget_threads, main_schedule, main_thread_s
 from tuner.trace.record.wire import Ends

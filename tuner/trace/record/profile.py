@@ -64,12 +64,12 @@ class Profile:
 
     @property
     def calls(self) -> "pd.DataFrame":
-        """One row per call, by start: `tuner.trace.model.columns.CALL_COLUMNS`, times in ns."""
+        """One row per call, by start: `tuner.trace.model.trace.CALL_COLUMNS`, times in ns."""
         return self.trace.calls
 
     @property
     def operators(self) -> "pd.DataFrame":
-        """One row per operator: `tuner.trace.model.columns.OPERATOR_COLUMNS`, times in ns."""
+        """One row per operator: `tuner.trace.model.trace.OPERATOR_COLUMNS`, times in ns."""
         return self.trace.operators
 
     def key_averages(self) -> "pd.DataFrame":
@@ -153,7 +153,7 @@ class Profile:
             TraceError: The block has not ended, or the trace is incomplete.
         """
         trace = self.trace
-        from tuner.trace.analyze.parallelism import parallelism
+        from tuner.trace.analyze.server_parallelism import parallelism
 
         return parallelism(trace, source)
 

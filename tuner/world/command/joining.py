@@ -14,13 +14,11 @@ from tuner.text import first_of, listed, plural
 from tuner.trace.files.native_events import Number
 from tuner.trace.files.native_writer import trace_document
 from tuner.trace.files.trace_text import decode_json
-from tuner.trace.model.merged import MergedTrace
-from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan
+from tuner.trace.model.spans import CALLS_PER_RANK, MergedTrace, OperatorSpan, RankRecording
 from tuner.trace.record.clock import SAME_CLOCK, ClockOffset
 from tuner.trace.record.journal import MOST_CALLS
 from tuner.trace.record.journal_reader import JournalContent, read_journal
 from tuner.trace.record.merge import merge
-from tuner.trace.record.recording import RankRecording
 from tuner.world.command.events import agents, by_world, read_events
 from tuner.world.command.reports import MOST_RANKS, read_reports
 from tuner.world.descendants import is_alive

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 from tests.trace.analyze.diagnosed import COMPUTE, said, waits_for_a_cpu
 from tests.trace.synthetic import Part, simulate
-from tuner.trace.analyze.evidence import Evidence, gather
-from tuner.trace.analyze.rules.cpus_full import taken_by_others
+from tuner.trace.analyze.rules import taken_by_others
+from tuner.trace.analyze.server_evidence import Evidence, gather
 
 
 def test_threads_wait_for_a_cpu() -> None:

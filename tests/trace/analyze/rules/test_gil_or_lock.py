@@ -3,8 +3,8 @@ import pytest
 from tests.trace.analyze.diagnosed import COMPUTE, said
 from tests.trace.synthetic import Part, call, ranks, simulate, trace
 from tuner.trace.analyze.diagnosis import diagnose
-from tuner.trace.analyze.evidence import gather
-from tuner.trace.analyze.rules.gil_or_lock import gil_or_lock
+from tuner.trace.analyze.rules import gil_or_lock
+from tuner.trace.analyze.server_evidence import gather
 
 PYTHON = [Part("gil", 0.1)] * 30
 """Short turns with the GIL, as the interpreter gives them."""

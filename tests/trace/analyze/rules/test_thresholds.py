@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tuner.trace.analyze.diagnosis import Rule, explain
-from tuner.trace.analyze.evidence import Cpu, Evidence, Means, Use
+from tuner.trace.analyze.server_evidence import Cpu, Evidence, Means, Use
 
 ALONE = {"use.parallelism": 2.0, "cpu.off_share": 0.5, "cpu.cpus_used": 0.1}
 

@@ -127,7 +127,7 @@ def _new_recorder(order: dict[str, Any], reports: Reports) -> Callable[[], Any] 
     def new() -> Any:
         from pathlib import Path
 
-        from tuner.trace.record.program import ProgramRecorder
+        from tuner.trace.record.program_recorder import ProgramRecorder
 
         return ProgramRecorder(Path(order["reports"]), order["recording"], reports.send)
 

@@ -18,8 +18,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from tuner.trace.analyze.intervals import IntArray
-from tuner.trace.analyze.path.frames import DRIVER_FRAME, Frames
+from tuner.trace.analyze.path_frames import DRIVER_FRAME, Frames
+from tuner.trace.analyze.time_spans import IntArray
 
 
 class Part(IntEnum):

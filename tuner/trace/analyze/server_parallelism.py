@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tuner.trace.analyze.intervals import (
+from tuner.trace.analyze.time_spans import (
     IntArray,
     Spans,
     Steps,
@@ -33,8 +33,7 @@ from tuner.trace.analyze.intervals import (
     summed,
     united,
 )
-from tuner.trace.model.columns import UNKNOWN_RANK
-from tuner.trace.model.trace import Trace
+from tuner.trace.model.trace import UNKNOWN_RANK, Trace
 
 Source = Literal["calls", "operators"]
 """What shows that a thread is at work: served calls, or remote operators. In a trace that links no

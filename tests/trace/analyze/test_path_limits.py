@@ -12,11 +12,11 @@ from tests.trace.analyze.diagnosed import COMPUTE, SLEEP, said, waits_for_a_cpu
 from tests.trace.analyze.planted import Rows, repeated
 from tests.trace.synthetic import Part, call, ns, operator, ranks, simulate, trace
 from tuner.present.analysis import Analysis
+from tuner.trace.analyze.critical_path import SURE, Share, share_of
 from tuner.trace.analyze.diagnosis import Rule, diagnose
-from tuner.trace.analyze.limits import COMPARABLE, LARGE, MOST_LIMITS, Limit, limits_of
-from tuner.trace.analyze.limits import said as told
-from tuner.trace.analyze.path.steps import SURE, Share, share_of
-from tuner.trace.model.facts import TraceRank
+from tuner.trace.analyze.path_limits import COMPARABLE, LARGE, MOST_LIMITS, Limit, limits_of
+from tuner.trace.analyze.path_limits import said as told
+from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace
 
 

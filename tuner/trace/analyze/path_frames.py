@@ -14,7 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tuner.trace.analyze.call_times import call_times
-from tuner.trace.analyze.intervals import (
+from tuner.trace.analyze.server_parallelism import threads_taken
+from tuner.trace.analyze.time_spans import (
     FloatArray,
     IntArray,
     Spans,
@@ -23,7 +24,6 @@ from tuner.trace.analyze.intervals import (
     summed,
     united,
 )
-from tuner.trace.analyze.parallelism import threads_taken
 from tuner.trace.model.trace import Trace
 
 BoolArray = NDArray[np.bool_]

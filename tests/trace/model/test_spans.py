@@ -1,7 +1,7 @@
 import pytest
 
 from tests.trace.record.recordings import client_span
-from tuner.trace.model.call_names import CallName, call_name, read_call_name
+from tuner.trace.model.spans import CallName, call_name, read_call_name
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trace.synthetic import Part, call, ns, operator, ranks, simulate, trace
-from tuner.trace.analyze.parallelism import (
+from tuner.trace.analyze.server_parallelism import (
     LEVEL_COLUMNS,
     PARALLELISM_COLUMNS,
     THREAD_COLUMNS,
@@ -18,9 +18,8 @@ from tuner.trace.analyze.parallelism import (
     threads_at_work,
     window,
 )
-from tuner.trace.model.columns import UNKNOWN_RANK
-from tuner.trace.model.facts import TraceRank
-from tuner.trace.model.trace import Trace
+from tuner.trace.model.spans import TraceRank
+from tuner.trace.model.trace import UNKNOWN_RANK, Trace
 
 
 def one(table: pd.DataFrame) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 import pytest
 
 from tests.trace.synthetic import Part, call, simulate, trace
-from tuner.trace.analyze.evidence import gather
-from tuner.trace.model.facts import TraceRank
+from tuner.trace.analyze.server_evidence import gather
+from tuner.trace.model.spans import TraceRank
 
 
 def test_time_spent_waiting_for_overlapping_calls_counts_once() -> None:

@@ -7,15 +7,15 @@ import numpy as np
 import pandas as pd
 
 from tuner.trace.analyze.call_times import call_times
-from tuner.trace.analyze.intervals import Spans, Steps, group_codes, united
-from tuner.trace.analyze.parallelism import (
+from tuner.trace.analyze.server_parallelism import (
     parallelism,
     server_name,
     threads_at_work,
     threads_taken,
     window,
 )
-from tuner.trace.model.facts import TraceRank
+from tuner.trace.analyze.time_spans import Spans, Steps, group_codes, united
+from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace
 
 LONG_OPERATOR_NS = 30_000

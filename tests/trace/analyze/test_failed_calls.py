@@ -8,7 +8,7 @@ import pytest
 from tests.trace.analyze.diagnosed import SLEEP, with_calls
 from tests.trace.synthetic import call, ranks, simulate, trace
 from tuner.trace.analyze.diagnosis import diagnose
-from tuner.trace.analyze.failing import failed_calls, slowest_call
+from tuner.trace.analyze.failed_calls import failed_calls, slowest_call
 from tuner.trace.model.trace import Trace
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.trace.analyze.intervals import (
+from tuner.trace.analyze.time_spans import (
     Spans,
     group_codes,
     open_over_time,

@@ -4,9 +4,10 @@ A share is a limit if it is LARGE, if it is COMPARABLE with the largest one, and
 of its interval is at least SURE. What is less than that, but not much, is said beside the limits.
 So if one trace of a configuration names a share that is about LARGE, and the next one does not, the
 next one still shows it. What the trace does not show may be anything: it is no limit itself, and
-nothing smaller than it is one.
+nothing smaller than it is one. How much of the time that is, and why, is said too.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,9 +18,9 @@ from scipy.sparse.csgraph import connected_components
 
 from tuner.roles import role_of
 from tuner.text import listed, plural, whole_percent
-from tuner.trace.analyze.critical_path import CriticalPath
-from tuner.trace.analyze.path.steps import SURE, Share
-from tuner.trace.analyze.rules.wording import WAITS_FOR, few_named
+from tuner.trace.analyze.critical_path import SURE, CriticalPath, Share
+from tuner.trace.analyze.rules import WAITS_FOR, few_named
+from tuner.trace.model.trace import Trace
 
 LARGE = 0.2
 COMPARABLE = 0.35
@@ -35,7 +36,6 @@ SHOWN = 0.05
 """Smaller shares are not worth a word."""
 FEW_CALLS = 20
 """Where what fewer calls waited for is not known, they are too few to judge."""
-
 UNSEEN = "unseen"
 WIRE = ("to_server", "answer", "to_client")
 _PHRASES = {
@@ -59,6 +59,11 @@ _NAMES = {
     "backward": "The backward pass is the limit",
     "wire": "Communication is the limit",
     "run_queue": "Too few free logical CPUs are the limit",
+}
+_WITHOUT_PYTHON = {
+    "builtin": "builtin operators run without Python",
+    "script": "TorchScript functions run without Python",
+    "fetch": "PyTorch answers to_here without Python",
 }
 
 
@@ -188,3 +193,52 @@ def _limit(path: CriticalPath, kind: str, mask: pd.Series) -> Limit:
     ]
     processes, functions = (tuple(each.index[each >= NAMED * each.iloc[0]]) for each in times)
     return Limit(kind=kind, processes=processes, functions=functions, share=path.share(mask))
+
+
+def unseen_shares(trace: Trace, driver: str, shares: list[Limit]) -> tuple[str, ...]:
+    """How much of the time the trace does not explain, of which servers, and why."""
+    sentences = []
+    for each in shares:
+        if each.share.share < SHOWN:
+            continue
+        if each.kind == "backward":
+            sentences.append(
+                f"{driver} was in dist_autograd.backward for {_of_the_time(each.share)}: "
+                "what the ranks compute and send for each other meanwhile is not recorded."
+            )
+        elif each.kind == UNSEEN:
+            calls = trace.calls
+            here = calls["server"].isin(each.processes) & calls["function"].isin(each.functions)
+            why = why_unseen(trace, calls[here])
+            of_time = f"For {_of_the_time(each.share)}, {driver} {each.phrase(driver)}"
+            sentences.append(f"{of_time}{why}.")
+    return tuple(sentences)
+
+
+def _of_the_time(share: Share) -> str:
+    return f"{share_text(share) if share.is_known else 'an unknown share'} of the time"
+
+
+def why_unseen(trace: Trace, calls: pd.DataFrame) -> str:
+    """Why the trace does not show how some of these calls were served: `: because`.
+
+    Empty where the trace does not say.
+    """
+    unseen = calls[calls["server_end_ns"].isna()]
+    bodies, servers = (set(unseen[column].astype(str)) for column in ("body", "server"))
+    reasons = []
+    for body, reason in _WITHOUT_PYTHON.items():
+        if body in bodies:
+            is_shown = body != "fetch" and not trace.operators_recorded
+            reasons.append(f"{reason}{', and only a trace with operators shows them' * is_shown}")
+    reasons += [
+        loss.split(": ")[0] for loss in trace.losses if any(_is_of(loss, name) for name in servers)
+    ]
+    return f": {'; '.join(reasons)}" if reasons else ""
+
+
+def _is_of(loss: str, process: str) -> bool:
+    """Whether a loss is one of this process: `a, b and c ended` is one of b."""
+    name = r"[\w:-]+"
+    begins = rf"({name}, )*({name} and )?{re.escape(process)}(?![\w:-])"
+    return re.match(begins, loss) is not None

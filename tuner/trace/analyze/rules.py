@@ -1,0 +1,308 @@
+"""The rules of the diagnosis: each says, from a server's evidence, whether it fits and why."""
+
+from collections.abc import Sequence
+
+from tuner.text import first_of, listed, plural, three_digits, whole_percent
+from tuner.trace.analyze.server_evidence import Cpu, Evidence
+
+BUSY = 0.3
+"""A server that works for less of the window than this is not what limits the program."""
+IDLE = 0.5
+"""A server that works for less of the window than this is not what fills the time."""
+MOST = 0.5
+"""What takes more than this share is the one to name."""
+QUEUED = 0.15
+"""Calls that wait for a thread for less of their latency than this: the estimate's own jitter."""
+MATERIAL = 0.05
+"""A queue that takes less of the window than this is not worth a thread."""
+WAITED_FULL = 0.5
+"""Calls that mostly waited while a thread was free were not waiting for a thread."""
+SEVERAL = 1.5
+"""The parallelism from which several calls run at once; at 1.0 they run one after another."""
+ONE_CPU = (0.75, 1.25)
+"""Calls that hold one lock in turn use one CPU together: less because handing the lock over takes
+time, more because of what they do without it."""
+FULL_HOST = 0.9
+"""The share of the machine's logical CPUs from which they are full: the kernel takes the rest."""
+MOST_NAMED = 3
+"""Processes, or functions, that are named."""
+WAITS_FOR = "I/O, a lock, the GIL or a call that is not recorded"
+"""What a thread that is off the CPU may wait for: calls of scripts never pass through Python."""
+MOVE_WORK = "Move work into longer operators, which release the GIL, or to more processes."
+BLOCKED = 0.8
+"""A thread that is off the CPU for this share of its time does little but wait."""
+FULL = 0.5
+"""All threads were at work for most of the busy time."""
+RUN_QUEUE = 0.2
+"""Waiting for a CPU for this share of the served time is more than a scheduler's usual delays."""
+RUN_QUEUE_ON_FULL_HOST = 0.1
+"""Less is enough where the processes of the trace keep all logical CPUs of the machine busy."""
+WAITED_FREE = 0.25
+"""Calls that hardly waited while no thread was free were waiting for something else."""
+OFF_CPU = 0.3
+"""With a parallelism of 1.5 on one CPU, each call is off it for a third of its time."""
+GIL_AT_LEAST = 0.5
+"""Who holds the GIL is on the CPU, but it changes hands slowly; if less is used, it is a lock."""
+LESS = 0.8
+"""Calls that wait for each other are off the CPU for at most this share of the usual time when few
+others run; calls that sleep are off it for as long as usual."""
+UNHINDERED = 0.67
+"""If calls that begin while no other runs are off the CPU for at most this share of the usual time,
+calls wait for others. Not so with a GIL that many take turns with."""
+GIL_LETS_ONE = 0.67
+"""A GIL held for more of the served time than this allows a parallelism below 1.5."""
+GAIN = 1.5
+"""More threads are worth naming if they could raise the parallelism this many times."""
+DEFAULT_THREADS = 16
+"""PyTorch's num_worker_threads: a bound beyond it is not worth naming."""
+
+
+def short_of_threads(found: Evidence) -> bool:
+    """Whether calls waited noticeably, and mostly because all threads were at work."""
+    queue_share = found.means.queue_share
+    return (
+        queue_share >= QUEUED
+        and queue_share * found.use.in_flight_fraction >= MATERIAL
+        and found.use.waited_full_share >= WAITED_FULL
+    )
+
+
+def serving(found: Evidence) -> str:
+    """How the server ran its calls: the beginning of a sentence."""
+    use = found.use
+    how = "in parallel" if use.parallelism >= SEVERAL else "one after another"
+    on_threads = f"parallelism {number(use.parallelism)} on {plural(found.pool, 'thread')}"
+    busy = f"busy {whole_percent(use.busy_fraction)} of the time"
+    return f"{found.server} ran its calls {how} ({on_threads}, {busy})"
+
+
+def waiting(found: Evidence) -> str:
+    """How the server ran its calls while others waited; the caller adds what follows from it."""
+    waited = f"while each waited {short_time(found.means.queue_us)} for a thread"
+    return f"{serving(found)} {waited} ({whole_percent(found.means.queue_share)} of its latency)"
+
+
+def logical_cpus(used: float, of: int | None = None) -> str:
+    """`2 of 4 logical CPUs`; `0.8 logical CPUs` without `of`."""
+    if of is not None:
+        return f"{number(used)} of {plural(of, 'logical CPU')}"
+    return "1 logical CPU" if number(used) == "1" else f"{number(used)} logical CPUs"
+
+
+def few_named(names: Sequence[str]) -> str:
+    """`a and b`, or `a, b, c, 4 more`."""
+    return listed(names) if len(names) <= MOST_NAMED else first_of(names, MOST_NAMED)
+
+
+def number(value: float) -> str:
+    """A small number with two decimals at most."""
+    return three_digits(round(value, 2))
+
+
+def short_time(us: float) -> str:
+    """Three digits, in us, ms or s."""
+    if us < 1e3:
+        return f"{number(us)} us"
+    return f"{number(us / 1e3)} ms" if us < 1e6 else f"{number(us / 1e6)} s"
+
+
+def size_text(size_bytes: float) -> str:
+    """Three digits, in bytes, kB or MB."""
+    if size_bytes < 1e3:
+        return f"{number(size_bytes)} bytes"
+    return (
+        f"{number(size_bytes / 1e3)} kB" if size_bytes < 1e6 else f"{number(size_bytes / 1e6)} MB"
+    )
+
+
+def main_thread_used(on_cpu: float, run_queue: float | None) -> str:
+    """What a main thread did, by its shares of the time: `was on the CPU for 70 % of the time`."""
+    used = [f"was on the CPU for {whole_percent(min(on_cpu, 1.0))} of the time"]
+    if run_queue is not None:
+        used.append(f"waited for a free one for {whole_percent(min(run_queue, 1.0))}")
+    return listed(used)
+
+
+def blocked_threads(found: Evidence) -> tuple[str, ...]:
+    """What the rule says; empty if it does not fit."""
+    cpu, use = found.cpu, found.use
+    if cpu is None or cpu.off_share < BLOCKED:
+        return ()
+    nested = found.nested_share >= MOST * cpu.off_share
+    unknown = "asleep, or waiting for I/O or a call that is not recorded"
+    why = "waiting for calls of their own" if nested else unknown
+    blocked = f"They were off the CPU for {whole_percent(cpu.off_share)} of their time, {why}."
+    if short_of_threads(found):
+        if not nested and use.parallelism >= SEVERAL and cpu.off_first_ratio is None:
+            # No call began alone, which would show whether calls wait for each other.
+            blocked = f"{blocked[:-1]}; if they wait for a lock, more threads do not help."
+        return (f"{waiting(found)}: more threads help.", blocked)
+    limits = use.full_share >= FULL and use.busy_fraction >= IDLE
+    if not limits or found.means.queue_share >= QUEUED:
+        return ()
+    hardly = f"{serving(found)}, and they hardly waited for a thread"
+    return (f"{hardly}: the calls themselves are the limit.", blocked)
+
+
+def cpus_full(found: Evidence) -> tuple[str, ...]:
+    """What the rule says; empty if it does not fit."""
+    cpu, used, cpus = found.cpu, found.host_cpus_used, found.cpu_count
+    if cpu is None or found.use.busy_fraction < BUSY:
+        return ()
+    host_full = host_is_full(found)
+    served_full = cpus is not None and cpu.cpus_used >= FULL_HOST * cpus
+    ready = cpu.run_queue_share >= (RUN_QUEUE_ON_FULL_HOST if host_full else RUN_QUEUE)
+    # Calls that are off the CPU for longer than they wait for one have another limit first.
+    if not (served_full or (ready and cpu.run_queue_share >= cpu.off_share)):
+        return ()
+    said = (
+        f"The logical CPUs are full: the calls that {found.server} ran, with a parallelism of "
+        f"{number(found.use.parallelism)}, used {logical_cpus(cpu.cpus_used, cpus)} and waited for "
+        f"a free one for {whole_percent(cpu.run_queue_share)} of their time: more threads do not "
+        "help."
+    )
+    if used is None or served_full:
+        return (said,)
+    if not host_full:
+        return (said, *taken_by_others(found))
+    served = cpu.cpus_used * found.use.busy_fraction
+    polling = ": the shm transport polls on one in each process" if used - served >= 1 else ""
+    return (said, f"{_together(found)}{polling}.")
+
+
+def host_is_full(found: Evidence) -> bool:
+    """Whether the processes of the trace keep all logical CPUs of the machine busy."""
+    used, cpus = found.host_cpus_used, found.cpu_count
+    return used is not None and cpus is not None and used >= FULL_HOST * cpus
+
+
+def taken_by_others(found: Evidence) -> tuple[str, ...]:
+    """That other programs took the CPUs that calls waited for; empty if that is not shown.
+
+    The trace's processes may have used what they used while the server was busy.
+    """
+    used, cpus = found.host_cpus_used, found.cpu_count
+    if used is None or cpus is None or used >= FULL_HOST * cpus * found.use.busy_fraction:
+        return ()
+    return (f"{_together(found)}: other programs, or a limit on CPU time, took the rest.",)
+
+
+def _together(found: Evidence) -> str:
+    assert found.host_cpus_used is not None
+    used = logical_cpus(found.host_cpus_used, found.cpu_count)
+    return f"All processes of the trace used {used}"
+
+
+def gil_or_lock(found: Evidence) -> tuple[str, ...]:
+    """What the rule says; empty if it does not fit."""
+    cpu, use = found.cpu, found.use
+    if cpu is None or use.busy_fraction < BUSY:
+        return ()
+    if _waits_though_threads_are_free(found, cpu):
+        return (
+            f"{serving(found)} and used {logical_cpus(cpu.cpus_used)}, while each waited "
+            f"{short_time(found.means.queue_us)} though threads were free: calls wait for the GIL, "
+            "and more threads do not help.",
+            MOVE_WORK,
+        )
+    if use.parallelism < SEVERAL:
+        return _gil_ahead(found, cpu)
+    hinder = _hinder_each_other(found, cpu)
+    if hinder is False or (hinder is None and not ONE_CPU[0] <= cpu.cpus_used <= ONE_CPU[1]):
+        return ()
+    gil = cpu.cpus_used >= GIL_AT_LEAST
+    of_what = "the GIL or a lock" if gil else "a lock, or what works like one"
+    operators = found.operator_parallelism
+    in_operators = "" if operators is None else f", and operators with one of {number(operators)},"
+    used = logical_cpus(cpu.cpus_used)
+    return (
+        f"Threads of {found.server} {'' if hinder else 'seem to '}wait for {of_what}: calls with "
+        f"a parallelism of {number(use.parallelism)}{in_operators} used {used} together, each off "
+        f"the CPU for {whole_percent(cpu.off_share)} of its time: more threads do not help.",
+        MOVE_WORK if gil else "Hold it for less time, or use more processes.",
+    )
+
+
+def _waits_though_threads_are_free(found: Evidence, cpu: Cpu) -> bool:
+    """Whether calls wait while others use one CPU, although threads are free: each needs the GIL.
+
+    It is not the wire that holds the requests back: without a queue, a call takes no longer on the
+    way than on the server.
+    """
+    means, use = found.means, found.use
+    return (
+        means.queue_share * use.waited_serving_share >= QUEUED
+        and use.waited_full_share <= WAITED_FREE
+        and means.transport_us <= means.served_us
+        and ONE_CPU[0] <= cpu.cpus_used <= ONE_CPU[1]
+    )
+
+
+def _hinder_each_other(found: Evidence, cpu: Cpu) -> bool | None:
+    """Whether calls are off the CPU because of each other; None if that is not known."""
+    nested = found.nested_share >= MOST * cpu.off_share
+    off = cpu.off_share >= OFF_CPU and cpu.off_share > cpu.run_queue_share
+    if nested or not off:
+        return False
+    if cpu.off_first_ratio is not None and cpu.off_first_ratio <= UNHINDERED:
+        return True
+    by_cpu, whole = cpu.off_uncrowded_ratio, cpu.off_uncrowded_whole_ratio
+    if by_cpu is None or whole is None or (by_cpu <= LESS) != (whole <= LESS):
+        return None
+    return whole <= LESS
+
+
+def _gil_ahead(found: Evidence, cpu: Cpu) -> tuple[str, ...]:
+    """If calls run one after another: that the GIL would keep more threads from helping."""
+    gil = cpu.gil_share
+    if gil is None or gil < GIL_LETS_ONE or not short_of_threads(found):
+        return ()
+    return (
+        f"{waiting(found)}, but more threads do not help: for {whole_percent(gil)} of their "
+        "time they are in Python or in short operators, which the GIL lets only one thread run.",
+        MOVE_WORK,
+    )
+
+
+def queueing(found: Evidence) -> tuple[str, ...]:
+    """What the rule says; empty if it does not fit."""
+    most, why = _highest_parallelism(found)
+    if not short_of_threads(found) or most < GAIN * found.use.parallelism:
+        return ()
+    cpu = found.cpu
+    if cpu is None:
+        unknown = "The trace does not tell whether they were on the CPU while they ran."
+        return (f"{waiting(found)}: more threads help.", unknown)
+    on_cpu = f"They were on the CPU for {whole_percent(cpu.on_share)} of their time"
+    if conditions := _conditions(found, cpu):
+        return (f"{waiting(found)}: more threads help if {conditions}.", f"{on_cpu}.")
+    named = most < DEFAULT_THREADS
+    bound = f"; the parallelism cannot exceed {three_digits(most)}, {why}" if named else ""
+    return (f"{waiting(found)}: more threads help.", f"{on_cpu}{bound}.")
+
+
+def _conditions(found: Evidence, cpu: Cpu) -> str:
+    """The conditions under which more threads help calls that compute; empty if there are none."""
+    if cpu.on_share < MOST:
+        return ""
+    conditions = []
+    if cpu.gil_share is None and found.use.parallelism < SEVERAL:
+        conditions.append("the calls release the GIL, as operators do")
+    used, cpus = found.host_cpus_used, found.cpu_count
+    if used is not None and cpus is not None and used >= FULL_HOST * cpus:
+        conditions.append(f"they get a CPU ({logical_cpus(used, cpus)} are in use)")
+    return " and ".join(conditions)
+
+
+def _highest_parallelism(found: Evidence) -> tuple[float, str]:
+    """The parallelism that the GIL and the CPUs allow, and why; infinity if that is not known."""
+    bounds = [(float("inf"), "")]
+    cpu = found.cpu
+    if cpu and found.cpu_count and cpu.on_share:
+        cpus = plural(found.cpu_count, "logical CPU")
+        bounds.append((found.cpu_count / cpu.on_share, f"as the machine has {cpus}"))
+    if cpu and cpu.gil_share and cpu.cpus_used * cpu.gil_share / cpu.on_share <= ONE_CPU[1]:
+        # If it were more than one CPU's worth, it would be native code, which releases the GIL.
+        held = f"as the GIL is held for {whole_percent(cpu.gil_share)} of their time"
+        bounds.append((1 / cpu.gil_share, held))
+    return min(bounds)
