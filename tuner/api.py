@@ -12,7 +12,7 @@ from tuner.plan.request import asked_draft
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import CatalogueEntry
 from tuner.present.notes import study_note, trial_notes
-from tuner.present.other_progress import shown_in_notebook
+from tuner.present.progress_display import shown_in_notebook
 from tuner.present.study_files import write_answer, write_study_report
 from tuner.present.study_result import StudyResult
 from tuner.searching.forecasting import Forecast

@@ -71,7 +71,7 @@ def _tell(answer: "StudyAnswer", output: Path | None) -> Path:
 
 def _compare(answers: "list[StudyAnswer]", output: Path | None) -> Path:
     from tuner.present.figures import comparison_figures, write_figures
-    from tuner.present.report.comparison import Comparison, write_comparison
+    from tuner.present.report.studies_compared import Comparison, write_comparison
 
     comparison = Comparison.of(answers)
     page = output or Path("comparison.html")

@@ -162,7 +162,7 @@ def _answer(as_json: bool, *, quiet: bool, log: Path | None, **asked: Any) -> No
     # Late: --help and what is mistyped must not wait for Optuna, pandas and matplotlib.
     from tuner.api import SearchInterrupted, tune
     from tuner.present.failures import why_nothing_ran
-    from tuner.present.other_progress import progress_of_command
+    from tuner.present.progress_display import progress_of_command
     from tuner.present.summary import print_interruption, print_summary, print_verdict
     from tuner.present.terminal import Terminal
 
@@ -209,7 +209,7 @@ def _check(context: typer.Context, study: str, show: Callable[[bytes], None] | N
     from rich.text import Text
 
     from tuner.present.check_result import check_lines
-    from tuner.present.other_progress import progress_of_command
+    from tuner.present.progress_display import progress_of_command
     from tuner.rechecking import check
 
     interruption = Interruption()

@@ -21,7 +21,7 @@ from tests.present.results import nothing_ran, study_plan, study_result
 from tuner.api import SearchInterrupted, tune
 from tuner.plan.config import Config
 from tuner.present.figures import comparison_figures
-from tuner.present.report.comparison import Comparison, write_comparison
+from tuner.present.report.studies_compared import Comparison, write_comparison
 from tuner.present.study_files import write_study_report
 
 pytestmark = pytest.mark.browser

@@ -1,11 +1,23 @@
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from tests.present.results import study_plan, study_result
+from tests.plan.specs import threads
+from tests.present.results import in_blocks, measured, study_plan, study_result
 from tests.present.screen import Screen
+from tuner.plan.config import Config, Dimension
 from tuner.present.notes import study_note
 from tuner.present.report.study_report import report_html
-from tuner.present.sentences import no_calls_sentence, sentences_of, tried_sentences
+from tuner.present.sentences import (
+    edge_sentences,
+    no_calls_sentence,
+    role_sentence,
+    sentences_of,
+    tried_sentences,
+)
 from tuner.present.summary import print_summary
+from tuner.study.answer import StudyAnswer
 from tuner.study.rows import TrialDetail
 from tuner.study.sampled import Sampling
 
@@ -55,3 +67,107 @@ def test_an_exploration_under_way_compares_nothing_yet() -> None:
     sampling = SAMPLING.model_copy(update={"went_on": None, "lessons": ()})
     (said,) = tried_sentences(study_result(study_plan(), sampling=sampling))
     assert "were compared" not in said
+
+
+CALLER = Dimension("caller", "num_worker_threads")
+
+
+def searched(steps_ms: dict[int, float], best: int, enough: tuple[str, ...] = ()) -> StudyAnswer:
+    """A study of these numbers of threads, the baseline of 16 among them.
+
+    More threads do not help the ranks in `enough`, by every diagnosis.
+    """
+    plan = study_plan(space={"num_worker_threads": sorted(steps_ms)})
+    order = [16, *(count for count in steps_ms if count != 16)]
+    rows = tuple(
+        measured(trial, threads(count), steps_ms[count], (steps_ms[count], steps_ms[count]))
+        for trial, count in enumerate(order)
+    )
+    rows = tuple(replace(row, enough_threads=enough) for row in rows)
+    answer = study_result(plan, best=threads(best), challenger=threads(best), rows=rows)
+    return in_blocks(answer)
+
+
+def test_the_largest_value_that_beats_its_neighbour_is_told_with_the_flag() -> None:
+    (said,) = edge_sentences(searched({8: 3.0, 16: 2.0, 32: 1.0}, best=32))
+    assert said.startswith("num_worker_threads=32 is the largest value tried, and ")
+    assert " times as fast as 16 (" in said
+    assert said.endswith("search again with --space num_worker_threads=8,16,32,64.")
+    assert said in sentences_of(searched({8: 3.0, 16: 2.0, 32: 1.0}, best=32))
+
+
+def test_the_smallest_value_is_told_likewise() -> None:
+    (said,) = edge_sentences(searched({4: 1.0, 8: 2.0, 16: 3.0}, best=4))
+    assert said.startswith("num_worker_threads=4 is the smallest value tried, and ")
+    assert said.endswith("a smaller one may be better still; search again with "
+                         "--space num_worker_threads=2,4,8,16.")  # fmt: skip
+
+
+def test_a_value_for_all_roles_says_how_to_find_the_one_that_needs_it() -> None:
+    answer = searched({4: 3.0, 8: 1.0, 16: 2.0}, best=8)
+    said = role_sentence(answer)
+    assert said == (
+        "All roles had the same num_worker_threads. To find which role needs 8, search with "
+        "--space caller.num_worker_threads=16,8 --space server.num_worker_threads=16,8."
+    )
+    assert said in sentences_of(answer)
+    assert role_sentence(replace(answer, verdict="keep-baseline")) is None
+
+
+def test_the_best_value_is_looked_for_before_the_roles_that_need_it() -> None:
+    answer = searched({8: 3.0, 16: 2.0, 32: 1.0}, best=32)
+    assert role_sentence(answer)
+    assert edge_sentences(answer)
+    assert role_sentence(answer) not in sentences_of(answer)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"space": {"caller.num_worker_threads": [4, 16]}},  # one role already
+        {"space": {"transports": ["shm", "uv"]}},  # the same for all, or init_rpc fails
+        {"space": {"num_worker_threads": [4, 16], "server.num_worker_threads": [1, 2]}},
+        {"space": {"num_worker_threads": [4, 16], "intra_op_threads": [1, 2]}},
+    ],
+)
+def test_where_roles_differ_or_cannot_nothing_is_said_of_them(changes: dict[str, Any]) -> None:
+    plan = study_plan(**changes)
+    baseline, other = plan.candidates()[:2]
+    rows = (measured(0, baseline, 2.0, (2.0, 2.0)), measured(1, other, 1.0, (1.0, 1.0)))
+    answer = study_result(plan, best=other, challenger=other, rows=rows)
+    assert answer.verdict == "better"
+    assert role_sentence(answer) is None
+
+
+@pytest.mark.parametrize(
+    ("steps_ms", "best"),
+    [
+        ({8: 1.0, 16: 2.0, 4: 3.0}, 8),  # within
+        ({1: 1.0, 16: 2.0}, 1),  # there is nothing below 1
+        ({8: 1.0, 16: 1.0, 32: 1.0}, 32),  # not better than its neighbour
+        ({16: 2.0, 4096: 1.0}, 4096),  # the knob's own limit
+    ],
+)
+def test_otherwise_nothing_is_said(steps_ms: dict[int, float], best: int) -> None:
+    assert edge_sentences(searched(steps_ms, best)) == []
+
+
+def test_the_diagnosis_that_more_threads_do_not_help_keeps_more_from_being_suggested() -> None:
+    steps_ms = {8: 3.0, 16: 2.0, 32: 1.0}
+    assert edge_sentences(searched(steps_ms, best=32, enough=("worker1",))) == []
+    # Fewer may still be better.
+    assert edge_sentences(searched({4: 1.0, 8: 2.0, 16: 3.0}, best=4, enough=("worker1",)))
+
+
+def test_that_one_role_has_enough_threads_says_nothing_of_another() -> None:
+    plan = study_plan(space={"caller.num_worker_threads": [16, 32]})
+    configs = (Config.of({CALLER: 16}), Config.of({CALLER: 32}))
+    rows = tuple(
+        replace(measured(trial, config, value, (value, value)), enough_threads=("worker1",))
+        for trial, (config, value) in enumerate(zip(configs, (2.0, 1.0), strict=True))
+    )
+    best = configs[1]
+    answer = in_blocks(study_result(plan, best=best, challenger=best, rows=rows))
+    assert len(edge_sentences(answer)) == 1
+    own = tuple(replace(row, enough_threads=("worker0",)) for row in answer.rows)
+    assert edge_sentences(replace(answer, rows=own)) == []

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tests.present.screen import Screen
-from tuner.present.progress import progress_for
+from tuner.present.progress_display import progress_for
 from tuner.text import printable
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\udc80 [red]:smile:[/nothing]"

@@ -11,7 +11,7 @@ from tests.searching.tuning import Tune, study
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.present.figures.pareto import crosses, pareto_figure, plane_of
-from tuner.present.front import front_sentence, front_table
+from tuner.present.front_table import front_sentence, front_table
 from tuner.present.notes import study_note
 from tuner.present.report.study_report import report_html
 from tuner.present.summary import print_summary

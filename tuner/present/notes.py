@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from tuner.present.environment_and_method import Facts, environment_facts, method_facts
-from tuner.present.front import front_sentence, front_table
+from tuner.present.front_table import front_sentence, front_table
 from tuner.present.how_to_use import snippet_of
 from tuner.present.knob_effects import effects_table
 from tuner.present.sentences import sentences_of

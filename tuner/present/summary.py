@@ -6,7 +6,7 @@ from rich.console import Console
 
 from tuner.decide.rules import VerdictKind
 from tuner.present.failures import failure_lines
-from tuner.present.front import front_for_terminal, front_sentence
+from tuner.present.front_table import front_for_terminal, front_sentence
 from tuner.present.how_to_use import continuing, snippet_of
 from tuner.present.sentences import sentences_of
 from tuner.present.summary_parts import Part, code, files_line, line, print_parts, table

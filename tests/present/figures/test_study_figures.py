@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from tests.plan.specs import for_all, threads
 from tests.present.figures.traces import stepped
 from tests.present.results import (
+    by_threads,
     detail,
     failed,
     in_blocks,
@@ -19,11 +21,14 @@ from tests.present.results import (
     study_result,
 )
 from tests.trace.synthetic import trace
+from tuner.errors import UsageError
 from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import (
     DrawnFigure,
     comparison_figures,
+    plot_parallelism,
+    plot_scaling,
     study_figures,
     write_figures,
 )
@@ -226,3 +231,24 @@ def test_the_objective_gives_the_axes_their_names(plan: StudyPlan) -> None:
     for figure in (speed, cost):
         assert "CPU per step (ms)" in figure.svg
     assert speed.title == "CPU time of all ranks per step by configuration"
+
+
+def test_plots_are_drawn_into_given_axes(plan: StudyPlan) -> None:
+    figure = Figure()
+    left, right = figure.subplots(1, 2)
+    assert plot_scaling(study_result(plan), left) is left
+    assert plot_parallelism(by_threads(plan, {4: {}, 1: {}}), right) is right
+    assert left.get_xlabel() == right.get_xlabel() == "num_worker_threads"
+
+
+def test_plots_without_axes_make_a_pyplot_figure(plan: StudyPlan) -> None:
+    from matplotlib import pyplot
+
+    before = pyplot.rcParams["font.size"], len(pyplot.get_fignums())
+    axes = plot_scaling(study_result(plan))
+    assert pyplot.gca() is axes
+    assert len(pyplot.get_fignums()) == before[1] + 1
+    pyplot.close(axes.figure)  # type: ignore[arg-type]
+    assert (pyplot.rcParams["font.size"], len(pyplot.get_fignums())) == before
+    with pytest.raises(UsageError, match="no configuration was measured"):
+        plot_scaling(study_result(plan, rows=(failed(0, threads(16)),)))

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from tuner.present.figures.kit.config_names import ConfigNames, names_of
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import legend_below
-from tuner.present.figures.kit.rows import Rows, left_out, shown_rows
+from tuner.present.figures.kit.row_names import Rows, left_out, shown_rows
 from tuner.present.figures.kit.theme import (
     INK,
     OFF_CPU,

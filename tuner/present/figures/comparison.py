@@ -13,7 +13,7 @@ from tuner.present.figures.kit.axis import plain_axis, reach, threads_axis, top_
 from tuner.present.figures.kit.config_names import short_names
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import Entry, entry_names, legend_above
-from tuner.present.figures.kit.rows import Rows, most_rows
+from tuner.present.figures.kit.row_names import Rows, most_rows
 from tuner.present.figures.kit.theme import MUTED, SERIES
 from tuner.present.figures.step_time import LINES, MARKERS
 from tuner.study.answer import StudyAnswer

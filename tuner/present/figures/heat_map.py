@@ -16,7 +16,7 @@ from tuner.present.figures.kit.canvas import SMALL
 from tuner.present.figures.kit.config_names import names_of, varying_dimensions
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import legend_above
-from tuner.present.figures.kit.rows import wrapped_apart
+from tuner.present.figures.kit.row_names import wrapped_apart
 from tuner.present.figures.kit.theme import (
     HEAT,
     INK,

@@ -13,7 +13,7 @@ from tuner.plan.subject import Subject
 from tuner.present.figures.kit.canvas import SMALL
 from tuner.present.figures.kit.config_names import varying_dimensions
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
-from tuner.present.figures.kit.rows import Rows
+from tuner.present.figures.kit.row_names import Rows
 from tuner.present.figures.kit.theme import INK, OFF_CPU, SERIES
 from tuner.study.answer import StudyAnswer
 from tuner.text import whole_percent

@@ -12,7 +12,7 @@ from tuner.present.figures.kit.config_names import ConfigNames, names_of
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import legend_below
 from tuner.present.figures.kit.plane import LOOKS
-from tuner.present.figures.kit.rows import Rows, left_out, shown_rows
+from tuner.present.figures.kit.row_names import Rows, left_out, shown_rows
 from tuner.present.figures.kit.theme import INK, MUTED, OTHER, PAPER
 from tuner.study.answer import Contender, StudyAnswer
 from tuner.study.rows import TrialDetail

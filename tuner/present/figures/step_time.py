@@ -18,7 +18,7 @@ from tuner.present.figures.kit.config_names import (
 )
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import Entry, entry_name, entry_names, legend_above
-from tuner.present.figures.kit.rows import Rows, shown_rows
+from tuner.present.figures.kit.row_names import Rows, shown_rows
 from tuner.present.figures.kit.theme import BASELINE, BEST, INK, OTHER, SERIES
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE as BASELINE_TRIAL

@@ -6,7 +6,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 
 from tuner.errors import UsageError
-from tuner.present.figures.blocks import blocks_figure
+from tuner.present.figures.block_times import blocks_figure
 from tuner.present.figures.call_time import call_time_figure
 from tuner.present.figures.cpu import cpu_figure
 from tuner.present.figures.heat_map import heat_map_figure

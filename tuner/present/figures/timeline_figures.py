@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from tuner.present.figures.kit.canvas import SMALL
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
 from tuner.present.figures.kit.legends import legend_below
-from tuner.present.figures.kit.rows import wrapped
+from tuner.present.figures.kit.row_names import wrapped
 from tuner.present.figures.timeline_data import Timeline
 from tuner.present.figures.timeline_drawing import (
     Scales,

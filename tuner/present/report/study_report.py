@@ -8,7 +8,7 @@ from tuner.files import written_atomically
 from tuner.present.environment_and_method import Facts, environment_facts, method_facts
 from tuner.present.failures import failure_lines
 from tuner.present.figures import DrawnFigure
-from tuner.present.front import front_sentence, front_table
+from tuner.present.front_table import front_sentence, front_table
 from tuner.present.how_to_use import continuing, snippet_of
 from tuner.present.knob_effects import effects_table
 from tuner.present.report.pages import render

@@ -9,7 +9,7 @@ from matplotlib.container import Container
 from matplotlib.figure import Figure
 from matplotlib.transforms import blended_transform_factory
 
-from tuner.present.figures.kit.rows import wrapped_apart
+from tuner.present.figures.kit.row_names import wrapped_apart
 
 _BESIDE_HANDLE = 50
 """Letters that fit beside the handle of an entry, on a figure of the report's width."""

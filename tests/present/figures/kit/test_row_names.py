@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from tuner.present.figures.kit.config_names import names_of
-from tuner.present.figures.kit.rows import Rows, shown_rows, wrapped, wrapped_apart
+from tuner.present.figures.kit.row_names import Rows, shown_rows, wrapped, wrapped_apart
 from tuner.study.answer import StudyAnswer
 
 

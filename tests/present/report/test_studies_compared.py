@@ -10,7 +10,7 @@ from tests.plan.specs import for_all, threads, workload_spec
 from tests.present.results import ENVIRONMENT, ROWS, in_blocks, measured, study_plan, study_result
 from tuner.errors import UsageError
 from tuner.plan.objectives import OBJECTIVES
-from tuner.present.report.comparison import Comparison, comparison_html
+from tuner.present.report.studies_compared import Comparison, comparison_html
 from tuner.study.answer import StudyAnswer
 from tuner.study.folder import StudyFolder
 

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from tests.plan.specs import threads
 from tests.present.results import ROWS, failed_later, measured, study_result
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.figures.blocks import BlockPoint, blocks, blocks_figure, draw_blocks
+from tuner.present.figures.block_times import BlockPoint, blocks, blocks_figure, draw_blocks
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import Observation
 
