@@ -163,3 +163,13 @@ def fails_more(
         for here in range(failed, min(worlds, failures) + 1)
     )
     return ways / math.comb(every, worlds) <= alpha / (failed * (failed + 1))
+
+
+def undominated(points: Sequence[tuple[float, float]]) -> list[bool]:
+    """Of each point, whether no other one is at most as large in both numbers, and not the same."""
+    return [
+        not any(
+            other != point and other[0] <= point[0] and other[1] <= point[1] for other in points
+        )
+        for point in points
+    ]

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tuner.decide.verdict import undominated
 from tuner.present.figures.kit.axis import plane_axis
 from tuner.present.figures.kit.config_names import ConfigNames, names_of
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
@@ -67,12 +68,9 @@ def cpu(answer: StudyAnswer) -> Cpu | None:
     cost = answer.objective.cost
     pairs = [(cost(row.value), row.metric(CPUS_USED)) for row in known]
 
-    def beaten(pair: tuple[float, float]) -> bool:
-        return any(other != pair and other[0] <= pair[0] and other[1] <= pair[1] for other in pairs)
-
     points = [
-        CpuPoint(row.trial, contenders.get(row.trial), row.value, pair[1], not beaten(pair))
-        for row, pair in zip(known, pairs, strict=True)
+        CpuPoint(row.trial, contenders.get(row.trial), row.value, cpus, in_front)
+        for row, (_, cpus), in_front in zip(known, pairs, undominated(pairs), strict=True)
     ]
     return Cpu(
         x_label=answer.objective.short_heading,
