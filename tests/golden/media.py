@@ -80,9 +80,10 @@ def _exports(answer: StudyAnswer) -> str:
 
 
 def _trace_media(name: str) -> dict[str, str]:
-    place = STORED_TRACES / name
-    files = sorted(place.iterdir()) if place.is_dir() else [place]
-    analysis = Analysis.of(read_traces(files))
+    with chdir(STORED_TRACES):
+        place = Path(name)
+        files = sorted(place.iterdir()) if place.is_dir() else [place]
+        analysis = Analysis.of(read_traces(files))
     return {
         **_at_each_width(lambda screen: print_analysis(analysis, screen.console, 12, None)),
         "analysis.json": _lines_of_json(analysis.to_json()),
