@@ -19,7 +19,7 @@ from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.workload_spec import RankSpec
 from tuner.roles import role_of
 from tuner.trace.files.reader import read_trace
-from tuner.world.command.launcher import CommandLauncher
+from tuner.world.command.program_launcher import CommandLauncher
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "your-own-program.md").read_text()

@@ -11,7 +11,7 @@ from tests.commands.running import in_this_process
 from tests.fakes import FakeLauncher
 from tuner.errors import UsageError
 from tuner.plan.workload_spec import WorkloadSpec
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.local.local_launcher import LocalLauncher
 
 PAGE = (Path(__file__).parents[1] / "docs" / "your-own-workload.md").read_text()
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import tuner
 from lab.benchmarks.report import Bar, Comparison
 from tuner.searching.progress import Snapshot
-from tuner.world.groups import GroupedLauncher
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.launcher import GroupedLauncher
+from tuner.world.local.local_launcher import LocalLauncher
 
 BLOCKS_PER_GROUP = 4
 # Longer than any world is to last, so that each has one step, and all blocks are alike. Worlds of

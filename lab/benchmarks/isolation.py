@@ -6,7 +6,7 @@ from lab.benchmarks.measured_world import measured_world
 from lab.benchmarks.report import Bar, Comparison
 from lab.benchmarks.spawn_world import STEPS
 from lab.benchmarks.world_cost import FAN_OUT
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.local.local_launcher import LocalLauncher
 
 ROUNDS = 15
 

@@ -7,8 +7,8 @@ from lab.benchmarks.report import Bar, Comparison
 from lab.benchmarks.spawn_world import STEPS
 from lab.benchmarks.world_cost import FAN_OUT
 from tuner.world.launcher import WorkloadLauncher
-from tuner.world.local.launcher import LocalLauncher
-from tuner.world.ray.launcher import RayLauncher
+from tuner.world.local.local_launcher import LocalLauncher
+from tuner.world.ray.ray_launcher import RayLauncher
 
 ROUNDS = 15
 LEAST_RATIO = 1 / 1.5

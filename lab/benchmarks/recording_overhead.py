@@ -12,9 +12,8 @@ from lab.benchmarks.report import Bar, Comparison, log_ratio
 from tests.programs.running import free_port
 from tuner.plan.config import Config
 from tuner.world.command.order import HookOrder, RecordingOrder
-from tuner.world.command.warm.learning import learn
-from tuner.world.command.warm.starting import ColdStarter, Starter
-from tuner.world.command.warm.warm_starting import WarmStarter
+from tuner.world.command.program_commands import ColdStarter, Starter
+from tuner.world.command.warm.warm_starting import WarmStarter, learn
 
 RUNS = 41
 TURNS = 32

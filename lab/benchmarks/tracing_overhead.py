@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lab.benchmarks.measured_world import measured_world
 from lab.benchmarks.report import Bar, Comparison
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Measurement
 
 # The overhead varies by 0.06 between worlds; the median of so many worlds varies by 0.01.

@@ -10,10 +10,9 @@ from pathlib import Path
 from lab.benchmarks.report import Bar, Comparison
 from tuner.plan.config import Config
 from tuner.world.command.order import HookOrder
+from tuner.world.command.program_commands import ColdStarter, Starter
 from tuner.world.command.reports import read_reports
-from tuner.world.command.warm.learning import Learnt, learn
-from tuner.world.command.warm.starting import ColdStarter, Starter
-from tuner.world.command.warm.warm_starting import WarmStarter
+from tuner.world.command.warm.warm_starting import Learnt, WarmStarter, learn
 
 ROUNDS = 5
 PROGRAMS = Path(__file__).parents[2] / "tests" / "programs"

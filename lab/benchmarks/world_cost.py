@@ -8,7 +8,7 @@ from pathlib import Path
 from lab.benchmarks.measured_world import measured_world
 from lab.benchmarks.report import Bar, Comparison
 from lab.benchmarks.spawn_world import STEPS
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.local.local_launcher import LocalLauncher
 
 # By the number of ranks: as the recipe does it, a world of 5 takes eight seconds.
 ROUNDS = {2: 5, 5: 3}

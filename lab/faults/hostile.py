@@ -10,7 +10,7 @@ from lab.faults.kit.commands import LEFT_AFTER_S, folder_mb
 from lab.faults.kit.rows import Outcome, Row
 from tests.fakes import order
 from tuner.world.descendants import descendants
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import MOST_OF_DETAIL, Failure
 
 _FILE = Path(__file__).parent / "kit" / "hostile_workloads.py"

@@ -40,7 +40,7 @@ from tuner.present.figures import write_timelines_figure
 from tuner.study.folder import StudyFolder
 from tuner.text import plural
 from tuner.trace.files.reader import read_trace
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.local.local_launcher import LocalLauncher
 
 IMAGES = ROOT / "docs" / "images"
 PAGE = ROOT / "docs" / "your-own-program.md"

@@ -17,11 +17,11 @@ from tuner.world.command.discovering import TriedRun, check_backend, program_spe
 from tuner.world.command.ends import given_up
 from tuner.world.command.joining import has_window_ended, is_recorded, join_recorded
 from tuner.world.command.judging import outcome_of
-from tuner.world.command.probing import records_of
 from tuner.world.command.program_world import Counted, ProgramEnd
 from tuner.world.command.reports import ProgramReport, read_reports
 from tuner.world.command.running import RunEnd
-from tuner.world.command.warm.learning import learn
+from tuner.world.command.warm.warm_starting import learn
+from tuner.world.command.watching import records_of
 from tuner.world.measurement import Measurement
 from tuner.world.postmortem import gauges, starvation
 

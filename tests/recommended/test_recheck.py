@@ -20,7 +20,7 @@ from tuner.plan.workload_spec import WorkloadSpec
 from tuner.recommended.building import recommendation_of
 from tuner.recommended.model import Recommendation
 from tuner.recommended.recheck import recheck_command, search_command
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.local.local_launcher import LocalLauncher
 
 
 def drafted(each: Recommendation, monkeypatch: pytest.MonkeyPatch) -> PlanDraft:

@@ -12,8 +12,7 @@ from tuner.study.answer import StudyAnswer
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
 from tuner.study.stored import stored_log
-from tuner.world.groups import GroupedLauncher
-from tuner.world.launcher import WorldOrder
+from tuner.world.launcher import GroupedLauncher, WorldOrder
 from tuner.world.measurement import Failure, Measurement
 
 SPACE = {"num_worker_threads": [1, 2, 4]}

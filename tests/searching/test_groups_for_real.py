@@ -13,7 +13,7 @@ from tuner.cpus import usable_cpus
 from tuner.present.environment_and_method import environment_facts
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
 
 pytestmark = [

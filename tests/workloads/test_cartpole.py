@@ -9,7 +9,7 @@ import torch
 from tests.fakes import order
 from tests.workloads.cartpole_alone import Alone, world_of
 from tests.workloads.workload_contract import WorkloadContract, launcher
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Measurement
 from workloads import Rank, WorkloadError, cartpole
 from workloads.cartpole import CartPole

@@ -7,7 +7,7 @@ import pytest
 
 import workloads
 from tuner.plan.draft import draft_plan
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.shipped import mistakes_of, shipped_catalogue
 from workloads.registry import SHIPPED
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.fakes import order
 from tests.workloads.workload_contract import WorkloadContract, launcher
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Measurement
 from workloads import Rank, WorkloadError, World
 from workloads.nested import Nested

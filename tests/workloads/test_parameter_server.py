@@ -6,7 +6,7 @@ import torch
 
 from tests.fakes import order
 from tests.workloads.workload_contract import WorkloadContract, launcher
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
 from workloads import WorkloadError
 from workloads.parameter_server import BATCHES, ParameterServer

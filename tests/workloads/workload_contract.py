@@ -7,7 +7,7 @@ import pytest
 
 from tests.fakes import order
 from tests.world.local.launching import impatient_launcher
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
 
 

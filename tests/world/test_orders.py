@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes import UDF, order
 from tuner.world.launcher import TraceOrder
-from tuner.world.rank_tasks import rank_tasks
+from tuner.world.rank.task import rank_tasks
 
 
 def test_paths_of_an_order_hold_in_every_working_folder(

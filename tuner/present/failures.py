@@ -6,7 +6,7 @@ from tuner.files import shown
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import TrialRow
 from tuner.text import first_of, plural
-from tuner.world.likeness import likeness, without_evidence
+from tuner.world.failure_evidence import failure_signature, without_evidence
 
 _MOST_NAMED = 3
 
@@ -118,5 +118,5 @@ def _alike(answer: StudyAnswer) -> list[list[TrialRow]]:
     groups: dict[Hashable, list[TrialRow]] = {}
     for row in sorted(answer.rows, key=lambda row: row.trial):
         if row.failure:
-            groups.setdefault(likeness(row.outcome, row.failure), []).append(row)
+            groups.setdefault(failure_signature(row.outcome, row.failure), []).append(row)
     return list(groups.values())

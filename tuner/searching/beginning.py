@@ -31,8 +31,7 @@ from tuner.study.storage.prior import IDENTITY, identity_of, in_prior_order, pri
 from tuner.study.storage.store import StudyStore
 from tuner.text import duration, plural
 from tuner.world.environment import Environment
-from tuner.world.groups import members_of
-from tuner.world.launcher import Launcher
+from tuner.world.launcher import Launcher, members_of
 from tuner.world.measurement import Failure, Measurement, Outcome
 
 # A budget that is said to be enough has so much more than it needs.

@@ -16,7 +16,7 @@ from tuner.study.evidence import behind_in_first_world, strongest_rival
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import AGAIN, MOST_REPEATS
 from tuner.text import distance, first_of
-from tuner.world.likeness import likeness
+from tuner.world.failure_evidence import failure_signature
 
 # Of the budget, for all traces.
 MOST_TRACED = 0.15
@@ -217,7 +217,11 @@ def _has_failed_enough(log: StudyLog, trial: int) -> bool:
 
 
 def _kinds(log: StudyLog, trials: Iterable[int]) -> set[Hashable]:
-    return {likeness(each.failure, each.message) for trial in trials for each in log.failed(trial)}
+    return {
+        failure_signature(each.failure, each.message)
+        for trial in trials
+        for each in log.failed(trial)
+    }
 
 
 def why_broken(log: StudyLog) -> str:
@@ -232,7 +236,7 @@ def why_broken(log: StudyLog) -> str:
     worlds = sum(len(log.failed(trial)) for trial in log.failures)
     if worlds < LEAST_WORLDS and not _have_cost_much(log, log.plan.measuring.budget_s):
         return ""
-    if len({likeness(each.failure, each.message) for each in found}) > 1:
+    if len({failure_signature(each.failure, each.message) for each in found}) > 1:
         return ""
     if found[0].failure == "deadlocked" or _unvaried(log):
         return ""

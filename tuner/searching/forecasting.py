@@ -23,8 +23,8 @@ from tuner.searching.runner import Runner, steps_in
 from tuner.study.folder import StudyFolder
 from tuner.study.records import is_repeated
 from tuner.study.sampled import Sampling
+from tuner.world.failure_evidence import without_evidence
 from tuner.world.launcher import Launcher
-from tuner.world.likeness import without_evidence
 from tuner.world.measurement import Failure, Measurement
 
 # Worlds beside the one that calibrates: the fewest that show something of their spread.

@@ -16,7 +16,7 @@ from tuner.plan.config import Config
 from tuner.searching.budget import WorldTimes
 from tuner.searching.runner import Runner
 from tuner.study.records import Phase, Record, is_repeated
-from tuner.world.groups import Stoppable
+from tuner.world.launcher import Stoppable
 from tuner.world.measurement import Failure, Measurement
 
 # A world is asked to stop again and again: the first time it may not have begun.

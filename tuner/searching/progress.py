@@ -12,7 +12,7 @@ from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
 from tuner.study.records import Phase, Record
 from tuner.text import first_of, plural
-from tuner.world.likeness import likeness
+from tuner.world.failure_evidence import failure_signature
 from tuner.world.measurement import Failure
 
 # An event names no more than these.
@@ -152,7 +152,7 @@ class ProgressReporter:
     def failure(self, record: Record, failure: Failure) -> None:
         """Report the first of those failures that are alike; the others are counted."""
         label = str(self._log.configs[record.trial])
-        kind = (record.phase == "trace", likeness(failure.failure, failure.message))
+        kind = (record.phase == "trace", failure_signature(failure.failure, failure.message))
         if kind in self._alike:
             self._alike[kind][1].append(label)
             return

@@ -27,8 +27,7 @@ from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.server_parallelism import remote_parallelism
 from tuner.trace.files.reader import read_trace
 from tuner.trace.model.trace import Trace
-from tuner.world.groups import members_of
-from tuner.world.launcher import Launcher, TraceOrder, WorldOrder
+from tuner.world.launcher import Launcher, TraceOrder, WorldOrder, members_of
 from tuner.world.measurement import CallPart, Failure, Measurement, Quantiles, TraceNumbers
 
 # The steps of a world that calibrates last so long; if one step takes longer, it is one.

@@ -36,8 +36,7 @@ from tuner.study.storage.store import StudyStore
 from tuner.study.stored import answer_of, concluded
 from tuner.study.write_ahead_log import WriteAheadLog
 from tuner.text import plural
-from tuner.world.groups import environment_with
-from tuner.world.launcher import Enough, Launcher
+from tuner.world.launcher import Enough, Launcher, environment_with
 
 
 class Session:

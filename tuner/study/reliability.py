@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tuner.decide.verdict import FAILING_SHARE, fails_more
 from tuner.study.log import StudyLog
-from tuner.world.likeness import likeness
+from tuner.world.failure_evidence import failure_signature
 from tuner.world.measurement import Failure
 
 
@@ -27,7 +27,7 @@ def causes_of(log: StudyLog, trials: Iterable[int]) -> tuple[Cause, ...]:
     counts: dict[Hashable, Counter[int]] = {}
     for trial in trials:
         for each in log.failed(trial) if log.ran(trial) else ():
-            kind = likeness(each.failure, each.message)
+            kind = failure_signature(each.failure, each.message)
             first.setdefault(kind, each)
             counts.setdefault(kind, Counter())[trial] += 1
     ordered = sorted(first, key=lambda kind: -counts[kind].total())

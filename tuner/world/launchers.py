@@ -1,17 +1,18 @@
-"""Which launcher runs what."""
+"""Which launcher runs what, and the logical CPUs of each group of a machine."""
 
 import os
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 
+from tuner.cpus import SYS, CpuSet, numa_nodes, usable_cpus
 from tuner.errors import UsageError
 from tuner.plan.draft import PlanDraft
-from tuner.world.command.launcher import CommandLauncher
+from tuner.text import plural
 from tuner.world.command.order import refuse_two_orders
-from tuner.world.cpu_sets import cpu_sets
-from tuner.world.groups import GroupedLauncher
-from tuner.world.launcher import Launcher
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.command.program_launcher import CommandLauncher
+from tuner.world.launcher import GroupedLauncher, Launcher
+from tuner.world.local.local_launcher import LocalLauncher
 
 
 def workload_launcher(*, isolation: bool = True) -> LocalLauncher:
@@ -89,12 +90,63 @@ def ray_launcher(
     if draft.launching.groups > 1:
         if draft.program is not None:
             raise UsageError("--groups is for workloads; a program has the whole cluster")
-        from tuner.world.ray.groups import RayGroups
+        from tuner.world.ray.ray_launcher import RayGroups
 
         return RayGroups(draft.launching, notify)
-    from tuner.world.ray.launcher import RayLauncher
-    from tuner.world.ray.program_launcher import RayProgramLauncher
+    from tuner.world.ray.ray_launcher import RayLauncher
+    from tuner.world.ray.ray_program_launcher import RayProgramLauncher
 
     if draft.program is not None:
         return RayProgramLauncher(draft.launching, hosts=hosts, notify=notify, show=show)
     return RayLauncher(draft.launching, hosts=hosts, notify=notify)
+
+
+def cpu_sets(groups: int, cpus_per_world: int | None, sys: Path = SYS) -> list[CpuSet]:
+    """So many disjoint sets of the logical CPUs that this process may use.
+
+    A set lies in one NUMA node if it fits into one, else it is made of whole nodes. Threads of one
+    core are in one set, where that comes out.
+
+    Args:
+        groups: How many sets.
+        cpus_per_world: The size of each; None: as large as comes out even.
+        sys: The folder of the kernel's devices.
+
+    Raises:
+        UsageError: The machine has no room for them; the sentence says what it has room for.
+    """
+    nodes = numa_nodes(sys)
+    usable = min(usable_cpus(), sum(map(len, nodes)))
+    sizes = [cpus_per_world] if cpus_per_world else range(usable // groups, 0, -1)
+    for size in sizes:
+        if groups * size <= usable and len(found := _parted(nodes, size)) >= groups:
+            return found[:groups]
+    what = plural(groups, "group")
+    if cpus_per_world is None:
+        raise UsageError(
+            f"{what} need at least a logical CPU each, and this process may use {usable}"
+        )
+    # A container's quota may be less than its CPUs.
+    room = min(len(_parted(nodes, cpus_per_world)), usable // cpus_per_world)
+    split = f" in {plural(len(nodes), 'NUMA node')}" if len(nodes) > 1 else ""
+    raise UsageError(
+        f"{what} of {plural(cpus_per_world, 'logical CPU')} do not fit: this process may use "
+        f"{usable}{split}, enough for {plural(room, 'group')} of that size"
+    )
+
+
+def _parted(nodes: Sequence[Sequence[int]], size: int) -> list[CpuSet]:
+    """Every set of this size that the nodes have room for."""
+    if any(len(node) >= size for node in nodes):
+        return [
+            tuple(sorted(node[start : start + size]))
+            for node in nodes
+            for start in range(0, len(node) - size + 1, size)
+        ]
+    found, open_nodes = [], list[int]()
+    for node in nodes:
+        open_nodes += node
+        if len(open_nodes) >= size:
+            found.append(tuple(sorted(open_nodes[:size])))
+            open_nodes = []
+    return found

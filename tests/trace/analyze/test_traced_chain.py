@@ -12,7 +12,7 @@ from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.files.reader import read_trace
 from tuner.trace.model.trace import Trace
 from tuner.world.launcher import TraceOrder
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Measurement
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]

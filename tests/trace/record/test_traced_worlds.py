@@ -15,7 +15,7 @@ from tests.trace.record.seen_trace import SeenTrace, seen
 from tests.trace.record.served import operators_of
 from tuner.trace.files.native_reader import trace_of
 from tuner.world.launcher import TraceOrder
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
 from workloads.udf import num_workers_udf_with_ops
 

@@ -11,7 +11,7 @@ import pytest
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
-from tuner.world.command.launcher import CommandLauncher
+from tuner.world.command.program_launcher import CommandLauncher
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, Measurement
 

@@ -25,9 +25,9 @@ from tuner.world.command.ends import failed_first
 from tuner.world.command.events import MOST_BYTES, by_world, read_events
 from tuner.world.command.joining import join_recorded
 from tuner.world.command.judging import outcome_of
-from tuner.world.command.probing import records_of
 from tuner.world.command.program_world import Counted, ProgramEnd
 from tuner.world.command.reports import read_reports
+from tuner.world.command.watching import records_of
 from tuner.world.measurement import Failure, Measurement
 
 

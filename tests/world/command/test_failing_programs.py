@@ -14,7 +14,7 @@ from tests.world.command.launching import PROGRAMS, PYTHON, launched, refused
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
-from tuner.world.command.launcher import CommandLauncher
+from tuner.world.command.program_launcher import CommandLauncher
 from tuner.world.measurement import Failure
 from tuner.world.own_network import OwnNetwork
 

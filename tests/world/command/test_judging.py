@@ -9,9 +9,9 @@ from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.program_spec import ProgramRequest
 from tuner.world.command.ends import Cause
 from tuner.world.command.judging import outcome_of
-from tuner.world.command.probing import records_of
 from tuner.world.command.program_world import ProgramEnd
 from tuner.world.command.reports import ProgramReport, read_reports
+from tuner.world.command.watching import records_of
 from tuner.world.measurement import Failure, Measurement
 
 REQUEST = ProgramRequest(commands=(("python", "main.py"),))

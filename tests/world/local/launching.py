@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from tuner.world import live_world
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.local.local_launcher import LocalLauncher
 
 
 @contextmanager

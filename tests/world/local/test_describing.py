@@ -13,8 +13,8 @@ from tests.world.local.launching import launcher
 from tuner.errors import LauncherError, UsageError
 from tuner.plan import measuring
 from tuner.plan.draft import draft_plan
-from tuner.world.local import launcher as local
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.local import local_launcher as local
+from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Measurement
 
 __all__ = ["launcher"]
@@ -45,7 +45,7 @@ def test_mistakes_in_a_workload_are_reported(
 
 DESCRIBE = """
 import sys
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Measurement
 with LocalLauncher() as launcher:
     print(*launcher.describe(sys.argv[1], {}).roles)

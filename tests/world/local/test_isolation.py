@@ -11,7 +11,7 @@ import pytest
 
 from tests.plan.specs import threads
 from tuner.world.launcher import WorldOrder
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.own_network import OwnNetwork
 
@@ -95,7 +95,7 @@ AS_ANYBODY = """
 import sys
 from pathlib import Path
 from tests.world.local.test_isolation import run_world
-from tuner.world.local.launcher import LocalLauncher
+from tuner.world.local.local_launcher import LocalLauncher
 
 if __name__ == "__main__":
     with LocalLauncher() as launcher:

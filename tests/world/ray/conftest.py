@@ -11,7 +11,7 @@ import ray
 
 from tuner.world import live_world
 from tuner.world.ray.cluster import connected
-from tuner.world.ray.launcher import RayLauncher
+from tuner.world.ray.ray_launcher import RayLauncher
 
 ROOT = Path(__file__).parents[3]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.fakes import order
 from tuner.plan.launching import Launching
 from tuner.world.measurement import Measurement
-from tuner.world.ray.launcher import RayLauncher
+from tuner.world.ray.ray_launcher import RayLauncher
 
 WORKLOAD = f"{Path(__file__).with_name('spread.py')}:Ring"
 

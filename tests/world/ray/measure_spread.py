@@ -9,7 +9,7 @@ from tests.fakes import order
 from tuner.plan.launching import read_launching
 from tuner.world.launcher import TraceOrder
 from tuner.world.measurement import Measurement
-from tuner.world.ray.launcher import RayLauncher
+from tuner.world.ray.ray_launcher import RayLauncher
 
 WORKLOAD = f"{Path(__file__).with_name('spread.py')}:Payload"
 

@@ -16,7 +16,7 @@ from tests.fakes import order
 from tests.world.launcher_contract import TROUBLES, ends
 from tuner.world.measurement import Measurement
 from tuner.world.ray.hosts import HostLostError
-from tuner.world.ray.launcher import RayLauncher
+from tuner.world.ray.ray_launcher import RayLauncher
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
@@ -62,7 +62,7 @@ def test_a_killed_command_leaves_nothing_of_its_own_cluster(short_path: Path) ->
     script = short_path / "search.py"
     script.write_text(
         "from tests.fakes import order\n"
-        "from tuner.world.ray.launcher import RayLauncher\n"
+        "from tuner.world.ray.ray_launcher import RayLauncher\n"
         "with RayLauncher() as launcher:\n"
         f"    spec = launcher.describe({str(TROUBLES) + ':Dozes'!r}, {{}})\n"
         "    launcher.place(spec)\n"

@@ -5,8 +5,7 @@ from tuner.plan.config import Config, Dimension
 from tuner.plan.launching import RolePlace
 from tuner.plan.space import Space
 from tuner.plan.workload_spec import RankSpec
-from tuner.world.ray.placing import HostInfo, Placing, Reserved, place_ranks
-from tuner.world.ray.reach import unreachable
+from tuner.world.ray.placing import HostInfo, Placing, Reserved, place_ranks, unreachable
 
 
 def hosts(*cpus: int, gpus: tuple[int, ...] = ()) -> list[HostInfo]:

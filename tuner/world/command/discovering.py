@@ -15,7 +15,7 @@ from tuner.world.command.process_reports import RankReport
 from tuner.world.command.program_world import ProgramEnd
 from tuner.world.command.running import why_no_command
 from tuner.world.command.starters import Starters
-from tuner.world.command.warm.learning import Learnt
+from tuner.world.command.warm.warm_starting import Learnt
 from tuner.world.launcher import Enough
 from tuner.world.measurement import Failure, Measurement
 

@@ -37,7 +37,7 @@ class Cause:
     traceback: str = ""
     in_init: bool = False
     """Whether the rank had not got through `init_rpc`."""
-    is_untimely: bool = False
+    killed_externally: bool = False
     """Whether somebody else may have ended it."""
 
 
@@ -223,7 +223,7 @@ def _of_end(rank: RankReport) -> Cause:
         text=text,
         traceback=end.traceback,
         in_init=rank.ready_ns is None,
-        is_untimely=not end.reported and was_killed(end.code or 0),
+        killed_externally=not end.reported and was_killed(end.code or 0),
     )
 
 

@@ -92,7 +92,7 @@ def _of_cause(end: ProgramEnd, cause: Cause) -> Failure:
         message=f"{cause.text}{done}",
         detail=cause.traceback or gauges(end.states) or _tail(end.output),
         rank=cause.rank or "",
-        is_untimely=cause.is_untimely,
+        is_untimely=cause.killed_externally,
         world_s=end.run_s,
     )
 

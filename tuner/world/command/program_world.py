@@ -5,12 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.world.bounded_files import give_up_middle, head_and_tail
-from tuner.world.command.commands import Commands
 from tuner.world.command.ends import Cause, failed_first, given_up, suspected_ns
-from tuner.world.command.probing import Probes, records_of
+from tuner.world.command.program_commands import Commands
 from tuner.world.command.reports import ProgramReport, read_reports
-from tuner.world.command.watching import Watch
+from tuner.world.command.watching import Probes, Watch, records_of
+from tuner.world.failure_evidence import give_up_middle, head_and_tail
 from tuner.world.postmortem import RankRecord, starvation
 
 PROBE_AFTER_S = 3.0

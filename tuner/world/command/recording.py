@@ -17,11 +17,10 @@ from tuner.text import first_of
 from tuner.world.command.ends import failed_first, stuck, suspected_ns
 from tuner.world.command.joining import has_window_ended, is_recorded, join_recorded
 from tuner.world.command.order import HookOrder, RecordingOrder
-from tuner.world.command.probing import Probes
-from tuner.world.command.process_tree import end_tree
+from tuner.world.command.program_commands import end_tree
 from tuner.world.command.reports import ProgramReport, read_reports
 from tuner.world.command.running import exit_code, started
-from tuner.world.command.watching import Watch
+from tuner.world.command.watching import Probes, Watch
 
 HAND_OVER_S = 3.0
 """What ranks get to hand over that outlive the command which started them."""

@@ -13,9 +13,8 @@ from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramRequest
 from tuner.text import first_of
 from tuner.world.command.order import ORDER_VARIABLE, HookOrder
-from tuner.world.command.warm.learning import Learnt
-from tuner.world.command.warm.starting import ColdStarter, Starter
-from tuner.world.command.warm.warm_starting import WarmStarter
+from tuner.world.command.program_commands import ColdStarter, Starter
+from tuner.world.command.warm.warm_starting import Learnt, WarmStarter
 from tuner.world.descendants import keeping
 from tuner.world.own_network import OwnNetwork
 

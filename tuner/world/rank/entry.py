@@ -55,7 +55,7 @@ def start_rank(task: RankTask, connection: Connection) -> None:
         # First: only a process of one thread may, and new rights undo what `_settle_in` asks for.
         join(task.network_of)
     _settle_in(task.folder)
-    from tuner.world.rank.main import run_rank
+    from tuner.world.rank.run_rank import run_rank
 
     run_rank(task, connection)
 

@@ -28,7 +28,7 @@ def _restore_environment() -> None:
 def _import_ours() -> None:
     own_workloads()  # before those who import it by its name
     import tuner.world.rank.describe
-    import tuner.world.rank.main  # noqa: F401
+    import tuner.world.rank.run_rank  # noqa: F401
 
 
 def _end_all(forkserver: int) -> None:

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tuner.daemon_threads import running_daemons, start_daemon
-from tuner.world.rank.probe import rpc_state
-from tuner.world.rank.waiting import may_go_on
+from tuner.world.rank.thread_states import may_go_on, rpc_state
 
 _POLL_S = 0.1
 

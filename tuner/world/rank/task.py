@@ -1,11 +1,12 @@
 """The task of each process of a world. It travels by pickle, between our own processes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tuner.plan.knobs import Value
-from tuner.world.launcher import TraceOrder
+from tuner.plan.knobs import INTRA_OP_THREADS, Value
+from tuner.plan.workload_spec import WorkloadSpec
+from tuner.world.launcher import TraceOrder, WorldOrder
 
 
 def listening_on(interface: str) -> dict[str, str]:
@@ -14,7 +15,9 @@ def listening_on(interface: str) -> dict[str, str]:
 
 
 MEETING = "rpc-tuner"
-"""The scheme of the addresses where ranks of several hosts meet; see `rank/meeting.py`."""
+"""The scheme of the addresses where ranks of several hosts meet; see `rank/run_rank.py`."""
+
+
 LOOPBACK = listening_on("lo")
 """RPC runs any function it is sent: listening beyond loopback would be an open door."""
 
@@ -52,3 +55,28 @@ class RankTask:
     def name(self) -> str:
         """This rank's RPC name."""
         return self.ranks[self.rank][0]
+
+
+def rank_tasks(order: WorldOrder, scratch: Path) -> Iterator[RankTask]:
+    """The task of each rank of the world, in rank order."""
+    spec, folder = order.subject, Path.cwd()
+    assert isinstance(spec, WorkloadSpec), "subject_of took no program"
+    for rank, rank_spec in enumerate(spec.ranks):
+        values = order.config.for_role(rank_spec.role)
+        intra_op_threads = values.get(INTRA_OP_THREADS.name, spec.intra_op_threads)
+        assert isinstance(intra_op_threads, int)
+        yield RankTask(
+            rank=rank,
+            ranks=tuple((each.name, each.role) for each in spec.ranks),
+            reference=spec.reference,
+            options=spec.options,
+            values=values,
+            intra_op_threads=intra_op_threads,
+            place=(rank, len(spec.ranks)),
+            seed=order.seed,
+            steps=order.steps,
+            min_time_s=order.min_time_s,
+            trace=order.trace,
+            folder=folder,
+            scratch=scratch,
+        )

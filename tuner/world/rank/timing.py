@@ -1,18 +1,31 @@
-"""Runs in rank 0: warms up, then times the steps."""
+"""Runs in rank 0: warms up, times the steps, and in a traced world traces them."""
 
+import math
+import random
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 # By its name: a workload may patch the clock for itself.
 from time import perf_counter_ns
 
-from tuner.world.rank.reservoir import Reservoir
+from tuner.files import written_atomically
+from tuner.trace.files.native_writer import trace_document
+from tuner.trace.record.driver import TraceDriver
+from tuner.trace.record.merge import merge
+from tuner.world.launcher import TraceOrder
 
 # Allocators, caches and the scheduler's placement of threads need about this long to settle.
 WARM_UP_S = 0.05
 WARM_UP_STEPS = 20
 # A p99 needs no more; steps of nanoseconds would fill the memory.
 MOST_SAMPLES = 2000
+# Between steps no call is under way, unless the workload makes some in the background.
+DRAIN_S = 2.0
+# Steps are traced or not in turns of at most this many: speed drifts less from turn to turn than
+# over all steps. The first step of a turn finds its caches cold.
+TURN_STEPS = 10
+LEAST_TURNS = 4
 
 
 @dataclass(frozen=True)
@@ -89,3 +102,99 @@ class StepTimer:
         self._done += 1
         self._on_step(self._done)
         return seconds
+
+
+class Reservoir:
+    """Takes numbers one after the other, and keeps at most `most` of them (algorithm L).
+
+    Up to `most` it keeps all. Beyond that most numbers cost one comparison.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: list[tuple[int, float]] = []
+        # One of its own: a workload has seeded the other one for itself.
+        self._random = random.Random(most)
+        self._weight = 1.0
+        self._next = 0
+        """The number of the next one to keep."""
+        self.count = 0
+        """How many have come."""
+
+    def add(self, value: float) -> None:
+        """Take the next number."""
+        if self.count == self._next:
+            if len(self._kept) < self._most:
+                self._kept.append((self.count, value))
+            else:
+                self._kept[self._random.randrange(self._most)] = (self.count, value)
+            self._next += 1 if len(self._kept) < self._most else self._skip()
+        self.count += 1
+
+    def values(self) -> list[float]:
+        """What is kept, in the order in which it came."""
+        return [value for _, value in sorted(self._kept)]
+
+    def _skip(self) -> int:
+        """How far it is to the next one that is kept."""
+        self._weight *= math.exp(math.log(1.0 - self._random.random()) / self._most)
+        passed = math.log(1.0 - self._random.random()) / math.log1p(-self._weight)
+        return 1 + math.floor(passed)
+
+
+@dataclass(frozen=True)
+class TracedTiming:
+    """What the traced steps took, and the tracing overhead."""
+
+    timing: Timing
+    tracing_overhead: float
+    """Median traced step time over median untraced step time, of the same world."""
+
+
+def time_traced_steps(timer: StepTimer, steps: int, order: TraceOrder) -> TracedTiming:
+    """Measure the tracing overhead, then trace `steps` steps in a row and write the trace.
+
+    The overhead is measured on as many steps, half of them traced, half not.
+
+    Raises:
+        TraceError: The trace is incomplete; then no file is written.
+    """
+    overhead = tracing_overhead(timer, math.ceil(steps / 2), operators=order.operators)
+    driver = TraceDriver(operators=order.operators, drain_s=DRAIN_S)
+    driver.start()
+    try:
+        traced = timer.time(steps)
+    except BaseException:
+        driver.abandon()
+        raise
+    recordings, clocks, window_ns = driver.stop()
+    merged = merge(recordings, clocks, window_ns, steps=steps, tracing_overhead=overhead)
+    with written_atomically(order.path) as partial:
+        partial.write_bytes(trace_document(merged))
+    return TracedTiming(traced, overhead)
+
+
+def tracing_overhead(timer: StepTimer, steps: int, *, operators: bool) -> float:
+    """Median traced step time over median untraced step time, of at least `steps` steps each.
+
+    The turns go untraced, traced, traced, untraced, and so on, so that a steady drift cancels out.
+    """
+    turn = min(TURN_STEPS, math.ceil(steps / LEAST_TURNS))
+    untraced = timer.time(turn).step_s
+    traced: list[float] = []
+    driver = TraceDriver(operators=operators, drain_s=DRAIN_S)
+    driver.start()
+    try:
+        traced += timer.time(turn).step_s
+        for number in range(1, math.ceil(steps / turn)):
+            if number % 2:
+                traced += timer.time(turn).step_s
+                driver.pause()
+                untraced += timer.time(turn).step_s
+            else:
+                untraced += timer.time(turn).step_s
+                driver.resume()
+                traced += timer.time(turn).step_s
+    finally:
+        driver.abandon()
+    return statistics.median(traced) / statistics.median(untraced)

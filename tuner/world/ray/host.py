@@ -5,7 +5,9 @@ imported, as on one machine, so that one that is stuck is ended without losing w
 """
 
 import os
+import random
 import shutil
+import socket
 import sys
 import tempfile
 import threading
@@ -17,22 +19,26 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+
 from tuner.errors import LauncherError
 from tuner.scratch import own_prefix, sweep
-from tuner.world.bounded_files import head_and_tail
 from tuner.world.command.order import HookOrder
-from tuner.world.crew import Message
 from tuner.world.environment import Environment
-from tuner.world.local.crew import LocalRankProcesses
+from tuner.world.failure_evidence import head_and_tail
+from tuner.world.live_world import Message
+from tuner.world.local.local_rank_processes import LocalRankProcesses
 from tuner.world.local.processes import Processes
 from tuner.world.machine_reading import MachineReader, MachineReading, machine_between
 from tuner.world.machine_state import MachineState
 from tuner.world.rank.task import RankTask
-from tuner.world.ray.addresses import free_port, interface_to
-from tuner.world.ray.programs import News, Programs
+from tuner.world.ray.host_programs import News, Programs
 
 _TRACE = "trace.json"
 _CUDA = "CUDA_VISIBLE_DEVICES"
+# Below where the kernel takes the ports of outgoing connections, above Ray's own.
+_PORTS = range(20_000, 32_000)
+_ATTEMPTS = 200
 
 
 class HostFacts(NamedTuple):
@@ -111,11 +117,11 @@ class Host:
         return Started(begun_ns, time.time_ns(), pids)
 
     def interface_to(self, addresses: Sequence[str], named: str | None) -> tuple[str, str]:
-        """See `tuner.world.ray.addresses`."""
+        """See `tuner.world.ray.host`."""
         return interface_to(addresses, named)
 
     def free_port(self, address: str) -> int:
-        """See `tuner.world.ray.addresses`."""
+        """See `tuner.world.ray.host`."""
         return free_port(address)
 
     def poll(self, number: int, timeout_s: float) -> list[Message]:
@@ -225,3 +231,57 @@ def _devices(gpus: Sequence[int]) -> list[dict[str, str]]:
     here = [each for each in os.environ.get(_CUDA, "").split(",") if each]
     shares = [here[sum(gpus[:place]) :][:count] for place, count in enumerate(gpus)]
     return [{_CUDA: ",".join(share)} for share in shares]
+
+
+def interface_to(addresses: Sequence[str], named: str | None = None) -> tuple[str, str]:
+    """The interface of the route from here to these addresses, and our own address on it.
+
+    Args:
+        addresses: Those of the other hosts.
+        named: The interface to use whatever the route.
+
+    Raises:
+        LauncherError: There is no such interface, or no route.
+    """
+    ours = {
+        address.address: name
+        for name, each in psutil.net_if_addrs().items()
+        for address in each
+        if address.family == socket.AF_INET
+    }
+    if named is not None:
+        found = [address for address, name in ours.items() if name == named]
+        if not found:
+            known = ", ".join(sorted(set(ours.values())))
+            raise LauncherError(
+                f"{socket.gethostname()} has no interface {named} with an IPv4 address; it has "
+                f"{known}; name another by --interface"
+            )
+        return named, found[0]
+    for address in addresses:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                # A datagram socket sends nothing when it is connected; the kernel finds the route.
+                probe.connect((address, 9))
+            except OSError:
+                continue
+            own: str = probe.getsockname()[0]
+        if own in ours:
+            return ours[own], own
+    raise LauncherError(
+        f"{socket.gethostname()} has no route to {', '.join(addresses)}; "
+        "name the interface by --interface"
+    )
+
+
+def free_port(address: str) -> int:
+    """A TCP port that no process here listens on. LauncherError if there is none."""
+    for _ in range(_ATTEMPTS):
+        port = random.choice(_PORTS)
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as attempt:
+            try:
+                attempt.bind((address, port))
+            except OSError:
+                continue
+            return port
+    raise LauncherError(f"no port from {_PORTS.start} to {_PORTS.stop - 1} is free at {address}")

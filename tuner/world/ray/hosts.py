@@ -14,7 +14,7 @@ from tuner.errors import LauncherError, UsageError
 from tuner.text import listed
 from tuner.trace.record.clock import ClockSample, offset_bounds
 from tuner.world.environment import Environment
-from tuner.world.ray.first_host import ASK_EVERY_S, FIRST_HOST
+from tuner.world.ray.cluster import ASK_EVERY_S, FIRST_HOST
 from tuner.world.ray.host import Host, HostFacts, Started
 from tuner.world.ray.placing import HostInfo, Placing
 

@@ -1,13 +1,24 @@
-"""Which rank runs on which host: from the places of roles and the hosts that a cluster has."""
+"""Which rank runs on which host of a cluster, and what can carry calls between hosts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.errors import UsageError
-from tuner.plan.config import ALL_ROLES
+from tuner.plan.config import ALL_ROLES, Config
+from tuner.plan.knobs import KNOBS
 from tuner.plan.launching import RolePlace
+from tuner.plan.space import Space
 from tuner.plan.workload_spec import RankSpec
 from tuner.text import plural
+
+WITHIN_A_HOST = {
+    "transports": {"shm": "shared memory"},
+    "channels": {
+        "cma": "another process's memory",
+        "cuda_ipc": "the memory of another process's GPU",
+    },
+}
+"""What works only between processes of one host, and through what."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,3 +204,18 @@ def _needs(place: RolePlace, ranks: int) -> Iterator[str]:
 def _refusal(what: str, hosts: Sequence[HostInfo]) -> UsageError:
     there = ", ".join(map(str, hosts)) or "no host"
     return UsageError(f"the world cannot be placed: {what}; the cluster has {there}")
+
+
+def unreachable(space: Space, baseline: Config, hosts: int) -> Iterator[str]:
+    """What of a search space, and of its baseline, cannot carry calls between so many hosts."""
+    named = [(dimension, [value]) for dimension, value in baseline.items]
+    for dimension, values in (*space.axes, *named):
+        local = WITHIN_A_HOST.get(dimension.knob, {})
+        for value in values:
+            names = value if isinstance(value, tuple) else ()
+            if names and all(name in local for name in names):
+                through = " and ".join(dict.fromkeys(local[str(name)] for name in names))
+                yield (
+                    f"{dimension}={KNOBS[dimension.knob].format(value)} works through {through}, "
+                    f"and the ranks are on {hosts} hosts; name one that crosses them too"
+                )

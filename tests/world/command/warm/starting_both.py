@@ -9,9 +9,8 @@ from pathlib import Path
 
 from tuner.plan.config import Config
 from tuner.world.command.order import HookOrder
-from tuner.world.command.warm.learning import Learnt
-from tuner.world.command.warm.starting import ColdStarter, Starter
-from tuner.world.command.warm.warm_starting import WarmStarter
+from tuner.world.command.program_commands import ColdStarter, Starter
+from tuner.world.command.warm.warm_starting import Learnt, WarmStarter
 
 PYTHON = sys.executable
 A_FEW = Learnt(modules=("decimal", "asyncio", "email.message", "unittest.mock"), environment={})

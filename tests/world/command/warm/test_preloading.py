@@ -10,11 +10,15 @@ from tests.world.command.warm.starting_both import PYTHON, hooked, learnt_with, 
 from tuner.errors import LauncherError
 from tuner.plan.config import Config
 from tuner.world.command.order import HookOrder
+from tuner.world.command.program_commands import ColdStarter
 from tuner.world.command.reports import read_reports
-from tuner.world.command.warm.learning import Learnt, learn
-from tuner.world.command.warm.recognising import PythonCommand, recognise
-from tuner.world.command.warm.starting import ColdStarter
-from tuner.world.command.warm.warm_starting import WarmStarter
+from tuner.world.command.warm.warm_starting import (
+    Learnt,
+    PythonCommand,
+    WarmStarter,
+    learn,
+    recognise,
+)
 
 pytestmark = pytest.mark.slow
 

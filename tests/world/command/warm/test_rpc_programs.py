@@ -12,11 +12,15 @@ from tests.programs.running import free_port
 from tests.world.command.warm.starting_both import PYTHON, Ended, run_to_end
 from tuner.plan.config import Config
 from tuner.world.command.order import HookOrder
+from tuner.world.command.program_commands import ColdStarter, Starter
 from tuner.world.command.reports import ProgramReport, read_reports
-from tuner.world.command.warm.learning import Learnt, learn
-from tuner.world.command.warm.recognising import PythonCommand, recognise
-from tuner.world.command.warm.starting import ColdStarter, Starter
-from tuner.world.command.warm.warm_starting import WarmStarter
+from tuner.world.command.warm.warm_starting import (
+    Learnt,
+    PythonCommand,
+    WarmStarter,
+    learn,
+    recognise,
+)
 
 ROOT = Path(__file__).parents[4]
 PROGRAMS = ROOT / "tests" / "programs"

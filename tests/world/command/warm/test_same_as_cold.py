@@ -16,7 +16,7 @@ from tests.world.command.warm.starting_both import (
     learnt_with,
     run_to_end,
 )
-from tuner.world.command.warm.starting import ColdStarter
+from tuner.world.command.program_commands import ColdStarter
 from tuner.world.command.warm.warm_starting import WarmStarter
 
 pytestmark = pytest.mark.slow

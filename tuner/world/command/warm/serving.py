@@ -30,7 +30,7 @@ class ServerGoneError(LauncherError):
 
 
 class WarmProcess:
-    """A process of a server; it is a `tuner.world.command.warm.starting.Started`."""
+    """A process of a server; it is a `tuner.world.command.program_commands.Started`."""
 
     def __init__(self, pid: int, answers: int, command: Sequence[str]) -> None:
         """Take over the descriptor on which the server writes the exit code."""

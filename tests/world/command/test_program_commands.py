@@ -1,0 +1,41 @@
+"""What is left of a program is found by its order, and ended."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import psutil
+import pytest
+
+from tuner.plan.config import Config
+from tuner.world.command.order import HookOrder
+from tuner.world.command.program_commands import end_tree
+
+DAEMON = (
+    "import os, time; os.setsid(); os.fork() and os._exit(0); print(os.getpid(), flush=True); "
+    "time.sleep(600)"
+)
+
+
+def test_a_daemon_is_found_while_other_processes_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that ends between two looks at it is in nobody's way."""
+
+    def has_ended(path: Path) -> NoReturn:
+        raise ProcessLookupError(path)
+
+    order = HookOrder(config=Config.of({}), reports=tmp_path)
+    process = subprocess.Popen(
+        [sys.executable, "-c", DAEMON], stdout=subprocess.PIPE, env=order.environment(os.environ),
+    )  # fmt: skip
+    assert process.stdout is not None
+    daemon = int(process.stdout.readline())
+    process.stdout.close()
+    process.wait(timeout=60)
+    monkeypatch.setattr(Path, "exists", has_ended)
+    end_tree([process.pid], tmp_path)
+    left = psutil.Process(daemon).status() if psutil.pid_exists(daemon) else psutil.STATUS_DEAD
+    assert left in (psutil.STATUS_DEAD, psutil.STATUS_ZOMBIE)

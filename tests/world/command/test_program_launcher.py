@@ -1,0 +1,228 @@
+"""Programs that nobody edited as worlds: what is found out of them, and what comes of a run."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.marks import needs_two_cpus
+from tests.programs.running import free_port, with_sitecustomize
+from tests.world.command.launching import PROGRAMS, PYTHON, Launched, launched, refused
+from tests.world.launcher_contract import survives
+from tuner.cpus import share_of_rank
+from tuner.errors import LauncherError
+from tuner.plan.draft import draft_plan
+from tuner.plan.program_spec import ProgramSpec
+from tuner.plan.subject import intra_op_threads
+from tuner.trace.files.reader import read_trace
+from tuner.world.command.program_launcher import CommandLauncher
+from tuner.world.launcher import TraceOrder
+from tuner.world.measurement import Failure
+
+pytestmark = pytest.mark.world
+
+
+@pytest.fixture(scope="module")
+def spawning() -> Iterator[Launched]:
+    command = [PYTHON, str(PROGRAMS / "spawn_env.py"), "3", "2"]
+    with launched(command, metric="calls made=^calls: ([0-9]+)") as running:
+        yield running
+
+
+def test_the_first_runs_show_ranks_roles_and_options(spawning: Launched) -> None:
+    spec = spawning.spec
+    assert [(rank.name, rank.role) for rank in spec.ranks] == [
+        ("agent", "agent"), ("observer1", "observer"), ("observer2", "observer"),
+    ]  # fmt: skip
+    assert spec.default_of("observer", "num_worker_threads") == 16
+    assert spec.default_of("agent", "transports") is None
+    assert set(intra_op_threads(spec)) == {"agent", "observer"}
+    assert spec.calls == (32, 32)
+    assert spec.shuts_down
+    assert ProgramSpec.model_validate(spec.model_dump(mode="json")) == spec
+
+
+def test_it_starts_warm_and_does_the_same(spawning: Launched) -> None:
+    assert not any("cold" in sentence for sentence in spawning.told)
+    assert spawning.measured().program.calls == 32  # type: ignore[union-attr]
+
+
+def test_fewer_threads_take_longer_and_call_as_often(spawning: Launched) -> None:
+    one = spawning.measured(config={"observer": {"num_worker_threads": 1}})
+    eight = spawning.measured(config={"observer": {"num_worker_threads": 8}})
+    assert survives(one)
+    for outcome in (one, eight):
+        assert outcome.program is not None
+        assert outcome.program.calls == outcome.program.metric == 32
+        assert outcome.wall_s == outcome.program.rpc_active_s
+        assert outcome.wall_s < outcome.world_s
+        assert [rank.name for rank in outcome.ranks] == ["agent", "observer1", "observer2"]
+        assert all(rank.peak_rss_mb > 50 and rank.threads > 8 for rank in outcome.ranks)
+        # It naps: whoever uses the CPUs meanwhile, it is not this program.
+        assert outcome.machine is not None
+        assert outcome.machine.others_cpus is not None
+        assert outcome.machine.others_cpus <= outcome.machine.cpus
+    # Two steps of 8 naps of 10 ms on each server, one after another or at once. The time begins
+    # when the last rank is ready, and the agent may be ready a little earlier.
+    assert one.wall_s > 0.12
+    assert one.wall_s > 2 * eight.wall_s
+
+
+def test_a_traced_run_leaves_its_trace(spawning: Launched, tmp_path: Path) -> None:
+    order = TraceOrder(path=tmp_path / "trace.json", operators=False)
+    spawning.measured(trace=order)
+    trace = read_trace(order.path)
+    assert len(trace.calls) == 32
+    assert trace.losses == ()
+
+
+def test_a_deadline_ends_all_of_it(spawning: Launched, tmp_path: Path) -> None:
+    failure = spawning.run(deadline_s=0.3, failure_folder=tmp_path / "failures" / "late")
+    assert isinstance(failure, Failure)
+    assert failure.failure == "timed-out"
+    assert re.match(r"not done after [\d.]+ s \(", failure.message)
+    assert (tmp_path / "failures" / "late" / "failure.json").is_file()
+
+
+@pytest.fixture(scope="module")
+def endless() -> Iterator[Launched]:
+    command = [PYTHON, str(PROGRAMS / "never_ends.py")]
+    with launched(command, window="0.5s", warm_up="0.2s") as running:
+        yield running
+
+
+@pytest.mark.thorough
+def test_a_program_that_never_ends_is_counted_in_a_window(endless: Launched) -> None:
+    assert not endless.spec.shuts_down
+    assert endless.draft.finish(endless.spec).objective.name == "ms_per_call"
+    outcome = endless.measured()
+    assert outcome.program is not None
+    # On a full machine the ranks hear late that the window is over.
+    assert 0.1 < outcome.wall_s < outcome.world_s
+    # A call, and a nap of 1 ms after it.
+    assert 10 < outcome.program.calls < 1000 * outcome.wall_s
+    assert outcome.program.rpc_active_s is None
+
+
+TORCHRUN = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ([PYTHON, "own_options.py", "29613"], ["trainer0", "trainer1"]),
+        (["sh", "-c", "python forked.py"], ["worker0", "worker1"]),
+        ([PYTHON, "with_process_group.py", "29614"], ["collector0", "collector1"]),
+        ([*TORCHRUN, "with_torchrun.py"], ["worker0", "worker1"]),
+    ],
+)
+def test_however_ranks_are_started_they_are_configured_traced_and_counted(
+    command: list[str], names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(PROGRAMS)
+    monkeypatch.setenv("PATH", str(Path(PYTHON).parent), prepend=os.pathsep)
+    theirs = with_sitecustomize(tmp_path, monkeypatch)
+    order = TraceOrder(path=tmp_path / "trace.json", operators=False)
+    with launched(command, metric="calls made=calls: ([0-9]+)") as running:
+        outcome = running.measured(config={"*": {"num_worker_threads": 3}}, trace=order)
+    assert theirs.read_text()
+    assert [rank.name for rank in running.spec.ranks] == names
+    trace = read_trace(order.path)
+    assert [rank.num_worker_threads for rank in trace.ranks] == [3, 3]
+    assert outcome.program is not None
+    assert running.spec.calls == (outcome.program.calls,) * 2
+    assert len(trace.calls) == outcome.program.calls == outcome.program.metric
+
+
+@pytest.mark.thorough
+def test_several_commands_are_one_world_at_the_port_that_they_name() -> None:
+    program = [PYTHON, str(PROGRAMS / "by_rank.py"), "--rank"]
+    with launched([*program, "0"], [*program, "1"], cold=True) as running:
+        assert [rank.name for rank in running.spec.ranks] == ["ps", "trainer1"]
+        assert running.spec.calls == (20, 20)
+        assert running.spec.reference.count(" & ") == 1
+
+
+@pytest.mark.thorough
+def test_a_tcp_address_under_torchrun_is_recognised() -> None:
+    torchrun = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    told = refused([*torchrun, str(PROGRAMS / "own_address.py")], cold=True)
+    assert "the program cannot be tuned: not done after" in told
+    assert "under torchrun no process listens at a tcp:// address of the program's own" in told
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("code", "keys", "told"),
+    [
+        ("print('hello')", {}, "it ended after .* with exit code 0 and never called init_rpc"),
+        ("raise ValueError('no data')", {}, "exit code 1 after .*: ValueError: no data"),
+        ("import os; os.kill(os.getpid(), 11)", {}, "signal 11, SIGSEGV after"),
+    ],
+)
+def test_a_program_that_cannot_be_tuned(code: str, keys: dict[str, Any], told: str) -> None:
+    message = refused([PYTHON, "-c", code], **keys)
+    assert re.match(f"the program cannot be tuned: {told}", message)
+
+
+def test_a_command_that_is_not_there() -> None:
+    assert refused(["no-such-command"]) == (
+        "the program: 'no-such-command' is no file, and no command on the PATH"
+    )
+    script = str(PROGRAMS / "forked.py")
+    assert refused([script]) == (
+        f"the program: {script!r} is not executable; did you mean python {script}?"
+    )
+
+
+@pytest.mark.thorough
+def test_what_the_output_must_hold_and_a_rank_that_is_not_reached() -> None:
+    program = str(PROGRAMS / "by_rank.py")
+    whole, hidden = [PYTHON, program, "--rank", "0"], [PYTHON, "-E", program, "--rank", "1"]
+    assert "the hook did not reach rank 1: it reaches every Python but one that is" in refused(
+        whole, hidden, cold=True
+    )
+    seen = [PYTHON, program, "--rank", "1"]
+    assert "its output does not match 'accuracy: 9[0-9]'" in refused(
+        whole, seen, cold=True, expect="accuracy: 9[0-9]"
+    )
+
+
+def test_a_workload_is_not_for_this_launcher() -> None:
+    with CommandLauncher() as launcher, pytest.raises(LauncherError, match="runs programs"):
+        launcher.subject_of(draft_plan({"workload": "udf"}))
+
+
+BOUND = {"*": {"cpu_binding": "equal", "switch_interval": 0.001}}
+
+
+@pytest.mark.thorough
+@needs_two_cpus
+def test_a_rank_that_a_bound_rank_has_started_is_bound_to_its_own_share() -> None:
+    printed: list[bytes] = []
+    command = [PYTHON, "-W", "ignore", str(PROGRAMS / "bound.py"), free_port(), "starts"]
+    with launched(command, show=printed.append) as running:
+        assert not running.spec.has_world_size
+        printed.clear()
+        running.measured(config=BOUND)
+    for index in (0, 1):
+        assert f"worker{index}: [{share_of_rank(index, 2)}] 0.001\n" in b"".join(printed).decode()
+
+
+@pytest.mark.thorough
+@needs_two_cpus
+@pytest.mark.parametrize("knob", ["cpu_binding", "switch_interval"])
+def test_a_program_that_overrides_a_process_knob_has_failed_with_it(knob: str) -> None:
+    command = [PYTHON, "-W", "ignore", str(PROGRAMS / "bound.py"), free_port(), "overrides"]
+    with launched(command) as running:
+        failure = running.run(config={"*": {knob: BOUND["*"][knob]}})
+        assert isinstance(failure, Failure)
+        assert failure.failure == "init-failed"
+        assert re.fullmatch(
+            rf"the program set its own .* after the tool: {knob} had no effect", failure.message
+        )
+        running.measured()

@@ -1,0 +1,68 @@
+"""Which commands can be started warm, and why others cannot."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tuner.world.command.warm.warm_starting import PythonCommand, recognise
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "main.py").touch()
+    (tmp_path / "python").touch(mode=0o700)
+    return tmp_path
+
+
+def recognised(command: str, folder: Path) -> PythonCommand | str:
+    return recognise(command.split(), {"PATH": f"{folder}:{os.environ['PATH']}"}, folder)
+
+
+@pytest.mark.parametrize(
+    ("command", "interpreter", "kind", "name", "arguments"),
+    [
+        ("python main.py", "python", "script", "main.py", ""),
+        ("./python main.py -c 1", "./python", "script", "main.py", "-c 1"),
+        ("python -u -W ignore main.py -m x", "python -u -W ignore", "script", "main.py", "-m x"),
+        ("python -Wignore -OO main.py", "python -Wignore -OO", "script", "main.py", ""),
+        ("python -X dev -BX utf8=1 main.py", "python -X dev -BX utf8=1", "script", "main.py", ""),
+        ("python -m package.main -S", "python", "module", "package.main", "-S"),
+        ("python -s -um main 1 2", "python -s -u", "module", "main", "1 2"),
+        ("python -mmain", "python", "module", "main", ""),
+    ],
+)
+def test_a_script_or_a_module(
+    command: str, interpreter: str, kind: str, name: str, arguments: str, folder: Path
+) -> None:
+    assert recognised(command, folder) == PythonCommand(
+        interpreter=tuple(interpreter.split()),
+        kind=kind,
+        name=name,
+        arguments=tuple(arguments.split()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("torchrun main.py", "it does not start with python"),
+        ("sh -c python", "it does not start with python"),
+        ("python-config main.py", "it does not start with python"),
+        ("bin/python3 main.py", "bin/python3 cannot be started"),
+        ("python -c pass", "it runs the code after -c"),
+        ("python", "it names no script"),
+        ("python -", "it names no script"),
+        ("python -u", "it names no script"),
+        ("python gone.py", "gone.py is no file of Python's source"),
+        ("python .", ". is no file of Python's source"),
+        ("python -E main.py", "-E keeps the hook out"),
+        ("python -uI -m main", "-I keeps the hook out"),
+        ("python -S main.py", "-S keeps the hook out"),
+        ("python -i main.py", "the option -i of python asks for another way of running"),
+        ("python --version", "the option -- of python asks for another way of running"),
+        ("python -Ximporttime main.py", "-X importtime looks at how Python starts"),
+    ],
+)
+def test_others_say_why(command: str, why: str, folder: Path) -> None:
+    assert recognised(command, folder) == why

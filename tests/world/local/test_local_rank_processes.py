@@ -1,0 +1,95 @@
+"""The launcher's end of a channel never blocks, whatever the other end does."""
+
+import multiprocessing
+import os
+import struct
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+
+import pytest
+
+from tuner.world.local import local_rank_processes as channels
+from tuner.world.local.local_rank_processes import Channel
+
+
+@pytest.fixture
+def both() -> Iterator[tuple[Channel, Connection]]:
+    ours, theirs = multiprocessing.Pipe()
+    channel = Channel(ours)
+    yield channel, theirs
+    channel.close()
+    theirs.close()
+
+
+def test_messages_come_whole_and_in_order(both: tuple[Channel, Connection]) -> None:
+    channel, theirs = both
+    assert channel.messages() == []
+    theirs.send_bytes(b'{"kind": "phase"}')
+    theirs.send_bytes(b"[1, 2]")
+    assert channel.messages() == [{"kind": "phase"}, [1, 2]]
+    assert channel.is_open
+
+
+def test_half_a_message_is_waited_for_without_blocking(both: tuple[Channel, Connection]) -> None:
+    channel, theirs = both
+    content = b'{"kind": "result"}'
+    whole = struct.pack("!i", len(content)) + content
+    for cut in (2, 4, 9):
+        os.write(theirs.fileno(), whole[:cut])
+        assert channel.messages() == []
+        os.write(theirs.fileno(), whole[cut:])
+        assert channel.messages() == [{"kind": "result"}]
+
+
+def test_a_large_message_comes_in_parts(both: tuple[Channel, Connection]) -> None:
+    channel, theirs = both
+    content = b"[" + b"1," * 100_000 + b"1]"
+    whole = struct.pack("!i", len(content)) + content
+    found: list[object] = []
+    for start in range(0, len(whole), 50_000):
+        assert found == []
+        os.write(theirs.fileno(), whole[start : start + 50_000])
+        found = channel.messages()
+    assert found == [[1] * 100_001]
+
+
+def test_what_came_before_the_end_is_received(both: tuple[Channel, Connection]) -> None:
+    channel, theirs = both
+    theirs.send_bytes(b'"last words"')
+    theirs.close()
+    found = [*channel.messages(), *channel.messages()]
+    assert found == ["last words"]
+    assert not channel.is_open
+    assert channel.messages() == []
+
+
+@pytest.mark.parametrize("garbage", [b"\xff" * 8, b"\x00\x00\x00\x02{}\x00\x00\x00\x01{"])
+def test_what_is_no_message_closes_the_channel(
+    both: tuple[Channel, Connection], garbage: bytes
+) -> None:
+    channel, theirs = both
+    os.write(theirs.fileno(), garbage)
+    channel.messages()
+    assert not channel.is_open
+
+
+def test_a_message_beyond_all_bounds_closes_the_channel(
+    both: tuple[Channel, Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channels, "MOST_BYTES", 10)
+    channel, theirs = both
+    theirs.send_bytes(b'"12345678"')
+    theirs.send_bytes(b'"123456789"')
+    assert channel.messages() == ["12345678"]
+    assert not channel.is_open
+
+
+def test_an_answer_is_awaited_for_so_long(both: tuple[Channel, Connection]) -> None:
+    channel, theirs = both
+    with pytest.raises(TimeoutError):
+        channel.awaited(0.05)
+    theirs.send_bytes(b"1")
+    assert channel.awaited(60.0) == 1
+    theirs.close()
+    with pytest.raises(EOFError):
+        channel.awaited(60.0)

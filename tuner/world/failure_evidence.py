@@ -1,0 +1,118 @@
+"""What a failed world leaves: what its processes printed, bounded, and which failures are alike."""
+
+import ctypes
+import os
+import re
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import orjson
+
+from tuner.files import written_atomically
+from tuner.json_text import json_of
+from tuner.plan.config import Config
+from tuner.world.measurement import Failure
+
+FORMAT = 2
+# Of what one rank printed on one stream, in bytes; a world keeps no more of it.
+MOST_KEPT = 512 * 1024
+_KEEP_SIZE_AND_PUNCH_HOLE = 3
+_libc = ctypes.CDLL(None, use_errno=True)
+_EVIDENCE = re.compile(r"; see \S+$")
+_NUMBER = re.compile(r"\d[\d.,]*")
+
+
+def with_evidence(
+    failure: Failure, folder: Path, captured: Sequence[Path], config: Config, *, called: str = ""
+) -> Failure:
+    """Keep evidence of a failure in a folder, and have its message name the folder.
+
+    Args:
+        failure: What went wrong.
+        folder: Where to keep it; made if need be.
+        captured: Files to copy; empty ones are left out.
+        config: The configuration that failed.
+        called: What the message calls the folder; empty: as one within a study's.
+
+    Returns:
+        The failure; its message says where to look, or why nothing could be kept.
+    """
+    where = called or f"{folder.parent.name}/{folder.name}"
+    kept = failure.model_copy(update={"message": f"{failure.message}; see {where}"})
+    try:
+        _keep(folder, captured, kept, config)
+    except OSError as error:
+        # The disk may be full; the failure is known all the same.
+        lost = f"its evidence could not be kept: {error}"
+        return failure.model_copy(update={"message": f"{failure.message}; {lost}"})
+    return kept
+
+
+def _keep(folder: Path, captured: Sequence[Path], failure: Failure, config: Config) -> None:
+    for file in captured:
+        if file.stat().st_size:
+            with written_atomically(folder / file.name) as partial:
+                partial.write_bytes(head_and_tail(file))
+    with written_atomically(folder / "failure.json") as partial:
+        document = {
+            "format": FORMAT,
+            "config": config.to_json(),
+            **failure.model_dump(exclude={"kind"}),
+        }
+        partial.write_bytes(json_of(document, option=orjson.OPT_INDENT_2))
+
+
+def head_and_tail(file: Path, most: int = MOST_KEPT) -> bytes:
+    """The content of a file, of a long one its two ends, and how much is left out between them.
+
+    Args:
+        file: The file; a process may still write to it.
+        most: The most bytes of it, beside the line that says what is left out.
+    """
+    with file.open("rb") as content:
+        size = os.fstat(content.fileno()).st_size
+        if size <= most:
+            return content.read(most)
+        head = content.read(most // 2)
+        content.seek(size - (most - most // 2))
+        tail = content.read(most - most // 2)
+    left_out = f"\n[... {size - most:,} bytes are left out here ...]\n"
+    return head + left_out.encode() + tail
+
+
+def give_up_middle(file: Path, kept: int = MOST_KEPT) -> None:
+    """Give the disk back what no `head_and_tail` of a file needs, once it is eight times as long.
+
+    Its length stays, so that whoever writes to it goes on where they are. Nothing happens where
+    the file system cannot do it.
+
+    Args:
+        file: The file; a process may still write to it.
+        kept: How many bytes `head_and_tail` may be asked for.
+    """
+    with suppress(OSError):
+        if file.stat().st_blocks * 512 <= 8 * kept:
+            return
+        block = 4096
+        descriptor = os.open(file, os.O_WRONLY)
+        try:
+            length = os.fstat(descriptor).st_size - 2 * kept
+            _libc.fallocate(
+                descriptor,
+                _KEEP_SIZE_AND_PUNCH_HOLE,
+                ctypes.c_long(kept // block * block),
+                ctypes.c_long(max(block, length // block * block)),
+            )
+        finally:
+            os.close(descriptor)
+
+
+def failure_signature(kind: str, message: str) -> Hashable:
+    """What failures have in common that are alike, by their kind and their message."""
+    return kind, _NUMBER.sub("#", _EVIDENCE.sub("", message))
+
+
+def without_evidence(message: str) -> str:
+    """A failure's message without the folder of its evidence."""
+    return _EVIDENCE.sub("", message)

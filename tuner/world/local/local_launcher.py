@@ -1,0 +1,217 @@
+"""The local launcher: worlds of forkserver processes on this machine."""
+
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from multiprocessing.util import get_temp_dir
+from pathlib import Path
+from typing import Any, Self
+
+from tuner.cpus import named
+from tuner.errors import LauncherError, UsageError
+from tuner.plan.dimensions import knobs_meant
+from tuner.plan.draft import PlanDraft
+from tuner.plan.workload_spec import CatalogueEntry, WorkloadSpec
+from tuner.scratch import note_beside, own_prefix, sweep
+from tuner.world.environment import Environment, GroupFacts
+from tuner.world.launcher import Enough, WorldOrder
+from tuner.world.live_world import EXIT_S, LiveWorld
+from tuner.world.local.local_rank_processes import Channel, LocalRankProcesses
+from tuner.world.local.processes import Processes, check_socket_fits, end_process
+from tuner.world.machine_reading import MachineReader, machine_between
+from tuner.world.measurement import Failure, Measurement
+from tuner.world.own_network import OwnNetwork
+from tuner.world.postmortem import STARTER_GONE, was_killed
+from tuner.world.rank.entry import start_describing, start_listing
+from tuner.world.rank.task import rank_tasks
+
+_NEEDS_A_NETWORK = re.compile(
+    "Network is unreachable|Name or service not known|Temporary failure in name resolution"
+)
+# Enough to import torch, and what the workload's module needs, from a cold disk.
+DESCRIBE_DEADLINE_S = 120.0
+ASKED = 2
+
+
+class _NoAnswer(Exception):  # noqa: N818 - never leaves this module
+    """A process that imports workloads gave no answer."""
+
+    def __init__(self, longest_s: float, exit_code: int | None) -> None:
+        self.longest_s = longest_s
+        self.exit_code = exit_code
+        """None if the process was ended at its deadline."""
+
+    def message_of(self, workloads: str) -> str:
+        what = (
+            f"importing and describing {workloads} took longer than {self.longest_s:g} s and "
+            "was ended"
+            if self.exit_code is None
+            else f"the process that imports {workloads} ended without an answer "
+            f"(exit code {self.exit_code})"
+        )
+        return f"{what}; what it printed stands above"
+
+
+class LocalLauncher:
+    """Starts each rank from a forkserver that has torch imported already.
+
+    Args:
+        cpus: The logical CPUs that its worlds are kept to, beside other worlds on other CPUs; None:
+            all that this process may use.
+        isolation: Whether worlds run in a network namespace of the launcher's own, where the system
+            allows one: RPC has no authentication, and any user of the machine reaches its loopback.
+    """
+
+    def __init__(self, cpus: Collection[int] | None = None, *, isolation: bool = True) -> None:
+        self._cpus = cpus
+        self._isolation = isolation
+        self._network: OwnNetwork | None = None
+        self._processes = Processes(cpus)
+        self._machine = MachineReader(is_shared=cpus is not None)
+        self._scratch: Path | None = None
+        self._ranks: LocalRankProcesses | None = None
+
+    def __enter__(self) -> Self:
+        check_socket_fits()
+        sweep()
+        self._scratch = Path(tempfile.mkdtemp(prefix=own_prefix()))
+        note_beside(self._scratch, Path(get_temp_dir()))
+        return self
+
+    def __exit__(self, *ending: object) -> None:
+        if self._network is not None:
+            self._network.leave()
+            self._network = None
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch = None
+
+    @property
+    def own_network(self) -> bool:
+        """See `Launcher.own_network`."""
+        return self._network_holder() is not None
+
+    def _network_holder(self) -> int | None:
+        """The process that holds the worlds' network; None where they have the machine's."""
+        if not self._isolation:
+            return None
+        if self._network is None:
+            # Late: describing a workload takes none.
+            self._network = OwnNetwork().__enter__()
+        elif self._network.holder is None and self._network.prefix:
+            # Somebody has killed the process that held it.
+            self._network.leave()
+            self._network.__enter__()
+        return self._network.holder
+
+    def subject_of(
+        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
+    ) -> WorkloadSpec:
+        """See `Launcher.subject_of`."""
+        if draft.program is not None:
+            raise LauncherError("this launcher runs workloads, and the plan has a program")
+        longest_s = draft.measuring.longest_start_s
+        return self._described(draft.workload, draft.options, min(DESCRIBE_DEADLINE_S, longest_s))
+
+    def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
+        """See `WorkloadLauncher.describe`."""
+        return self._described(reference, options, DESCRIBE_DEADLINE_S)
+
+    def _described(
+        self, reference: str, options: Mapping[str, object], longest_s: float
+    ) -> WorkloadSpec:
+        try:
+            document = self._ask(longest_s, start_describing, reference, dict(options))
+        except _NoAnswer as problem:
+            raise UsageError(f"workload {reference}: {problem.message_of('it')}") from None
+        if "spec" in document:
+            return WorkloadSpec.model_validate(document["spec"])
+        if "problems" in document:
+            problems = knobs_meant(document["problems"], options)
+            raise UsageError.about(f"workload {reference}", problems)
+        raise LauncherError("; ".join(document["unsupported"]))
+
+    def catalogue(self) -> list[CatalogueEntry]:
+        """The shipped workloads, as a process that imported them says."""
+        try:
+            entries = self._ask(DESCRIBE_DEADLINE_S, start_listing)
+        except _NoAnswer as problem:
+            raise LauncherError(problem.message_of("the shipped workloads")) from None
+        return [CatalogueEntry.model_validate(entry) for entry in entries]
+
+    def _ask(self, longest_s: float, target: Callable[..., None], *arguments: object) -> Any:
+        """What a process of its own answers, as JSON. _NoAnswer if it gives none in that time."""
+        until = time.monotonic() + longest_s
+        for _ in range(ASKED):
+            ours, theirs = self._processes.context.Pipe(duplex=False)
+            process = self._processes.start(target, (Path.cwd(), *arguments, theirs))
+            theirs.close()
+            channel, is_late = Channel(ours), False
+            try:
+                return channel.awaited(until - time.monotonic())
+            except TimeoutError:
+                is_late = True
+            except EOFError:
+                process.join(EXIT_S)  # it is ending by itself, with an exit code of its own
+            finally:
+                channel.close()
+                end_process(process)
+            code = process.exitcode
+            # Somebody may have killed it, or the forkserver with it: it is asked once more.
+            if is_late or code is None or not (was_killed(code) or code == STARTER_GONE):
+                break
+        raise _NoAnswer(longest_s, None if is_late else code)
+
+    def stop(self) -> None:
+        """See `tuner.world.launcher.Stoppable`."""
+        if (ranks := self._ranks) is not None:
+            ranks.kill()
+
+    def facts(self) -> GroupFacts:
+        """See `tuner.world.launcher.Fingerprinted`."""
+        here, cpus = Environment.here(), self._cpus or os.sched_getaffinity(0)
+        return GroupFacts(
+            name=f"CPUs {named(tuple(cpus))}",
+            torch=here.torch,
+            cpu_model=here.cpu_model,
+            cpu_count=len(cpus),
+            memory_gb=here.memory_gb,
+            kernel=here.kernel,
+            pinned=self._cpus is not None,
+        )
+
+    def run(self, order: WorldOrder) -> Measurement | Failure:
+        """See `Launcher.run`."""
+        before = self._machine.read()
+        outcome = self._run(order)
+        machine = machine_between(before, self._machine.read())
+        if isinstance(outcome, Failure) and self.own_network:
+            outcome = _hinting_at_isolation(outcome)
+        return outcome.model_copy(update={"machine": machine})
+
+    def _run(self, order: WorldOrder) -> Measurement | Failure:
+        if self._scratch is None:
+            raise LauncherError("the launcher is used outside its with block")
+        scratch = Path(tempfile.mkdtemp(dir=self._scratch, prefix="world-"))
+        started = time.monotonic()
+        self._ranks = ranks = LocalRankProcesses(self._processes, scratch)
+        try:
+            holder = self._network_holder()
+            ranks.start(replace(t, network_of=holder) for t in rank_tasks(order, scratch))
+            return LiveWorld(ranks, order, started).run()
+        finally:
+            self._ranks = None
+            ranks.end()
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _hinting_at_isolation(failure: Failure) -> Failure:
+    """The failure; where the world missed other machines, its message says how to reach them."""
+    if not _NEEDS_A_NETWORK.search(f"{failure.message} {failure.detail}"):
+        return failure
+    hint = "worlds have a network of their own: --no-isolation gives them the machine's"
+    return failure.model_copy(update={"message": f"{failure.message}; {hint}"})

@@ -1,0 +1,264 @@
+"""Runs in every process of a world: initialises RPC, runs the workload, reports, shuts down."""
+
+import faulthandler
+import io
+import os
+import random
+import resource
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import urlsplit
+
+import torch
+import torch.distributed.rpc as rpc
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+from torch.distributed.rendezvous import register_rendezvous_handler
+
+from tuner.errors import TraceError
+from tuner.process_knobs import ProcessKnobs
+from tuner.text import shortened
+from tuner.torch_private.agent import tensorpipe_options
+from tuner.torch_private.answers import RPC_TIMEOUT_MARK
+from tuner.torch_private.exceptions import served_error
+from tuner.trace.record.process import unrecorded
+from tuner.world.agent_options import agent_options
+from tuner.world.descendants import end_descendants
+from tuner.world.measurement import MOST_CHARACTERS, MOST_OF_DETAIL
+from tuner.world.rank.launcher_channel import LauncherChannel
+from tuner.world.rank.task import MEETING, RankTask
+from tuner.world.rank.timing import StepTimer, time_traced_steps
+from workloads import Rank, Workload, World
+from workloads.registry import load_workload
+
+_MEET = timedelta(seconds=60)
+"""How long rank 0 may take to be there."""
+
+
+def run_rank(task: RankTask, connection: Connection) -> None:
+    """Run one rank. After a failure it reports that, and waits to be ended."""
+    _isolate(task)
+    parent = LauncherChannel(connection)
+    try:
+        _work(task, parent)
+    except BaseException as error:
+        parent.send(
+            "failed",
+            phase=parent.phase,
+            failure=_failure_kind(parent.phase, error),
+            error=_one_line(error),
+            traceback=_bounded_traceback(),
+        )
+        _wait_to_be_ended()
+    end_descendants(os.getpid())
+
+
+def _work(task: RankTask, parent: LauncherChannel) -> None:
+    parent.enter("setup")
+    process_knobs = ProcessKnobs("the workload")
+    process_knobs.apply(task.values, *task.place)
+    torch.set_num_threads(task.intra_op_threads)
+    random.seed(task.seed + task.rank)
+    torch.manual_seed(task.seed + task.rank)
+    workload: Workload = load_workload(task.reference)(**task.options)
+    world = World(task.rank, tuple(Rank(*rank) for rank in task.ranks), task.seed)
+
+    parent.enter("init_rpc")
+    if task.init_method is not None:
+        enable_meeting(task.rank, len(task.ranks))
+    rpc.init_rpc(  # type: ignore[no-untyped-call]
+        task.name,
+        rank=task.rank,
+        world_size=len(task.ranks),
+        rpc_backend_options=tensorpipe_options(
+            **agent_options(task.values),
+            init_method=task.init_method or f"file://{task.scratch / 'store'}",
+        ),
+    )
+    parent.enter("setup")
+    workload.setup(world)
+    parent.enter("ready")
+    if task.rank == 0:
+        _drive(task, parent, workload, world)
+    parent.wait_for("stop")
+    if overridden := process_knobs.overridden():
+        raise OverriddenError(overridden)
+    threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208 - one system call, no objects
+    parent.enter("teardown")
+    workload.teardown(world)
+    parent.enter("shutdown")
+    rpc.shutdown()
+    peak_rss_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    parent.send("finished", threads=threads, peak_rss_mb=peak_rss_mb)
+    if task.rank == 0 and task.init_method is not None:
+        # The store where the ranks met is in this process, and they may not have left it yet.
+        parent.wait_for("leave")
+
+
+def _drive(task: RankTask, parent: LauncherChannel, workload: Workload, world: World) -> None:
+    clocks = CpuClocks(parent.wait_for("go")["pids"], [name for name, _ in task.ranks])
+
+    def count(done: int) -> None:
+        parent.steps_done = done
+
+    timer = StepTimer(
+        lambda: workload.step(world),
+        min_time_s=task.min_time_s,
+        cpu_clocks=clocks.read,
+        on_step=count,
+    )
+    parent.enter("step")
+    timer.warm_up()
+    tracing_overhead = None
+    if task.trace is None:
+        timing = timer.time(task.steps)
+    else:
+        assert task.steps is not None
+        traced = time_traced_steps(timer, task.steps, task.trace)
+        timing, tracing_overhead = traced.timing, traced.tracing_overhead
+    parent.enter("check")
+    workload.check(world)
+    parent.send(
+        "result",
+        step_s=timing.step_s,
+        steps=timing.steps,
+        wall_s=timing.wall_s,
+        cpu_s=timing.cpu_s,
+        tracing_overhead=tracing_overhead,
+    )
+
+
+class OverriddenError(Exception):
+    """The workload has set what its configuration sets."""
+
+
+def _isolate(task: RankTask) -> None:
+    for descriptor, suffix in ((1, "stdout"), (2, "stderr")):
+        captured = os.open(task.scratch / f"{task.name}.{suffix}", os.O_WRONLY | os.O_CREAT, 0o600)
+        os.dup2(captured, descriptor)
+        os.close(captured)
+    for stream in (sys.stdout, sys.stderr):
+        # Unflushed lines would be lost with a process that is killed.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)
+    faulthandler.enable()
+    stacks = (task.scratch / f"{task.name}.stacks").open("w")
+    faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
+    os.environ.update(task.environment)
+
+
+def _one_line(error: BaseException) -> str:
+    """The error and its message; without one, as of a bare assert, the line that raised it.
+
+    Of an error that a served function raised, it is that one.
+    """
+    if raised := served_error(_message(error)):
+        return shortened(raised, MOST_CHARACTERS)
+    message = shortened(_message(error), MOST_CHARACTERS)
+    frames = traceback.extract_tb(error.__traceback__)
+    if not message and frames:
+        message = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}: {frames[-1].line}"
+    return f"{type(error).__name__}: {message}"
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error).strip()
+    except Exception as problem:
+        return f"its message cannot be read: {type(problem).__name__}"
+
+
+def _bounded_traceback() -> str:
+    try:
+        return shortened(traceback.format_exc(), MOST_OF_DETAIL)
+    except Exception as problem:
+        return f"the traceback cannot be read: {type(problem).__name__}"
+
+
+def _failure_kind(phase: str, error: BaseException) -> str:
+    if phase == "init_rpc" or isinstance(error, OverriddenError):
+        return "init-failed"
+    if phase == "check":
+        return "wrong-answer"
+    if isinstance(error, TraceError):
+        return "trace-failed"
+    return "timed-out" if RPC_TIMEOUT_MARK in _message(error) else "crashed"
+
+
+def _wait_to_be_ended() -> NoReturn:
+    # Leaving now would reset the peers' connections and hide who failed first.
+    while True:
+        signal.pause()
+
+
+def process_cpu_clock(pid: int) -> int:
+    """The kernel's id for the CPU-time clock of another process on this host.
+
+    Python lacks `clock_getcpuclockid(3)`, which makes it in this way.
+    """
+    return (~pid << 3) | 2
+
+
+class CpuClocks:
+    """The CPU clocks of the ranks.
+
+    Args:
+        pids: Their process ids; None for a rank of another host.
+        names: Their RPC names.
+    """
+
+    def __init__(self, pids: Sequence[int | None], names: Sequence[str]) -> None:
+        self._clocks = [None if pid is None else process_cpu_clock(pid) for pid in pids]
+        self._names = names
+
+    def read(self) -> list[float]:
+        """The CPU seconds of each rank so far."""
+        pairs = list(zip(self._clocks, self._names, strict=True))
+        # No step is under way, and these calls are none of the workload's.
+        with unrecorded():
+            far = {
+                name: rpc.rpc_async(name, time.process_time)
+                for clock, name in pairs
+                if clock is None
+            }
+            answers = {name: float(future.wait()) for name, future in far.items()}
+        return [
+            answers[name] if clock is None else time.clock_gettime(clock) for clock, name in pairs
+        ]
+
+
+def enable_meeting(rank: int, ranks: int) -> None:
+    """Let `init_rpc` understand `rpc-tuner://ADDRESS:PORT`.
+
+    PyTorch's own `tcp://` listens on every address of the host: whoever can reach it could ask
+    the ranks to call somebody else.
+    """
+
+    def meet(url: str, **_: object) -> Iterator[tuple[TCPStore, int, int]]:
+        place = urlsplit(url)
+        assert place.hostname is not None
+        assert place.port is not None
+        descriptor = _listen(place.hostname, place.port) if rank == 0 else None
+        store = TCPStore(
+            place.hostname,
+            place.port,
+            is_master=rank == 0,
+            timeout=_MEET,
+            wait_for_workers=False,
+            master_listen_fd=descriptor,
+        )
+        yield store, rank, ranks
+
+    register_rendezvous_handler(MEETING, meet)  # type: ignore[no-untyped-call]
+
+
+def _listen(address: str, port: int) -> int:
+    listening = socket.create_server((address, port))
+    return listening.detach()

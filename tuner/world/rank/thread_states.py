@@ -1,0 +1,175 @@
+"""What the threads of a rank are doing: those of RPC in numbers, and whether one waits.
+
+`wait` of a future and `to_here` of an RRef are C++, so the thread has no frame in them. Its
+innermost Python frame shows which call of the source it is in, and of which object. Objects are
+looked up without running any code; a thread whose object cannot be found that way does not count.
+"""
+
+import ast
+import concurrent.futures.thread
+import dis
+import linecache
+import sys
+import threading
+from collections.abc import Callable
+from functools import lru_cache
+from inspect import getattr_static
+from itertools import islice
+from pathlib import Path, PurePath
+from types import FrameType, ModuleType
+from typing import Any
+
+import torch.distributed
+import torch.distributed.rpc as rpc
+from torch.futures import Future, collect_all, wait_all
+
+from tuner.torch_private.agent import agent_gauges
+from tuner.torch_private.calls import PY_RREF
+
+_FUTURE = Future.__mro__[1]
+"""The C++ class: what `rpc_async` gives is none of Python's `Future`."""
+_WAITS: dict[str, type] = {"wait": _FUTURE, "to_here": PY_RREF}
+"""The methods that wait, each with its class."""
+_TO_HERE = PY_RREF.to_here
+"""As PyTorch has it: while a world is traced, the class has the tracer's."""
+_GIVES: tuple[tuple[Callable[..., Any], type], ...] = (
+    (rpc.rpc_async, _FUTURE),
+    (rpc.remote, PY_RREF),
+    (collect_all, _FUTURE),
+)
+"""Functions whose result is waited for without a name."""
+_WAITERS = (Future.wait.__code__, wait_all.__code__)
+"""Python that does nothing but call the C++ `wait`."""
+_DISTRIBUTED = str(Path(torch.distributed.__file__).parent)
+"""There threads wait for other ranks: in `shutdown`, `rpc_sync` or `barrier`."""
+_POOL_WORKER: Any = concurrent.futures.thread._worker
+_UNKNOWN = object()
+_SERVING_FILE = "torch/distributed/rpc/internal.py"
+
+
+def waits_for_answer(innermost: FrameType) -> bool:
+    """Whether a thread whose innermost frame this is waits in a torch future or an RRef."""
+    if innermost.f_code in _WAITERS:
+        return True
+    call = _call_under_way(innermost)
+    if call is None:
+        return False
+    if isinstance(call.func, ast.Attribute) and (kind := _WAITS.get(call.func.attr)):
+        return issubclass(_type_of(call.func.value, innermost), kind)
+    return _value_of(call.func, innermost) is _TO_HERE
+
+
+def may_go_on(innermost: FrameType) -> bool:
+    """Whether a thread may go on without another thread or rank: when a time is over, or a file,
+    a socket or a process has something for it. So may one that is not known to wait."""
+    file = innermost.f_code.co_filename
+    # In the program's own frames this would keep its objects for longer.
+    if file == threading.__file__:
+        return innermost.f_locals.get("timeout") not in (None, -1)
+    if file.startswith(_DISTRIBUTED):
+        limit = innermost.f_locals.get("timeout")
+        return isinstance(limit, int | float) and limit > 0
+    is_idle = innermost.f_code is _POOL_WORKER.__code__
+    return not is_idle and not waits_for_answer(innermost)
+
+
+def _call_under_way(frame: FrameType) -> ast.Call | None:
+    """The call in the source that the frame is in; None where it is in none, or has no source."""
+    code = frame.f_code
+    if "CALL" not in dis.opname[code.co_code[frame.f_lasti]]:
+        return None
+    # One position for each code unit of two bytes.
+    _, line, _, column = next(islice(code.co_positions(), frame.f_lasti // 2, None))
+    return _calls_by_end(code.co_filename).get((line, column))
+
+
+@lru_cache(maxsize=64)
+def _calls_by_end(filename: str) -> dict[tuple[int | None, int | None], ast.Call]:
+    """The calls of a file, by line and column of their closing brackets: no two share one."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(filename)))
+    except (SyntaxError, ValueError):
+        return {}
+    return {
+        (node.end_lineno, node.end_col_offset): node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+    }
+
+
+def _type_of(expression: ast.expr, frame: FrameType) -> type:
+    if not isinstance(expression, ast.Call):
+        return type(_value_of(expression, frame))
+    called = expression.func
+    if isinstance(called, ast.Attribute) and called.attr == "then":
+        kind = _type_of(called.value, frame)
+        return _FUTURE if issubclass(kind, _FUTURE) else object
+    function = _value_of(called, frame)
+    return next((kind for known, kind in _GIVES if known is function), object)
+
+
+def _value_of(expression: ast.expr, frame: FrameType) -> Any:
+    """What a name, an attribute or an item is now; _UNKNOWN where that takes running code."""
+    match expression:
+        case ast.Name(id=name):
+            places = (frame.f_locals, frame.f_globals, frame.f_builtins)
+            return next((place[name] for place in places if name in place), _UNKNOWN)
+        case ast.Attribute(value=holder, attr=name):
+            return _attribute(_value_of(holder, frame), name)
+        case ast.Subscript(value=holder, slice=key):
+            return _item(_value_of(holder, frame), _value_of(key, frame))
+        case ast.Constant(value=value):
+            return value
+    return _UNKNOWN
+
+
+def _attribute(holder: Any, name: str) -> Any:
+    if isinstance(holder, ModuleType):
+        return vars(holder).get(name, _UNKNOWN)
+    # A property stays one here: its value is unknown.
+    return getattr_static(holder, name, _UNKNOWN)
+
+
+def _item(holder: Any, key: Any) -> Any:
+    if type(holder) not in (list, tuple, dict) or type(key) not in (int, str):
+        return _UNKNOWN
+    try:
+        return holder[key]
+    except LookupError:
+        return _UNKNOWN
+
+
+def rpc_state() -> dict[str, Any]:
+    """What the threads of the agent's pool are doing, in numbers; None where the agent has none.
+
+    Returns:
+        `pool_size` and `idle` in threads; `serving` and `calling` in calls under way, to this
+        process and from it; `waiting`, the threads that serve a request and, inside it, wait for
+        the answer to a call.
+    """
+    gauges = agent_gauges()
+    waiting = sum(
+        _serves_request(frame) and waits_for_answer(frame)
+        for frame in sys._current_frames().values()
+    )
+    return {
+        "pool_size": _number(gauges, "agent.thread_pool_size"),
+        "idle": _number(gauges, "agent.num_idle_threads"),
+        "serving": _number(gauges, "agent.server_active_calls"),
+        "calling": _number(gauges, "agent.client_active_calls"),
+        "waiting": waiting,
+    }
+
+
+def _number(gauges: dict[str, str], name: str) -> int | None:
+    text = gauges.get(name, "")
+    return int(text) if text.isdecimal() else None
+
+
+def _serves_request(innermost: FrameType) -> bool:
+    frame: FrameType | None = innermost
+    while frame is not None:
+        if PurePath(frame.f_code.co_filename).as_posix().endswith(_SERVING_FILE):
+            return True
+        frame = frame.f_back
+    return False
