@@ -17,8 +17,9 @@ from tuner.present.study_files import write_answer, write_study_report
 from tuner.present.study_result import StudyResult
 from tuner.searching.forecasting import Forecast
 from tuner.searching.forecasting import forecast as forecast_of
-from tuner.searching.progress import Observer, Silent
-from tuner.searching.search import (
+from tuner.searching.progress_reports import Observer, Silent
+from tuner.searching.searched_space import draft_here
+from tuner.searching.session import (
     Notes,
     Presenter,
     SearchRequest,
@@ -26,7 +27,6 @@ from tuner.searching.search import (
     plan_of,
     search,
 )
-from tuner.searching.searched_space import draft_here
 from tuner.study.answer import StudyAnswer
 from tuner.study.finding import find_study
 from tuner.study.resuming import asked_or_resumed_draft

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typer._click import Context
 
     from tuner.present.terminal import Terminal
-    from tuner.searching.progress import Observer, Snapshot, Stage
+    from tuner.searching.progress_reports import Observer, Snapshot, Stage
 
 
 # Ctrl-C that is held down, or pressed again at once, is one.
@@ -212,7 +212,7 @@ class Interruptible:
 
     def on_stage(self, stage: "Stage") -> None:
         """Pass it on; KeyboardInterrupt if nobody reads what is told."""
-        from tuner.searching.progress import report_stage
+        from tuner.searching.progress_reports import report_stage
 
         with _ended_by_nobody_reading():
             report_stage(self._observer, stage)

@@ -19,8 +19,8 @@ from tuner.present.check_result import CheckResult
 from tuner.recommended.finding import recommendation_at
 from tuner.recommended.recheck import recheck_plan
 from tuner.scratch import own_prefix
-from tuner.searching.progress import Observer
-from tuner.searching.search import Notes, SearchRequest, SearchStopped
+from tuner.searching.progress_reports import Observer
+from tuner.searching.session import Notes, SearchRequest, SearchStopped
 from tuner.study.answer import StudyAnswer
 from tuner.world.launcher import Launcher
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import tuner
 from lab.benchmarks.report import Bar, Comparison
-from tuner.searching.progress import Snapshot
+from tuner.searching.progress_reports import Snapshot
 from tuner.world.launcher import GroupedLauncher
 from tuner.world.local.local_launcher import LocalLauncher
 

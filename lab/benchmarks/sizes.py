@@ -22,7 +22,7 @@ from tuner.plan.draft import draft_plan
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import Budget
 from tuner.searching.measurer import Measurer
-from tuner.searching.progress import Silent
+from tuner.searching.progress_reports import Silent
 from tuner.searching.runner import Runner
 from tuner.study.folder import StudyFolder
 from tuner.study.records import CALIBRATION_BLOCK, Record

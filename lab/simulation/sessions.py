@@ -16,9 +16,9 @@ from tuner.plan.measuring import Measuring
 from tuner.plan.space import Space
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import Budget
-from tuner.searching.progress import Silent
+from tuner.searching.progress_reports import Silent
 from tuner.searching.runner import TRACED_TIME_S, Runner
-from tuner.searching.search import Session
+from tuner.searching.session import Session
 from tuner.study.conclusion import Conclusion, conclude
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog

@@ -19,7 +19,7 @@ from tuner.present.progress_display import (
     shown_in_notebook,
     snapshot_line,
 )
-from tuner.searching.progress import Compared, GroupState, Silent, Snapshot, report_stage
+from tuner.searching.progress_reports import Compared, GroupState, Silent, Snapshot, report_stage
 
 RACING = Snapshot(
     phase="race",

@@ -2,7 +2,7 @@
 
 from tests.fakes import FakeLauncher, threads_of
 from tests.searching.tuning import Tune, scaling
-from tuner.searching.progress import Compared, Silent, Snapshot
+from tuner.searching.progress_reports import Compared, Silent, Snapshot
 
 
 class Listening(Silent):

@@ -12,7 +12,7 @@ from tests.searching.grouping import GroupFake, grouped, stored, tuning_groups_i
 from tests.searching.tuning import Listening
 from tuner.errors import UsageError
 from tuner.searching.group_threads import Groups
-from tuner.searching.progress import Snapshot
+from tuner.searching.progress_reports import Snapshot
 from tuner.study.answer import StudyAnswer
 from tuner.study.records import AGAIN
 from tuner.study.storage.address import StudyPlace

@@ -10,7 +10,7 @@ import optuna
 import tuner
 from tests.fakes import FakeLauncher, threads_of
 from tuner.plan.config import Config
-from tuner.searching.progress import Snapshot
+from tuner.searching.progress_reports import Snapshot
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import TrialRow
 from tuner.world.measurement import FailureKind

@@ -10,7 +10,7 @@ from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
 from tuner.api import SearchInterrupted, tune
 from tuner.errors import UsageError
-from tuner.searching.progress import Silent
+from tuner.searching.progress_reports import Silent
 from tuner.study.answer import StudyAnswer
 from tuner.study.finding import find_study
 from tuner.study.folder import StudyFolder

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from tuner.errors import UsageError
 from tuner.present.terminal import Terminal
-from tuner.searching.progress import (
+from tuner.searching.progress_reports import (
     Compared,
     GroupState,
     Observer,

@@ -11,7 +11,7 @@ from tuner.plan.config import Config
 from tuner.searching.budget import Budget, WorldTimes
 from tuner.searching.group_threads import BlockWorld
 from tuner.searching.parallel import ParallelBlocks
-from tuner.searching.progress import Observer, ProgressReporter
+from tuner.searching.progress_reports import Observer, ProgressReporter
 from tuner.searching.runner import Runner, steps_in
 from tuner.study.log import BASELINE, BLOCK_PHASES
 from tuner.study.records import (

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from tuner.errors import LauncherError, StorageLostError
 from tuner.searching.group_threads import BlockWorld, GroupMessage, Groups, Limits
-from tuner.searching.progress import GroupState, Observer
+from tuner.searching.progress_reports import GroupState, Observer
 from tuner.searching.runner import Runner
 from tuner.study.log import StudyLog
 from tuner.study.records import Phase, Record

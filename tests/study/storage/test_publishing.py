@@ -20,7 +20,7 @@ from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
 from tuner.api import SearchInterrupted
 from tuner.plan.config import Config
-from tuner.searching.progress import Silent
+from tuner.searching.progress_reports import Silent
 from tuner.study.folder import StudyFolder
 from tuner.study.storage.artifacts import WholeFiles
 from tuner.world.launcher import WorldOrder

@@ -25,7 +25,7 @@ from tests.fakes import FakeLauncher
 from tests.study.storage.server import PASSWORD, Server, postgresql_server
 from tuner.errors import StorageLostError, StudyTakenError, UsageError
 from tuner.present.study_result import StudyResult
-from tuner.searching.progress import Silent
+from tuner.searching.progress_reports import Silent
 from tuner.study.records import Record
 from tuner.study.storage import retry
 from tuner.study.storage.address import StudyAddress, StudyPlace

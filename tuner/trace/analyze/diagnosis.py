@@ -17,17 +17,7 @@ import numpy as np
 
 from tuner.text import duration, plural, whole_percent
 from tuner.trace.analyze.critical_path import CriticalPath, find_critical_path
-from tuner.trace.analyze.failed_calls import failed_calls
-from tuner.trace.analyze.path_frames import Driver
-from tuner.trace.analyze.path_limits import (
-    Limit,
-    limits_of,
-    said,
-    shares_of_path,
-    unseen_shares,
-    why_unseen,
-)
-from tuner.trace.analyze.rules import (
+from tuner.trace.analyze.diagnosis_rules import (
     WAITS_FOR,
     blocked_threads,
     cpus_full,
@@ -37,6 +27,16 @@ from tuner.trace.analyze.rules import (
     short_of_threads,
     size_text,
     taken_by_others,
+)
+from tuner.trace.analyze.failed_calls import failed_calls
+from tuner.trace.analyze.path_frames import Driver
+from tuner.trace.analyze.path_limits import (
+    Limit,
+    limits_of,
+    said,
+    shares_of_path,
+    unseen_shares,
+    why_unseen,
 )
 from tuner.trace.analyze.server_evidence import Evidence, gather
 from tuner.trace.analyze.server_parallelism import server_name, window

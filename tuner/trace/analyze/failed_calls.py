@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from tuner.text import listed, percent, plural, three_digits
-from tuner.trace.analyze.rules import short_time
+from tuner.trace.analyze.diagnosis_rules import short_time
 from tuner.trace.model.trace import Trace
 
 MOST_FAILURES = 3

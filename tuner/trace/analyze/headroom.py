@@ -10,7 +10,7 @@ from tuner.roles import role_of
 from tuner.text import plural
 from tuner.torch_private.private_names import BACKWARD
 from tuner.trace.analyze.call_times import call_times
-from tuner.trace.analyze.rules import few_named
+from tuner.trace.analyze.diagnosis_rules import few_named
 from tuner.trace.analyze.time_spans import FloatArray, Spans, open_over_time, summed, united
 from tuner.trace.model.trace import Trace
 

@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from tuner.roles import role_of
 from tuner.text import listed, plural, whole_percent
 from tuner.trace.analyze.critical_path import SURE, CriticalPath, Share
-from tuner.trace.analyze.rules import WAITS_FOR, few_named
+from tuner.trace.analyze.diagnosis_rules import WAITS_FOR, few_named
 from tuner.trace.model.trace import Trace
 
 LARGE = 0.2

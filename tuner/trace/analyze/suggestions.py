@@ -12,8 +12,7 @@ import numpy as np
 from tuner.process_knobs import CPU_BINDING, EQUAL, SWITCH_INTERVAL
 from tuner.text import whole_percent
 from tuner.trace.analyze.critical_path import CriticalPath
-from tuner.trace.analyze.path_limits import Limit
-from tuner.trace.analyze.rules import (
+from tuner.trace.analyze.diagnosis_rules import (
     FULL_HOST,
     MOST,
     ONE_CPU,
@@ -25,6 +24,7 @@ from tuner.trace.analyze.rules import (
     main_thread_used,
     short_time,
 )
+from tuner.trace.analyze.path_limits import Limit
 from tuner.trace.analyze.server_evidence import Evidence, long_operators_ns
 from tuner.trace.analyze.server_parallelism import window
 from tuner.trace.analyze.time_spans import FloatArray

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from tests.trace.analyze.diagnosed import COMPUTE, said, waits_for_a_cpu
 from tests.trace.synthetic import Part, simulate
-from tuner.trace.analyze.rules import taken_by_others
+from tuner.trace.analyze.diagnosis_rules import taken_by_others
 from tuner.trace.analyze.server_evidence import Evidence, gather
 
 

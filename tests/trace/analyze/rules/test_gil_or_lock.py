@@ -3,7 +3,7 @@ import pytest
 from tests.trace.analyze.diagnosed import COMPUTE, said
 from tests.trace.synthetic import Part, call, ranks, simulate, trace
 from tuner.trace.analyze.diagnosis import diagnose
-from tuner.trace.analyze.rules import gil_or_lock
+from tuner.trace.analyze.diagnosis_rules import gil_or_lock
 from tuner.trace.analyze.server_evidence import gather
 
 PYTHON = [Part("gil", 0.1)] * 30

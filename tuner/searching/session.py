@@ -19,7 +19,7 @@ from tuner.searching.budget import Budget
 from tuner.searching.calibrating import calibrate, cannot_run, trace
 from tuner.searching.exploring import explore, measure_both_goals
 from tuner.searching.measurer import Measurer
-from tuner.searching.progress import Observer, report_stage
+from tuner.searching.progress_reports import Observer, report_stage
 from tuner.searching.racing import race
 from tuner.searching.runner import Runner
 from tuner.searching.searched_space import draft_here, widened
