@@ -57,7 +57,7 @@ class _Standing(NamedTuple):
 class ProgramRecorder:
     """The recording of one agent of this process: `tuner.torch_private.programs.Recorder`.
 
-    Tells `recording` before the agent starts, `record-start`, and `record-end` with what only the
+    Reports `recording` before the agent starts, `record-start`, and `record-end` with what only the
     process itself knows. The calls are in the journal at all times.
     """
 

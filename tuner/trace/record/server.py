@@ -146,7 +146,7 @@ def _left(serving: tuple[Any, ...], value: Any, error: str = "") -> Any:
 
 
 def _is_on_the_stack(serving: "partial[Any]") -> bool:
-    """Whether this thread still serves a call: else the end of that was not heard of."""
+    """Whether this thread still serves a call: else its end was not noticed."""
     frame = sys._getframe()
     while (below := frame.f_back) is not None:
         frame = below

@@ -95,26 +95,30 @@ def record_program(
             while None in [process.poll() for process in processes]:
                 ends.look()
                 time.sleep(_POLL_S)
-            code = exit_code(processes)
-            ended_ns = time.time_ns()
+            code, ended_ns = exit_code(processes), time.time_ns()
             if not signals:
                 ends.say_the_first(ended_ns)
-        ran_s = time.monotonic() - started_s
-        why_not = ""
-        if not is_shown:
-            _await(partial(is_recorded, folder))
-            try:
-                document = join_recorded(folder, ended_ns=ended_ns)
-            except TraceError:
-                why_not = _why_not(read_reports(folder), ran_s, code)
-            else:
-                show(document, 1 if ends.is_given_up else code)
+        ran_s, why_not = time.monotonic() - started_s, ""
+        ended = 1 if ends.is_given_up else code
+        if not (is_shown or _show_whole(folder, ended_ns, lambda document: show(document, ended))):
+            why_not = _why_not(read_reports(folder), ran_s, code)
         return RecordedEnd(
-            exit_code=1 if ends.is_given_up else code,
+            exit_code=ended,
             is_given_up=ends.is_given_up,
             report=read_reports(folder),
             why_not=why_not,
         )
+
+
+def _show_whole(folder: Path, ended_ns: int, show: Callable[[bytes], None]) -> bool:
+    """Show the trace of a program that has ended; False if nothing was recorded."""
+    _await(partial(is_recorded, folder))
+    try:
+        document = join_recorded(folder, ended_ns=ended_ns)
+    except TraceError:
+        return False
+    show(document)
+    return True
 
 
 class _Ends:

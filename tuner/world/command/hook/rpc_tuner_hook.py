@@ -39,7 +39,7 @@ class Reports:
         self._known_as = 0
 
     def send_imported(self) -> None:
-        """Tell once what is imported now, if that is asked for."""
+        """Report once what is imported now, if that is asked for."""
         if (imports := self._imports) is not None:
             self._imports = None
             self.send(
