@@ -27,8 +27,8 @@ from tuner.trace.model.spans import (
     TraceRank,
     call_name,
 )
+from tuner.world.environment import MachineState
 from tuner.world.launcher import Enough, WorldOrder
-from tuner.world.machine_state import MachineState
 from tuner.world.measurement import Failure, FailureKind, Measurement, RankUsage
 
 UDF = WorkloadSpec(

@@ -17,7 +17,7 @@ from tuner.study.records import (
     Phase,
     Record,
 )
-from tuner.world.machine_state import MachineState
+from tuner.world.environment import MachineState
 from tuner.world.measurement import Failure, Measurement, Outcome, RankUsage
 
 

@@ -22,7 +22,7 @@ from tuner.present.summary import print_summary
 from tuner.present.wording import busy_sentence
 from tuner.study.machine_use import MachineUse
 from tuner.study.metrics import metrics_of
-from tuner.world.machine_state import MachineState
+from tuner.world.environment import MachineState
 from tuner.world.measurement import Measurement
 
 SAID = (

@@ -5,10 +5,16 @@ import torch
 import torch.distributed.rpc as rpc
 from torch.distributed.rpc import constants
 
-from tuner.plan.knobs import CHANNELS, NUM_WORKER_THREADS, RPC_TIMEOUT, TRANSPORTS, Value
+from tuner.plan.knobs import (
+    CHANNELS,
+    NUM_WORKER_THREADS,
+    RPC_TIMEOUT,
+    TRANSPORTS,
+    Value,
+    agent_options,
+)
 from tuner.torch_private.agent import tensorpipe_options
 from tuner.torch_private.support import missing_support
-from tuner.world.agent_options import agent_options
 
 
 def test_this_torch_has_what_the_tuner_needs() -> None:

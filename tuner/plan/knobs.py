@@ -13,6 +13,7 @@ the command process never imports.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tuner.plan.quantities import MOST_S, parse_duration_s
 from tuner.process_knobs import CPU_BINDING as CPU_BINDING_NAME
@@ -345,3 +346,20 @@ KNOBS: dict[str, Knob] = {
         SWITCH_INTERVAL,
     )
 }
+
+
+def agent_options(values: Mapping[str, Value]) -> dict[str, Any]:
+    """The options of `init_rpc` that one process gets, as its options class takes them.
+
+    Args:
+        values: One process's values, by knob. Where a value is None, or missing, PyTorch's default
+            holds.
+
+    Returns:
+        Each value by its knob's name, in the form that TensorPipeRpcBackendOptions takes.
+    """
+    return {
+        name: knob.to_option(value)
+        for name, knob in KNOBS.items()
+        if knob.is_init_rpc_option and (value := values.get(name)) is not None
+    }

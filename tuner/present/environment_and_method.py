@@ -9,8 +9,7 @@ from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import PARALLELISM_MEAN
 from tuner.study.records import Phase
 from tuner.text import MOST_TELLING, decimal, duration, percent, plural, share
-from tuner.world.environment import Environment
-from tuner.world.machine_state import DISTURBED_SHARE
+from tuner.world.environment import DISTURBED_SHARE, Environment
 
 Facts = list[tuple[str, str]]
 """Names, each with a phrase or a sentence."""

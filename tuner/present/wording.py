@@ -23,7 +23,7 @@ from tuner.text import (
     three_digits,
     whole_percent,
 )
-from tuner.world.machine_state import DISTURBED_SHARE
+from tuner.world.environment import DISTURBED_SHARE
 
 _MOST_LEAST = 1.0
 """A smallest gain above this says that nothing could have been shown."""

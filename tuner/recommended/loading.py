@@ -22,7 +22,7 @@ from tuner.machine import (
     machine_differences,
     this_machine,
 )
-from tuner.plan.knobs import INTRA_OP_THREADS
+from tuner.plan.knobs import INTRA_OP_THREADS, agent_options
 from tuner.process_knobs import (
     CPU_BINDING,
     EQUAL,
@@ -34,7 +34,6 @@ from tuner.process_knobs import (
 from tuner.recommended.document import ProcessValues, read_process_values
 from tuner.text import plural
 from tuner.torch_private.agent import tensorpipe_options
-from tuner.world.agent_options import agent_options
 
 
 class EnvironmentWarning(UserWarning):

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.plan.knobs import SWITCH_INTERVAL, Value
-from tuner.world.agent_options import agent_options
+from tuner.plan.knobs import SWITCH_INTERVAL, Value, agent_options
 
 WIDTH = 88
 

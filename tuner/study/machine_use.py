@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from tuner.world.machine_state import DISTURBED_SHARE
+from tuner.world.environment import DISTURBED_SHARE
 from tuner.world.measurement import Measurement
 
 BUSY_SHARE = 0.1

@@ -29,16 +29,10 @@ SENDERS = {
     "_invoke_remote_torchscript": Sender("script", 2, returns_rref=True),
 }
 """Names in `rpc.api`."""
-
-
 BACKWARD = "dist_autograd.backward"
 """The operator that stands for the backward pass, on the rank that starts it. What the ranks send
 each other meanwhile never passes through Python."""
-
-
 STEP = "DistributedOptimizer.step"
 """What the calls of a step of the distributed optimizer are called."""
-
-
 STEP_HELPERS = ("_local_optimizer_step", "_script_local_optimizer_step")
 """What PyTorch calls on each rank for it, in `torch.distributed.optim.optimizer`."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tuner.cpus import cpu_cgroups
-from tuner.world.machine_state import MachineState
+from tuner.world.environment import MachineState
 
 # Enough for a mean, and as quick on a machine with hundreds of CPUs.
 MOST_FREQUENCIES = 4

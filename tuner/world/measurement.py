@@ -8,17 +8,13 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from tuner.text import printable, shortened
-from tuner.world.machine_state import MachineState
+from tuner.world.environment import MachineState
 
 FailureKind = Literal[
     "deadlocked", "timed-out", "crashed", "init-failed", "wrong-answer", "trace-failed"
 ]
-
-
 CallPart = Literal["transport", "queue", "on_cpu", "run_queue", "off_cpu", "served", "pending"]
 """`served` stands for on_cpu, run_queue and off_cpu where the server's CPU time is not known."""
-
-
 CLOCKS_SHARE, CLOCKS_S = 0.1, 0.05
 """The clocks of ranks are read one after the other: so much more CPU time they may show."""
 

@@ -7,8 +7,6 @@ from tests.trace.record.seen_trace import SeenCall
 from tests.trace.record.served import LONG_S
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]
-
-
 SCRIPTED = "__torch__.tests.trace.record.served.scripted"
 
 

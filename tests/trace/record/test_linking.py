@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.trace.record.recordings import client_span, operator, server_span
 from tuner.trace.model.spans import ClientSpan, OperatorSpan, ServerSpan
-from tuner.trace.record.linking import Links, link
+from tuner.trace.record.merge import Links, link
 
 MAIN = 1001
 ADD, MM, SCRIPT = "aten::add", "aten::mm", "sc"

@@ -67,8 +67,6 @@ _BINARY = {
     b"SQLite format 3\0": "an SQLite database, not JSON",
 }
 """What no trace that is read begins with, and what it is."""
-
-
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """What JSON does not have, and a protobuf, whose first byte is a line break for JSON, has."""
 

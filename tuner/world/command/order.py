@@ -8,8 +8,7 @@ from pathlib import Path
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config
-from tuner.plan.knobs import KNOBS
-from tuner.world.agent_options import agent_options
+from tuner.plan.knobs import KNOBS, agent_options
 
 FORMAT = 1
 HOOK = Path(__file__).with_name("hook")

@@ -31,8 +31,6 @@ _REAPED_S = 0.002
 _starting = threading.Lock()
 _known: set[int] = set()
 """The processes that were started, by any thread, and that were not ended."""
-
-
 # Of the path of a Unix socket; multiprocessing's are of this length below the temporary folder.
 _MOST_BYTES, _BELOW = 107, len("/pymp-12345678/listener-12345678")
 

@@ -23,13 +23,13 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import register_rendezvous_handler
 
 from tuner.errors import TraceError
+from tuner.plan.knobs import agent_options
 from tuner.process_knobs import ProcessKnobs
 from tuner.text import shortened
 from tuner.torch_private.agent import tensorpipe_options
 from tuner.torch_private.answers import RPC_TIMEOUT_MARK
 from tuner.torch_private.exceptions import served_error
 from tuner.trace.record.process import unrecorded
-from tuner.world.agent_options import agent_options
 from tuner.world.descendants import end_descendants
 from tuner.world.measurement import MOST_CHARACTERS, MOST_OF_DETAIL
 from tuner.world.rank.launcher_channel import LauncherChannel

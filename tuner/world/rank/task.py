@@ -16,8 +16,6 @@ def listening_on(interface: str) -> dict[str, str]:
 
 MEETING = "rpc-tuner"
 """The scheme of the addresses where ranks of several hosts meet; see `rank/run_rank.py`."""
-
-
 LOOPBACK = listening_on("lo")
 """RPC runs any function it is sent: listening beyond loopback would be an open door."""
 

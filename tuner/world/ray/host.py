@@ -24,13 +24,12 @@ import psutil
 from tuner.errors import LauncherError
 from tuner.scratch import own_prefix, sweep
 from tuner.world.command.order import HookOrder
-from tuner.world.environment import Environment
+from tuner.world.environment import Environment, MachineState
 from tuner.world.failure_evidence import head_and_tail
 from tuner.world.live_world import Message
 from tuner.world.local.local_rank_processes import LocalRankProcesses
 from tuner.world.local.processes import Processes
 from tuner.world.machine_reading import MachineReader, MachineReading, machine_between
-from tuner.world.machine_state import MachineState
 from tuner.world.rank.task import RankTask
 from tuner.world.ray.host_programs import News, Programs
 

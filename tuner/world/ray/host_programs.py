@@ -17,8 +17,8 @@ from tuner.trace.record.journal import EVERYBODY_READS
 from tuner.world.command.order import REQUEST, HookOrder
 from tuner.world.command.program_commands import REAPED_S, end_tree, stop_gently
 from tuner.world.command.watching import Watch
+from tuner.world.environment import MachineState
 from tuner.world.machine_reading import MachineReader, MachineReading, machine_between
-from tuner.world.machine_state import MachineState
 
 MOST_PRINTED_BYTES = 1_000_000
 """Of what the command prints on one host so much is passed on."""

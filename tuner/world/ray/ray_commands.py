@@ -13,7 +13,7 @@ from tuner.errors import LauncherError
 from tuner.trace.record.clock import ClockOffset, ClockSample, offset_bounds
 from tuner.world.command.events import object_in
 from tuner.world.command.order import REQUEST, HookOrder
-from tuner.world.machine_state import MachineState
+from tuner.world.environment import MachineState
 from tuner.world.ray.cluster import FIRST_HOST
 from tuner.world.ray.host_programs import News
 from tuner.world.ray.hosts import HostProxy

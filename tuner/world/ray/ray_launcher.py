@@ -17,11 +17,10 @@ from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.scratch import own_prefix
 from tuner.text import listed, plural
 from tuner.trace.record.clock import HOST_VARIABLE
-from tuner.world.environment import Environment, GroupFacts
+from tuner.world.environment import Environment, GroupFacts, MachineState, of_all_hosts
 from tuner.world.launcher import Enough, GroupedLauncher, WorldOrder
 from tuner.world.live_world import LiveWorld
 from tuner.world.local.local_launcher import LocalLauncher
-from tuner.world.machine_state import MachineState, of_all_hosts
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.rank.task import MEETING, RankTask, listening_on, rank_tasks
 from tuner.world.ray.cluster import connected, living_hosts

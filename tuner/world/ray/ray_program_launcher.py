@@ -18,8 +18,8 @@ from tuner.world.command.program_commands import Commands
 from tuner.world.command.program_launcher import CommandLauncher
 from tuner.world.command.starters import Starters
 from tuner.world.command.warm.warm_starting import Learnt
+from tuner.world.environment import MachineState, of_all_hosts
 from tuner.world.launcher import Enough
-from tuner.world.machine_state import MachineState, of_all_hosts
 from tuner.world.rank.task import LOOPBACK, listening_on
 from tuner.world.ray.cluster import connected, living_hosts
 from tuner.world.ray.hosts import Hosts, interfaces_of

@@ -11,8 +11,8 @@ import ray
 
 from tuner.errors import LauncherError
 from tuner.files import written_atomically
+from tuner.world.environment import MachineState
 from tuner.world.live_world import Message
-from tuner.world.machine_state import MachineState
 from tuner.world.rank.task import RankTask
 from tuner.world.ray.cluster import FIRST_HOST
 from tuner.world.ray.hosts import LOST_S, HostProxy, Hosts
