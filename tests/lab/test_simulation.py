@@ -9,7 +9,7 @@ from lab.simulation.cells import TWO_KNOBS, Cell
 from lab.simulation.sessions import run_session
 from lab.simulation.tally import tally
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 QUIET = Cell("curve", 0.07, 60.0)
 

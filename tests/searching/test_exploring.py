@@ -102,7 +102,7 @@ def test_a_grid_that_fits_is_measured_whole(tune: Tune) -> None:
     assert tried_sentences(result) == []
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_gaussian_process_explores_too(tune: Tune) -> None:
     result = tune(planted(), **ASKED, sampler="gp")
     assert result.sampling is not None

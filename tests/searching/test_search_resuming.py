@@ -236,21 +236,6 @@ def test_a_damaged_study_is_refused(tune: Tune, tmp_path: Path) -> None:
         tune(FakeLauncher(), resume=True)
 
 
-@pytest.mark.usefixtures("on_disk")
-def test_a_study_that_was_not_created_completely_is_begun_anew(tune: Tune, tmp_path: Path) -> None:
-    tune(FakeLauncher())
-    connection = sqlite3.connect(tmp_path / "study" / "study.db")
-    with connection:
-        connection.execute("DELETE FROM study_user_attributes WHERE key = 'format'")
-    connection.close()
-    with pytest.raises(UsageError, match="not created completely and holds nothing: --resume or"):
-        tune(FakeLauncher())
-    launcher = FakeLauncher()
-    tune(launcher, resume=True)
-    assert launcher.orders[0].steps is None
-
-
-@pytest.mark.usefixtures("on_disk")
 def test_a_finished_study_is_continued_by_a_larger_budget(tune: Tune, tmp_path: Path) -> None:
     first = tune(FakeLauncher(sigma=0.3))
     assert first.verdict == "undecided"
@@ -283,6 +268,7 @@ def test_a_clear_answer_is_made_narrower_by_a_larger_budget(tune: Tune) -> None:
     assert result.speedup.high - result.speedup.low < first.speedup.high - first.speedup.low
 
 
+@pytest.mark.thorough
 def test_what_time_would_decide_is_about_enough(tmp_path: Path) -> None:
     """Said of 16 studies by the intervals; without them it is too little for nearly all."""
     decided = []
