@@ -57,6 +57,21 @@ def test_a_rank_that_a_bound_rank_starts_has_a_share_of_its_own() -> None:
 
 
 @needs_two_cpus
+def test_none_undoes_what_the_program_has_bound_itself() -> None:
+    printed = printed_by(
+        """
+        ProcessKnobs().apply({"cpu_binding": "equal"}, 0, 2)
+        knobs = ProcessKnobs()
+        knobs.apply({}, 0, 2)
+        print(len(os.sched_getaffinity(0)))
+        knobs.apply({"cpu_binding": "none"}, 0, 2)
+        print(sorted(os.sched_getaffinity(0)))
+        """
+    )
+    assert printed == [str(len(CPUS) // 2), str(CPUS)]
+
+
+@needs_two_cpus
 def test_a_process_that_is_kept_elsewhere_stays_there() -> None:
     code = "ProcessKnobs().apply({'cpu_binding': 'equal'}, 0, 2)\n"
     inner = (

@@ -137,10 +137,11 @@ def bind_rank(index: int, ranks: int) -> CpuSet:
     """
     # A bound rank may have started this process, or it is bound once more.
     unbind_rank()
-    before = named([*os.sched_getaffinity(0)])
+    before = sorted(os.sched_getaffinity(0))
     share = share_of_rank(index, ranks)
     bind(share)
-    os.environ[_BEFORE_BINDING] = f"{before}/{named(share)}"
+    # The lines to paste read and write it, too.
+    os.environ[_BEFORE_BINDING] = "/".join(",".join(map(str, cpus)) for cpus in (before, share))
     return share
 
 

@@ -33,7 +33,8 @@ class ProcessKnobs:
     def apply(self, values: Mapping[str, object], index: int, ranks: int | None) -> None:
         """Set what is named of `cpu_binding` and `switch_interval`.
 
-        What was set before and is not named any more is set back.
+        What was set before and is not named any more is set back. `none` that is named undoes a
+        binding of the program's own, if `tuner.load_rpc_options` or the lines to paste made it.
 
         Args:
             values: By knob; those of other knobs are not looked at.
@@ -58,7 +59,7 @@ class ProcessKnobs:
                 if ranks is None:
                     raise OSError("init_rpc has no world_size, so the share of a rank is not known")
                 self.cpus = bind_rank(index, ranks)
-            elif self.cpus is not None:
+            elif self.cpus is not None or values.get(CPU_BINDING) == UNBOUND:
                 unbind_rank()
                 self.cpus = None
         except OSError as error:
@@ -72,7 +73,8 @@ class ProcessKnobs:
         if self.cpus is not None:
             found.append(f"{CPU_BINDING}={EQUAL} (CPUs {named(self.cpus)})")
         if self.switch_interval_s is not None:
-            found.append(f"{SWITCH_INTERVAL}={exact_duration(self.switch_interval_s)}")
+            without = "" if has_gil() else " (no effect on an interpreter without a GIL)"
+            found.append(f"{SWITCH_INTERVAL}={exact_duration(self.switch_interval_s)}{without}")
         return found
 
     def overridden(self) -> str:

@@ -242,11 +242,11 @@ def _is_wrong_of_knobs(cell: Cell, together: Together) -> bool:
         return number_of(Config.of({**beside.values, _THREADS: threads}))
 
     for best in together.best_threads:
+        worse = [other for other in best.tried if other not in best.near]
         gains = [
-            cell.gain(number(best.best, best.beside), number(other, best.beside))
-            for other in best.tried
+            cell.gain(number(best.best, best.beside), number(other, best.beside)) for other in worse
         ]
-        if best.is_shown and max(gains) <= 0:
+        if best.is_shown and min(gains) <= 0:
             return True
     for both in together.interactions:
         here, there = (

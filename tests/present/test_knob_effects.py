@@ -128,13 +128,13 @@ def test_where_no_number_is_shown_to_be_better_the_answer_says_so() -> None:
         BestThreads(WORKERS, each, 16, TRIED, TRIED, is_shown=False) for each in (BOUND, UNBOUND)
     )
     assert said(best_threads=(bound, unbound)) == [
-        "No num_worker_threads from 1 to 32 is shown to be better than another with "
+        "No num_worker_threads from 1 to 32 is shown to be better than all others with "
         "cpu_binding=equal (16 looks best) or with cpu_binding=none (16 looks best)."
     ]
     best = unbound._replace(best=1, near=(1,), is_shown=True)
     assert said(best_threads=(bound, best)) == [
         "Best num_worker_threads: 1 with cpu_binding=none; no num_worker_threads from 1 to 32 is "
-        "shown to be better than another with cpu_binding=equal (16 looks best)."
+        "shown to be better than all others with cpu_binding=equal (16 looks best)."
     ]
 
 

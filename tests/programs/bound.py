@@ -1,6 +1,7 @@
 """Each rank prints where its threads may run once RPC is up, and its switch interval.
 
 `starts`: rank 0 starts rank 1 itself, after it is ready. `overrides`: each sets both anew.
+`binds`: each has bound itself, as the lines to paste do.
 """
 
 import os
@@ -12,6 +13,8 @@ import torch
 import torch.distributed.rpc as rpc
 import torch.multiprocessing as mp
 
+from tuner.cpus import bind_rank
+
 EVERYWHERE = os.sched_getaffinity(0)
 
 
@@ -22,6 +25,8 @@ def threads() -> list[int]:
 def run(rank: int, port: str, how: str) -> None:
     torch.set_num_threads(2)
     torch.ones(300, 300).mm(torch.ones(300, 300))  # its pool of threads is there before RPC
+    if how == "binds":
+        bind_rank(rank, 2)
     dynamic = how == "starts"
     options = rpc.TensorPipeRpcBackendOptions(init_method=f"tcp://127.0.0.1:{port}")
     rpc.init_rpc(

@@ -22,6 +22,7 @@ from tuner.process_knobs import place_on_host
 from tuner.recommended.python_source import BIND_CPUS, BINDING_IMPORTS
 
 SYS = "/sys/devices/system"
+MARK = "RPC_TUNER_CPUS"
 TORCHRUN = ("WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE")
 
 
@@ -76,8 +77,9 @@ def bound_by_the_lines(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "sched_getaffinity", lambda pid: machine.usable)
         patch.setattr(os, "sched_setaffinity", lambda thread, cpus: bound.append({*cpus}))
-        for name in TORCHRUN:
-            patch.delenv(name, raising=False)
+        for name in (*TORCHRUN, MARK):
+            patch.setenv(name, "")  # it is as before at the end, also if the lines set it
+            patch.delenv(name)
         for name, text in variables.items():
             patch.setenv(name, text)
         known: dict[str, Any] = {}
@@ -145,6 +147,18 @@ def test_the_lines_bind_every_thread_of_a_process_twice_alike() -> None:
 
 
 @needs_two_cpus
+@pytest.mark.parametrize("tool", [0, 1])
+def test_a_rank_that_a_bound_rank_starts_has_a_share_of_its_own(tool: int) -> None:
+    """Whichever of the two the tool binds, and the lines the other."""
+    lines = "\n".join(["import os", *BINDING_IMPORTS, BIND_CPUS])
+    binds = [f"{lines}\nbind_cpus({rank}, 2)\n" for rank in range(2)]
+    binds[tool] = f"import os\nfrom tuner.cpus import bind_rank\nbind_rank({tool}, 2)\n"
+    inner = f"{binds[1]}{AFFINITIES}\n"
+    outer = f"{binds[0]}import subprocess, sys\nsubprocess.run([sys.executable, '-c', {inner!r}])"
+    assert printed_by(sys.executable, "-c", outer) == [f"{[share_of_rank(1, 2)]}"]
+
+
+@needs_two_cpus
 @pytest.mark.skipif(shutil.which("taskset") is None, reason="taskset is not installed")
 def test_taskset_binds_to_the_same_logical_cpus() -> None:
     for rank in range(2):
@@ -154,6 +168,6 @@ def test_taskset_binds_to_the_same_logical_cpus() -> None:
 
 
 def printed_by(*command: str) -> list[str]:
-    environment = {name: text for name, text in os.environ.items() if name not in TORCHRUN}
+    environment = {name: text for name, text in os.environ.items() if name not in (*TORCHRUN, MARK)}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     return done.stdout.splitlines()

@@ -125,6 +125,34 @@ def test_an_interaction_is_named_where_it_is_seen() -> None:
     assert gains["cpu_binding=none"] == pytest.approx(math.log(1.25), abs=0.02)
 
 
+def test_no_interaction_is_named_of_numbers_that_are_about_as_good_everywhere() -> None:
+    def a_little(threads: int, binding: str) -> float:
+        few = 1.025 if binding == "none" else 0.98
+        return (few if threads == 1 else 1.0) * (0.7 if binding == "equal" else 1.0)
+
+    assert found_of(measured(a_little, blocks=200), "equal", 1).interactions == ()
+
+
+def test_what_is_best_of_one_role_is_said_beside_the_other() -> None:
+    by_role = {
+        "caller": {"num_worker_threads": [2, 8]},
+        "server": {"num_worker_threads": [1, 4]},
+        "*": {"cpu_binding": ["none", "equal"]},
+    }
+    keys = {"workload": "udf", "space": by_role, "baseline": {"num_worker_threads": 16}}
+    log = measured(interacting, draft_plan(keys).finish(UDF))
+    found = together_of(log, 1)
+    assert found is not None
+    assert {str(each.dimension): [*each.beside.values] for each in found.best_threads} == {
+        "caller.num_worker_threads": [
+            Dimension("*", "cpu_binding"), Dimension("server", "num_worker_threads"),
+        ],
+        "server.num_worker_threads": [
+            Dimension("*", "cpu_binding"), Dimension("caller", "num_worker_threads"),
+        ],
+    }  # fmt: skip
+
+
 def test_one_knob_has_no_such_entries_and_two_without_blocks_have_empty_ones() -> None:
     one = measured(added_up, plan_of(num_worker_threads=[*THREADS]))
     assert together_of(one, 1) is None

@@ -128,7 +128,7 @@ def _best_sentence(answer: StudyAnswer, found: Sequence[BestThreads]) -> str:
         where = " or ".join(f"with {each.beside} ({each.best} looks best)" for each in others)
         parts.append(
             f"{no} {others[0].dimension} from {others[0].tried[0]} to {others[0].tried[-1]} is "
-            f"shown to be better than another {where}"
+            f"shown to be better than all others {where}"
         )
     return f"{'; '.join(parts)}."
 

@@ -28,6 +28,7 @@ from tuner.process_knobs import (
     EQUAL,
     SWITCH_INTERVAL,
     ProcessKnobs,
+    has_gil,
     number_in,
     place_on_host,
 )
@@ -118,6 +119,8 @@ def _setting_process_knobs(
             f"has a {SWITCH_INTERVAL} by role, and none is set in this process: give role=, one of "
             f"{', '.join(map(repr, roles))}"
         )
+    if values.get(SWITCH_INTERVAL) is not None and not has_gil():
+        yield f"has a {SWITCH_INTERVAL}, which has no effect on an interpreter without a GIL"
     if measured.config.binds and place is None:
         yield (
             f"has {CPU_BINDING}={EQUAL}, and this process is not bound, since its rank is not "

@@ -19,7 +19,11 @@ BINDING_IMPORTS = (
 )
 # What `tuner.cpus.bind_rank` does, in few lines of the standard library.
 BIND_CPUS = '''\
-CPUS = os.sched_getaffinity(0)  # before binding, for a second agent too
+MARK = "RPC_TUNER_CPUS"  # before and after binding, for what this process starts
+CPUS = os.sched_getaffinity(0)
+if MARK in os.environ:
+    before, now = ({*map(int, part.split(","))} for part in os.environ[MARK].split("/"))
+    CPUS = before if now == CPUS else CPUS
 
 
 def bind_cpus(rank: int, world_size: int) -> None:
@@ -48,10 +52,11 @@ def bind_cpus(rank: int, world_size: int) -> None:
         size = min(map(len, shares))
         if 2 * size * ranks >= len(places):
             break
-    share = shares[int(index) % ranks][:size]
+    share = [cpu for _, _, cpu in shares[int(index) % ranks][:size]]
     for thread in os.listdir("/proc/self/task"):
         with suppress(ProcessLookupError):  # it has ended
-            os.sched_setaffinity(int(thread), [cpu for _, _, cpu in share])
+            os.sched_setaffinity(int(thread), share)
+    os.environ[MARK] = "/".join(",".join(map(str, cpus)) for cpus in (CPUS, share))
 '''
 
 

@@ -48,14 +48,19 @@ def draft_here(draft: PlanDraft, known: Space | None, notify: Notify) -> PlanDra
     Raises:
         UsageError: No other value of the knob is named, or the baseline binds its ranks.
     """
-    if known is not None and (draft.chooses_space or draft.space == known):
+    is_resumed = known is not None and (draft.chooses_space or draft.space == known)
+    if is_resumed and known is not None:
         # The first session has decided it.
-        return replace(draft, space=known, chooses_space=False)
+        draft = replace(draft, space=known, chooses_space=False)
     values = draft.space.values_of(CPU_BINDING.name)
     baseline = [
         value for each, value in draft.named_baseline.items if each.knob == CPU_BINDING.name
     ]
     if draft.launching.launcher == "ray" or EQUAL not in (*values, *baseline):
+        return draft
+    if is_resumed:
+        if why := why_not_bound():
+            notify(f"{CPU_BINDING.name}={EQUAL} fails from now on: {why}")
         return draft
     rest, what = draft.space.without(CPU_BINDING.name), f"{CPU_BINDING.name}={EQUAL}"
     if why := why_not_bound():

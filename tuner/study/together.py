@@ -165,10 +165,9 @@ class _Seen:
         )
         return [*dict.fromkeys((best, plain))]
 
-    @property
-    def _combinations(self) -> int:
-        """For which values of the other knobs, and which role, something may be said."""
-        beside = math.prod(len(v) for each, v in self.values.items() if each not in self.threads)
+    def _combinations(self, dimension: Dimension) -> int:
+        """Beside how many values of the other knobs, and of which role, something may be said."""
+        beside = math.prod(len(found) for each, found in self.values.items() if each != dimension)
         return beside * len(self.threads)
 
     def gains(self) -> list[KnobGain]:
@@ -202,12 +201,12 @@ class _Seen:
         is_own = place == self.points[self.chosen] and own in near
         best = own if is_own else first
         # Every pair of them, beside whatever is chosen, could have been the one that is shown.
-        shared = len(trials) * (len(trials) - 1) * self._combinations
+        shared = len(trials) * (len(trials) - 1) * self._combinations(dimension)
         worse = [trials[number] for number in trials if number not in near]
         behind = [gain_of(self.log, each, trials[best], shared) for each in worse]
         return BestThreads(
             dimension,
-            self._beside(place),
+            self._beside(place, dimension),
             values[best],
             tuple(values[number] for number in near),
             tuple(values[number] for number in sorted(trials)),
@@ -220,19 +219,21 @@ class _Seen:
             return None
         here, there = (self._trials(dimension, place) for place in self.places)
         pairs = [*itertools.permutations(sorted(here.keys() & there.keys()), 2)]
-        least, found = 0.0, None
+        shared, least, found = len(pairs) * self._combinations(dimension), 0.0, None
         for one, other in pairs:
             two = (here[one], here[other]), (there[one], there[other])
-            apart = difference_of_gains(self.log, *two, shared=len(pairs) * self._combinations)
+            apart = difference_of_gains(self.log, *two, shared=shared)
             if apart is not None and -apart.high > least:
                 least, found = -apart.high, ((one, other), two)
         if found is None:
             return None
         (one, other), two = found
         gains = tuple(
-            (self._beside(place), math.exp(self.levels[over] - self.levels[trial]))
+            (self._beside(place, dimension), math.exp(self.levels[over] - self.levels[trial]))
             for place, (trial, over) in zip(self.places, two, strict=True)
         )
+        if all(abs(math.log(gain)) <= self.log.rules.log_epsilon for _, gain in gains):
+            return None  # they differ, but at both places the two numbers are about as good
         values = self.values[dimension]
         return Interaction(dimension, values[one], values[other], gains)
 
@@ -250,12 +251,12 @@ class _Seen:
             and math.isfinite(self.levels[trial])
         }
 
-    def _beside(self, place: _Point) -> Config:
-        """The values of a point, but threads."""
+    def _beside(self, place: _Point, but: Dimension) -> Config:
+        """The values of a point, without one dimension."""
         return Config.of(
             (dimension, values[number])
             for (dimension, values), number in zip(self.values.items(), place, strict=True)
-            if dimension not in self.threads
+            if dimension != but
         )
 
 

@@ -18,9 +18,12 @@ from types import ModuleType
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
+from tuner.cpus import is_bound
 from tuner.process_knobs import (
     CPU_BINDING,
+    EQUAL,
     SWITCH_INTERVAL,
+    UNBOUND,
     ProcessKnobs,
     has_gil,
     number_in,
@@ -315,6 +318,7 @@ class _Hooks:
             **{name: given.get(keyword) for name, keyword in PRIVATE_KEYWORDS.items()},
             "intra_op_threads": _torch().get_num_threads(),
             SWITCH_INTERVAL: switch_interval_s(),
+            CPU_BINDING: EQUAL if is_bound() else UNBOUND,
         }
 
     def _say(self, name: str, options: Any) -> None:

@@ -215,6 +215,14 @@ def test_a_rank_that_a_bound_rank_has_started_is_bound_to_its_own_share() -> Non
 
 @pytest.mark.thorough
 @needs_two_cpus
+def test_what_a_program_has_bound_itself_is_its_own() -> None:
+    command = [PYTHON, "-W", "ignore", str(PROGRAMS / "bound.py"), free_port(), "binds"]
+    with launched(command) as running:
+        assert running.spec.own["worker"]["cpu_binding"] == "equal"
+
+
+@pytest.mark.thorough
+@needs_two_cpus
 @pytest.mark.parametrize("knob", ["cpu_binding", "switch_interval"])
 def test_a_program_that_overrides_a_process_knob_has_failed_with_it(knob: str) -> None:
     command = [PYTHON, "-W", "ignore", str(PROGRAMS / "bound.py"), free_port(), "overrides"]

@@ -153,6 +153,27 @@ def test_process_knobs_are_set_and_said_in_the_line_of_each_rank(
         assert f"worker{index}: [{share}] 0.001\n" in out
 
 
+@needs_two_cpus
+def test_an_override_of_a_process_knob_is_said(capfd: pytest.CaptureFixture[str]) -> None:
+    program = [*PYTHON, str(PROGRAMS / "bound.py"), free_port(), "overrides"]
+    assert run.main(["--config", "switch_interval=1ms", "--", *program]) == 0
+    err = capfd.readouterr().err
+    for index in (0, 1):
+        assert (
+            f"rpc-tuner: worker{index}: the program set its own switch interval to 20ms after the "
+            "tool: switch_interval had no effect"
+        ) in err
+
+
+@needs_two_cpus
+def test_none_is_set_under_a_program_that_binds_itself(capfd: pytest.CaptureFixture[str]) -> None:
+    everywhere = tuple(sorted(os.sched_getaffinity(0)))
+    for config, expected in (("none", everywhere), ("equal", share_of_rank(0, 2))):
+        program = [*PYTHON, str(PROGRAMS / "bound.py"), free_port(), "binds"]
+        assert run.main(["--config", f"cpu_binding={config}", "--", *program]) == 0
+        assert f"worker0: [{expected}] " in capfd.readouterr().out
+
+
 def test_a_program_that_never_shuts_down_is_configured() -> None:
     command = [sys.executable, "-m", "tuner.run", "--config", "num_worker_threads=2", "--",
                *PYTHON, str(PROGRAMS / "never_ends.py")]  # fmt: skip

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tuner.files import head_of
+from tuner.process_knobs import EQUAL, UNBOUND
 from tuner.torch_private.exceptions import MOST_TEXT
 
 MOST_BYTES = 1 << 24
@@ -173,6 +174,7 @@ _OPTIONAL: dict[str, _Check] = {
     "operators": _is_file,
     "local_size": _is_size,
     "switch_interval": _is_amount,
+    "cpu_binding": lambda value: value in (EQUAL, UNBOUND),
     "has_gil": _is_flag,
     "overridden": _is_text,
 }

@@ -10,7 +10,7 @@ from tuner.world.command.events import agents, read_events
 
 _Step = TypeVar("_Step", "Rendezvous", "InitFailure")
 _KNOBS = ("num_worker_threads", "rpc_timeout", "transports", "channels", "intra_op_threads",
-          "switch_interval")  # fmt: skip
+          "switch_interval", "cpu_binding")  # fmt: skip
 
 
 class ProcessEnd(NamedTuple):

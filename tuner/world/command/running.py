@@ -40,9 +40,10 @@ class RunEnd:
         """
         ranks = self.report.latest
         are_all = len(ranks) == 1 or (bool(ranks) and len(ranks) == ranks[0].local_size)
+        overridden = [f"{rank.name}: {rank.overridden}" for rank in ranks if rank.overridden]
         if are_all and all(rank.ready_ns is not None for rank in ranks):
-            return list(self.report.problems)
-        return self.report.notes("the configuration")
+            return [*self.report.problems, *overridden]
+        return [*self.report.notes("the configuration"), *overridden]
 
     def unused(self, config: Config) -> list[str]:
         """What no rank got, because none has the role: a sentence for each such role.

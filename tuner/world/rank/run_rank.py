@@ -63,7 +63,10 @@ def run_rank(task: RankTask, connection: Connection) -> None:
 def _work(task: RankTask, parent: LauncherChannel) -> None:
     parent.enter("setup")
     process_knobs = ProcessKnobs("the workload")
-    process_knobs.apply(task.values, *task.place)
+    try:
+        process_knobs.apply(task.values, *task.place)
+    except OSError:
+        raise OverriddenError(process_knobs.overridden()) from None
     torch.set_num_threads(task.intra_op_threads)
     random.seed(task.seed + task.rank)
     torch.manual_seed(task.seed + task.rank)
