@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 import types
+from _thread import start_new_thread
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver
@@ -73,7 +74,8 @@ class Processes:
                 with _starting, _without_main_module(), _forkserver_ended_after(START_S):
                     with _own_import_path():
                         forkserver.ensure_running()
-                    process.start()
+                    # One that is started by half has nothing to read, and prints a traceback.
+                    _uninterrupted(process.start)
                     # The next start, of any thread, would look whether this one has ended, and two
                     # that look at once read one exit code: the slower finds none, and says 255.
                     multiprocessing.process._children.discard(process)  # type: ignore[attr-defined]
@@ -86,6 +88,29 @@ class Processes:
                 why = error or "no forkserver"
                 raise LauncherError(f"cannot start a process: {why}") from error
             return process
+
+
+def _uninterrupted(action: Callable[[], None]) -> None:
+    """Run it to its end, also if Ctrl-C comes meanwhile: a thread gets no KeyboardInterrupt."""
+    raised: list[BaseException] = []
+    is_over = threading.Event()
+
+    def run() -> None:
+        try:
+            action()
+        except BaseException as error:
+            raised.append(error)
+        finally:
+            is_over.set()
+
+    # Thread.start() waits for the thread, and may be interrupted there.
+    start_new_thread(run, ())
+    try:
+        is_over.wait()
+    finally:
+        is_over.wait()
+    if raised:
+        raise raised[0]
 
 
 def end_process(process: ForkServerProcess) -> None:
