@@ -161,6 +161,19 @@ def test_nothing_named_sets_nothing() -> None:
     assert printed == ["True []", "as set"]
 
 
+def test_a_switch_interval_without_a_gil_is_said_to_have_no_effect() -> None:
+    printed = printed_by(
+        """
+        import tuner.process_knobs
+        tuner.process_knobs.has_gil = lambda: False
+        knobs = ProcessKnobs()
+        knobs.apply({"switch_interval": 0.001}, 0, 1)
+        print(*knobs.texts)
+        """
+    )
+    assert printed == ["switch_interval=1ms (no effect on an interpreter without a GIL)"]
+
+
 @pytest.mark.parametrize(
     ("rank", "world_size", "variables", "place"),
     [

@@ -251,6 +251,16 @@ def test_a_process_that_cannot_be_bound_is_warned_of(
         tuner.load_rpc_options(path, rank=0, world_size=2)
 
 
+def test_a_switch_interval_without_a_gil_is_said_to_have_no_effect(
+    tmp_path: Path, applied: Applied, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.recommended.loading.has_gil", lambda: False)
+    path = written(tmp_path, for_all(switch_interval="1ms"))
+    with pytest.warns(tuner.EnvironmentWarning, match="no effect on an interpreter without a GIL"):
+        tuner.load_rpc_options(path)
+    assert applied == [({"switch_interval": 0.001}, 0, 1)]
+
+
 def test_a_switch_interval_by_role_needs_the_role(tmp_path: Path, applied: Applied) -> None:
     path = written(tmp_path, Config.from_json({"server": {"switch_interval": 0.0002}}))
     tuner.load_rpc_options(path, role="server")

@@ -165,7 +165,11 @@ def test_a_resumed_study_keeps_its_space(
     first = tune(FakeLauncher(spec=MINE, sigma=0.3), **keys)
     monkeypatch.setattr(searched_space, "usable_cpus", lambda: 1)
     monkeypatch.setattr(searched_space, "why_not_bound", lambda: FORBIDDEN)
-    more = tune(FakeLauncher(spec=MINE, sigma=0.3), budget="2m", resume=True, **keys)
+    listening = Listening()
+    more = tune(
+        FakeLauncher(spec=MINE, sigma=0.3), budget="2m", resume=True, observer=listening, **keys
+    )
+    assert f"cpu_binding=equal fails from now on: {FORBIDDEN}" in listening.told
     assert more.worlds > first.worlds
     assert {row.config for row in more.rows} == {row.config for row in first.rows}
 

@@ -2,11 +2,19 @@ import os
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
+from typing import Any
 
-from tuner.world.rank.run_rank import process_cpu_clock
+import pytest
+
+from tuner.world.rank.run_rank import OverriddenError, _work, process_cpu_clock
 
 BURN = """
 import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 while time.process_time() < 0.2:
     pass
 print("burnt", flush=True)
@@ -29,3 +37,16 @@ def test_the_cpu_clock_of_this_process_is_process_time() -> None:
     clock = process_cpu_clock(os.getpid())
     before = time.process_time()
     assert before <= time.clock_gettime(clock) <= time.process_time()
+
+
+def test_where_affinity_is_forbidden_the_failure_names_the_knob(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(index: int, ranks: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("tuner.process_knobs.bind_rank", refuse)
+    task: Any = SimpleNamespace(values={"cpu_binding": "equal"}, place=(0, 2))
+    parent: Any = SimpleNamespace(enter=lambda phase: None)
+    with pytest.raises(OverriddenError, match="cpu_binding could not be set: Operation not perm"):
+        _work(task, parent)
