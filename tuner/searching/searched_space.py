@@ -48,8 +48,7 @@ def draft_here(draft: PlanDraft, known: Space | None, notify: Notify) -> PlanDra
     Raises:
         UsageError: No other value of the knob is named, or the baseline binds its ranks.
     """
-    is_resumed = known is not None and (draft.chooses_space or draft.space == known)
-    if is_resumed and known is not None:
+    if is_resumed := known is not None and (draft.chooses_space or draft.space == known):
         # The first session has decided it.
         draft = replace(draft, space=known, chooses_space=False)
     values = draft.space.values_of(CPU_BINDING.name)
