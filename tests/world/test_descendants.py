@@ -9,8 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.world.launcher_contract import ends
 from tuner.world import descendants
-from tuner.world.descendants import end_descendants, holds, living_children
+from tuner.world.descendants import (
+    CLUSTER_VARIABLE,
+    cluster_reaped,
+    end_descendants,
+    holds,
+    living_children,
+)
 
 DAEMONS = """
 import os, sys, time
@@ -126,3 +133,28 @@ def test_who_holds_a_pipe_is_known() -> None:
         os.close(reader)
         os.close(writer)
     assert not holds(holder.pid, pipe)
+
+
+@pytest.mark.world
+@pytest.mark.thorough
+def test_of_a_cluster_what_has_the_mark_or_a_file_of_the_folder_ends_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    folder = tmp_path / "link" / "cluster"
+    folder.mkdir()
+    other = subprocess.Popen(["sleep", "600"])
+    with cluster_reaped(folder):
+        heir = subprocess.Popen(["sleep", "600"], env={**os.environ, CLUSTER_VARIABLE: str(folder)})
+        with (folder / "agent.log").open("w") as log:
+            agent = subprocess.Popen(["sleep", "600"], stderr=log)
+    try:
+        assert ends(heir.pid, within_s=60)
+        assert ends(agent.pid, within_s=60)
+        assert other.poll() is None
+        assert not folder.exists()
+    finally:
+        for process in (other, heir, agent):
+            process.kill()
+            process.wait()

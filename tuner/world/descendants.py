@@ -1,6 +1,6 @@
-"""Ends what a process has started, daemons among it. Standard library only: ranks do it, too.
+"""Ends processes with all that they have started, daemons among it. Standard library only.
 
-It is run by its path, too, as the parent of a command, which keeps the daemons of that.
+It is run by its path, too: as the parent of a command, and beside a cluster of our own.
 """
 
 import ctypes
@@ -9,20 +9,34 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+CLUSTER_VARIABLE = "RPC_TUNER_CLUSTER"
+"""The environment variable that all processes of a cluster of our own have, with its folder."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 # Processes that start others as fast as they are killed get this long; more is a fork bomb.
 _WITHIN_S = 5.0
 _POLL_S = 0.002
+_LOOK_S = 0.02
+# Ray ends most of its processes itself.
+_LEFT_TO_RAY_S = 3.0
+_CLUSTER_GONE_S = 20.0
+_REAP_S = 0.1
+_START = 19
+"""The place of a process's start in /proc/PID/stat, after the name."""
 
 
 def keep_orphans() -> None:
     """Make orphans among this process's descendants its children: daemons stay within reach."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def signal_with_parent(number: int) -> None:
+    """Have the kernel send this process a signal when its parent ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
 
 
 def living_children(pid: int) -> list[int]:
@@ -44,7 +58,6 @@ def end_descendants(pid: int, wanted: Callable[[int], bool] = lambda child: True
         pid: A process that keeps orphans. It must not start any itself meanwhile.
         wanted: Which of its children are ended, with all that they have started.
     """
-
     seen: list[int] | None = None
     until = time.monotonic() + _WITHIN_S
     while time.monotonic() < until:
@@ -62,43 +75,59 @@ def end_descendants(pid: int, wanted: Callable[[int], bool] = lambda child: True
         time.sleep(_POLL_S)
 
 
-def kill(pids: list[int]) -> None:
+def end_groups(leaders: Sequence[int], variable: str, text: str) -> None:
+    """Kill process groups, what their leaders have started, and what has a mark.
+
+    Args:
+        leaders: The leaders of the groups.
+        variable: The environment variable that marks what may have left them.
+        text: What stands in its value.
+    """
+    until = time.monotonic() + _WITHIN_S
+    # Before they are orphans, whose parents are not known any more.
+    known = {pid: _started(pid) for each in leaders for pid in (*descendants(each), each)}
+    for each in leaders:
+        kill_group(each)
+    while time.monotonic() < until:
+        left = [pid for pid in _processes() if has_variable(pid, variable, text)]
+        left += [pid for pid, start in known.items() if is_alive(pid) and _started(pid) == start]
+        if not left:
+            return
+        kill(left)
+        time.sleep(_LOOK_S)
+
+
+def kill(pids: Sequence[int]) -> None:
     """Kill these processes, as far as they are there and ours."""
     for each in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(each, signal.SIGKILL)
 
 
+def kill_group(leader: int) -> None:
+    """Kill a process group, if it is there and ours."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
 def holds(pid: int, pipe: os.stat_result) -> bool:
     """Whether a process has an end of a pipe open; True if it cannot be known."""
     try:
-        return any(_is_pipe(each, pipe) for each in Path(f"/proc/{pid}/fd").iterdir())
+        return f"pipe:[{pipe.st_ino}]" in _open_files(pid)
     except FileNotFoundError:
         return False  # it has ended
     except OSError:
         return True
 
 
-def _is_pipe(descriptor: Path, pipe: os.stat_result) -> bool:
+def has_variable(pid: int, variable: str, text: str = "") -> bool:
+    """Whether a process has an environment variable with a text in it; one that ended has none."""
     try:
-        return os.readlink(descriptor) == f"pipe:[{pipe.st_ino}]"  # noqa: PTH115
-    except FileNotFoundError:
-        return False  # it was closed just now
-
-
-def _children(pid: int) -> Iterator[int]:
-    if not Path("/proc/thread-self/children").exists():  # a kernel that does not list them
-        every = (int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit())
-        yield from (each for each in every if status_of(each)[1:2] == [b"%d" % pid])
-        return
-    try:
-        threads = [*Path(f"/proc/{pid}/task").iterdir()]
+        lines = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
-        return  # it has ended
-    # A process is the child of the thread that started it.
-    for thread in threads:
-        with suppress(OSError):
-            yield from map(int, (thread / "children").read_text().split())
+        return False
+    name, inside = os.fsencode(f"{variable}="), os.fsencode(text)
+    return any(line.startswith(name) and inside in line for line in lines)
 
 
 def is_alive(pid: int) -> bool:
@@ -115,6 +144,37 @@ def status_of(pid: int) -> list[bytes]:
         return []
 
 
+def _started(pid: int) -> list[bytes]:
+    return status_of(pid)[_START : _START + 1]
+
+
+def _processes() -> Iterator[int]:
+    return (int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit())
+
+
+def _children(pid: int) -> Iterator[int]:
+    if not Path("/proc/thread-self/children").exists():  # a kernel that does not list them
+        yield from (each for each in _processes() if status_of(each)[1:2] == [b"%d" % pid])
+        return
+    try:
+        threads = [*Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:
+        return  # it has ended
+    # A process is the child of the thread that started it.
+    for thread in threads:
+        with suppress(OSError):
+            yield from map(int, (thread / "children").read_text().split())
+
+
+def _open_files(pid: int) -> list[str]:
+    """What a process has open; without what it has closed just now. OSError if it has ended."""
+    found = []
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.append(os.readlink(descriptor))  # noqa: PTH115
+    return found
+
+
 def keeping(variable: str) -> list[str]:
     """What goes before a command to run it so that its daemons end with it.
 
@@ -124,14 +184,14 @@ def keeping(variable: str) -> list[str]:
     Args:
         variable: Its name.
     """
-    return [sys.executable, "-I", "-S", __file__, variable]
+    return [sys.executable, "-I", "-S", __file__, "keep", variable]
 
 
 def _keep(variable: str, command: list[str]) -> None:
     """Run the command, and end as it does."""
     keep_orphans()
     signal.signal(signal.SIGHUP, lambda number, frame: _end_all())
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGHUP)
+    signal_with_parent(signal.SIGHUP)
     # The group gets these; the command decides.
     before = {each: signal.signal(each, signal.SIG_IGN) for each in (signal.SIGINT, signal.SIGTERM)}
     if (pid := os.fork()) == 0:
@@ -146,8 +206,7 @@ def _keep(variable: str, command: list[str]) -> None:
             os._exit(127)
     while (ended := os.wait())[0] != pid:
         pass
-    mark = f"{variable}=".encode()
-    end_descendants(os.getpid(), lambda child: not _has_in_environment(child, mark))
+    end_descendants(os.getpid(), lambda child: not has_variable(child, variable))
     code = os.waitstatus_to_exitcode(ended[1])
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -162,13 +221,62 @@ def _end_all() -> None:
     os._exit(1)
 
 
-def _has_in_environment(pid: int, mark: bytes) -> bool:
+@contextmanager
+def cluster_reaped(folder: Path) -> Iterator[None]:
+    """See that nothing is left after the block of a cluster of our own, nor its folder.
+
+    Ray's agents outlive a command that is killed.
+
+    Args:
+        folder: The cluster's own. What has CLUSTER_VARIABLE with its name is the cluster.
+    """
+    import subprocess  # late: `keeping` stands before every command, and must be quick
+
+    # Its stdin ends with us, however we end.
+    reaper = subprocess.Popen(
+        [sys.executable, "-I", "-S", __file__, "reap", str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     try:
-        lines = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
-    return any(line.startswith(mark) for line in lines)
+        yield
+    finally:
+        reaper.communicate()
+
+
+def _reap(folder: str) -> None:
+    import shutil
+
+    os.read(0, 1)
+    patient_until = time.monotonic() + _LEFT_TO_RAY_S
+    until = patient_until + _CLUSTER_GONE_S
+    ours = (os.getpid(), os.getppid())
+    while time.monotonic() < until:
+        left = [pid for pid in _processes() if pid not in ours and _is_of_cluster(pid, folder)]
+        if not left:
+            break
+        if time.monotonic() >= patient_until:
+            kill(left)
+        time.sleep(_REAP_S)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_of_cluster(pid: int, folder: str) -> bool:
+    """Whether it has the mark, or a file of the folder open.
+
+    Who sets a long title writes over its environment. Ray's agents do, and have their logs open.
+    """
+    if has_variable(pid, CLUSTER_VARIABLE, folder):
+        return True
+    inside = f"{Path(folder).resolve()}/"  # a link, such as that of TMPDIR, is in no /proc
+    with suppress(OSError):
+        return any(each.startswith(inside) for each in _open_files(pid))
+    return False
 
 
 if __name__ == "__main__":
-    _keep(sys.argv[1], sys.argv[2:])
+    if sys.argv[1] == "keep":
+        _keep(sys.argv[2], sys.argv[3:])
+    else:
+        _reap(sys.argv[2])

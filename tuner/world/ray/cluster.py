@@ -20,16 +20,16 @@ from ray.exceptions import RayError
 
 from tuner.errors import LauncherError
 from tuner.text import duration
+from tuner.world.descendants import CLUSTER_VARIABLE, cluster_reaped
 from tuner.world.ray.placing import HostInfo
-from tuner.world.ray.reaper import marked, reaped
 
 AUTO = "auto"
 # Ray's sockets are files whose whole names have at most 107 characters.
 _LONGEST_FOLDER = 30
-_SHORT_FOLDER = "/tmp"
 # Nothing of a world goes through Ray's object store but traces.
 _STORE_BYTES = 100_000_000
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+_REFUSED = (RayError, RuntimeError, ValueError, OSError)
 ASK_EVERY_S = 5.0
 # A connection takes milliseconds, where anybody answers.
 _ANSWER_S = 2.0
@@ -58,7 +58,7 @@ def connected(address: str | None, notify: Callable[[str], None]) -> Iterator[No
     with ExitStack() as stack:
         if not _joined(address):
             folder = _short_folder()
-            stack.enter_context(reaped(folder))
+            stack.enter_context(cluster_reaped(folder))
             stack.callback(_leave)
             _start_own(folder)
             notify(
@@ -75,75 +75,71 @@ def _leave() -> None:
 
 def _joined(address: str | None) -> bool:
     """Whether there is a cluster to join. LauncherError if the one that is named cannot be."""
-    if address is None and not _may_be_running():
+    named = address or os.environ.get("RAY_ADDRESS")
+    # Ray notes where a cluster runs; it would look for long where there is none.
+    noted = Path(os.environ.get("RAY_TMPDIR", "/tmp")) / "ray" / "ray_current_cluster"
+    if not named and not noted.exists():
         return False
     try:
         ray.init(address=address or AUTO, **_QUIET)
-    except ConnectionError as error:
-        if address is None and not os.environ.get("RAY_ADDRESS"):
+    except _REFUSED as error:
+        if not named and isinstance(error, ConnectionError):
             return False
-        raise LauncherError(_no_cluster(address, error)) from None
-    except (RayError, RuntimeError, ValueError, OSError) as error:
-        raise LauncherError(_no_cluster(address, error)) from None
+        raise LauncherError(
+            f"no Ray cluster can be joined at {named or AUTO}: {_first_line(error)}; run this "
+            "command on a host of the cluster, where `ray start --head`, or `ray start --address "
+            "HOST:PORT`, was run before"
+        ) from None
     return True
 
 
-def _may_be_running() -> bool:
-    """Whether Ray has noted where a cluster runs; it would look for long where there is none."""
-    noted = Path(os.environ.get("RAY_TMPDIR", "/tmp")) / "ray" / "ray_current_cluster"
-    return bool(os.environ.get("RAY_ADDRESS")) or noted.exists()
-
-
-def _no_cluster(address: str | None, error: Exception) -> str:
-    where = address or os.environ.get("RAY_ADDRESS") or AUTO
-    why = str(error).strip().split("\n")[0]
-    return (
-        f"no Ray cluster can be joined at {where}: {why}; run this command on a host of the "
-        "cluster, where `ray start --head`, or `ray start --address HOST:PORT`, was run before"
-    )
-
-
 def _start_own(folder: Path) -> None:
+    os.environ[CLUSTER_VARIABLE] = str(folder)
     try:
-        with marked(folder):
-            ray.init(
-                address="local",
-                include_dashboard=False,
-                object_store_memory=_STORE_BYTES,
-                _temp_dir=str(folder),
-                **_QUIET,
-            )
-    except (RayError, RuntimeError, ValueError, OSError) as error:
-        why = str(error).strip().split("\n")[0]
-        raise LauncherError(f"Ray cannot be started on this machine: {why}") from None
+        ray.init(
+            address="local",
+            include_dashboard=False,
+            object_store_memory=_STORE_BYTES,
+            _temp_dir=str(folder),
+            **_QUIET,
+        )
+    except _REFUSED as error:
+        raise LauncherError(
+            f"Ray cannot be started on this machine: {_first_line(error)}"
+        ) from None
+    finally:
+        os.environ.pop(CLUSTER_VARIABLE, None)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]
 
 
 def _short_folder() -> Path:
     folder = tempfile.gettempdir()
-    parent = folder if len(folder) <= _LONGEST_FOLDER else _SHORT_FOLDER
+    parent = folder if len(folder) <= _LONGEST_FOLDER else "/tmp"
     return Path(tempfile.mkdtemp(prefix="rpc-", dir=parent))
 
 
 def living_hosts() -> list[HostInfo]:
-    """The hosts that the cluster has now, this one first."""
+    """The hosts that the cluster has now, this one first; of one name, with their addresses."""
     here = ray.get_runtime_context().get_node_id()
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
     alive = [node for node in nodes if node["Alive"]]
     named = Counter(node["NodeManagerHostname"] for node in alive)
-    found = [_host(node, is_alone=named[node["NodeManagerHostname"]] == 1) for node in alive]
+    found = []
+    for node in alive:
+        name, address = node["NodeManagerHostname"], node["NodeManagerAddress"]
+        found.append(
+            HostInfo(
+                node=node["NodeID"],
+                name=name if named[name] == 1 else f"{name} ({address})",
+                address=address,
+                cpus=int(node["Resources"].get("CPU", 0)),
+                gpus=int(node["Resources"].get("GPU", 0)),
+            )
+        )
     return sorted(found, key=lambda each: (each.node != here, each.address, each.node))
-
-
-def _host(node: dict[str, Any], *, is_alone: bool) -> HostInfo:
-    """The host of a node; of hosts with one name, the address is in the name."""
-    has, name, address = node["Resources"], node["NodeManagerHostname"], node["NodeManagerAddress"]
-    return HostInfo(
-        node=node["NodeID"],
-        name=name if is_alone else f"{name} ({address})",
-        address=address,
-        cpus=int(has.get("CPU", 0)),
-        gpus=int(has.get("GPU", 0)),
-    )
 
 
 class ClusterLostError(LauncherError):
