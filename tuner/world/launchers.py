@@ -93,8 +93,7 @@ def ray_launcher(
         from tuner.world.ray.ray_launcher import RayGroups
 
         return RayGroups(draft.launching, notify)
-    from tuner.world.ray.ray_launcher import RayLauncher
-    from tuner.world.ray.ray_program_launcher import RayProgramLauncher
+    from tuner.world.ray.ray_launcher import RayLauncher, RayProgramLauncher
 
     if draft.program is not None:
         return RayProgramLauncher(draft.launching, hosts=hosts, notify=notify, show=show)

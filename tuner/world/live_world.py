@@ -3,17 +3,14 @@
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from tuner.world.failure_evidence import with_evidence
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, Measurement, RankUsage
 from tuner.world.postmortem import RankRecord, root_cause, starvation
+from tuner.world.rank.channel import Message
 
-DIED = "died"
-"""The kind of the message that reports the end of a rank's process."""
-SPOKEN = ("phase", "failed", "finished", "state", "result")
-"""The kinds of what a rank says itself."""
 # Worlds are done in about a second; one that is not may be stuck, and is probed.
 PROBE_AFTER_S = 3.0
 PROBE_EVERY_S = 1.0
@@ -23,24 +20,13 @@ GRACE_S = 0.3
 EXIT_S = 1.0
 
 
-class Message(NamedTuple):
-    """A message of one rank, or that its process is gone."""
-
-    rank: int
-    content: dict[str, Any]
-    """Its `kind` says what it is; `time_ns` is Unix time by one clock for all ranks."""
-
-
 class RankProcesses(Protocol):
     """The ranks of one world."""
 
-    @property
-    def names(self) -> Sequence[str]:
-        """Their RPC names, in rank order."""
-
-    @property
-    def pids(self) -> Sequence[int | None]:
-        """Their process ids, in rank order; None for a rank that is not on rank 0's host."""
+    names: list[str]
+    """Their RPC names, in rank order."""
+    pids: list[int | None]
+    """Their process ids, in rank order; None for a rank that is not on rank 0's host."""
 
     def poll(self, timeout_s: float) -> list[Message]:
         """Every message and every death that comes, once there is one, or the time is over."""
@@ -57,9 +43,6 @@ class RankProcesses(Protocol):
     def captured(self) -> Sequence[Path]:
         """Files of what the ranks printed, and of their stacks."""
 
-    def end(self) -> None:
-        """Kill what is left of the ranks, and of whatever they started."""
-
 
 class LiveWorld:
     """Drives one world from its first message to its last process.
@@ -75,8 +58,8 @@ class LiveWorld:
         self._order = order
         self._started = started
         self._records = [RankRecord(name) for name in ranks.names]
-        self._result: dict[str, Any] | None = None
-        self._going = False
+        self._result: dict[str, Any] = {}
+        self._is_going = self._is_stopping = False
 
     def run(self) -> Measurement | Failure:
         """Wait for the world to finish, fail, or pass its deadline."""
@@ -101,7 +84,6 @@ class LiveWorld:
         return self._measurement()
 
     def _poll(self, timeout_s: float) -> None:
-        """Take in every message and every death that comes within the time."""
         for rank, message in self._ranks.poll(max(0.0, timeout_s)):
             if message["kind"] == "result":
                 self._result = message
@@ -113,28 +95,29 @@ class LiveWorld:
             self._ranks.send(rank, {"kind": kind})
 
     def _advance(self) -> None:
-        if not self._going and all(record.phase == "ready" for record in self._records):
-            self._going = True
-            self._ranks.send(0, {"kind": "go", "pids": list(self._ranks.pids)})
-        if self._result is not None and not self._result.get("stopped"):
-            self._result["stopped"] = True
+        if not self._is_going and all(record.phase == "ready" for record in self._records):
+            self._is_going = True
+            self._ranks.send(0, {"kind": "go", "pids": self._ranks.pids})
+        if self._result and not self._is_stopping:
+            self._is_stopping = True
             self._send_all("stop")
 
     def _measurement(self) -> Measurement:
-        assert self._result is not None
+        result = self._result
         return Measurement(
-            step_s=tuple(self._result["step_s"]),
-            steps=self._result["steps"],
-            wall_s=self._result["wall_s"],
+            step_s=tuple(result["step_s"]),
+            steps=result["steps"],
+            wall_s=result["wall_s"],
             world_s=time.monotonic() - self._started,
-            tracing_overhead=self._result["tracing_overhead"],
+            tracing_overhead=result["tracing_overhead"],
             ranks=tuple(
                 RankUsage(name=record.name, cpu_s=cpu_s, **record.usage)
-                for record, cpu_s in zip(self._records, self._result["cpu_s"], strict=True)
+                for record, cpu_s in zip(self._records, result["cpu_s"], strict=True)
             ),
         )
 
     def _fail(self, past_deadline: bool = False) -> Failure:
+        """The root cause; what the ranks printed, and their stacks, are kept where asked for."""
         until = time.monotonic() + GRACE_S
         while (left_s := until - time.monotonic()) > 0:
             self._poll(left_s)
@@ -147,11 +130,7 @@ class LiveWorld:
             deadline_s=self._order.deadline_s if past_deadline else None,
             world_s=time.monotonic() - self._started,
         )
-        return self._with_evidence(failure)
-
-    def _with_evidence(self, failure: Failure) -> Failure:
-        """Keep what the ranks printed and their stacks, where the order asks for it."""
-        if self._order.failure_folder is None:
+        folder = self._order.failure_folder
+        if folder is None:
             return failure
-        captured = self._ranks.captured()
-        return with_evidence(failure, self._order.failure_folder, captured, self._order.config)
+        return with_evidence(failure, folder, self._ranks.captured(), self._order.config)

@@ -26,6 +26,6 @@ def test_an_interruption_waits_until_a_process_is_started(
 
     monkeypatch.setattr(ForkServerProcess, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        Processes().start(time.sleep, (0.0,))
+        Processes().start(time.sleep, 0.0)
     (process,) = started
     end_process(process)

@@ -65,8 +65,7 @@ def test_a_killed_command_leaves_nothing_of_its_own_cluster(short_path: Path) ->
         "from tuner.world.ray.ray_launcher import RayLauncher\n"
         "with RayLauncher() as launcher:\n"
         f"    spec = launcher.describe({str(TROUBLES) + ':Dozes'!r}, {{}})\n"
-        "    launcher.place(spec)\n"
-        "    print('placed', flush=True)\n"
+        "    print('described', flush=True)\n"
         "    launcher.run(order(spec))\n"
     )
     search = subprocess.Popen(
@@ -77,7 +76,7 @@ def test_a_killed_command_leaves_nothing_of_its_own_cluster(short_path: Path) ->
     )
     assert search.stdout is not None
     try:
-        assert search.stdout.readline() == "placed\n"
+        assert search.stdout.readline() == "described\n"
 
         def of_the_host() -> list[psutil.Process]:
             hosts = named(family_of(search.pid), "ray::Host")
@@ -94,11 +93,10 @@ def test_a_killed_command_leaves_nothing_of_its_own_cluster(short_path: Path) ->
 
 def test_a_host_that_is_killed_is_no_fact_about_the_configuration(launcher: RayLauncher) -> None:
     spec = launcher.describe(f"{TROUBLES}:Dozes", {})
-    launcher.place(spec)
-    host = host_process()
     ranks: list[psutil.Process] = []
 
     def kill() -> None:
+        host = host_process()
         ranks.extend(awaited(lambda: family_of(host.pid), 4))
         host.kill()
 

@@ -5,7 +5,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
@@ -20,13 +20,18 @@ from tuner.scratch import note_beside, own_prefix, sweep
 from tuner.world.environment import Environment, GroupFacts
 from tuner.world.launcher import Enough, WorldOrder
 from tuner.world.live_world import EXIT_S, LiveWorld
-from tuner.world.local.local_rank_processes import Channel, LocalRankProcesses
-from tuner.world.local.processes import Processes, check_socket_fits, end_process
+from tuner.world.local.processes import (
+    LocalRankProcesses,
+    Processes,
+    check_socket_fits,
+    end_process,
+)
 from tuner.world.machine_reading import MachineReader, machine_between
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.own_network import OwnNetwork
 from tuner.world.postmortem import STARTER_GONE, was_killed
-from tuner.world.rank.entry import start_describing, start_listing
+from tuner.world.rank.channel import LauncherEnd
+from tuner.world.rank.entry import start_describing
 from tuner.world.rank.task import rank_tasks
 
 _NEEDS_A_NETWORK = re.compile(
@@ -35,25 +40,6 @@ _NEEDS_A_NETWORK = re.compile(
 # Enough to import torch, and what the workload's module needs, from a cold disk.
 DESCRIBE_DEADLINE_S = 120.0
 ASKED = 2
-
-
-class _NoAnswer(Exception):  # noqa: N818 - never leaves this module
-    """A process that imports workloads gave no answer."""
-
-    def __init__(self, longest_s: float, exit_code: int | None) -> None:
-        self.longest_s = longest_s
-        self.exit_code = exit_code
-        """None if the process was ended at its deadline."""
-
-    def message_of(self, workloads: str) -> str:
-        what = (
-            f"importing and describing {workloads} took longer than {self.longest_s:g} s and "
-            "was ended"
-            if self.exit_code is None
-            else f"the process that imports {workloads} ended without an answer "
-            f"(exit code {self.exit_code})"
-        )
-        return f"{what}; what it printed stands above"
 
 
 class LocalLauncher:
@@ -114,20 +100,16 @@ class LocalLauncher:
         """See `Launcher.subject_of`."""
         if draft.program is not None:
             raise LauncherError("this launcher runs workloads, and the plan has a program")
-        longest_s = draft.measuring.longest_start_s
-        return self._described(draft.workload, draft.options, min(DESCRIBE_DEADLINE_S, longest_s))
+        longest_s = min(DESCRIBE_DEADLINE_S, draft.measuring.longest_start_s)
+        return self.describe(draft.workload, draft.options, longest_s)
 
-    def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
-        """See `WorkloadLauncher.describe`."""
-        return self._described(reference, options, DESCRIBE_DEADLINE_S)
-
-    def _described(
-        self, reference: str, options: Mapping[str, object], longest_s: float
+    def describe(
+        self, reference: str, options: Mapping[str, object], longest_s: float | None = None
     ) -> WorkloadSpec:
-        try:
-            document = self._ask(longest_s, start_describing, reference, dict(options))
-        except _NoAnswer as problem:
-            raise UsageError(f"workload {reference}: {problem.message_of('it')}") from None
+        """See `WorkloadLauncher.describe`; within so many seconds, None: DESCRIBE_DEADLINE_S."""
+        document, problem = self._ask("it", reference, options, longest_s)
+        if problem:
+            raise UsageError(f"workload {reference}: {problem}")
         if "spec" in document:
             return WorkloadSpec.model_validate(document["spec"])
         if "problems" in document:
@@ -137,24 +119,35 @@ class LocalLauncher:
 
     def catalogue(self) -> list[CatalogueEntry]:
         """The shipped workloads, as a process that imported them says."""
-        try:
-            entries = self._ask(DESCRIBE_DEADLINE_S, start_listing)
-        except _NoAnswer as problem:
-            raise LauncherError(problem.message_of("the shipped workloads")) from None
+        entries, problem = self._ask("the shipped workloads")
+        if problem:
+            raise LauncherError(problem)
         return [CatalogueEntry.model_validate(entry) for entry in entries]
 
-    def _ask(self, longest_s: float, target: Callable[..., None], *arguments: object) -> Any:
-        """What a process of its own answers, as JSON. _NoAnswer if it gives none in that time."""
+    def _ask(
+        self,
+        called: str,
+        reference: str | None = None,
+        options: Mapping[str, object] | None = None,
+        longest_s: float | None = None,
+    ) -> tuple[Any, str]:
+        """What a process of its own says of workloads; and what is wrong, if it gives no answer."""
+        longest_s = DESCRIBE_DEADLINE_S if longest_s is None else longest_s
         until = time.monotonic() + longest_s
         for _ in range(ASKED):
             ours, theirs = self._processes.context.Pipe(duplex=False)
-            process = self._processes.start(target, (Path.cwd(), *arguments, theirs))
+            process = self._processes.start(
+                start_describing, Path.cwd(), theirs, reference, dict(options or {})
+            )
             theirs.close()
-            channel, is_late = Channel(ours), False
+            channel = LauncherEnd(ours)
             try:
-                return channel.awaited(until - time.monotonic())
+                return channel.awaited(until - time.monotonic()), ""
             except TimeoutError:
-                is_late = True
+                return None, (
+                    f"importing and describing {called} took longer than {longest_s:g} s and was "
+                    "ended; what it printed stands above"
+                )
             except EOFError:
                 process.join(EXIT_S)  # it is ending by itself, with an exit code of its own
             finally:
@@ -162,9 +155,12 @@ class LocalLauncher:
                 end_process(process)
             code = process.exitcode
             # Somebody may have killed it, or the forkserver with it: it is asked once more.
-            if is_late or code is None or not (was_killed(code) or code == STARTER_GONE):
+            if code is None or not (was_killed(code) or code == STARTER_GONE):
                 break
-        raise _NoAnswer(longest_s, None if is_late else code)
+        return None, (
+            f"the process that imports {called} ended without an answer (exit code {code}); what "
+            "it printed stands above"
+        )
 
     def stop(self) -> None:
         """See `tuner.world.launcher.Stoppable`."""
@@ -201,7 +197,7 @@ class LocalLauncher:
         self._ranks = ranks = LocalRankProcesses(self._processes, scratch)
         try:
             holder = self._network_holder()
-            ranks.start(replace(t, network_of=holder) for t in rank_tasks(order, scratch))
+            ranks.start(replace(each, network_of=holder) for each in rank_tasks(order, scratch))
             return LiveWorld(ranks, order, started).run()
         finally:
             self._ranks = None

@@ -10,24 +10,40 @@ import threading
 import time
 import types
 from _thread import start_new_thread
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing import forkserver
+from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any
 
 from tuner.errors import LauncherError, UsageError
-from tuner.world.descendants import descendants, end_descendants, holds, kill, living_children
-from tuner.world.rank.entry import PRELOADED, RESTORED, start_pinned
+from tuner.world.descendants import (
+    descendants,
+    end_descendants,
+    holds,
+    kill,
+    kill_group,
+    living_children,
+)
+from tuner.world.failure_evidence import give_up_middle
+from tuner.world.rank.channel import DIED, SPOKEN, LauncherEnd, Message
+from tuner.world.rank.entry import PRELOADED, RESTORED, start_pinned, start_rank
+from tuner.world.rank.task import RankTask
 
 # A process that was killed may take so long to be gone.
 RELEASE_S = 5.0
 # A forkserver that imports torch takes less, unless somebody has stopped it: another is started.
 START_S = 60.0
-_POLL_S = 0.05
-_GONE = (EOFError, ConnectionError)
+STACKS_S = 0.5
+# How often to look at what ranks print, which may fill the disk.
+LOOK_S = 1.0
+_POLL_S = 0.02
 _REAPED_S = 0.002
+CAPTURED = (".stdout", ".stderr", ".stacks")
+"""How the names of the files end that a rank leaves in its world's folder."""
 # A process that is being started is not known yet.
 _starting = threading.Lock()
 _known: set[int] = set()
@@ -61,9 +77,7 @@ class Processes:
         self.context: ForkServerContext = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload([PRELOADED])
 
-    def start(
-        self, target: Callable[..., None], arguments: tuple[object, ...]
-    ) -> ForkServerProcess:
+    def start(self, target: Callable[..., None], *arguments: object) -> ForkServerProcess:
         """A new process that runs `target`. LauncherError if there can be none."""
         if self._cpus is not None:
             target, arguments = start_pinned, (self._cpus, target, *arguments)
@@ -71,23 +85,35 @@ class Processes:
         while True:
             process = self.context.Process(target=target, args=arguments, daemon=True)
             try:
-                with _starting, _without_main_module(), _forkserver_ended_after(START_S):
-                    with _own_import_path():
-                        forkserver.ensure_running()
-                    # One that is started by half has nothing to read, and prints a traceback.
-                    _uninterrupted(process.start)
-                    # The next start, of any thread, would look whether this one has ended, and two
-                    # that look at once read one exit code: the slower finds none, and says 255.
-                    multiprocessing.process._children.discard(process)  # type: ignore[attr-defined]
-                    _known.add(process.pid or 0)
+                _start(process)
             except (OSError, EOFError) as error:
                 # A forkserver that somebody has killed is there until the kernel has released it.
-                if time.monotonic() < until and isinstance(error, _GONE):
-                    time.sleep(_POLL_S)
-                    continue
-                why = error or "no forkserver"
-                raise LauncherError(f"cannot start a process: {why}") from error
-            return process
+                is_gone = isinstance(error, EOFError | ConnectionError)
+                if not is_gone or time.monotonic() >= until:
+                    why = str(error) or "no forkserver"
+                    raise LauncherError(f"cannot start a process: {why}") from error
+                time.sleep(_POLL_S)
+            else:
+                return process
+
+
+def _start(process: ForkServerProcess) -> None:
+    # A forkserver that somebody has stopped is waited for without end.
+    timer = threading.Timer(START_S, _end_forkserver)
+    timer.daemon = True
+    with _starting, _without_main_module():
+        timer.start()
+        try:
+            with _own_import_path():
+                forkserver.ensure_running()
+            # One that is started by half has nothing to read, and prints a traceback.
+            _uninterrupted(process.start)
+        finally:
+            timer.cancel()
+        # The next start, of any thread, would look whether this one has ended, and two that look
+        # at once read one exit code: the slower finds none, and says 255.
+        multiprocessing.process._children.discard(process)  # type: ignore[attr-defined]
+        _known.add(process.pid or 0)
 
 
 def _uninterrupted(action: Callable[[], None]) -> None:
@@ -124,8 +150,7 @@ def end_process(process: ForkServerProcess) -> None:
         end_descendants(pid)
         # At its very start a process is in no group of its own.
         process.kill()
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
+    kill_group(pid)
     process.join(RELEASE_S)
     if process.exitcode is None:
         # It is the forkserver that reports it, and it was stopped from outside.
@@ -141,30 +166,18 @@ def _end_forkserver() -> None:
         kill([pid])
 
 
-@contextmanager
-def _forkserver_ended_after(seconds: float) -> Iterator[None]:
-    """End the forkserver if the body takes longer, which waits for it without end."""
-    timer = threading.Timer(seconds, _end_forkserver)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def end_orphans() -> None:
+def _end_orphans() -> None:
     """Kill what was started by processes that are gone: the forkserver has it as children then."""
-    server: Any = forkserver._forkserver
     until = time.monotonic() + RELEASE_S
     with _starting:
-        while (left := _orphans(server)) and time.monotonic() < until:
+        while (left := _orphans()) and time.monotonic() < until:
             kill(left)
             time.sleep(_REAPED_S)
 
 
-def _orphans(server: Any) -> list[int]:
+def _orphans() -> list[int]:
     """The forkserver's children that it was not asked for, with all that they have started."""
+    server: Any = forkserver._forkserver
     pid, alive = server._forkserver_pid, server._forkserver_alive_fd
     if pid is None or alive is None:
         return []
@@ -207,9 +220,113 @@ def _own_import_path() -> Iterator[None]:
     try:
         yield
     finally:
-        del os.environ[RESTORED]
-        for name, value in before.items():
+        for name, value in {**before, RESTORED: None}.items():
             if value is None:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@dataclass
+class _LiveRank:
+    task: RankTask
+    process: ForkServerProcess
+    channel: LauncherEnd
+    is_gone: bool = False
+
+
+class LocalRankProcesses:
+    """See `tuner.world.live_world.RankProcesses`; of a world that is spread, the ranks of one host.
+
+    Args:
+        processes: Starts them.
+        scratch: The world's folder, in which they leave what they print, and their stacks.
+    """
+
+    def __init__(self, processes: Processes, scratch: Path) -> None:
+        self.names: list[str] = []
+        self.pids: list[int | None] = []
+        self._processes = processes
+        self.scratch = scratch
+        self._ranks: list[_LiveRank] = []
+
+    def start(self, tasks: Iterable[RankTask]) -> None:
+        """Start a process for each task. LauncherError if there can be none."""
+        for task in tasks:
+            ours, theirs = self._processes.context.Pipe()
+            process = self._processes.start(start_rank, task, theirs)
+            theirs.close()
+            self._ranks.append(_LiveRank(task, process, LauncherEnd(ours)))
+            self.names.append(task.name)
+            self.pids.append(process.pid)
+
+    def poll(self, timeout_s: float) -> list[Message]:
+        """See `RankProcesses.poll`."""
+        open_ends = [each.channel.connection for each in self._ranks if each.channel.is_open]
+        # A rank's children may hold its end of the channel open, so its death is watched for too.
+        sentinels = [each.process.sentinel for each in self._ranks if not each.is_gone]
+        ready = wait([*open_ends, *sentinels], min(max(0.0, timeout_s), LOOK_S))
+        # What the workload may have sent itself is none.
+        found = [
+            Message(each.task.rank, content)
+            for each in self._ranks
+            for content in each.channel.messages()
+            if isinstance(content, dict) and content.get("kind") in SPOKEN
+        ]
+        for file in self.captured():
+            give_up_middle(file)
+        for each in self._ranks:
+            if not each.is_gone and each.process.sentinel in ready:
+                each.process.join()
+                each.is_gone = True
+                code = each.process.exitcode
+                content = {"kind": DIED, "exit_code": code, "time_ns": time.time_ns()}
+                found.append(Message(each.task.rank, content))
+        return found
+
+    def send(self, rank: int, message: Mapping[str, object]) -> None:
+        """See `RankProcesses.send`."""
+        for each in self._ranks:
+            if each.task.rank == rank:
+                each.channel.send(message)
+
+    def join(self, timeout_s: float) -> None:
+        """See `RankProcesses.join`."""
+        for each in self._ranks:
+            each.process.join(timeout_s)
+
+    def dump_stacks(self, ranks: Sequence[int]) -> None:
+        """See `RankProcesses.dump_stacks`."""
+        alive = [e for e in self._ranks if e.task.rank in ranks and e.process.is_alive()]
+        files = {self.scratch / f"{each.task.name}.stacks": each.process for each in alive}
+        # A rank that has no such file has no handler yet, and the signal would end it.
+        for file, process in files.items():
+            if file.exists():
+                with suppress(ProcessLookupError):
+                    os.kill(process.pid or 0, signal.SIGUSR1)
+        until = time.monotonic() + STACKS_S
+        sizes: list[int] = []
+        while time.monotonic() < until:
+            before, sizes = sizes, [file.stat().st_size for file in files if file.exists()]
+            if sizes and sizes == before and all(sizes):
+                return
+            time.sleep(_POLL_S)  # a file that grows sends no event
+
+    def captured(self) -> Sequence[Path]:
+        """See `RankProcesses.captured`."""
+        try:
+            return [each for each in sorted(self.scratch.iterdir()) if each.suffix in CAPTURED]
+        except FileNotFoundError:
+            return []  # the workload has removed it
+
+    def kill(self) -> None:
+        """Kill the ranks themselves; `end` does the rest."""
+        for each in self._ranks:
+            each.process.kill()
+
+    def end(self) -> None:
+        """Kill what is left of the ranks, and of whatever they started."""
+        for each in self._ranks:
+            end_process(each.process)
+            each.channel.close()
+        _end_orphans()

@@ -3,12 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from multiprocessing.connection import Connection
-from typing import Any
 
 import torch
 
-from tuner.json_text import json_of
 from tuner.plan.workload_spec import CatalogueEntry, OptionSpec, RankSpec, WorkloadSpec
 from tuner.process_knobs import has_gil
 from tuner.torch_private.support import missing_support
@@ -19,36 +16,23 @@ from workloads.registry import SHIPPED, load_workload
 _RPC_NAME = re.compile(r"[A-Za-z0-9_:\-]{1,127}")
 
 
-def describe(reference: str, options: Mapping[str, object], answer: Connection) -> None:
-    """Send `{"spec": ...}`, `{"problems": [...]}` or `{"unsupported": [...]}` as JSON."""
-    document: dict[str, Any]
+def describe(reference: str, options: Mapping[str, object]) -> dict[str, object]:
+    """`{"spec": ...}`, `{"problems": [...]}` or `{"unsupported": [...]}`."""
     if lacks := missing_support():
-        document = {"unsupported": lacks}
-    else:
-        try:
-            document = {"spec": _spec(reference, options).model_dump(mode="json")}
-        except WorkloadError as error:
-            document = {"problems": list(error.problems)}
-    answer.send_bytes(json_of(document))
+        return {"unsupported": lacks}
+    try:
+        return {"spec": _spec(reference, options).model_dump(mode="json")}
+    except WorkloadError as error:
+        return {"problems": list(error.problems)}
 
 
-def list_shipped(answer: Connection) -> None:
-    """Send a JSON list of `CatalogueEntry`, one for each shipped workload."""
-    answer.send_bytes(json_of([_entry(name).model_dump(mode="json") for name in SHIPPED]))
+def describe_shipped() -> list[dict[str, object]]:
+    """A `CatalogueEntry` for each shipped workload."""
+    return [_entry(name).model_dump(mode="json") for name in SHIPPED]
 
 
 def _entry(name: str) -> CatalogueEntry:
     workload_class = load_workload(name)
-    options = [
-        OptionSpec(
-            name=option.name,
-            kind=option.kind.__name__,
-            default=option.default,
-            limits=option.limits,
-            summary=option.summary.split("\n")[0],
-        )
-        for option in options_of(workload_class)[0].values()
-    ]
     roles: dict[str, int] = {}
     problems: Sequence[str] = ()
     try:
@@ -59,7 +43,16 @@ def _entry(name: str) -> CatalogueEntry:
         name=name,
         summary=_summary(workload_class),
         roles=roles,
-        options=tuple(options),
+        options=tuple(
+            OptionSpec(
+                name=option.name,
+                kind=option.kind.__name__,
+                default=option.default,
+                limits=option.limits,
+                summary=option.summary.split("\n")[0],
+            )
+            for option in options_of(workload_class)[0].values()
+        ),
         problems=tuple(problems),
     )
 
@@ -72,6 +65,7 @@ def _spec(reference: str, options: Mapping[str, object]) -> WorkloadSpec:
     workload_class = load_workload(reference)
     if missing := sorted(workload_class.__abstractmethods__):
         raise WorkloadError([f"{reference} does not define {' and '.join(missing)}"])
+    # This is the person's code: whatever it raises belongs into the answer.
     try:
         workload = workload_class(**options)
     except WorkloadError:
@@ -79,7 +73,13 @@ def _spec(reference: str, options: Mapping[str, object]) -> WorkloadSpec:
     except Exception as error:
         detail = f"{type(error).__name__}: {error}"
         raise WorkloadError([f"{reference} cannot be made: {detail}"]) from error
-    ranks = _ranks(reference, workload)
+    try:
+        ranks = list(workload.ranks())
+    except Exception as error:
+        detail = f"{type(error).__name__}: {error}"
+        raise WorkloadError([f"{reference}.ranks() raised {detail}"]) from error
+    if problems := _mistakes_in(ranks, reference):
+        raise WorkloadError(problems)
     return WorkloadSpec(
         reference=reference,
         summary=_summary(workload_class),
@@ -91,33 +91,26 @@ def _spec(reference: str, options: Mapping[str, object]) -> WorkloadSpec:
     )
 
 
-def _ranks(reference: str, workload: Workload) -> list[Rank]:
-    try:
-        ranks = list(workload.ranks())
-    except Exception as error:
-        # This is the person's code: whatever it raises belongs into the answer.
-        raise WorkloadError(
-            [f"{reference}.ranks() raised {type(error).__name__}: {error}"]
-        ) from error
+def _mistakes_in(ranks: Sequence[Rank], reference: str) -> list[str]:
     if not ranks:
-        raise WorkloadError([f"{reference}.ranks() is empty; rank 0 must be there to drive"])
+        return [f"{reference}.ranks() is empty; rank 0 must be there to drive"]
     if not all(isinstance(rank, Rank) for rank in ranks):
-        raise WorkloadError([f"{reference}.ranks() must give workloads.Rank objects"])
-    problems = [
-        f"the rank name {name!r} is used {count} times"
-        for name, count in Counter(rank.name for rank in ranks).items()
-        if count > 1
+        return [f"{reference}.ranks() must give workloads.Rank objects"]
+    counts = Counter(rank.name for rank in ranks)
+    return [
+        *(
+            f"the rank name {name!r} is used {count} times"
+            for name, count in counts.items()
+            if count > 1
+        ),
+        *(
+            f"the rank name {rank.name!r} must be letters, digits, '_', ':' and '-'"
+            for rank in ranks
+            if not _RPC_NAME.fullmatch(rank.name)
+        ),
+        *(
+            f"the role {rank.role!r} must be letters, digits and '_'"
+            for rank in ranks
+            if not rank.role.isidentifier()
+        ),
     ]
-    problems += [
-        f"the rank name {rank.name!r} must be letters, digits, '_', ':' and '-'"
-        for rank in ranks
-        if not _RPC_NAME.fullmatch(rank.name)
-    ]
-    problems += [
-        f"the role {rank.role!r} must be letters, digits and '_'"
-        for rank in ranks
-        if not rank.role.isidentifier()
-    ]
-    if problems:
-        raise WorkloadError(problems)
-    return ranks

@@ -3,7 +3,6 @@
 The launcher names them without importing torch; the process that runs them has imported it.
 """
 
-import ctypes
 import os
 import signal
 import sys
@@ -12,35 +11,15 @@ from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from tuner.json_text import json_of
 from tuner.workloads_package import own_workloads
-from tuner.world.descendants import keep_orphans
+from tuner.world.descendants import keep_orphans, signal_with_parent
 from tuner.world.own_network import join
 from tuner.world.rank.task import RankTask
 
-_PR_SET_PDEATHSIG = 1
 PRELOADED = "tuner.world.rank.preload"
 RESTORED = "RPC_TUNER_RESTORED"
 """The environment variable that lists for a forkserver which others to restore, as JSON."""
-
-
-def leave_with_parent() -> None:
-    """Put this process in a group of its own, and have the kernel end it with its parent.
-
-    A process group keeps a Ctrl-C at the terminal for the launcher, and lets it end whatever this
-    process starts. A session would distort the measurement: the kernel shares CPU time among
-    sessions first (autogroup), so a peer that polls would take a whole CPU from one that works.
-    """
-    os.setpgid(0, 0)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    keep_orphans()
-    _let_go_of_forkserver()
-
-
-def _let_go_of_forkserver() -> None:
-    """Have the forkserver end with the launcher, whatever holds this process's descriptors."""
-    if (alive := getattr(forkserver._forkserver, "_forkserver_alive_fd", None)) is not None:
-        os.close(alive)
-        forkserver._forkserver._forkserver_alive_fd = None  # type: ignore[attr-defined]
 
 
 def start_pinned(cpus: Sequence[int], target: Callable[..., None], *arguments: object) -> None:
@@ -61,34 +40,34 @@ def start_rank(task: RankTask, connection: Connection) -> None:
 
 
 def start_describing(
-    folder: Path, reference: str, options: Mapping[str, object], answer: Connection
+    folder: Path, answer: Connection, reference: str | None, options: Mapping[str, object]
 ) -> None:
-    """Describe a workload, whose file may be named from `folder`."""
+    """Send what a workload is, whose file may be named from `folder`; None: all shipped ones."""
     _settle_in(folder)
-    _print_to_stderr()
-    from tuner.world.rank.describe import describe
+    # What a workload's module prints is kept apart from the command's answer.
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    from tuner.world.rank.describe import describe, describe_shipped
 
-    describe(reference, options, answer)
-
-
-def start_listing(folder: Path, answer: Connection) -> None:
-    """Describe all shipped workloads."""
-    _settle_in(folder)
-    _print_to_stderr()
-    from tuner.world.rank.describe import list_shipped
-
-    list_shipped(answer)
+    told = describe_shipped() if reference is None else describe(reference, options)
+    answer.send_bytes(json_of(told))
 
 
 def _settle_in(folder: Path) -> None:
-    leave_with_parent()
+    """Put this process in a group of its own, in this folder, and have it end with its parent.
+
+    A process group keeps a Ctrl-C at the terminal for the launcher, and lets it end whatever this
+    process starts. A session would distort the measurement: the kernel shares CPU time among
+    sessions first (autogroup), so a peer that polls would take a whole CPU from one that works.
+    """
+    os.setpgid(0, 0)
+    signal_with_parent(signal.SIGKILL)
+    keep_orphans()
+    # The forkserver is to end with the launcher, whatever holds this process's descriptors.
+    if (alive := getattr(forkserver._forkserver, "_forkserver_alive_fd", None)) is not None:
+        os.close(alive)
+        forkserver._forkserver._forkserver_alive_fd = None  # type: ignore[attr-defined]
     # A forkserver's children start where the parent was when it imported multiprocessing.
     os.chdir(folder)
     # Done already, unless the program has a forkserver that it started before us.
     own_workloads()
-
-
-def _print_to_stderr() -> None:
-    """Keep what a workload's module prints apart from the command's answer."""
-    os.dup2(2, 1)
-    sys.stdout = sys.stderr

@@ -16,29 +16,22 @@ from tuner.world.descendants import end_descendants, keep_orphans
 from tuner.world.rank.entry import RESTORED
 
 
-def _restore_environment() -> None:
-    """Undo what the launcher changed for this process's own imports."""
-    for name, value in json.loads(os.environ.pop(RESTORED, "{}")).items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
-
-
-def _import_ours() -> None:
-    own_workloads()  # before those who import it by its name
-    import tuner.world.rank.describe
-    import tuner.world.rank.run_rank  # noqa: F401
-
-
 def _end_all(forkserver: int) -> None:
     """In the forkserver, whose launcher is gone: kill the ranks, and all that they started."""
     if os.getpid() == forkserver:
         end_descendants(forkserver)
 
 
-_restore_environment()
-_import_ours()
+# The launcher has changed them for this process's own imports.
+for name, value in json.loads(os.environ.pop(RESTORED, "{}")).items():
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
+own_workloads()  # before those who import it by its name
+import tuner.world.rank.describe  # noqa: E402
+import tuner.world.rank.run_rank  # noqa: E402, F401
+
 keep_orphans()
 # Otherwise it warns on the terminal of each orphan that has ended.
 warnings.filterwarnings("ignore", message="forkserver: waitpid returned unexpected pid")

@@ -12,9 +12,9 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NoReturn
 from urllib.parse import urlsplit
 
 import torch
@@ -32,8 +32,9 @@ from tuner.torch_private.exceptions import served_error
 from tuner.trace.record.process import unrecorded
 from tuner.world.descendants import end_descendants
 from tuner.world.measurement import MOST_CHARACTERS, MOST_OF_DETAIL
-from tuner.world.rank.launcher_channel import LauncherChannel
+from tuner.world.rank.channel import RankEnd
 from tuner.world.rank.task import MEETING, RankTask
+from tuner.world.rank.thread_states import rpc_state
 from tuner.world.rank.timing import StepTimer, time_traced_steps
 from workloads import Rank, Workload, World
 from workloads.registry import load_workload
@@ -45,7 +46,7 @@ _MEET = timedelta(seconds=60)
 def run_rank(task: RankTask, connection: Connection) -> None:
     """Run one rank. After a failure it reports that, and waits to be ended."""
     _isolate(task)
-    parent = LauncherChannel(connection)
+    parent = RankEnd(connection, rpc_state)
     try:
         _work(task, parent)
     except BaseException as error:
@@ -56,11 +57,13 @@ def run_rank(task: RankTask, connection: Connection) -> None:
             error=_one_line(error),
             traceback=_bounded_traceback(),
         )
-        _wait_to_be_ended()
+        # Leaving now would reset the peers' connections and hide who failed first.
+        while True:
+            signal.pause()
     end_descendants(os.getpid())
 
 
-def _work(task: RankTask, parent: LauncherChannel) -> None:
+def _work(task: RankTask, parent: RankEnd) -> None:
     parent.enter("setup")
     process_knobs = ProcessKnobs("the workload")
     try:
@@ -75,7 +78,7 @@ def _work(task: RankTask, parent: LauncherChannel) -> None:
 
     parent.enter("init_rpc")
     if task.init_method is not None:
-        enable_meeting(task.rank, len(task.ranks))
+        _enable_meeting(task.rank, len(task.ranks))
     rpc.init_rpc(  # type: ignore[no-untyped-call]
         task.name,
         rank=task.rank,
@@ -105,17 +108,14 @@ def _work(task: RankTask, parent: LauncherChannel) -> None:
         parent.wait_for("leave")
 
 
-def _drive(task: RankTask, parent: LauncherChannel, workload: Workload, world: World) -> None:
-    clocks = CpuClocks(parent.wait_for("go")["pids"], [name for name, _ in task.ranks])
-
-    def count(done: int) -> None:
-        parent.steps_done = done
-
+def _drive(task: RankTask, parent: RankEnd, workload: Workload, world: World) -> None:
+    pids = parent.wait_for("go")["pids"]
+    names = [name for name, _ in task.ranks]
     timer = StepTimer(
         lambda: workload.step(world),
         min_time_s=task.min_time_s,
-        cpu_clocks=clocks.read,
-        on_step=count,
+        cpu_clocks=lambda: cpu_clocks(pids, names),
+        on_step=partial(setattr, parent, "steps_done"),
     )
     parent.enter("step")
     timer.warm_up()
@@ -124,18 +124,10 @@ def _drive(task: RankTask, parent: LauncherChannel, workload: Workload, world: W
         timing = timer.time(task.steps)
     else:
         assert task.steps is not None
-        traced = time_traced_steps(timer, task.steps, task.trace)
-        timing, tracing_overhead = traced.timing, traced.tracing_overhead
+        timing, tracing_overhead = time_traced_steps(timer, task.steps, task.trace)
     parent.enter("check")
     workload.check(world)
-    parent.send(
-        "result",
-        step_s=timing.step_s,
-        steps=timing.steps,
-        wall_s=timing.wall_s,
-        cpu_s=timing.cpu_s,
-        tracing_overhead=tracing_overhead,
-    )
+    parent.send("result", tracing_overhead=tracing_overhead, **timing._asdict())
 
 
 class OverriddenError(Exception):
@@ -162,13 +154,13 @@ def _one_line(error: BaseException) -> str:
 
     Of an error that a served function raised, it is that one.
     """
-    if raised := served_error(_message(error)):
+    message = _message(error)
+    if raised := served_error(message):
         return shortened(raised, MOST_CHARACTERS)
-    message = shortened(_message(error), MOST_CHARACTERS)
     frames = traceback.extract_tb(error.__traceback__)
     if not message and frames:
         message = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}: {frames[-1].line}"
-    return f"{type(error).__name__}: {message}"
+    return f"{type(error).__name__}: {shortened(message, MOST_CHARACTERS)}"
 
 
 def _message(error: BaseException) -> str:
@@ -195,12 +187,6 @@ def _failure_kind(phase: str, error: BaseException) -> str:
     return "timed-out" if RPC_TIMEOUT_MARK in _message(error) else "crashed"
 
 
-def _wait_to_be_ended() -> NoReturn:
-    # Leaving now would reset the peers' connections and hide who failed first.
-    while True:
-        signal.pause()
-
-
 def process_cpu_clock(pid: int) -> int:
     """The kernel's id for the CPU-time clock of another process on this host.
 
@@ -209,35 +195,28 @@ def process_cpu_clock(pid: int) -> int:
     return (~pid << 3) | 2
 
 
-class CpuClocks:
-    """The CPU clocks of the ranks.
+def cpu_clocks(pids: Sequence[int | None], names: Sequence[str]) -> list[float]:
+    """The CPU seconds of each rank so far.
 
     Args:
-        pids: Their process ids; None for a rank of another host.
+        pids: The process ids of the ranks; None for one of another host.
         names: Their RPC names.
     """
-
-    def __init__(self, pids: Sequence[int | None], names: Sequence[str]) -> None:
-        self._clocks = [None if pid is None else process_cpu_clock(pid) for pid in pids]
-        self._names = names
-
-    def read(self) -> list[float]:
-        """The CPU seconds of each rank so far."""
-        pairs = list(zip(self._clocks, self._names, strict=True))
-        # No step is under way, and these calls are none of the workload's.
-        with unrecorded():
-            far = {
-                name: rpc.rpc_async(name, time.process_time)
-                for clock, name in pairs
-                if clock is None
-            }
-            answers = {name: float(future.wait()) for name, future in far.items()}
-        return [
-            answers[name] if clock is None else time.clock_gettime(clock) for clock, name in pairs
-        ]
+    # No step is under way, and these calls are none of the workload's.
+    with unrecorded():
+        far = {
+            name: rpc.rpc_async(name, time.process_time)
+            for pid, name in zip(pids, names, strict=True)
+            if pid is None
+        }
+        answers = {name: float(future.wait()) for name, future in far.items()}
+    return [
+        answers[name] if pid is None else time.clock_gettime(process_cpu_clock(pid))
+        for pid, name in zip(pids, names, strict=True)
+    ]
 
 
-def enable_meeting(rank: int, ranks: int) -> None:
+def _enable_meeting(rank: int, ranks: int) -> None:
     """Let `init_rpc` understand `rpc-tuner://ADDRESS:PORT`.
 
     PyTorch's own `tcp://` listens on every address of the host: whoever can reach it could ask
@@ -248,7 +227,9 @@ def enable_meeting(rank: int, ranks: int) -> None:
         place = urlsplit(url)
         assert place.hostname is not None
         assert place.port is not None
-        descriptor = _listen(place.hostname, place.port) if rank == 0 else None
+        descriptor = None
+        if rank == 0:
+            descriptor = socket.create_server((place.hostname, place.port)).detach()
         store = TCPStore(
             place.hostname,
             place.port,
@@ -260,8 +241,3 @@ def enable_meeting(rank: int, ranks: int) -> None:
         yield store, rank, ranks
 
     register_rendezvous_handler(MEETING, meet)  # type: ignore[no-untyped-call]
-
-
-def _listen(address: str, port: int) -> int:
-    listening = socket.create_server((address, port))
-    return listening.detach()

@@ -1,6 +1,6 @@
-"""The task of each process of a world. It travels by pickle, between our own processes."""
+"""What each process of a world has to do. It travels by pickle, between our own processes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,14 +8,15 @@ from tuner.plan.knobs import INTRA_OP_THREADS, Value
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.world.launcher import TraceOrder, WorldOrder
 
+MEETING = "rpc-tuner"
+"""The scheme of the addresses where ranks of several hosts meet; see `rank/run_rank.py`."""
+
 
 def listening_on(interface: str) -> dict[str, str]:
     """The environment in which RPC listens on this interface and on no other."""
     return {"TP_SOCKET_IFNAME": interface, "GLOO_SOCKET_IFNAME": interface}
 
 
-MEETING = "rpc-tuner"
-"""The scheme of the addresses where ranks of several hosts meet; see `rank/run_rank.py`."""
 LOOPBACK = listening_on("lo")
 """RPC runs any function it is sent: listening beyond loopback would be an open door."""
 
@@ -55,21 +56,19 @@ class RankTask:
         return self.ranks[self.rank][0]
 
 
-def rank_tasks(order: WorldOrder, scratch: Path) -> Iterator[RankTask]:
+def rank_tasks(order: WorldOrder, scratch: Path) -> list[RankTask]:
     """The task of each rank of the world, in rank order."""
     spec, folder = order.subject, Path.cwd()
     assert isinstance(spec, WorkloadSpec), "subject_of took no program"
-    for rank, rank_spec in enumerate(spec.ranks):
-        values = order.config.for_role(rank_spec.role)
-        intra_op_threads = values.get(INTRA_OP_THREADS.name, spec.intra_op_threads)
-        assert isinstance(intra_op_threads, int)
-        yield RankTask(
+    values = [order.config.for_role(each.role) for each in spec.ranks]
+    return [
+        RankTask(
             rank=rank,
             ranks=tuple((each.name, each.role) for each in spec.ranks),
             reference=spec.reference,
             options=spec.options,
-            values=values,
-            intra_op_threads=intra_op_threads,
+            values=mine,
+            intra_op_threads=int(str(mine.get(INTRA_OP_THREADS.name, spec.intra_op_threads))),
             place=(rank, len(spec.ranks)),
             seed=order.seed,
             steps=order.steps,
@@ -78,3 +77,5 @@ def rank_tasks(order: WorldOrder, scratch: Path) -> Iterator[RankTask]:
             folder=folder,
             scratch=scratch,
         )
+        for rank, mine in enumerate(values)
+    ]

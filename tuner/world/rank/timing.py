@@ -4,10 +4,10 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 # By its name: a workload may patch the clock for itself.
 from time import perf_counter_ns
+from typing import NamedTuple
 
 from tuner.files import written_atomically
 from tuner.trace.files.native_writer import trace_document
@@ -28,8 +28,7 @@ TURN_STEPS = 10
 LEAST_TURNS = 4
 
 
-@dataclass(frozen=True)
-class Timing:
+class Timing(NamedTuple):
     """The timed steps of a world."""
 
     step_s: list[float]
@@ -91,8 +90,7 @@ class StepTimer:
             for _ in range(steps - 1):
                 sample.add(self._run_one())
         wall_s = (perf_counter_ns() - start_ns) / 1e9
-        cpu_after = self._cpu_clocks()
-        cpu_s = [after - before for before, after in zip(cpu_before, cpu_after, strict=True)]
+        cpu_s = [now - then for then, now in zip(cpu_before, self._cpu_clocks(), strict=True)]
         return Timing(sample.values(), sample.count, wall_s, cpu_s)
 
     def _run_one(self) -> float:
@@ -142,24 +140,18 @@ class Reservoir:
         return 1 + math.floor(passed)
 
 
-@dataclass(frozen=True)
-class TracedTiming:
-    """What the traced steps took, and the tracing overhead."""
-
-    timing: Timing
-    tracing_overhead: float
-    """Median traced step time over median untraced step time, of the same world."""
-
-
-def time_traced_steps(timer: StepTimer, steps: int, order: TraceOrder) -> TracedTiming:
+def time_traced_steps(timer: StepTimer, steps: int, order: TraceOrder) -> tuple[Timing, float]:
     """Measure the tracing overhead, then trace `steps` steps in a row and write the trace.
 
     The overhead is measured on as many steps, half of them traced, half not.
 
+    Returns:
+        What the traced steps took; and the median traced step time over the median untraced one.
+
     Raises:
         TraceError: The trace is incomplete; then no file is written.
     """
-    overhead = tracing_overhead(timer, math.ceil(steps / 2), operators=order.operators)
+    overhead = _tracing_overhead(timer, math.ceil(steps / 2), operators=order.operators)
     driver = TraceDriver(operators=order.operators, drain_s=DRAIN_S)
     driver.start()
     try:
@@ -171,21 +163,20 @@ def time_traced_steps(timer: StepTimer, steps: int, order: TraceOrder) -> Traced
     merged = merge(recordings, clocks, window_ns, steps=steps, tracing_overhead=overhead)
     with written_atomically(order.path) as partial:
         partial.write_bytes(trace_document(merged))
-    return TracedTiming(traced, overhead)
+    return traced, overhead
 
 
-def tracing_overhead(timer: StepTimer, steps: int, *, operators: bool) -> float:
+def _tracing_overhead(timer: StepTimer, steps: int, *, operators: bool) -> float:
     """Median traced step time over median untraced step time, of at least `steps` steps each.
 
     The turns go untraced, traced, traced, untraced, and so on, so that a steady drift cancels out.
     """
     turn = min(TURN_STEPS, math.ceil(steps / LEAST_TURNS))
     untraced = timer.time(turn).step_s
-    traced: list[float] = []
     driver = TraceDriver(operators=operators, drain_s=DRAIN_S)
     driver.start()
     try:
-        traced += timer.time(turn).step_s
+        traced = timer.time(turn).step_s
         for number in range(1, math.ceil(steps / turn)):
             if number % 2:
                 traced += timer.time(turn).step_s

@@ -1,4 +1,4 @@
-"""What runs on a host of the cluster: it starts the ranks there, polls them, and ends them.
+"""What runs on a host of the cluster: it starts a world's processes there, polls and ends them.
 
 It is an actor of Ray. The ranks are no actors: they are forked from a process that has torch
 imported, as on one machine, so that one that is stuck is ended without losing what is warm.
@@ -8,31 +8,41 @@ import os
 import random
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psutil
 
 from tuner.errors import LauncherError
+from tuner.files import head_of
 from tuner.scratch import own_prefix, sweep
-from tuner.world.command.order import HookOrder
+from tuner.trace.record.journal import EVERYBODY_READS
+from tuner.world.command.order import REQUEST, HookOrder
+from tuner.world.command.program_commands import REAPED_S, end_tree, stop_gently
+from tuner.world.command.watching import Watch
 from tuner.world.environment import Environment, MachineState
 from tuner.world.failure_evidence import head_and_tail
-from tuner.world.live_world import Message
-from tuner.world.local.local_rank_processes import LocalRankProcesses
-from tuner.world.local.processes import Processes
+from tuner.world.local.processes import LocalRankProcesses, Processes
 from tuner.world.machine_reading import MachineReader, MachineReading, machine_between
+from tuner.world.rank.channel import Message
 from tuner.world.rank.task import RankTask
-from tuner.world.ray.host_programs import News, Programs
 
+MOST_PRINTED_BYTES = 1_000_000
+"""Of what the command prints on one host so much is passed on."""
+_MOST_AT_ONCE = 8_000_000
+_MOST_OF_A_FILE = 1 << 28
+_NOTES = ".jsonl"
+"""How the names of the files end that processes of a program add lines to."""
 _TRACE = "trace.json"
 _CUDA = "CUDA_VISIBLE_DEVICES"
 # Below where the kernel takes the ports of outgoing connections, above Ray's own.
@@ -48,30 +58,16 @@ class HostFacts(NamedTuple):
     """The version of rpc-tuner there."""
 
 
-class Started(NamedTuple):
-    """What a host says of the ranks that it has started."""
+class Timed(NamedTuple):
+    """An answer, and when it was given: Unix time by the host's clock."""
 
     begun_ns: int
-    """Unix time by its clock, when it was asked."""
     ended_ns: int
-    """The same, when all were started."""
-    pids: Mapping[int, int]
-    """By rank."""
-
-
-@dataclass(frozen=True)
-class _World:
-    """The ranks of one world that are here."""
-
-    ranks: LocalRankProcesses
-    scratch: Path
-    before: MachineReading
-    polling: threading.Lock
+    answer: Any
 
 
 class Host:
-    """The ranks of one host. Its methods are called from several threads: a world is polled while
-    messages are sent to it."""
+    """The worlds of one host, by their numbers. Its methods are called from several threads."""
 
     def __init__(self) -> None:
         _as_without_ray()
@@ -79,41 +75,11 @@ class Host:
         self._processes = Processes()
         self._machine = MachineReader()
         self._scratch = Path(tempfile.mkdtemp(prefix=own_prefix()))
-        self._worlds: dict[int, _World] = {}
-        self._programs = Programs(self._scratch, self._machine)
+        self._worlds: dict[int, tuple[RanksHere | CommandHere, MachineReading]] = {}
 
     def facts(self) -> HostFacts:
         """The machine and the software here."""
         return HostFacts(Environment.here(), version("rpc-tuner"))
-
-    def start(
-        self, number: int, folder: Path, tasks: Sequence[RankTask], gpus: Sequence[int]
-    ) -> Started:
-        """Start ranks of a world in a working folder, each with so many of the GPUs here.
-
-        Raises:
-            LauncherError: They cannot be started.
-        """
-        begun_ns = time.time_ns()
-        if not folder.is_dir():
-            folder = Path.home()
-        scratch = Path(tempfile.mkdtemp(dir=self._scratch, prefix="world-"))
-        ranks = LocalRankProcesses(self._processes, scratch)
-        world = _World(ranks, scratch, self._machine.read(), threading.Lock())
-        self._worlds[number] = world
-        ranks.start(
-            replace(
-                task,
-                folder=folder,
-                scratch=scratch,
-                trace=task.trace and replace(task.trace, path=scratch / _TRACE),
-                environment={**task.environment, **devices},
-            )
-            for task, devices in zip(tasks, _devices(gpus), strict=True)
-        )
-        numbers = [task.rank for task in tasks]
-        pids = {rank: pid for rank, pid in zip(numbers, ranks.pids, strict=True) if pid is not None}
-        return Started(begun_ns, time.time_ns(), pids)
 
     def interface_to(self, addresses: Sequence[str], named: str | None) -> tuple[str, str]:
         """See `tuner.world.ray.host`."""
@@ -123,48 +89,32 @@ class Host:
         """See `tuner.world.ray.host`."""
         return free_port(address)
 
-    def poll(self, number: int, timeout_s: float) -> list[Message]:
-        """See `RankProcesses.poll`; nothing of a world that has ended."""
-        world = self._worlds.get(number)
-        if world is None:
-            return []
-        with world.polling:
-            return world.ranks.poll(timeout_s) if number in self._worlds else []
+    def start_ranks(
+        self, number: int, folder: Path, tasks: Sequence[RankTask], gpus: Sequence[int]
+    ) -> Timed:
+        """Start ranks of a world in a working folder, each with so many of the GPUs here.
 
-    def send(self, number: int, rank: int, message: Mapping[str, object]) -> None:
-        """See `RankProcesses.send`."""
-        if (world := self._worlds.get(number)) is not None:
-            world.ranks.send(rank, message)
+        Returns:
+            Their process ids, by rank.
 
-    def join(self, number: int, timeout_s: float) -> None:
-        """See `RankProcesses.join`."""
-        self._worlds[number].ranks.join(timeout_s)
-
-    def dump_stacks(self, number: int, ranks: Sequence[int]) -> None:
-        """See `RankProcesses.dump_stacks`."""
-        self._worlds[number].ranks.dump_stacks(ranks)
-
-    def captured(self, number: int) -> dict[str, bytes]:
-        """The heads and tails of the files of `RankProcesses.captured`, by name."""
-        return {each.name: head_and_tail(each) for each in self._worlds[number].ranks.captured()}
-
-    def trace(self, number: int) -> bytes | None:
-        """The trace that rank 0 has written here, if it has."""
-        path = self._worlds[number].scratch / _TRACE
-        return path.read_bytes() if path.exists() else None
-
-    def end(self, number: int) -> MachineState | None:
-        """See `RankProcesses.end`; what the machine did meanwhile, if the world began here."""
-        world = self._worlds.get(number)
-        if world is None:
-            return None
-        # The channel to a rank is closed when no thread reads it any more.
-        world.ranks.kill()
-        with world.polling:
-            self._worlds.pop(number, None)
-            world.ranks.end()
-        shutil.rmtree(world.scratch, ignore_errors=True)
-        return machine_between(world.before, self._machine.read())
+        Raises:
+            LauncherError: They cannot be started.
+        """
+        begun_ns = time.time_ns()
+        world = RanksHere(self._processes, self._new_scratch())
+        self._worlds[number] = (world, self._machine.read())
+        world.start(
+            replace(
+                task,
+                folder=_folder_here(folder),
+                scratch=world.scratch,
+                trace=task.trace and replace(task.trace, path=world.scratch / _TRACE),
+                environment={**task.environment, **devices},
+            )
+            for task, devices in zip(tasks, _devices(gpus), strict=True)
+        )
+        pids = dict(zip((task.rank for task in tasks), world.pids, strict=True))
+        return Timed(begun_ns, time.time_ns(), pids)
 
     def start_program(
         self,
@@ -174,36 +124,174 @@ class Host:
         order: HookOrder,
         environment: Mapping[str, str],
     ) -> None:
-        """See `Programs.start`."""
-        self._programs.start(number, command, folder, order, environment)
+        """Start a command, with the hook in it and these variables beside the host's.
 
-    def exchange(self, number: int, request: str) -> News:
-        """See `Programs.exchange`."""
-        return self._programs.exchange(number, request)
+        Raises:
+            LauncherError: It cannot be started.
+        """
+        before = self._machine.read()
+        given = {**os.environ, **environment}
+        world = CommandHere(self._new_scratch(), command, _folder_here(folder), order, given)
+        self._worlds[number] = (world, before)
 
-    def stop_program(self, number: int) -> None:
-        """See `Programs.stop_gently`."""
-        self._programs.stop_gently(number)
+    def _new_scratch(self) -> Path:
+        return Path(tempfile.mkdtemp(dir=self._scratch, prefix="world-"))
 
-    def end_program(self, number: int) -> None:
-        """See `Programs.end`."""
-        self._programs.end(number)
+    def call(self, number: int, method: str, *arguments: object) -> Timed:
+        """What a method of a world here answers; None where it has ended, or never began."""
+        begun_ns, answer = time.time_ns(), None
+        if (known := self._worlds.get(number)) is not None:
+            answer = getattr(known[0], method)(*arguments)
+        return Timed(begun_ns, time.time_ns(), answer)
 
-    def program_files(self, number: int) -> dict[str, bytes]:
-        """See `Programs.files`."""
-        return self._programs.files(number)
-
-    def forget_program(self, number: int) -> MachineState | None:
-        """See `Programs.forget`."""
-        return self._programs.forget(number)
+    def end(self, number: int) -> MachineState | None:
+        """End a world and remove what it left; what the machine did meanwhile, if it was here."""
+        if (known := self._worlds.pop(number, None)) is None:
+            return None
+        world, before = known
+        world.end()
+        shutil.rmtree(world.scratch, ignore_errors=True)
+        return machine_between(before, self._machine.read())
 
     def leave(self) -> None:
         """End all that is here; the actor ends next."""
-        self._programs.leave()
         for number in list(self._worlds):
             with suppress(LauncherError, OSError):
                 self.end(number)
         shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+class RanksHere(LocalRankProcesses):
+    """The ranks of one world that are here. It is polled while messages are sent to it."""
+
+    def __init__(self, processes: Processes, scratch: Path) -> None:
+        super().__init__(processes, scratch)
+        self._polling = threading.Lock()
+        self._is_over = False
+
+    def poll(self, timeout_s: float) -> list[Message]:
+        """See `RankProcesses.poll`; nothing of a world that has ended."""
+        with self._polling:
+            return [] if self._is_over else super().poll(timeout_s)
+
+    def files(self) -> dict[str, bytes]:
+        """The heads and tails of what they printed, and of their stacks, by the files' names."""
+        return {each.name: head_and_tail(each) for each in self.captured()}
+
+    def trace(self) -> bytes | None:
+        """The trace that rank 0 has written here, if it has."""
+        path = self.scratch / _TRACE
+        return path.read_bytes() if path.exists() else None
+
+    def end(self) -> None:
+        """See `LocalRankProcesses.end`."""
+        # The channel to a rank is closed when no thread reads it any more.
+        self.kill()
+        with self._polling:
+            self._is_over = True
+            super().end()
+
+
+class News(NamedTuple):
+    """What is new of a program on a host since the last exchange."""
+
+    code: int | None
+    """The command's exit code; None while it runs."""
+    printed: bytes
+    notes: Mapping[str, bytes]
+    """Whole lines of the processes' reports, by the names of their files."""
+
+
+class CommandHere:
+    """One run of a program's command here, and what its processes report."""
+
+    def __init__(
+        self,
+        scratch: Path,
+        command: Sequence[str],
+        folder: Path,
+        order: HookOrder,
+        environment: Mapping[str, str],
+    ) -> None:
+        self.scratch = scratch
+        self._output = scratch / "output"
+        self._reports = reports = scratch / "reports"
+        self._watch = Watch(reports)
+        self._read: Counter[Path] = Counter()
+        """How far each file has been passed on, in bytes."""
+        reports.mkdir()
+        if order.recording is not None:
+            # All hosts run the same command with the same order.
+            (reports / EVERYBODY_READS).touch()
+        try:
+            with self._output.open("wb") as output:
+                self._process = subprocess.Popen(
+                    list(command),
+                    env=replace(order, reports=reports).environment(environment),
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise LauncherError(f"cannot start {command[0]!r}: {error.strerror}") from None
+
+    def exchange(self, request: str) -> News:
+        """Ask the processes what is in `request`, where that is new; what is new here."""
+        asked = self._reports / REQUEST
+        if request and (not asked.exists() or asked.read_text() != request):
+            partial = asked.with_name("request.partial")
+            partial.write_text(request)
+            partial.replace(asked)
+        # Before what it has left: nothing comes after its end.
+        code = self._process.poll()
+        self._watch.note_gone()
+        files = sorted(self._reports.glob(f"*{_NOTES}"))
+        notes = {path.name: lines for path in files if (lines := self._new_lines(path))}
+        left = max(0, MOST_PRINTED_BYTES - self._read[self._output])
+        printed = self._new(self._output, left)
+        if printed and len(printed) == left:
+            printed += b"\n(more was printed on this host)\n"
+        return News(code, printed, notes)
+
+    def stop_gently(self) -> None:
+        """See `tuner.world.command.program_commands`."""
+        stop_gently([self._process.pid], lambda: self._process.poll() is not None)
+
+    def end(self) -> None:
+        """Kill what is left of the command, and of all that it started."""
+        end_tree([self._process.pid], self._reports)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(REAPED_S)
+
+    def files(self) -> dict[str, bytes]:
+        """The other files that the processes have left: stacks, and what they recorded."""
+        return {
+            path.name: head_of(path, _MOST_OF_A_FILE)
+            for path in self._reports.iterdir()
+            if path.suffix != _NOTES and path.name != REQUEST and path.is_file()
+        }
+
+    def _new(self, path: Path, most: int) -> bytes:
+        with path.open("rb") as file:
+            file.seek(self._read[path])
+            found = file.read(most)
+        self._read[path] += len(found)
+        return found
+
+    def _new_lines(self, path: Path) -> bytes:
+        """What was added to a file since it was read last, up to its last whole line."""
+        found = self._new(path, _MOST_AT_ONCE)
+        whole = found[: found.rfind(b"\n") + 1]
+        if len(found) == _MOST_AT_ONCE and not whole:
+            return found  # no line that anybody reads
+        self._read[path] -= len(found) - len(whole)
+        return whole
+
+
+def _folder_here(folder: Path) -> Path:
+    return folder if folder.is_dir() else Path.home()
 
 
 def _as_without_ray() -> None:

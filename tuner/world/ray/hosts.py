@@ -1,9 +1,9 @@
 """The hosts that a world is placed on: what it reserves there, and an actor on each, kept warm."""
 
-import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any, Self
 
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
@@ -11,12 +11,14 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from tuner.errors import LauncherError, UsageError
+from tuner.plan.launching import Launching, RolePlace
+from tuner.plan.workload_spec import RankSpec
 from tuner.text import listed
-from tuner.trace.record.clock import ClockSample, offset_bounds
+from tuner.trace.record.clock import ClockOffset, ClockSample, offset_bounds
 from tuner.world.environment import Environment
-from tuner.world.ray.cluster import ASK_EVERY_S, FIRST_HOST
-from tuner.world.ray.host import Host, HostFacts, Started
-from tuner.world.ray.placing import HostInfo, Placing
+from tuner.world.ray.cluster import ASK_EVERY_S, FIRST_HOST, connected, living_hosts
+from tuner.world.ray.host import Host, HostFacts, Timed
+from tuner.world.ray.placing import HostInfo, Placing, place_ranks
 
 LOST_S = 60.0
 """A host that gives no answer for so long is lost."""
@@ -37,13 +39,12 @@ class HostProxy:
     def __init__(self, info: HostInfo, actor: Any) -> None:
         self.info = info
         self._actor = actor
-        self._low_ns: int | None = None
-        self._high_ns: int | None = None
+        self._offsets_ns: tuple[int, int] | None = None
         self.is_lost = False
 
     def kill(self) -> None:
         """End the actor."""
-        with contextlib.suppress(RayError):
+        with suppress(RayError):
             ray.kill(self._actor)
 
     def begin(self, method: str, *arguments: object) -> "ray.ObjectRef[Any]":
@@ -64,7 +65,7 @@ class HostProxy:
         until_s = time.monotonic() + LOST_S
         try:
             while time.monotonic() < until_s - ASK_EVERY_S:
-                with contextlib.suppress(GetTimeoutError):
+                with suppress(GetTimeoutError):
                     return ray.get(reference, timeout=ASK_EVERY_S)
                 FIRST_HOST.check()
             return ray.get(reference, timeout=ASK_EVERY_S)
@@ -86,48 +87,54 @@ class HostProxy:
             "configuration"
         )
 
-    def start(self, *arguments: object) -> tuple["ray.ObjectRef[Any]", int]:
-        """Begin `Host.start`; its reference, and when it was sent, for `started`."""
-        return self.begin("start", *arguments), time.time_ns()
+    def forget_clock(self) -> None:
+        """Measure its clock anew, from the next `note_clock` on."""
+        self._offsets_ns = None
 
-    def started(self, pending: tuple["ray.ObjectRef[Any]", int]) -> Mapping[int, int]:
-        """The process ids of the ranks that were started, by rank."""
-        reference, sent_ns = pending
-        found: Started = self.answer(reference)
-        sample = ClockSample(sent_ns, found.begun_ns, found.ended_ns, time.time_ns())
-        # The latest alone: clocks drift.
-        self._low_ns, self._high_ns = offset_bounds([sample])
-        return found.pids
+    def note_clock(self, sent_ns: int, timed: Timed) -> None:
+        """Narrow what its clock may be, by a call that was sent then and has been answered now."""
+        low, high = offset_bounds(
+            [ClockSample(sent_ns, timed.begun_ns, timed.ended_ns, time.time_ns())]
+        )
+        if self._offsets_ns is not None:
+            both = max(low, self._offsets_ns[0]), min(high, self._offsets_ns[1])
+            # Where the clock has drifted away, the last call alone counts.
+            low, high = both if both[0] <= both[1] else (low, high)
+        self._offsets_ns = low, high
+
+    @property
+    def clock(self) -> ClockOffset | None:
+        """Its clock against that of the command; None before it was measured."""
+        if self._offsets_ns is None:
+            return None
+        low, high = self._offsets_ns
+        return ClockOffset((low + high) // 2, (high - low + 1) // 2)
 
     def here_ns(self, there_ns: int) -> int:
         """A time of the host's clock, by the clock of the command."""
-        if self._low_ns is None or self._high_ns is None:
-            return there_ns
+        low, high = self._offsets_ns or (0, 0)
         # The clocks of one machine are one: what allows no difference is given none.
-        if self._low_ns <= 0 <= self._high_ns:
-            return there_ns
-        return there_ns - (self._low_ns + self._high_ns) // 2
+        return there_ns if low <= 0 <= high else there_ns - (low + high) // 2
 
 
 class Hosts:
-    """What a placing reserves, and the host of each of its nodes; a context manager."""
+    """What a placing reserves, and the host of each of its nodes, until it is closed.
+
+    Raises:
+        UsageError: What it reserves is not free, or the hosts differ.
+        LauncherError: Ray cannot reserve it; or a HostLostError.
+    """
 
     def __init__(self, placing: Placing) -> None:
         self.placing = placing
-        self._group: Any = None
         self.by_node: dict[str, HostProxy] = {}
-
-    def __enter__(self) -> "Hosts":
+        self._group: Any = None
         try:
             self._reserve()
             self._start()
         except BaseException:
             self.close()
             raise
-        return self
-
-    def __exit__(self, *ending: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the hosts' actors, and give back what was reserved."""
@@ -139,7 +146,7 @@ class Hosts:
         self.by_node = {}
         # Without the first host it would wait until Ray ends the command.
         if self._group is not None and FIRST_HOST.answers():
-            with contextlib.suppress(RayError):
+            with suppress(RayError):
                 remove_placement_group(self._group)
         self._group = None
 
@@ -147,6 +154,31 @@ class Hosts:
     def in_order(self) -> list[HostProxy]:
         """The host of each rank."""
         return [self.by_node[info.node] for info in self.placing.hosts]
+
+    def environments(self) -> dict[str, Environment]:
+        """The machine and the software of each host, by its name."""
+        return {h.info.name: h.call("facts").environment for h in self.by_node.values()}
+
+    def interfaces(self, named: str | None) -> list[tuple[str, str]]:
+        """The interface of each rank that leads to the other hosts, and the address on it.
+
+        Args:
+            named: The interface to use whatever the route.
+
+        Returns:
+            A pair for each rank; nothing where one host has them all.
+
+        Raises:
+            LauncherError: A host has no such interface, or no route.
+        """
+        if not self.placing.is_spread:
+            return []
+        addresses = {node: host.info.address for node, host in self.by_node.items()}
+        found = {}
+        for node, host in self.by_node.items():
+            others = [address for other, address in addresses.items() if other != node]
+            found[node] = host.call("interface_to", others, named)
+        return [found[info.node] for info in self.placing.hosts]
 
     def _reserve(self) -> None:
         reserved = self.placing.reserved
@@ -169,58 +201,101 @@ class Hosts:
         kind = ray.remote(Host)
         infos = {info.node: info for info in self.placing.hosts}
         for index, (node, reserved) in enumerate(self.placing.reserved.items()):
-            strategy = PlacementGroupSchedulingStrategy(
-                self._group, placement_group_bundle_index=index
-            )
             actor = kind.options(
                 num_cpus=reserved.cpus,
                 num_gpus=reserved.gpus,
                 max_concurrency=_THREADS,
-                scheduling_strategy=strategy,
+                scheduling_strategy=PlacementGroupSchedulingStrategy(
+                    self._group, placement_group_bundle_index=index
+                ),
             ).remote()
             self.by_node[node] = HostProxy(infos[node], actor)
         asked = {host: host.begin("facts") for host in self.by_node.values()}
-        found = {host.info: host.answer(reference) for host, reference in asked.items()}
-        if problems := list(_differences(found)):
+        found = {host.info.name: host.answer(reference) for host, reference in asked.items()}
+        if problems := _differences(found):
             raise UsageError.about("the hosts differ", problems)
 
 
-def _differences(found: Mapping[HostInfo, HostFacts]) -> Iterator[str]:
+def _differences(found: Mapping[str, HostFacts]) -> list[str]:
     """What differs between hosts that makes one world of them no measurement."""
-    compared: Sequence[tuple[str, Any]] = (
-        ("torch", lambda facts: facts.environment.torch),
-        ("rpc-tuner", lambda facts: facts.tuner),
-    )
-    for label, read in compared:
-        versions = {info.name: read(facts) for info, facts in found.items()}
-        if len(set(versions.values())) > 1:
-            each = [f"{version} on {name}" for name, version in versions.items()]
-            yield f"{label} is {listed(each)}; install one version everywhere"
+    versions = {
+        "torch": {name: facts.environment.torch for name, facts in found.items()},
+        "rpc-tuner": {name: facts.tuner for name, facts in found.items()},
+    }
+    return [
+        f"{label} is {listed([f'{version} on {name}' for name, version in each.items()])}; "
+        "install one version everywhere"
+        for label, each in versions.items()
+        if len({*each.values()}) > 1
+    ]
 
 
-def environments_of(hosts: Hosts) -> dict[str, Environment]:
-    """The machine and the software of each host, by its name."""
-    return {host.info.name: host.call("facts").environment for host in hosts.by_node.values()}
-
-
-def interfaces_of(hosts: Hosts, named: str | None) -> list[tuple[str, str]]:
-    """The interface of each rank that leads to the other hosts, and the address on it.
+class HostPool:
+    """The hosts that one launcher may use; those of its last world are kept for the next one.
 
     Args:
-        hosts: Where the ranks are.
-        named: The interface to use whatever the route.
-
-    Returns:
-        A pair for each rank; nothing where one host has them all.
-
-    Raises:
-        LauncherError: A host has no such interface, or no route.
+        launching: Which cluster it is.
+        allowed: The ids of the nodes that may be used; None: all that the cluster has.
+        notify: Gets which cluster it is, in a sentence.
     """
-    if not hosts.placing.is_spread:
-        return []
-    addresses = {node: host.info.address for node, host in hosts.by_node.items()}
-    found = {}
-    for node, host in hosts.by_node.items():
-        others = [address for other, address in addresses.items() if other != node]
-        found[node] = host.call("interface_to", others, named)
-    return [found[info.node] for info in hosts.placing.hosts]
+
+    def __init__(
+        self, launching: Launching, allowed: Sequence[str] | None, notify: Callable[[str], None]
+    ) -> None:
+        self._launching = launching
+        self._allowed = allowed
+        self._notify = notify
+        self._open = ExitStack()
+        self._ranks: Sequence[RankSpec] = ()
+        self._hosts: Hosts | None = None
+        self.interfaces: list[tuple[str, str]] = []
+        """See `Hosts.interfaces`: of the ranks that were placed last."""
+
+    def __enter__(self) -> Self:
+        self._open.enter_context(connected(self._launching.ray_address, self._notify))
+        self._open.callback(self._release)
+        return self
+
+    def __exit__(self, *ending: object) -> None:
+        self._open.close()
+
+    def living(self) -> list[HostInfo]:
+        """The hosts that worlds may be placed on, this one first."""
+        if not ray.is_initialized():
+            raise LauncherError("the launcher is used outside its with block")
+        allowed = self._allowed
+        return [each for each in living_hosts() if allowed is None or each.node in allowed]
+
+    def kept(self) -> Hosts | None:
+        """The hosts of the last world; None if there was none, or one of them was lost."""
+        if self._hosts is not None and any(h.is_lost for h in self._hosts.by_node.values()):
+            self._release()
+        return self._hosts
+
+    def placed(self, ranks: Sequence[RankSpec], places: Sequence[RolePlace]) -> Hosts:
+        """The hosts of these ranks: those of the last world, if they are the same.
+
+        Raises:
+            UsageError: They cannot be placed.
+            LauncherError: See `Hosts`.
+        """
+        hosts = self.kept()
+        if hosts is not None and self._ranks == ranks:
+            return hosts
+        placing = place_ranks(ranks, places, self.living())
+        if hosts is None or hosts.placing.reserved != placing.reserved:
+            self._release()
+            self._hosts = hosts = Hosts(placing)
+        hosts.placing = placing
+        try:
+            self.interfaces = hosts.interfaces(self._launching.interface)
+        except BaseException:
+            self._release()
+            raise
+        self._ranks = ranks
+        return hosts
+
+    def _release(self) -> None:
+        if self._hosts is not None:
+            hosts, self._hosts = self._hosts, None
+            hosts.close()

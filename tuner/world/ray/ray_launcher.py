@@ -1,44 +1,42 @@
-"""The Ray launcher: a world is placed on the hosts of a cluster, and driven from here."""
+"""The launchers on a Ray cluster: a world is placed on its hosts, and driven from here."""
 
-import itertools
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
-from tuner.errors import LauncherError, UsageError
+from tuner.errors import UsageError
+from tuner.plan.config import ALL_ROLES
 from tuner.plan.draft import PlanDraft
-from tuner.plan.launching import Launching
+from tuner.plan.launching import Launching, RolePlace
+from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.scratch import own_prefix
 from tuner.text import listed, plural
-from tuner.trace.record.clock import HOST_VARIABLE
-from tuner.world.environment import Environment, GroupFacts, MachineState, of_all_hosts
+from tuner.trace.record.clock import HOST_VARIABLE, ClockOffset
+from tuner.world.command.order import HookOrder
+from tuner.world.command.program_commands import Commands
+from tuner.world.command.program_launcher import CommandLauncher
+from tuner.world.command.starters import Starters
+from tuner.world.command.warm.warm_starting import Learnt
+from tuner.world.environment import GroupFacts, MachineState
 from tuner.world.launcher import Enough, GroupedLauncher, WorldOrder
 from tuner.world.live_world import LiveWorld
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
-from tuner.world.rank.task import MEETING, RankTask, listening_on, rank_tasks
+from tuner.world.rank.task import LOOPBACK, MEETING, RankTask, listening_on, rank_tasks
 from tuner.world.ray.cluster import connected, living_hosts
-from tuner.world.ray.hosts import HostLostError, Hosts, environments_of, interfaces_of
-from tuner.world.ray.placing import HostInfo, Placing, place_ranks, unreachable
-from tuner.world.ray.ray_rank_processes import RayRankProcesses
-
-# Worlds of several launchers of one command may be on one host.
-_numbers = itertools.count()
+from tuner.world.ray.hosts import HostPool, Hosts
+from tuner.world.ray.placing import HostInfo, unreachable
+from tuner.world.ray.ray_worlds import RayCommands, RayRankProcesses
 
 
-class _Placed(NamedTuple):
-    """Where the ranks of the last world were."""
-
-    ranks: tuple[RankSpec, ...]
-    hosts: Hosts
-    interfaces: list[tuple[str, str]]
-    """The interface of each rank and the address on it; none where one host has them all."""
+def _silent(sentence: str) -> None:
+    del sentence
 
 
 class RayLauncher:
@@ -50,54 +48,41 @@ class RayLauncher:
         notify: Gets what a person should know of where worlds run, a sentence each.
     """
 
+    own_network = False
+    """See `Launcher.own_network`: hosts meet in a network that they share."""
+
     def __init__(
         self,
         launching: Launching | None = None,
         *,
         hosts: Sequence[str] | None = None,
-        notify: Callable[[str], None] = lambda sentence: None,
+        notify: Callable[[str], None] = _silent,
     ) -> None:
         self._launching = launching or Launching(launcher="ray")
-        self._allowed = None if hosts is None else frozenset(hosts)
-        self._notify = notify
-        self._open = ExitStack()
+        self._pool = HostPool(self._launching, hosts, notify)
         self._describing = LocalLauncher()
-        self._scratch: Path | None = None
-        self._placed: _Placed | None = None
-
-    @property
-    def own_network(self) -> bool:
-        """See `Launcher.own_network`: hosts meet in a network that they share."""
-        return False
+        self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        try:
-            self._open.enter_context(connected(self._launching.ray_address, self._notify))
-            self._open.enter_context(self._describing)
-            self._scratch = Path(tempfile.mkdtemp(prefix=own_prefix()))
-            self._open.callback(shutil.rmtree, self._scratch, ignore_errors=True)
-            self._open.callback(self._release)
-        except BaseException:
-            self._open.close()
-            raise
+        with ExitStack() as stack:
+            stack.enter_context(self._pool)
+            stack.enter_context(self._describing)
+            self._open = stack.pop_all()
         return self
 
     def __exit__(self, *ending: object) -> None:
         self._open.close()
-        self._scratch = None
 
     def subject_of(
         self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
     ) -> WorkloadSpec:
         """See `Launcher.subject_of`. The world is placed, too, and what cannot be is reported."""
         spec = self._describing.subject_of(draft, failure_folder)
-        if problems := self._launching.mistakes(spec.roles):
-            raise UsageError.of_request(problems)
-        hosts = self._hosts_for(spec.ranks)
-        count = len(hosts.by_node)
-        if hosts.placing.is_spread and (
-            problems := list(unreachable(draft.space, draft.named_baseline, count))
-        ):
+        problems = self._launching.mistakes(spec.roles)
+        if not problems and (hosts := self._hosts_for(spec)).placing.is_spread:
+            count = len(hosts.by_node)
+            problems = list(unreachable(draft.space, draft.named_baseline, count))
+        if problems:
             raise UsageError.of_request(problems)
         return spec
 
@@ -105,74 +90,51 @@ class RayLauncher:
         """See `WorkloadLauncher.describe`: on this machine."""
         return self._describing.describe(reference, options)
 
-    def hosts(self) -> list[HostInfo]:
-        """The hosts that worlds may be placed on, this one first."""
-        if self._scratch is None:
-            raise LauncherError("the launcher is used outside its with block")
-        allowed = self._allowed
-        return [each for each in living_hosts() if allowed is None or each.node in allowed]
-
-    def place(self, spec: WorkloadSpec) -> Placing:
-        """Where the ranks of a workload go, which is reserved for them.
-
-        Raises:
-            UsageError: They cannot be placed.
-        """
-        return self._hosts_for(spec.ranks).placing
-
-    def environments(self, spec: WorkloadSpec) -> dict[str, Environment]:
-        """The machine and the software of each host that a workload's ranks go to, by name."""
-        return environments_of(self._hosts_for(spec.ranks))
-
     def facts(self) -> GroupFacts:
         """See `tuner.world.launcher.Fingerprinted`: of the hosts that ranks are placed on."""
-        assert self._placed is not None, "subject_of has placed them"
-        found = environments_of(self._placed.hosts)
-        environments = list(found.values())
+        hosts = self._pool.kept()
+        assert hosts is not None, "subject_of has placed them"
+        found = hosts.environments()
+
+        def each(name: str) -> str:
+            return " and ".join(sorted({getattr(host, name) for host in found.values()}))
+
         return GroupFacts(
             name=f"hosts {listed(found)}",
-            torch=_all(each.torch for each in environments),
-            cpu_model=_all(each.cpu_model for each in environments),
-            cpu_count=sum(each.cpu_count for each in environments),
-            memory_gb=round(sum(each.memory_gb for each in environments), 1),
-            kernel=_all(each.kernel for each in environments),
+            torch=each("torch"),
+            cpu_model=each("cpu_model"),
+            cpu_count=sum(host.cpu_count for host in found.values()),
+            memory_gb=round(sum(host.memory_gb for host in found.values()), 1),
+            kernel=each("kernel"),
             pinned=False,
         )
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         """See `Launcher.run`. A HostLostError is a LauncherError of which a next world may be free:
         that one is placed anew, on the hosts that are left."""
-        spec = order.subject
-        assert isinstance(spec, WorkloadSpec), "subject_of took no program"
-        hosts = self._hosts_for(spec.ranks)
-        try:
-            return self._run(order, hosts)
-        except HostLostError:
-            self._release()
-            raise
-
-    def _run(self, order: WorldOrder, hosts: Hosts) -> Measurement | Failure:
-        assert self._scratch is not None, "hosts are there while the launcher is open"
-        scratch = Path(tempfile.mkdtemp(dir=self._scratch, prefix="world-"))
+        assert isinstance(order.subject, WorkloadSpec), "subject_of took no program"
+        hosts = self._hosts_for(order.subject)
+        scratch = Path(tempfile.mkdtemp(prefix=own_prefix()))
         started = time.monotonic()
-        ranks = RayRankProcesses(hosts, next(_numbers), scratch)
-        machines: list[MachineState] = []
+        ranks = RayRankProcesses(hosts, scratch)
         try:
             ranks.start(self._tasks(order, scratch, hosts), Path.cwd())
             outcome = LiveWorld(ranks, order, started).run()
             if order.trace is not None and isinstance(outcome, Measurement):
                 ranks.fetch_trace(order.trace.path)
         finally:
-            machines += ranks.machines()
+            machine = ranks.machine()
             shutil.rmtree(scratch, ignore_errors=True)
-        return outcome.model_copy(update={"machine": of_all_hosts(machines)})
+        return outcome.model_copy(update={"machine": machine})
+
+    def _hosts_for(self, spec: WorkloadSpec) -> Hosts:
+        return self._pool.placed(spec.ranks, self._launching.place)
 
     def _tasks(self, order: WorldOrder, scratch: Path, hosts: Hosts) -> list[RankTask]:
-        tasks = list(rank_tasks(order, scratch))
+        tasks = rank_tasks(order, scratch)
         if not hosts.placing.is_spread:
             return tasks
-        assert self._placed is not None, "these hosts are those that are placed"
-        interfaces = self._placed.interfaces
+        interfaces = self._pool.interfaces
         address = interfaces[0][1]
         port = hosts.in_order[0].call("free_port", address)
         return [
@@ -186,36 +148,6 @@ class RayLauncher:
             )
             for task, (interface, _) in zip(tasks, interfaces, strict=True)
         ]
-
-    def _hosts_for(self, ranks: tuple[RankSpec, ...]) -> Hosts:
-        """The hosts of these ranks; those of the last world, if they are the same."""
-        placed = self._placed
-        if placed is not None and placed.ranks == ranks:
-            return placed.hosts
-        placing = place_ranks(ranks, self._launching.place, self.hosts())
-        if placed is None or placed.hosts.placing.reserved != placing.reserved:
-            self._release()
-            hosts = Hosts(placing).__enter__()
-        else:
-            hosts = placed.hosts
-            hosts.placing = placing
-        self._placed = _Placed(ranks, hosts, [])
-        try:
-            self._placed = _Placed(ranks, hosts, interfaces_of(hosts, self._launching.interface))
-        except BaseException:
-            self._release()
-            raise
-        return hosts
-
-    def _release(self) -> None:
-        if self._placed is not None:
-            placed, self._placed = self._placed, None
-            placed.hosts.close()
-
-
-def _all(values: Iterable[str]) -> str:
-    """What hosts have of something, each once."""
-    return " and ".join(sorted(set(values)))
 
 
 class RayGroups(GroupedLauncher):
@@ -234,14 +166,13 @@ class RayGroups(GroupedLauncher):
     def __enter__(self) -> Self:
         with ExitStack() as entering:
             entering.enter_context(connected(self._launching.ray_address, self._notify))
+            parts = host_sets(living_hosts(), self._launching.groups)
+            nodes = [[each.node for each in part] for part in parts]
             self.members = tuple(
-                entering.enter_context(
-                    RayLauncher(
-                        self._launching, hosts=[each.node for each in part], notify=self._notify
-                    )
-                )
-                for part in host_sets(living_hosts(), self._launching.groups)
+                RayLauncher(self._launching, hosts=each, notify=self._notify) for each in nodes
             )
+            for member in self.members:
+                entering.enter_context(member)
             self._open = entering.pop_all()
         return self
 
@@ -260,3 +191,124 @@ def host_sets(hosts: Sequence[HostInfo], groups: int) -> list[list[HostInfo]]:
     # The sort keeps hosts of one size in their order.
     ordered = sorted(hosts, key=lambda each: (-each.cpus, -each.gpus))
     return [ordered[group::groups][:size] for group in range(groups)]
+
+
+class _OnHosts(Starters):
+    """Nothing is started here, and nothing is warm there."""
+
+    @property
+    def how(self) -> str:
+        return "cold: each host of the cluster starts its own command"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def start_cold(self, request: ProgramRequest, *, alone: bool = True) -> None:
+        """Each host starts its own."""
+
+    def leave_network(self, request: ProgramRequest) -> None:
+        """The network is that of the hosts."""
+
+    def warm_up(self, request: ProgramRequest, learnt: Learnt, until_s: float) -> bool:
+        return False
+
+
+class RayProgramLauncher(CommandLauncher):
+    """Runs a program again and again, its command once on each host of a Ray cluster.
+
+    Each gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT as
+    torchrun sets them for one process a host, and what torchrun itself takes from the environment.
+
+    Args:
+        launching: Which cluster it is, and how many of its hosts.
+        hosts: The ids of the nodes that may be used; None: all that the cluster has.
+        notify: As for `CommandLauncher`.
+        show: As for `CommandLauncher`.
+    """
+
+    def __init__(
+        self,
+        launching: Launching,
+        *,
+        hosts: Sequence[str] | None = None,
+        notify: Callable[[str], None] = _silent,
+        show: Callable[[bytes], None] | None = None,
+    ) -> None:
+        super().__init__(notify, show)
+        self._starters = _OnHosts(notify)
+        self._launching = launching
+        self._pool = HostPool(launching, hosts, notify)
+        self._cluster = ExitStack()
+        self._last: RayCommands | None = None
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(self._pool)
+            super().__enter__()
+            self._cluster = stack.pop_all()
+        return self
+
+    def __exit__(self, *ending: object) -> None:
+        try:
+            super().__exit__(*ending)
+        finally:
+            self._cluster.close()
+
+    def subject_of(
+        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
+    ) -> ProgramSpec:
+        """See `Launcher.subject_of`. What cannot be placed is reported before the first run."""
+        request = draft.program
+        if request is not None and len(request.commands) > 1:
+            raise UsageError(
+                "on a cluster one command runs on each host: --beside is for this machine alone"
+            )
+        self._placed()
+        return super().subject_of(draft, failure_folder, enough)
+
+    def _placed(self) -> Hosts:
+        """The hosts, one for each command; placed anew where one of them was lost."""
+        if (kept := self._pool.kept()) is not None:
+            return kept
+        places = self._launching.place
+        if any(place.roles != (ALL_ROLES,) for place in places):
+            raise UsageError(
+                "place: nobody knows the roles of a program before it runs: --place '*=2' runs its "
+                "command on two hosts, and without it, it runs on each"
+            )
+        place = places[0] if places else RolePlace(roles=(ALL_ROLES,))
+        count = place.hosts or len(self._pool.living())
+        commands = [RankSpec(name=f"host{n}", role=ALL_ROLES) for n in range(count)]
+        return self._pool.placed(commands, [place.model_copy(update={"hosts": count})])
+
+    def _commands(self, request: ProgramRequest, order: HookOrder) -> Commands:
+        hosts, interfaces = self._placed().in_order, self._pool.interfaces
+        address = interfaces[0][1] if interfaces else "127.0.0.1"
+        meeting = {
+            **dict.fromkeys(("WORLD_SIZE", "GROUP_WORLD_SIZE", "PET_NNODES"), str(len(hosts))),
+            **dict.fromkeys(("MASTER_ADDR", "PET_MASTER_ADDR"), address),
+            **dict.fromkeys(
+                ("MASTER_PORT", "PET_MASTER_PORT"), str(hosts[0].call("free_port", address))
+            ),
+            "LOCAL_RANK": "0",
+            "LOCAL_WORLD_SIZE": "1",
+        }
+        # As torchrun would set them, and for torchrun.
+        environments = [
+            {
+                **(listening_on(interfaces[place][0]) if interfaces else LOOPBACK),
+                HOST_VARIABLE: host.info.node,
+                **dict.fromkeys(("RANK", "GROUP_RANK", "PET_NODE_RANK"), str(place)),
+                **meeting,
+            }
+            for place, host in enumerate(hosts)
+        ]
+        self._last = RayCommands(hosts, request.commands[0], order, environments)
+        return self._last
+
+    def _watched(self, commands: Commands) -> Callable[[], MachineState | None]:
+        assert isinstance(commands, RayCommands)
+        return lambda: commands.ended_machine
+
+    def _clocks(self) -> Mapping[str, ClockOffset]:
+        return {} if self._last is None else self._last.clocks()

@@ -1,27 +1,30 @@
-"""The launcher's end of a channel never blocks, whatever the other end does."""
+"""The launcher's end never blocks, and a rank's end outlives no launcher."""
 
 import multiprocessing
 import os
+import signal
 import struct
+import threading
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 
+import orjson
 import pytest
 
-from tuner.world.local import local_rank_processes as channels
-from tuner.world.local.local_rank_processes import Channel
+from tuner.world.rank import channel as channels
+from tuner.world.rank.channel import LauncherEnd, RankEnd
 
 
 @pytest.fixture
-def both() -> Iterator[tuple[Channel, Connection]]:
+def both() -> Iterator[tuple[LauncherEnd, Connection]]:
     ours, theirs = multiprocessing.Pipe()
-    channel = Channel(ours)
+    channel = LauncherEnd(ours)
     yield channel, theirs
     channel.close()
     theirs.close()
 
 
-def test_messages_come_whole_and_in_order(both: tuple[Channel, Connection]) -> None:
+def test_messages_come_whole_and_in_order(both: tuple[LauncherEnd, Connection]) -> None:
     channel, theirs = both
     assert channel.messages() == []
     theirs.send_bytes(b'{"kind": "phase"}')
@@ -30,7 +33,9 @@ def test_messages_come_whole_and_in_order(both: tuple[Channel, Connection]) -> N
     assert channel.is_open
 
 
-def test_half_a_message_is_waited_for_without_blocking(both: tuple[Channel, Connection]) -> None:
+def test_half_a_message_is_waited_for_without_blocking(
+    both: tuple[LauncherEnd, Connection],
+) -> None:
     channel, theirs = both
     content = b'{"kind": "result"}'
     whole = struct.pack("!i", len(content)) + content
@@ -41,7 +46,7 @@ def test_half_a_message_is_waited_for_without_blocking(both: tuple[Channel, Conn
         assert channel.messages() == [{"kind": "result"}]
 
 
-def test_a_large_message_comes_in_parts(both: tuple[Channel, Connection]) -> None:
+def test_a_large_message_comes_in_parts(both: tuple[LauncherEnd, Connection]) -> None:
     channel, theirs = both
     content = b"[" + b"1," * 100_000 + b"1]"
     whole = struct.pack("!i", len(content)) + content
@@ -53,7 +58,7 @@ def test_a_large_message_comes_in_parts(both: tuple[Channel, Connection]) -> Non
     assert found == [[1] * 100_001]
 
 
-def test_what_came_before_the_end_is_received(both: tuple[Channel, Connection]) -> None:
+def test_what_came_before_the_end_is_received(both: tuple[LauncherEnd, Connection]) -> None:
     channel, theirs = both
     theirs.send_bytes(b'"last words"')
     theirs.close()
@@ -65,7 +70,7 @@ def test_what_came_before_the_end_is_received(both: tuple[Channel, Connection]) 
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 8, b"\x00\x00\x00\x02{}\x00\x00\x00\x01{"])
 def test_what_is_no_message_closes_the_channel(
-    both: tuple[Channel, Connection], garbage: bytes
+    both: tuple[LauncherEnd, Connection], garbage: bytes
 ) -> None:
     channel, theirs = both
     os.write(theirs.fileno(), garbage)
@@ -74,7 +79,7 @@ def test_what_is_no_message_closes_the_channel(
 
 
 def test_a_message_beyond_all_bounds_closes_the_channel(
-    both: tuple[Channel, Connection], monkeypatch: pytest.MonkeyPatch
+    both: tuple[LauncherEnd, Connection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(channels, "MOST_BYTES", 10)
     channel, theirs = both
@@ -84,7 +89,7 @@ def test_a_message_beyond_all_bounds_closes_the_channel(
     assert not channel.is_open
 
 
-def test_an_answer_is_awaited_for_so_long(both: tuple[Channel, Connection]) -> None:
+def test_an_answer_is_awaited_for_so_long(both: tuple[LauncherEnd, Connection]) -> None:
     channel, theirs = both
     with pytest.raises(TimeoutError):
         channel.awaited(0.05)
@@ -93,3 +98,29 @@ def test_an_answer_is_awaited_for_so_long(both: tuple[Channel, Connection]) -> N
     theirs.close()
     with pytest.raises(EOFError):
         channel.awaited(60.0)
+
+
+def test_a_probe_that_raises_leaves_the_rank_with_its_watch(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killed: list[tuple[int, int]] = []
+    gone = threading.Event()
+
+    def kill_group(group: int, number: int) -> None:
+        killed.append((group, number))
+        gone.set()
+
+    def fail() -> dict[str, object]:
+        raise KeyError("no such gauge")
+
+    monkeypatch.setattr(os, "killpg", kill_group)
+    launcher, rank = multiprocessing.Pipe()
+    parent = RankEnd(rank, fail)
+    launcher.send_bytes(orjson.dumps({"kind": "probe"}))
+    launcher.send_bytes(orjson.dumps({"kind": "go", "pids": [1, 2]}))
+    launcher.close()
+    assert gone.wait(5)
+    assert killed == [(0, signal.SIGKILL)]
+    assert parent.wait_for("go")["pids"] == [1, 2]
+    assert "no such gauge" in capsys.readouterr().err
+    rank.close()

@@ -1,0 +1,180 @@
+"""The channel between a launcher and a process that it has started: JSON messages over a pipe."""
+
+import os
+import signal
+import struct
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+
+# By its name: a workload may patch the clock for itself.
+from time import time_ns
+from typing import Any, NamedTuple
+
+import orjson
+
+from tuner.json_text import json_of
+from tuner.world.postmortem import CHANNEL_CLOSED
+
+SPOKEN = ("phase", "failed", "finished", "state", "result")
+"""The kinds of what a rank says itself."""
+DIED = "died"
+"""The kind of the message that reports the end of a rank's process."""
+# Beyond all that a rank has to say, but a bound to what one can make the launcher hold.
+MOST_BYTES = 64 * 1024 * 1024
+_READ_BYTES = 1 << 20
+_LENGTH = struct.Struct("!i")
+
+
+class Message(NamedTuple):
+    """A message of one rank, or that its process is gone."""
+
+    rank: int
+    content: dict[str, Any]
+    """Its `kind` says what it is; `time_ns` is Unix time by one clock for all ranks."""
+
+
+class LauncherEnd:
+    """The launcher's end.
+
+    A process may stop in the middle of a message, and one that never ends must not block others:
+    what has come of a message is kept until the rest is there.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.is_open = True
+        """Whether anything may still come."""
+        self._received = bytearray()
+        os.set_blocking(connection.fileno(), False)
+
+    def send(self, content: object) -> None:
+        """Send a message, unless the other side is gone, or reads nothing."""
+        with suppress(OSError, ValueError):
+            self.connection.send_bytes(orjson.dumps(content))
+
+    def messages(self) -> list[object]:
+        """What has come in whole since the last time; no more once the other side is gone."""
+        while self.is_open:
+            try:
+                part = os.read(self.connection.fileno(), _READ_BYTES)
+            except BlockingIOError:
+                break
+            except OSError:
+                part = b""
+            self.is_open = bool(part)
+            self._received += part
+            if len(part) < _READ_BYTES:
+                break
+        found = []
+        while (content := self._next()) is not None:
+            try:
+                found.append(orjson.loads(content))
+            except orjson.JSONDecodeError:
+                self.is_open = False  # nothing that follows can be relied upon
+                break
+        return found
+
+    def awaited(self, seconds: float) -> object:
+        """The next message. EOFError if there will be none; TimeoutError after so many seconds."""
+        until = time.monotonic() + seconds
+        while self.is_open and (left_s := until - time.monotonic()) > 0:
+            wait([self.connection], left_s)
+            if found := self.messages():
+                return found[0]
+        raise TimeoutError if self.is_open else EOFError
+
+    def close(self) -> None:
+        """Close it."""
+        self.is_open = False
+        self.connection.close()
+
+    def _next(self) -> bytes | None:
+        """The first whole message, which is taken out; None if there is none."""
+        if len(self._received) < _LENGTH.size:
+            return None
+        (length,) = _LENGTH.unpack_from(self._received)
+        end = _LENGTH.size + length
+        if not 0 <= length <= MOST_BYTES:
+            self.is_open = False
+            self._received.clear()
+            return None
+        if len(self._received) < end:
+            return None
+        content = bytes(self._received[_LENGTH.size : end])
+        del self._received[:end]
+        return content
+
+
+class RankEnd:
+    """The end of one rank. A thread answers probes at any time, by what `probed` gives."""
+
+    def __init__(self, connection: Connection, probed: Callable[[], dict[str, Any]]) -> None:
+        self._connection = connection
+        self._probed = probed
+        self._is_socket = _identity(connection)
+        self._sending = threading.Lock()
+        self._arrived: dict[str, dict[str, Any]] = {}
+        self._arrival = threading.Condition()
+        self.phase = "start"
+        self.steps_done = 0
+        threading.Thread(target=self._listen, name="rpc-tuner-control", daemon=True).start()
+
+    def send(self, kind: str, **fields: object) -> None:
+        """Send a message. The process ends if the workload has closed the channel."""
+        content = json_of({"kind": kind, "time_ns": time_ns(), **fields})
+        with self._sending:
+            self._check()
+            self._connection.send_bytes(content)
+
+    def enter(self, phase: str) -> None:
+        """Report that a phase begins."""
+        self.phase = phase
+        self.send("phase", phase=phase)
+
+    def wait_for(self, kind: str) -> dict[str, Any]:
+        """The message of this kind, once it has come."""
+        with self._arrival:
+            self._arrival.wait_for(lambda: kind in self._arrived)
+            return self._arrived[kind]
+
+    def _listen(self) -> None:
+        try:
+            with suppress(EOFError, OSError):
+                while True:
+                    self._take(orjson.loads(self._connection.recv_bytes()))
+        finally:
+            self._check()
+            # The launcher is gone, or has let go of this world: nothing of it may stay.
+            os.killpg(0, signal.SIGKILL)
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if message["kind"] != "probe":
+            with self._arrival:
+                self._arrived[message["kind"]] = message
+                self._arrival.notify_all()
+            return
+        try:
+            state = self._probed()
+        except Exception:
+            # Only an answer is lost: without this thread the rank would outlive its launcher.
+            traceback.print_exc()
+            return
+        self.send("state", steps_done=self.steps_done, **state)
+
+    def _check(self) -> None:
+        """End the process if the descriptor is another file now: it may be one of the workload."""
+        if _identity(self._connection) != self._is_socket:
+            # Not by an exception: the workload may catch it, and the channel is closed.
+            os._exit(CHANNEL_CLOSED)
+
+
+def _identity(connection: Connection) -> tuple[int, int] | None:
+    try:
+        status = os.fstat(connection.fileno())
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,279 @@
+"""One world on the hosts of a cluster: its ranks, or the commands of a program."""
+
+import itertools
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from tuner.errors import LauncherError
+from tuner.files import written_atomically
+from tuner.trace.record.clock import ClockOffset
+from tuner.world.command.events import object_in
+from tuner.world.command.order import REQUEST, HookOrder
+from tuner.world.environment import MachineState, of_all_hosts
+from tuner.world.rank.channel import Message
+from tuner.world.rank.task import RankTask
+from tuner.world.ray.cluster import FIRST_HOST
+from tuner.world.ray.host import News, Timed
+from tuner.world.ray.hosts import LOST_S, HostProxy, Hosts
+
+POLL_S = 5.0
+"""A host without a message says so after this time, and by that lives."""
+EXCHANGE_S = 0.05
+_PIDS_OF_A_HOST = 10_000_000
+"""More than a kernel gives: processes of different hosts may have one id."""
+# Worlds of several launchers of one command may be on one host.
+_numbers = itertools.count()
+
+
+class _World:
+    """What runs on each of these hosts under one number."""
+
+    def __init__(self, hosts: Sequence[HostProxy]) -> None:
+        self._hosts = hosts
+        self._number = next(_numbers)
+
+    def _begin(self, host: HostProxy, method: str, *arguments: object) -> "ray.ObjectRef[Any]":
+        return host.begin("call", self._number, method, *arguments)
+
+    def _everywhere(self, method: str, *arguments: object) -> list[Any]:
+        """What a method of the world answers on each host; see `Host.call`."""
+        asked = [(host, self._begin(host, method, *arguments)) for host in self._hosts]
+        return [host.answer(reference).answer for host, reference in asked]
+
+    def machine(self) -> MachineState | None:
+        """End it; what the hosts did meanwhile, but for those that were lost."""
+        asked = [(h, h.begin("end", self._number)) for h in self._hosts if not h.is_lost]
+        found = []
+        for host, reference in asked:
+            with suppress(LauncherError):
+                found.append(host.answer(reference))
+        return of_all_hosts([each for each in found if each is not None])
+
+
+@dataclass
+class _Asked:
+    """A host that was asked for messages."""
+
+    host: HostProxy
+    at_s: float
+
+
+class RayRankProcesses(_World):
+    """See `tuner.world.live_world.RankProcesses`.
+
+    Args:
+        hosts: Where the ranks run.
+        scratch: A folder here, for what is fetched of a world that failed.
+    """
+
+    def __init__(self, hosts: Hosts, scratch: Path) -> None:
+        super().__init__(list(hosts.by_node.values()))
+        self.names: list[str] = []
+        self.pids: list[int | None] = []
+        self._gpus = hosts.placing.gpus
+        self._by_rank = hosts.in_order
+        self._scratch = scratch
+        self._asked: dict[ray.ObjectRef[Any], _Asked] = {}
+
+    def start(self, tasks: Sequence[RankTask], folder: Path) -> None:
+        """Start the ranks on their hosts, all hosts at the same time.
+
+        Raises:
+            LauncherError: They cannot be started; or a HostLostError.
+        """
+        self.names = [task.name for task in tasks]
+        begun = []
+        for host in self._hosts:
+            here = [task for task in tasks if self._by_rank[task.rank] is host]
+            mine = [replace(task, place=(at, len(here))) for at, task in enumerate(here)]
+            gpus = [self._gpus[task.rank] for task in mine]
+            sent_ns = time.time_ns()
+            begun.append(
+                (host, sent_ns, host.begin("start_ranks", self._number, folder, mine, gpus))
+            )
+        pids: Mapping[int, int | None] = {}
+        for host, sent_ns, reference in begun:
+            timed: Timed = host.answer(reference)
+            # This call alone: clocks drift.
+            host.forget_clock()
+            host.note_clock(sent_ns, timed)
+            pids = timed.answer if host is self._by_rank[0] else pids
+        self.pids = [pids.get(task.rank) for task in tasks]
+        for host in self._hosts:
+            self._ask(host)
+
+    def poll(self, timeout_s: float) -> list[Message]:
+        """See `RankProcesses.poll`. HostLostError if a host is gone; or a ClusterLostError."""
+        FIRST_HOST.check()
+        waiting = list(self._asked)
+        ready, _ = ray.wait(waiting, num_returns=1, timeout=min(timeout_s, POLL_S))
+        if ready and len(waiting) > 1:
+            ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
+        found: list[Message] = []
+        for reference in ready:
+            host = self._asked.pop(reference).host
+            for rank, content in host.answer(reference).answer or ():
+                if "time_ns" in content:
+                    content["time_ns"] = host.here_ns(content["time_ns"])
+                found.append(Message(rank, content))
+            self._ask(host)
+        for asked in self._asked.values():
+            if time.monotonic() - asked.at_s > POLL_S + LOST_S:
+                raise asked.host.lost(f"gave no answer for {LOST_S:g} s")
+        return found
+
+    def _ask(self, host: HostProxy) -> None:
+        self._asked[self._begin(host, "poll", POLL_S)] = _Asked(host, time.monotonic())
+
+    def send(self, rank: int, message: Mapping[str, object]) -> None:
+        """See `RankProcesses.send`."""
+        self._begin(self._by_rank[rank], "send", rank, dict(message))
+
+    def join(self, timeout_s: float) -> None:
+        """See `RankProcesses.join`."""
+        self._everywhere("join", timeout_s)
+
+    def dump_stacks(self, ranks: Sequence[int]) -> None:
+        """See `RankProcesses.dump_stacks`."""
+        self._everywhere("dump_stacks", list(ranks))
+
+    def captured(self) -> Sequence[Path]:
+        """See `RankProcesses.captured`: fetched from the hosts."""
+        return sorted(_keep(self._scratch, self._everywhere("files")))
+
+    def fetch_trace(self, path: Path) -> None:
+        """Write the trace that rank 0 has left on its host to a path here, if it has left one."""
+        driver = self._by_rank[0]
+        if (content := driver.answer(self._begin(driver, "trace")).answer) is not None:
+            with written_atomically(path) as partial:
+                partial.write_bytes(content)
+
+
+class RayCommands(_World):
+    """One command on each of these hosts; see `tuner.world.command.program_commands.Commands`.
+
+    Args:
+        hosts: In the order of their ranks.
+        command: What runs on each.
+        order: What its processes are to do; its folder of reports here gets what they report.
+        environments: The variables of each host's command.
+    """
+
+    def __init__(
+        self,
+        hosts: Sequence[HostProxy],
+        command: Sequence[str],
+        order: HookOrder,
+        environments: Sequence[Mapping[str, str]],
+    ) -> None:
+        super().__init__(hosts)
+        self._command = list(command)
+        self._order = order
+        self._environments = environments
+        self._output = -1
+        self._codes: list[int | None] = [None] * len(hosts)
+        self._lost: LauncherError | None = None
+        self._is_over = threading.Event()
+        self._exchanging = threading.Thread(target=self._exchange_on, name="rpc-tuner exchange")
+        self.ended_machine: MachineState | None = None
+        """What the hosts did meanwhile, once the run has ended."""
+
+    def start(self, output: int) -> None:
+        """See `Commands`."""
+        self._output = output
+        asked = []
+        for host, environment in zip(self._hosts, self._environments, strict=True):
+            host.forget_clock()
+            given = (self._command, Path.cwd(), self._order, dict(environment))
+            asked.append((host, host.begin("start_program", self._number, *given)))
+        for host, reference in asked:
+            host.answer(reference)
+        self._exchanging.start()
+
+    def codes(self) -> tuple[int | None, ...]:
+        """See `Commands`: one, since it is one command; the first that failed counts."""
+        if self._lost is not None:
+            raise self._lost
+        if failed := [code for code in self._codes if code]:
+            return (failed[0],)
+        return (None,) if None in self._codes else (0,)
+
+    def stop_gently(self) -> None:
+        """See `Commands`."""
+        self._everywhere("stop_gently")
+
+    def end(self) -> None:
+        """See `Commands`; what was left by then is fetched, unless a host is lost."""
+        self._is_over.set()
+        if self._exchanging.is_alive():
+            self._exchanging.join()
+        with suppress(LauncherError):
+            if not any(host.is_lost for host in self._hosts):
+                self._everywhere("end")
+                self._exchange()
+                _keep(self._order.reports, self._everywhere("files"))
+        self.ended_machine = self.machine()
+
+    def clocks(self) -> dict[str, ClockOffset]:
+        """The clock of each host against ours, by the id of its node."""
+        return {host.info.node: host.clock for host in self._hosts if host.clock is not None}
+
+    def _exchange_on(self) -> None:
+        try:
+            while not self._is_over.wait(EXCHANGE_S):
+                FIRST_HOST.check()
+                self._exchange()
+        except LauncherError as error:
+            self._lost = error
+
+    def _exchange(self) -> None:
+        request = ""
+        with suppress(OSError):
+            request = (self._order.reports / REQUEST).read_text()
+        # One after the other: what one host needs is no part of how long another's answer takes.
+        for place, host in enumerate(self._hosts):
+            sent_ns = time.time_ns()
+            timed: Timed = host.answer(self._begin(host, "exchange", request))
+            host.note_clock(sent_ns, timed)
+            if timed.answer is not None:
+                self._take(place, timed.answer)
+
+    def _take(self, place: int, news: News) -> None:
+        if news.printed:
+            os.write(self._output, news.printed)
+        for name, lines in news.notes.items():
+            with (self._order.reports / f"host{place}-{name}").open("ab") as file:
+                for line in lines.splitlines():
+                    file.write(self._as_seen_here(place, line) + b"\n")
+        self._codes[place] = news.code
+
+    def _as_seen_here(self, place: int, line: bytes) -> bytes:
+        """A report with the times of our clock, and with an id that no other process has."""
+        if (event := object_in(line)) is None:
+            return line
+        if isinstance(pid := event.get("pid"), int):
+            event |= {"pid": pid + place * _PIDS_OF_A_HOST, "pid_there": pid}
+        if isinstance(then_ns := event.get("time_ns"), int):
+            clock = self._hosts[place].clock
+            event["time_ns"] = then_ns - (clock.offset_ns if clock else 0)
+        return json.dumps(event).encode()
+
+
+def _keep(folder: Path, of_hosts: Sequence[Mapping[str, bytes] | None]) -> list[Path]:
+    """Write files of hosts to a folder here."""
+    found = []
+    for files in of_hosts:
+        for name, content in (files or {}).items():
+            path = folder / Path(name).name
+            path.write_bytes(content)
+            found.append(path)
+    return found
