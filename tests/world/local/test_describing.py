@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes import order
 from tests.world.local.launching import launcher
-from tuner.errors import LauncherError, UsageError
+from tuner.errors import UsageError
 from tuner.plan import measuring
 from tuner.plan.draft import draft_plan
 from tuner.world.local import local_launcher as local
@@ -109,11 +109,3 @@ def test_finding_out_about_a_workload_takes_no_longer_than_the_budget(
     draft = draft_plan({"workload": f"{module}:Anything", "budget": "0.5s"})
     with pytest.raises(UsageError, match=r"took longer than 0\.5 s and was ended"):
         launcher.subject_of(draft)
-
-
-def test_a_catalogue_that_takes_too_long_is_ended_and_reported(
-    launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local, "DESCRIBE_DEADLINE_S", 0.0)
-    with pytest.raises(LauncherError, match=r"took longer than 0 s and was ended"):
-        launcher.catalogue()

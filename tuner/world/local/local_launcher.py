@@ -15,7 +15,7 @@ from tuner.cpus import named
 from tuner.errors import LauncherError, UsageError
 from tuner.plan.dimensions import knobs_meant
 from tuner.plan.draft import PlanDraft
-from tuner.plan.workload_spec import CatalogueEntry, WorkloadSpec
+from tuner.plan.workload_spec import WorkloadSpec
 from tuner.scratch import note_beside, own_prefix, sweep
 from tuner.world.environment import Environment, GroupFacts
 from tuner.world.launcher import Enough, WorldOrder
@@ -107,9 +107,10 @@ class LocalLauncher:
         self, reference: str, options: Mapping[str, object], longest_s: float | None = None
     ) -> WorkloadSpec:
         """See `WorkloadLauncher.describe`; within so many seconds, None: DESCRIBE_DEADLINE_S."""
-        document, problem = self._ask("it", reference, options, longest_s)
-        if problem:
-            raise UsageError(f"workload {reference}: {problem}")
+        longest_s = DESCRIBE_DEADLINE_S if longest_s is None else longest_s
+        document = self._asked(reference, options, longest_s)
+        if isinstance(document, str):
+            raise UsageError(f"workload {reference}: {document}; what it printed stands above")
         if "spec" in document:
             return WorkloadSpec.model_validate(document["spec"])
         if "problems" in document:
@@ -117,37 +118,20 @@ class LocalLauncher:
             raise UsageError.about(f"workload {reference}", problems)
         raise LauncherError("; ".join(document["unsupported"]))
 
-    def catalogue(self) -> list[CatalogueEntry]:
-        """The shipped workloads, as a process that imported them says."""
-        entries, problem = self._ask("the shipped workloads")
-        if problem:
-            raise LauncherError(problem)
-        return [CatalogueEntry.model_validate(entry) for entry in entries]
-
-    def _ask(
-        self,
-        called: str,
-        reference: str | None = None,
-        options: Mapping[str, object] | None = None,
-        longest_s: float | None = None,
-    ) -> tuple[Any, str]:
-        """What a process of its own says of workloads; and what is wrong, if it gives no answer."""
-        longest_s = DESCRIBE_DEADLINE_S if longest_s is None else longest_s
+    def _asked(self, reference: str, options: Mapping[str, object], longest_s: float) -> Any:
+        """What a process of its own says of a workload; a text says why it gave no answer."""
         until = time.monotonic() + longest_s
         for _ in range(ASKED):
             ours, theirs = self._processes.context.Pipe(duplex=False)
             process = self._processes.start(
-                start_describing, Path.cwd(), theirs, reference, dict(options or {})
+                start_describing, Path.cwd(), theirs, reference, dict(options)
             )
             theirs.close()
             channel = LauncherEnd(ours)
             try:
-                return channel.awaited(until - time.monotonic()), ""
+                return channel.awaited(until - time.monotonic())
             except TimeoutError:
-                return None, (
-                    f"importing and describing {called} took longer than {longest_s:g} s and was "
-                    "ended; what it printed stands above"
-                )
+                return f"importing and describing it took longer than {longest_s:g} s and was ended"
             except EOFError:
                 process.join(EXIT_S)  # it is ending by itself, with an exit code of its own
             finally:
@@ -157,10 +141,7 @@ class LocalLauncher:
             # Somebody may have killed it, or the forkserver with it: it is asked once more.
             if code is None or not (was_killed(code) or code == STARTER_GONE):
                 break
-        return None, (
-            f"the process that imports {called} ended without an answer (exit code {code}); what "
-            "it printed stands above"
-        )
+        return f"the process that imports it ended without an answer (exit code {code})"
 
     def stop(self) -> None:
         """See `tuner.world.launcher.Stoppable`."""

@@ -1,4 +1,4 @@
-"""Runs in a process of its own: imports workloads and says what they are, or what is wrong."""
+"""Runs in a process of its own: imports a workload and says what it is, or what is wrong."""
 
 import re
 from collections import Counter
@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from tuner.plan.workload_spec import CatalogueEntry, OptionSpec, RankSpec, WorkloadSpec
+from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.process_knobs import has_gil
 from tuner.torch_private.support import missing_support
-from workloads import Rank, Workload, WorkloadError
+from workloads import Rank, WorkloadError
 from workloads.options import options_of
-from workloads.registry import SHIPPED, load_workload
+from workloads.registry import load_workload
 
 _RPC_NAME = re.compile(r"[A-Za-z0-9_:\-]{1,127}")
 
@@ -24,41 +24,6 @@ def describe(reference: str, options: Mapping[str, object]) -> dict[str, object]
         return {"spec": _spec(reference, options).model_dump(mode="json")}
     except WorkloadError as error:
         return {"problems": list(error.problems)}
-
-
-def describe_shipped() -> list[dict[str, object]]:
-    """A `CatalogueEntry` for each shipped workload."""
-    return [_entry(name).model_dump(mode="json") for name in SHIPPED]
-
-
-def _entry(name: str) -> CatalogueEntry:
-    workload_class = load_workload(name)
-    roles: dict[str, int] = {}
-    problems: Sequence[str] = ()
-    try:
-        roles = dict(Counter(rank.role for rank in workload_class().ranks()))
-    except WorkloadError as error:
-        problems = error.problems
-    return CatalogueEntry(
-        name=name,
-        summary=_summary(workload_class),
-        roles=roles,
-        options=tuple(
-            OptionSpec(
-                name=option.name,
-                kind=option.kind.__name__,
-                default=option.default,
-                limits=option.limits,
-                summary=option.summary.split("\n")[0],
-            )
-            for option in options_of(workload_class)[0].values()
-        ),
-        problems=tuple(problems),
-    )
-
-
-def _summary(workload_class: type[Workload]) -> str:
-    return (workload_class.__doc__ or "").strip().split("\n")[0]
 
 
 def _spec(reference: str, options: Mapping[str, object]) -> WorkloadSpec:
@@ -82,7 +47,7 @@ def _spec(reference: str, options: Mapping[str, object]) -> WorkloadSpec:
         raise WorkloadError(problems)
     return WorkloadSpec(
         reference=reference,
-        summary=_summary(workload_class),
+        summary=(workload_class.__doc__ or "").strip().split("\n")[0],
         options={name: getattr(workload, name) for name in options_of(workload_class)[0]},
         ranks=tuple(RankSpec(name=rank.name, role=rank.role) for rank in ranks),
         intra_op_threads=workload.intra_op_threads,

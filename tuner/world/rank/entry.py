@@ -40,17 +40,16 @@ def start_rank(task: RankTask, connection: Connection) -> None:
 
 
 def start_describing(
-    folder: Path, answer: Connection, reference: str | None, options: Mapping[str, object]
+    folder: Path, answer: Connection, reference: str, options: Mapping[str, object]
 ) -> None:
-    """Send what a workload is, whose file may be named from `folder`; None: all shipped ones."""
+    """Send what a workload is, whose file may be named from `folder`."""
     _settle_in(folder)
     # What a workload's module prints is kept apart from the command's answer.
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    from tuner.world.rank.describe import describe, describe_shipped
+    from tuner.world.rank.describe import describe
 
-    told = describe_shipped() if reference is None else describe(reference, options)
-    answer.send_bytes(json_of(told))
+    answer.send_bytes(json_of(describe(reference, options)))
 
 
 def _settle_in(folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Which rank runs on which host of a cluster, and what can carry calls between hosts."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 
 from tuner.errors import UsageError
 from tuner.plan.config import ALL_ROLES, Config
@@ -64,47 +64,6 @@ class Placing:
         return len(self.reserved) > 1
 
 
-@dataclass
-class _Free:
-    """A host, what it has left, and whether some roles have it for themselves."""
-
-    host: HostInfo
-    cpus: int
-    gpus: int
-    ranks: int = 0
-    is_taken: bool = False
-
-    def fits(self, place: RolePlace, ranks: int) -> bool:
-        return self.cpus >= place.cpus * ranks and self.gpus >= place.gpus * ranks
-
-    def reserve(self, place: RolePlace) -> None:
-        self.cpus -= place.cpus
-        self.gpus -= place.gpus
-        self.ranks += 1
-
-
-@dataclass
-class _Placer:
-    free: list[_Free]
-    by_rank: dict[int, HostInfo] = field(default_factory=dict)
-    place_of: dict[int, RolePlace] = field(default_factory=dict)
-
-    def deal(self, place: RolePlace, ranks: Sequence[int], hosts: Sequence[_Free]) -> None:
-        """Deal the ranks to the hosts, in rank order, as evenly as can be."""
-        for number, rank in enumerate(ranks):
-            self.put(place, rank, hosts[number * len(hosts) // len(ranks)])
-
-    def put(self, place: RolePlace, rank: int, free: _Free) -> None:
-        free.reserve(place)
-        self.by_rank[rank] = free.host
-        self.place_of[rank] = place
-
-    def left_for(self, place: RolePlace, ranks: int) -> list[_Free]:
-        """The hosts that are free and that can hold so many ranks; the scarce ones last."""
-        fitting = [each for each in self.free if not each.is_taken and each.fits(place, ranks)]
-        return sorted(fitting, key=lambda each: (each.gpus > 0 and not place.gpus, each.cpus))
-
-
 def place_ranks(
     ranks: Sequence[RankSpec], places: Sequence[RolePlace], hosts: Sequence[HostInfo]
 ) -> Placing:
@@ -121,89 +80,122 @@ def place_ranks(
     Raises:
         UsageError: They cannot be placed; it says what is asked for, and what the cluster has.
     """
-    placer = _Placer([_Free(host, host.cpus, host.gpus) for host in hosts])
+    placer = _Placer(ranks, hosts)
     # What needs the most chooses first; what is spread takes what is left.
     fixed = [each for each in places if each.hosts is not None]
     for place in sorted(fixed, key=lambda each: (-each.gpus, -each.cpus)):
-        mine, count = _ranks_of(ranks, place), place.hosts or 1
+        placer.choose(place, place.hosts or 1)
+    placer.spread([each for each in places if each.hosts is None])
+    placer.put_others({role for place in places for role in place.roles})
+    return placer.placing()
+
+
+@dataclass
+class _Free:
+    """A host, what it has left, and whether some roles have it for themselves."""
+
+    host: HostInfo
+    cpus: int
+    gpus: int
+    ranks: int = 0
+    is_taken: bool = False
+
+    def fits(self, place: RolePlace, ranks: int) -> bool:
+        return self.cpus >= place.cpus * ranks and self.gpus >= place.gpus * ranks
+
+
+class _Placer:
+    def __init__(self, ranks: Sequence[RankSpec], hosts: Sequence[HostInfo]) -> None:
+        self._ranks = ranks
+        self._hosts = hosts
+        self._free = [_Free(host, host.cpus, host.gpus) for host in hosts]
+        self._placed: dict[int, tuple[HostInfo, RolePlace]] = {}
+
+    def choose(self, place: RolePlace, count: int) -> None:
+        """Deal the ranks of a place to so many hosts."""
+        mine = self._ranks_of(place)
         if count > len(mine):
-            raise _refusal(f"{place}: it has only {plural(len(mine), 'rank')}", hosts)
-        chosen = placer.left_for(place, -(-len(mine) // count))[:count]
+            raise self._refusal(f"{place}: it has only {plural(len(mine), 'rank')}")
+        chosen = self._left_for(place, -(-len(mine) // count))[:count]
         if len(chosen) < count:
-            raise _refusal(_wanted(place, len(mine), count), hosts)
+            raise self._lacking(place, len(mine), count)
         for each in chosen:
             each.is_taken = True
-        placer.deal(place, mine, chosen)
-    _spread(placer, ranks, [each for each in places if each.hosts is None], hosts)
-    named = {role for place in places for role in place.roles}
-    nowhere = RolePlace(roles=(ALL_ROLES,))
-    for rank, spec in enumerate(ranks):
-        if spec.role not in named and ALL_ROLES not in named:
-            placer.put(nowhere, rank, min(placer.free, key=lambda each: each.ranks))
-    return _placing(placer)
+        self._deal(place, mine, chosen)
 
+    def spread(self, places: Sequence[RolePlace]) -> None:
+        """Share out the hosts that are left among the places that take what there is."""
+        wanting = [
+            (place, mine, list[_Free]()) for place in places if (mine := self._ranks_of(place))
+        ]
+        for turn in range(max((len(mine) for _, mine, _ in wanting), default=0)):
+            for place, mine, share in wanting:
+                if turn < len(mine) and (left := self._left_for(place, 1)):
+                    left[0].is_taken = True
+                    share.append(left[0])
+        for place, mine, share in wanting:
+            if not share or not all(
+                each.fits(place, -(-len(mine) // len(share))) for each in share
+            ):
+                raise self._lacking(place, len(mine), len(share) or 1)
+            self._deal(place, mine, share)
 
-def _spread(
-    placer: _Placer,
-    ranks: Sequence[RankSpec],
-    places: Sequence[RolePlace],
-    hosts: Sequence[HostInfo],
-) -> None:
-    """Share out the hosts that are left among the places that take what there is."""
-    shares: list[list[_Free]] = [[] for _ in places]
-    wants = [len(_ranks_of(ranks, place)) for place in places]
-    for turn in range(max(wants, default=0)):
-        for place, share, wanted in zip(places, shares, wants, strict=True):
-            left = placer.left_for(place, 1)
-            if turn < wanted and left:
-                left[0].is_taken = True
-                share.append(left[0])
-    for place, share, wanted in zip(places, shares, wants, strict=True):
-        if not wanted:
-            continue
-        if not share or not all(each.fits(place, -(-wanted // len(share))) for each in share):
-            raise _refusal(_wanted(place, wanted, len(share) or 1), hosts)
-        placer.deal(place, _ranks_of(ranks, place), share)
+    def put_others(self, named: Set[str]) -> None:
+        """Place the ranks of the roles that are not named."""
+        nowhere = RolePlace(roles=(ALL_ROLES,))
+        for rank, spec in enumerate(self._ranks):
+            if not named & {spec.role, ALL_ROLES}:
+                self._put(nowhere, rank, min(self._free, key=lambda each: each.ranks))
 
+    def placing(self) -> Placing:
+        """Where all are."""
+        pairs = [self._placed[rank] for rank in range(len(self._placed))]
+        here: dict[str, list[RolePlace]] = {}
+        for host, place in pairs:
+            here.setdefault(host.node, []).append(place)
+        return Placing(
+            hosts=tuple(host for host, _ in pairs),
+            gpus=tuple(place.gpus for _, place in pairs),
+            reserved={
+                node: Reserved(
+                    cpus=sum(each.cpus for each in places), gpus=sum(each.gpus for each in places)
+                )
+                for node, places in here.items()
+            },
+        )
 
-def _ranks_of(ranks: Sequence[RankSpec], place: RolePlace) -> list[int]:
-    every = ALL_ROLES in place.roles
-    return [rank for rank, spec in enumerate(ranks) if every or spec.role in place.roles]
+    def _deal(self, place: RolePlace, ranks: Sequence[int], hosts: Sequence[_Free]) -> None:
+        """Deal the ranks to the hosts, in rank order, as evenly as can be."""
+        for number, rank in enumerate(ranks):
+            self._put(place, rank, hosts[number * len(hosts) // len(ranks)])
 
+    def _put(self, place: RolePlace, rank: int, free: _Free) -> None:
+        free.cpus -= place.cpus
+        free.gpus -= place.gpus
+        free.ranks += 1
+        self._placed[rank] = (free.host, place)
 
-def _placing(placer: _Placer) -> Placing:
-    hosts = tuple(placer.by_rank[rank] for rank in range(len(placer.by_rank)))
-    return Placing(
-        hosts=hosts,
-        gpus=tuple(placer.place_of[rank].gpus for rank in range(len(hosts))),
-        reserved={node: _reserved(placer, node) for node in dict.fromkeys(h.node for h in hosts)},
-    )
+    def _ranks_of(self, place: RolePlace) -> list[int]:
+        every = ALL_ROLES in place.roles
+        return [rank for rank, spec in enumerate(self._ranks) if every or spec.role in place.roles]
 
+    def _left_for(self, place: RolePlace, ranks: int) -> list[_Free]:
+        """The hosts that are free and that can hold so many ranks; the scarce ones last."""
+        fitting = [each for each in self._free if not each.is_taken and each.fits(place, ranks)]
+        return sorted(fitting, key=lambda each: (each.gpus > 0 and not place.gpus, each.cpus))
 
-def _reserved(placer: _Placer, node: str) -> Reserved:
-    here = [placer.place_of[rank] for rank, host in placer.by_rank.items() if host.node == node]
-    return Reserved(cpus=sum(each.cpus for each in here), gpus=sum(each.gpus for each in here))
+    def _lacking(self, place: RolePlace, ranks: int, hosts: int) -> UsageError:
+        each = -(-ranks // hosts)
+        counts = ((place.cpus, "CPU"), (place.gpus, "GPU"))
+        needs = ", ".join(plural(count * each, what) for count, what in counts if count)
+        return self._refusal(
+            f"{place}: it takes {plural(hosts, 'host')} that no other place has"
+            f"{f', each with {needs}' if needs else ''}, for {plural(ranks, 'rank')}"
+        )
 
-
-def _wanted(place: RolePlace, ranks: int, hosts: int) -> str:
-    each = -(-ranks // hosts)
-    needs = ", ".join(_needs(place, each))
-    return (
-        f"{place}: it takes {plural(hosts, 'host')} that no other place has"
-        f"{f', each with {needs}' if needs else ''}, for {plural(ranks, 'rank')}"
-    )
-
-
-def _needs(place: RolePlace, ranks: int) -> Iterator[str]:
-    if place.cpus:
-        yield plural(place.cpus * ranks, "CPU")
-    if place.gpus:
-        yield plural(place.gpus * ranks, "GPU")
-
-
-def _refusal(what: str, hosts: Sequence[HostInfo]) -> UsageError:
-    there = ", ".join(map(str, hosts)) or "no host"
-    return UsageError(f"the world cannot be placed: {what}; the cluster has {there}")
+    def _refusal(self, what: str) -> UsageError:
+        there = ", ".join(map(str, self._hosts)) or "no host"
+        return UsageError(f"the world cannot be placed: {what}; the cluster has {there}")
 
 
 def unreachable(space: Space, baseline: Config, hosts: int) -> Iterator[str]:
