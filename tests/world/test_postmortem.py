@@ -47,14 +47,14 @@ def test_the_earliest_report_is_the_root_cause() -> None:
 
 def test_a_death_comes_before_the_reports_that_it_causes() -> None:
     dead = rank("worker1", {"kind": "phase", "phase": "ready"})
-    dead.died(-6, 30)
+    dead.take({"kind": "died", "exit_code": -6, "time_ns": 30})
     failure = root_cause([rank("worker0", report(20)), dead], deadline_s=None, world_s=1.0)
     assert failure.message == "worker1 failed first (signal 6, SIGABRT, in ready)"
 
 
 def test_a_death_during_init_rpc_is_a_failed_init() -> None:
     dead = rank("worker1", {"kind": "phase", "phase": "init_rpc"})
-    dead.died(1, 30)
+    dead.take({"kind": "died", "exit_code": 1, "time_ns": 30})
     failure = root_cause([rank("worker0"), dead], deadline_s=None, world_s=1.0)
     assert (failure.failure, failure.message) == (
         "init-failed",
@@ -80,13 +80,13 @@ def test_a_rank_that_lost_what_had_started_it_ended_before_its_time(
     ]
     for record, code in zip(records, codes, strict=True):
         if code is not None:
-            record.died(code, 30)
+            record.take({"kind": "died", "exit_code": code, "time_ns": 30})
     assert root_cause(records, deadline_s=None, world_s=1.0).is_untimely is is_untimely
 
 
 def test_a_rank_that_finished_may_leave() -> None:
     record = rank("worker0", {"kind": "finished", "threads": 3, "peak_rss_mb": 1.0})
-    record.died(0, 10)
+    record.take({"kind": "died", "exit_code": 0, "time_ns": 10})
     assert record.finished
     assert not record.failed
 

@@ -13,7 +13,7 @@ from tuner.plan.quantities import parse_duration_s
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.study.metrics import CPUS_USED, PEAK_MEMORY
 from tuner.world.launcher import WorkloadLauncher, WorldOrder
-from tuner.world.launchers import workload_launcher
+from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
 
 DEFAULTS: Mapping[str, Mapping[str, object]] = {"default": {}}
@@ -70,7 +70,7 @@ def sweep(
     ]
     shuffled = random.Random(seed)
     rows = []
-    with launcher or workload_launcher() as running:
+    with launcher or LocalLauncher() as running:
         specs = [running.describe(workload, combination) for combination in combinations]
         cases = list(itertools.product(zip(combinations, specs, strict=True), named.items()))
         for number in range(rounds):

@@ -1,6 +1,7 @@
 """The machine: what a measurement holds for, and what the machine did beside a world."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -136,33 +137,20 @@ def of_all_hosts(states: Sequence[MachineState]) -> MachineState | None:
     """What the hosts of one world did, as one machine; None if there are none."""
     if len(states) <= 1:
         return next(iter(states), None)
-    mhz = _known(each.mhz for each in states)
+
+    def known(name: str) -> list[Any]:
+        values = [getattr(each, name) for each in states]
+        return [value for value in values if value is not None]
+
+    sums = ("others_cpus", "stolen_cpus", "load", "throttled_s", "throttled_periods")
+    mhz = known("mhz")
     return MachineState(
         seconds=max(each.seconds for each in states),
         cpus=sum(each.cpus for each in states),
-        others_cpus=_sum(each.others_cpus for each in states),
-        stolen_cpus=_sum(each.stolen_cpus for each in states),
         # The host under the most pressure is the one that the others wait for.
-        pressure_some=max(_known(each.pressure_some for each in states), default=None),
-        pressure_full=max(_known(each.pressure_full for each in states), default=None),
+        pressure_some=max(known("pressure_some"), default=None),
+        pressure_full=max(known("pressure_full"), default=None),
         mhz=sum(mhz) / len(mhz) if mhz else None,
-        load=_sum(each.load for each in states),
-        throttled_s=_sum(each.throttled_s for each in states),
-        throttled_periods=_whole_sum(each.throttled_periods for each in states),
+        # If one is unknown, the sum is.
+        **{name: sum(of) for name in sums if len(of := known(name)) == len(states)},
     )
-
-
-def _known(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    """None if one is unknown, since the sum is then."""
-    found = list(values)
-    known = _known(found)
-    return sum(known) if len(known) == len(found) else None
-
-
-def _whole_sum(values: Iterable[int | None]) -> int | None:
-    total = _sum(values)
-    return None if total is None else int(total)

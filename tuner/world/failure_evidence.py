@@ -40,27 +40,20 @@ def with_evidence(
     """
     where = called or f"{folder.parent.name}/{folder.name}"
     kept = failure.model_copy(update={"message": f"{failure.message}; see {where}"})
+    facts = kept.model_dump(exclude={"kind"})
+    document = {"format": FORMAT, "config": config.to_json(), **facts}
     try:
-        _keep(folder, captured, kept, config)
+        for file in captured:
+            if file.stat().st_size:
+                with written_atomically(folder / file.name) as partial:
+                    partial.write_bytes(head_and_tail(file))
+        with written_atomically(folder / "failure.json") as partial:
+            partial.write_bytes(json_of(document, option=orjson.OPT_INDENT_2))
     except OSError as error:
         # The disk may be full; the failure is known all the same.
         lost = f"its evidence could not be kept: {error}"
         return failure.model_copy(update={"message": f"{failure.message}; {lost}"})
     return kept
-
-
-def _keep(folder: Path, captured: Sequence[Path], failure: Failure, config: Config) -> None:
-    for file in captured:
-        if file.stat().st_size:
-            with written_atomically(folder / file.name) as partial:
-                partial.write_bytes(head_and_tail(file))
-    with written_atomically(folder / "failure.json") as partial:
-        document = {
-            "format": FORMAT,
-            "config": config.to_json(),
-            **failure.model_dump(exclude={"kind"}),
-        }
-        partial.write_bytes(json_of(document, option=orjson.OPT_INDENT_2))
 
 
 def head_and_tail(file: Path, most: int = MOST_KEPT) -> bytes:

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
@@ -96,27 +95,18 @@ class Launcher(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *ending: Any) -> None: ...
 
 
 class WorkloadLauncher(Launcher, Protocol):
     """A launcher that runs workloads."""
 
     def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
-        """Import a workload and fill in its options.
+        """Import a workload and fill in its options. Raises as `subject_of` does.
 
         Args:
             reference: A shipped workload's name, `package.module:Class` or `file.py:Class`.
             options: Values by option name; text is converted to the option's type.
-
-        Raises:
-            UsageError: It cannot be used as named or given; every problem is listed.
-            LauncherError: No workload can be described here.
         """
 
 
@@ -166,16 +156,8 @@ class GroupedLauncher:
         self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
     ) -> Subject:
         """See `Launcher.subject_of`; every group is asked, as each may have hosts of its own."""
-        first, *others = self.members
-        said = [True]
-
-        def asked(subject: Subject, run: Measurement, least_s: float) -> bool:
-            said.append(enough is None or enough(subject, run, least_s))
-            return said[-1]
-
-        subject = first.subject_of(draft, failure_folder, asked)
-        for each in others if said[-1] else ():
-            each.subject_of(draft, failure_folder)
+        # `enough` is asked of programs alone, which have no groups.
+        subject, *_ = [each.subject_of(draft, failure_folder, enough) for each in self.members]
         return subject
 
     def run(self, order: WorldOrder) -> Measurement | Failure:

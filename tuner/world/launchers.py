@@ -8,16 +8,12 @@ from pathlib import Path
 from tuner.cpus import SYS, CpuSet, numa_nodes, usable_cpus
 from tuner.errors import UsageError
 from tuner.plan.draft import PlanDraft
+from tuner.plan.launching import Launching
 from tuner.text import plural
 from tuner.world.command.order import refuse_two_orders
 from tuner.world.command.program_launcher import CommandLauncher
 from tuner.world.launcher import GroupedLauncher, Launcher
 from tuner.world.local.local_launcher import LocalLauncher
-
-
-def workload_launcher(*, isolation: bool = True) -> LocalLauncher:
-    """What runs workloads by default: processes on this machine."""
-    return LocalLauncher(isolation=isolation)
 
 
 def launcher_for(
@@ -35,69 +31,41 @@ def launcher_for(
             groups; or the command was started by another of ours, which the ranks would obey, too.
     """
     refuse_two_orders(os.environ)
-    if draft.launching.launcher == "ray":
-        return ray_launcher(draft, notify=notify, show=show)
-    if draft.launching.is_grouped:
-        return grouped_launcher(draft)
-    isolation = draft.launching.isolation
-    if draft.program is None:
-        return workload_launcher(isolation=isolation)
-    return CommandLauncher(notify, show, isolation=isolation)
-
-
-def grouped_launcher(draft: PlanDraft) -> GroupedLauncher:
-    """What runs worlds on sets of this machine's CPUs, a set per group.
-
-    Args:
-        draft: The plan.
-
-    Raises:
-        UsageError: The sets do not fit, or the plan has a program.
-    """
-    if draft.program is not None:
+    launching, is_program = draft.launching, draft.program is not None
+    isolation = launching.isolation
+    if launching.launcher == "ray":
+        return _ray_launcher(launching, is_program, notify, show)
+    if not launching.is_grouped:
+        if is_program:
+            return CommandLauncher(notify, show, isolation=isolation)
+        return LocalLauncher(isolation=isolation)
+    if is_program:
         # Two runs of a program may want one port, or write one file.
         raise UsageError(
             "--groups and --cpus-per-world are for workloads; a program has the whole machine"
         )
-    launching = draft.launching
     sets = cpu_sets(launching.groups, launching.cpus_per_world)
-    return GroupedLauncher([LocalLauncher(cpus, isolation=launching.isolation) for cpus in sets])
+    return GroupedLauncher([LocalLauncher(cpus, isolation=isolation) for cpus in sets])
 
 
-def ray_launcher(
-    draft: PlanDraft,
-    *,
+def _ray_launcher(
+    launching: Launching,
+    is_program: bool,
     notify: Callable[[str], None],
-    show: Callable[[bytes], None] | None = None,
-    hosts: Sequence[str] | None = None,
+    show: Callable[[bytes], None] | None,
 ) -> Launcher:
-    """What runs the worlds of a plan on the hosts of a Ray cluster.
-
-    Args:
-        draft: The plan.
-        notify: As for `launcher_for`.
-        show: As for `launcher_for`.
-        hosts: The ids of the nodes that may be used; None: all that the cluster has.
-
-    Raises:
-        UsageError: Ray is not installed.
-    """
     if find_spec("ray") is None:
         raise UsageError(
             "the launcher ray needs Ray, which is not installed: pip install 'rpc-tuner[ray]'"
         )
+    if is_program and launching.groups > 1:
+        raise UsageError("--groups is for workloads; a program has the whole cluster")
     # Late: a search that does not use Ray must not wait for its import.
-    if draft.launching.groups > 1:
-        if draft.program is not None:
-            raise UsageError("--groups is for workloads; a program has the whole cluster")
-        from tuner.world.ray.ray_launcher import RayGroups
+    from tuner.world.ray.ray_launcher import RayGroups, RayLauncher, RayProgramLauncher
 
-        return RayGroups(draft.launching, notify)
-    from tuner.world.ray.ray_launcher import RayLauncher, RayProgramLauncher
-
-    if draft.program is not None:
-        return RayProgramLauncher(draft.launching, hosts=hosts, notify=notify, show=show)
-    return RayLauncher(draft.launching, hosts=hosts, notify=notify)
+    if is_program:
+        return RayProgramLauncher(launching, notify=notify, show=show)
+    return (RayGroups if launching.groups > 1 else RayLauncher)(launching, notify=notify)
 
 
 def cpu_sets(groups: int, cpus_per_world: int | None, sys: Path = SYS) -> list[CpuSet]:

@@ -1,12 +1,11 @@
 """Reads what the machine does, before and after a world: a few small files of the kernel."""
 
 import os
+import re
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from tuner.cpus import cpu_cgroups
 from tuner.world.environment import MachineState
@@ -16,35 +15,23 @@ MOST_FREQUENCIES = 4
 _CPUINFO_BYTES = 8192
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _DIGITS = 4
-
-
-class CpuTimes(NamedTuple):
-    """What the CPUs have spent since the machine was started, in CPU seconds."""
-
-    cpus: int
-    idle_s: float
-    interrupts_s: float
-    stolen_s: float
-
-
-class Throttling(NamedTuple):
-    """How a CPU quota has stopped a cgroup so far."""
-
-    periods: int
-    seconds: float
+_TOTAL = re.compile(r"^(\w+) .*\btotal=(\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineReading:
-    """The kernel's counters at one moment; None where it does not give one."""
+    """The kernel's counters at one moment; None, or nothing, where it does not give one."""
 
     at_s: float
-    cpu_times: CpuTimes | None
+    cpu_s: tuple[float, float, float] | None
+    """CPU seconds of all CPUs since the machine was started: idle, in interrupts, stolen."""
+    cpus: int
     own_s: float | None
     """CPU seconds of this process and of its descendants, those that have ended included."""
     pressure_s: dict[str, float]
     """Seconds under CPU pressure so far: `some`, `full`."""
-    throttling: Throttling | None
+    throttled: tuple[int, float] | None
+    """How a CPU quota has stopped the cgroup so far: in how many periods, for how many seconds."""
     mhz: float | None
     load: float | None
 
@@ -63,38 +50,34 @@ class MachineReader:
     ) -> None:
         self._proc = proc
         self._is_shared = is_shared
-        self._usable = os.sched_getaffinity(0)
+        self._usable = sorted(os.sched_getaffinity(0))
         self._cgroups = list(cpu_cgroups(proc / "self"))
-        cpu_folders = (sys / f"devices/system/cpu/cpu{cpu}" for cpu in sorted(self._usable))
-        self._frequencies = [
-            path
-            for folder in cpu_folders
-            if (path := folder / "cpufreq" / "scaling_cur_freq").exists()
-        ][:MOST_FREQUENCIES]
+        folder = sys / "devices/system/cpu"
+        frequencies = (folder / f"cpu{cpu}/cpufreq/scaling_cur_freq" for cpu in self._usable)
+        self._frequencies = [path for path in frequencies if path.exists()][:MOST_FREQUENCIES]
 
     def read(self) -> MachineReading:
         """The counters now."""
+        at_s, rows, own_s = time.monotonic(), self._cpu_rows(), self._own_s()
+        # user nice system idle iowait irq softirq steal; guests are in user and nice.
+        column = [sum(each) / _TICKS_PER_S for each in zip(*rows, strict=True)]
         return MachineReading(
-            at_s=time.monotonic(),
-            cpu_times=self._cpu_times(),
-            own_s=self._own_s(),
+            at_s=at_s,
+            cpu_s=(column[3] + column[4], column[5] + column[6], column[7]) if rows else None,
+            cpus=len(rows),
+            own_s=own_s,
             pressure_s=self._pressure_s(),
-            throttling=self._throttling(),
+            throttled=self._throttled(),
             mhz=self._mhz(),
-            load=self._load(),
+            load=next(map(float, _text(self._proc / "loadavg").split()[:1]), None),
         )
 
-    def _cpu_times(self) -> CpuTimes | None:
+    def _cpu_rows(self) -> list[list[int]]:
+        """A row for each CPU that may be used; none if the kernel counts less than all of it."""
         names = {f"cpu{cpu}" for cpu in self._usable}
         lines = [line.split() for line in _text(self._proc / "stat").splitlines()]
-        # user nice system idle iowait irq softirq steal; guests are in user and nice.
         rows = [[int(field) for field in line[1:9]] for line in lines if line and line[0] in names]
-        if not rows or any(len(row) < 8 for row in rows):
-            return None
-        _, _, _, idle, io_wait, irq, soft_irq, steal = (
-            sum(column) / _TICKS_PER_S for column in zip(*rows, strict=True)
-        )
-        return CpuTimes(len(rows), idle + io_wait, irq + soft_irq, steal)
+        return [] if any(len(row) < 8 for row in rows) else rows
 
     def _own_s(self) -> float | None:
         """None where the kernel does not list children: a forkserver's are the world."""
@@ -114,45 +97,32 @@ class MachineReader:
             fields = _text(process / "stat").rpartition(")")[2].split()
             total += sum(map(int, fields[11:15])) / _TICKS_PER_S
             try:
-                ahead += self._children(process)
+                for task in (process / "task").iterdir():
+                    ahead += map(int, (task / "children").read_text().split())
             except OSError:
                 # Either it has just ended, or this kernel does not list children.
                 if process.exists():
                     return None
         return total
 
-    def _children(self, process: Path) -> Iterator[int]:
-        for task in (process / "task").iterdir():
-            yield from map(int, (task / "children").read_text().split())
-
     def _pressure_s(self) -> dict[str, float]:
         """Of the machine, or else of the innermost cgroup that has it."""
         files = [self._proc / "pressure/cpu", *(each / "cpu.pressure" for each in self._cgroups)]
-        for file in files:
-            found = {}
-            for line in _text(file).splitlines():
-                kind, *fields = line.split()
-                total = dict(field.split("=", 1) for field in fields if "=" in field).get("total")
-                if total is not None:
-                    found[kind] = int(total) / 1e6
-            if found:
-                return found
-        return {}
+        each_file = ({kind: int(us) / 1e6 for kind, us in _TOTAL.findall(_text(f))} for f in files)
+        return next(filter(None, each_file), {})
 
-    def _throttling(self) -> Throttling | None:
+    def _throttled(self) -> tuple[int, float] | None:
         """Of the cgroup and its ancestors: the quota of each stops what is below it."""
-        found = []
+        periods, seconds = [], 0.0
         for cgroup in self._cgroups:
             pairs = (line.split() for line in _text(cgroup / "cpu.stat").splitlines())
             counts = {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
             if "nr_throttled" in counts:
+                periods.append(counts["nr_throttled"])
                 # Version 2 counts microseconds, version 1 nanoseconds.
-                seconds = counts.get("throttled_usec", 0) / 1e6
+                seconds += counts.get("throttled_usec", 0) / 1e6
                 seconds += counts.get("throttled_time", 0) / 1e9
-                found.append(Throttling(counts["nr_throttled"], seconds))
-        if not found:
-            return None
-        return Throttling(sum(each.periods for each in found), sum(each.seconds for each in found))
+        return (sum(periods), seconds) if periods else None
 
     def _mhz(self) -> float | None:
         known = [int(text) / 1e3 for path in self._frequencies if (text := _text(path).strip())]
@@ -162,10 +132,6 @@ class MachineReader:
                 found = [line.partition(":")[2] for line in lines if line.startswith("cpu MHz")]
                 known = [float(text) for text in found[:MOST_FREQUENCIES]]
         return sum(known) / len(known) if known else None
-
-    def _load(self) -> float | None:
-        first = _text(self._proc / "loadavg").split()[:1]
-        return float(first[0]) if first else None
 
 
 def machine_between(before: MachineReading, after: MachineReading) -> MachineState:
@@ -178,9 +144,9 @@ def machine_between(before: MachineReading, after: MachineReading) -> MachineSta
         if kind in after.pressure_s
     }
     periods = throttled_s = None
-    if before.throttling is not None and after.throttling is not None:
-        periods = after.throttling.periods - before.throttling.periods
-        throttled_s = round(after.throttling.seconds - before.throttling.seconds, _DIGITS)
+    if before.throttled is not None and after.throttled is not None:
+        periods = after.throttled[0] - before.throttled[0]
+        throttled_s = round(after.throttled[1] - before.throttled[1], _DIGITS)
     known_mhz = [reading.mhz for reading in (before, after) if reading.mhz is not None]
     return MachineState(
         seconds=round(seconds, _DIGITS),
@@ -200,19 +166,18 @@ def _taken(
     before: MachineReading, after: MachineReading, seconds: float
 ) -> tuple[int, float | None, float | None]:
     """How many CPUs there are, and how many of them other programs and the hypervisor took."""
-    then, now = before.cpu_times, after.cpu_times
-    if then is None or now is None or then.cpus != now.cpus:
+    if before.cpu_s is None or after.cpu_s is None or before.cpus != after.cpus:
         return len(os.sched_getaffinity(0)), None, None
-    idle_s, interrupts_s, stolen_s = (
-        max(0.0, end - start) for start, end in zip(then[1:], now[1:], strict=True)
-    )
+    # Counters in ticks can make less than nothing.
+    pairs = zip(before.cpu_s, after.cpu_s, strict=True)
+    idle_s, interrupts_s, stolen_s = (max(0.0, now - then) for then, now in pairs)
     stolen = round(stolen_s / seconds, _DIGITS)
     if before.own_s is None or after.own_s is None:
-        return now.cpus, None, stolen
-    # Whose the interrupts are is unknown. Counters in ticks can make less than nothing.
-    used_s = seconds * now.cpus - idle_s - interrupts_s - stolen_s
+        return after.cpus, None, stolen
+    # Whose the interrupts are is unknown.
+    used_s = seconds * after.cpus - idle_s - interrupts_s - stolen_s
     others_s = max(0.0, used_s - (after.own_s - before.own_s))
-    return now.cpus, round(others_s / seconds, _DIGITS), stolen
+    return after.cpus, round(others_s / seconds, _DIGITS), stolen
 
 
 def _text(path: Path) -> str:

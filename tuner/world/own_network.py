@@ -22,6 +22,7 @@ _PR_SET_DUMPABLE = 4
 _READY = b"ready\n"
 # It takes milliseconds; without one, worlds run in the machine's network.
 _START_S = 30.0
+_OURSELVES = (sys.executable, "-I", "-S", __file__)
 
 
 class OwnNetwork:
@@ -38,7 +39,7 @@ class OwnNetwork:
         """
         if self._holder is None:
             return []
-        return [*_ourselves(), "join", str(self._holder.pid)]
+        return [*_OURSELVES, "join", str(self._holder.pid)]
 
     @property
     def holder(self) -> int | None:
@@ -50,13 +51,14 @@ class OwnNetwork:
     def leave(self) -> None:
         """Give it up: from now on the prefix is empty."""
         if self._holder is not None:
-            _end(self._holder)
+            self._holder.kill()
+            self._holder.communicate()
             self._holder = None
 
     def __enter__(self) -> Self:
         try:
-            holder = subprocess.Popen(
-                [*_ourselves(), "hold"],
+            self._holder = subprocess.Popen(
+                [*_OURSELVES, "hold"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -64,25 +66,15 @@ class OwnNetwork:
             )
         except OSError:
             return self
-        assert holder.stdout is not None
-        is_answered = bool(select.select([holder.stdout], [], [], _START_S)[0])
-        if is_answered and holder.stdout.readline() == _READY:
-            self._holder = holder
-        else:
-            _end(holder)
+        stdout = self._holder.stdout
+        assert stdout is not None
+        is_answered = bool(select.select([stdout], [], [], _START_S)[0])
+        if not is_answered or stdout.readline() != _READY:
+            self.leave()
         return self
 
     def __exit__(self, *ending: object) -> None:
         self.leave()
-
-
-def _ourselves() -> list[str]:
-    return [sys.executable, "-I", "-S", __file__]
-
-
-def _end(holder: "subprocess.Popen[bytes]") -> None:
-    holder.kill()
-    holder.communicate()
 
 
 def move_into_new() -> None:
@@ -106,13 +98,6 @@ def move_into_new() -> None:
         fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sH14x", b"lo", flags | _UP))
 
 
-def _hold() -> None:
-    """Make the namespace and keep it until stdin is at its end. OSError if that is not allowed."""
-    move_into_new()
-    os.write(1, _READY)
-    os.read(0, 1)
-
-
 def join(holder: int) -> None:
     """Move the calling process, which has one thread, into the namespace of the holder.
 
@@ -132,12 +117,6 @@ def join(holder: int) -> None:
     libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
-def _join(holder: str, command: list[str]) -> None:
-    """Become the command, in the namespace of the holder."""
-    join(int(holder))
-    os.execvp(command[0], command)
-
-
 def _check(result: int) -> None:
     if result != 0:
         number = ctypes.get_errno()
@@ -147,8 +126,11 @@ def _check(result: int) -> None:
 if __name__ == "__main__":
     try:
         if sys.argv[1] == "hold":
-            _hold()
+            move_into_new()
+            os.write(1, _READY)
+            os.read(0, 1)  # until its end
         else:
-            _join(sys.argv[2], sys.argv[3:])
+            join(int(sys.argv[2]))
+            os.execvp(sys.argv[3], sys.argv[3:])
     except OSError as error:
         sys.exit(f"{' '.join(sys.argv[1:])}: {error.strerror}")

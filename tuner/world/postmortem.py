@@ -19,8 +19,8 @@ class RankRecord:
 
     name: str
     phase: str = "start"
-    failure: dict[str, Any] | None = None
-    """What it reported that it could not do."""
+    failure: dict[str, Any] = field(default_factory=dict)
+    """What it reported that it could not do; empty if nothing."""
     usage: dict[str, Any] = field(default_factory=dict)
     """Threads and peak memory, reported at the very end."""
     states: list[dict[str, Any]] = field(default_factory=list)
@@ -36,10 +36,10 @@ class RankRecord:
     @property
     def failed(self) -> bool:
         """Whether it reported a failure, or is gone without having finished."""
-        return self.failure is not None or (self.exit_code is not None and not self.finished)
+        return bool(self.failure) or (self.exit_code is not None and not self.finished)
 
     def take(self, message: dict[str, Any]) -> None:
-        """Note a message of this rank."""
+        """Note a message of this rank, or that its process is gone."""
         match message["kind"]:
             case "phase":
                 self.phase = message["phase"]
@@ -50,12 +50,9 @@ class RankRecord:
             case "state":
                 self.states.append(message)
             case "died":
-                self.died(message["exit_code"], message["time_ns"])
-
-    def died(self, exit_code: int | None, time_ns: int) -> None:
-        """Note that the process is gone."""
-        self.exit_code = -1 if exit_code is None else exit_code
-        self.died_ns = time_ns
+                code = message["exit_code"]
+                self.exit_code = -1 if code is None else code
+                self.died_ns = message["time_ns"]
 
 
 def starvation(records: Sequence[RankRecord]) -> RankRecord | None:
@@ -64,15 +61,17 @@ def starvation(records: Sequence[RankRecord]) -> RankRecord | None:
     Answers are delivered by the same pool of threads, so they can never come. That is a proof,
     not a guess, once two probes in a row show it and no step was finished between them.
     """
-    for record in records:
-        if len(record.states) < 2:
-            continue
-        before, now = record.states[-2:]
-        if all(map(_all_wait, (before, now))):
-            driver = records[0].states[-2:]
-            if len(driver) == 2 and driver[0]["steps_done"] == driver[1]["steps_done"]:
-                return record
-    return None
+    driver = records[0].states[-2:] if records else []
+    if len(driver) < 2 or driver[0]["steps_done"] != driver[1]["steps_done"]:
+        return None
+    return next(
+        (
+            each
+            for each in records
+            if len(each.states) > 1 and all(map(_all_wait, each.states[-2:]))
+        ),
+        None,
+    )
 
 
 def _all_wait(state: dict[str, Any]) -> bool:
@@ -98,16 +97,26 @@ def root_cause(
     # A rank that reports a failure stays alive: a rank that is gone died of something else.
     if dead := [r for r in records if r.died_ns is not None and not r.finished and not r.failure]:
         first = min(dead, key=lambda record: record.died_ns or 0)
-        return _death(first, killed_externally=_killed_externally(records, first), world_s=world_s)
-    if reported := [record for record in records if record.failure is not None]:
-        return _report(min(reported, key=_reported_ns), world_s)
+        return Failure(
+            failure="init-failed" if first.phase == "init_rpc" else "crashed",
+            message=f"{first.name} failed first ({ending(first.exit_code or 0)}, in {first.phase})",
+            rank=first.name,
+            is_untimely=_killed_externally(records, first),
+            world_s=world_s,
+        )
+    if reported := [record for record in records if record.failure]:
+        first = min(reported, key=lambda record: int(record.failure["time_ns"]))
+        report = first.failure
+        first_line = str(report["error"]).split("\n")[0][:300]
+        return Failure(
+            failure=report["failure"],
+            message=f"{first.name} failed first, in {report['phase']}: {first_line}",
+            detail=str(report["traceback"]),
+            rank=first.name,
+            world_s=world_s,
+        )
     assert deadline_s is not None
     return _too_late(records, deadline_s, world_s)
-
-
-def _reported_ns(record: RankRecord) -> int:
-    assert record.failure is not None
-    return int(record.failure["time_ns"])
 
 
 def deadlock(record: RankRecord, records: Sequence[RankRecord], world_s: float) -> Failure:
@@ -160,45 +169,14 @@ def was_interrupted(code: int) -> bool:
     return was_killed(code) or -code in (signal.SIGINT, signal.SIGHUP)
 
 
-def _death(record: RankRecord, *, killed_externally: bool, world_s: float) -> Failure:
-    return Failure(
-        failure="init-failed" if record.phase == "init_rpc" else "crashed",
-        message=f"{record.name} failed first ({ending(record.exit_code or 0)}, in {record.phase})",
-        rank=record.name,
-        is_untimely=killed_externally,
-        world_s=world_s,
-    )
-
-
-def _report(record: RankRecord, world_s: float) -> Failure:
-    assert record.failure is not None
-    report = record.failure
-    first_line = str(report["error"]).split("\n")[0][:300]
-    return Failure(
-        failure=report["failure"],
-        message=f"{record.name} failed first, in {report['phase']}: {first_line}",
-        detail=str(report["traceback"]),
-        rank=record.name,
-        world_s=world_s,
-    )
-
-
 def _too_late(records: Sequence[RankRecord], deadline_s: float, world_s: float) -> Failure:
-    phases = ", ".join(
-        f"{record.name} in {record.phase}" for record in records if not record.finished
-    )
     steps = records[0].states[-1]["steps_done"] if records[0].states else 0
-    busy = next(
-        (
-            f"; no worker thread of {record.name} was idle"
-            for record in records
-            if record.states and record.states[-1]["idle"] == 0
-        ),
-        "",
-    )
+    phases = ", ".join(f"{each.name} in {each.phase}" for each in records if not each.finished)
+    busy = [each.name for each in records if each.states and each.states[-1]["idle"] == 0]
+    more = f"; no worker thread of {busy[0]} was idle" if busy else ""
     return Failure(
         failure="timed-out",
-        message=f"not done after {deadline_s:g} s ({steps} steps done; {phases}){busy}",
+        message=f"not done after {deadline_s:g} s ({steps} steps done; {phases}){more}",
         detail=gauges(records),
         world_s=world_s,
     )
@@ -206,17 +184,15 @@ def _too_late(records: Sequence[RankRecord], deadline_s: float, world_s: float) 
 
 def gauges(records: Sequence[RankRecord]) -> str:
     """What each rank answered last, a line for each."""
-    lines = []
-    for record in records:
-        if record.states and record.states[-1]["pool_size"] is None:
-            lines.append(f"{record.name}: its agent does not run")
-        elif record.states:
-            state = record.states[-1]
-            lines.append(
-                f"{record.name}: {state['pool_size']} worker threads, {state['idle']} idle, "
-                f"{state['waiting']} waiting for their own calls; "
-                f"{state['serving']} calls being served, {state['calling']} calls out"
-            )
-        else:
-            lines.append(f"{record.name}: gave no answer to a probe")
-    return "\n".join(lines)
+    return "\n".join(f"{each.name}: {_gauges(each.states)}" for each in records)
+
+
+def _gauges(states: Sequence[dict[str, Any]]) -> str:
+    if not states:
+        return "gave no answer to a probe"
+    if (state := states[-1])["pool_size"] is None:
+        return "its agent does not run"
+    return (
+        f"{state['pool_size']} worker threads, {state['idle']} idle, {state['waiting']} waiting "
+        f"for their own calls; {state['serving']} calls being served, {state['calling']} calls out"
+    )

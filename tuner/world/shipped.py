@@ -23,12 +23,10 @@ def shipped_catalogue() -> list[CatalogueEntry]:
     from workloads.needs import missing_packages
 
     entries = json.loads((folder / "catalogue.json").read_text())
-    found = []
-    for entry in map(CatalogueEntry.model_validate, entries):
-        if problems := missing_packages(entry.name):
-            entry = entry.model_copy(update={"roles": {}, "problems": tuple(problems)})
-        found.append(entry)
-    return found
+    for entry in entries:
+        if problems := missing_packages(entry["name"]):
+            entry |= {"roles": {}, "problems": problems}
+    return [CatalogueEntry.model_validate(entry) for entry in entries]
 
 
 def mistakes_of(draft: PlanDraft) -> list[str]:
@@ -40,7 +38,9 @@ def mistakes_of(draft: PlanDraft) -> list[str]:
         return list(draft.problems)
     entries = {entry.name: entry for entry in shipped_catalogue()}
     if (entry := entries.get(draft.workload)) is None:
-        known = [] if ":" in draft.workload else [_unknown(draft.workload, list(entries))]
+        from workloads.naming import unknown_workload
+
+        known = [] if ":" in draft.workload else [unknown_workload(draft.workload, list(entries))]
         return [*known, *draft.problems]
     if mistakes := _option_mistakes(entry, draft.options):
         return [*mistakes, *draft.problems]
@@ -53,15 +53,7 @@ def mistakes_of(draft: PlanDraft) -> list[str]:
     return list(draft.problems)
 
 
-def _unknown(workload: str, known: list[str]) -> str:
-    own_workloads()
-    from workloads.naming import unknown_workload
-
-    return unknown_workload(workload, known)
-
-
 def _option_mistakes(entry: CatalogueEntry, given: Mapping[str, object]) -> list[str]:
-    own_workloads()
     from workloads.naming import unknown_option
     from workloads.options import kind_mistake
 

@@ -54,12 +54,11 @@ class OwnEnd:
         if self._reported_in == os.getpid():
             return
         self._reported_in = os.getpid()
-        error = self._ending_error()
-        self._send(
-            "exit",
-            error="" if error is None else error_text(error),
-            traceback="" if error is None else _traceback_of(error),
-        )
+        text = shown = ""
+        if (error := self._ending_error()) is not None:
+            text = error_text(error)
+            shown = sound("".join(traceback.format_exception(error)))[-MOST_TEXT:]
+        self._send("exit", error=text, traceback=shown)
 
     def _ending_error(self) -> BaseException | None:
         """What ends this process now, unless somebody has asked it to end."""
@@ -87,10 +86,6 @@ def _identity(error: BaseException | None) -> tuple[int, int]:
     return id(error), id(None if error is None else error.__traceback__)
 
 
-def _traceback_of(error: BaseException) -> str:
-    return sound("".join(traceback.format_exception(error)))[-MOST_TEXT:]
-
-
 def _last_value() -> BaseException | None:
     """The exception that Python has shown last: it ends the process, unless a console has it."""
     return getattr(sys, "last_value", None)
@@ -113,7 +108,5 @@ def _has_ended_all(error: BaseException | None) -> bool:
 
 def _is_by_signal(error: BaseException) -> bool:
     """Whether the program's own handler of a signal has raised it."""
-    handlers: set[CodeType | None] = {
-        getattr(signal.getsignal(number), "__code__", None) for number in _BY_SIGNAL
-    } - {None}
+    handlers = [getattr(signal.getsignal(each), "__code__", None) for each in _BY_SIGNAL]
     return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from tuner.daemon_threads import running_daemons, start_daemon
@@ -44,7 +45,7 @@ class Prober:
         answered = self._asked()
         while not is_over.wait(_POLL_S):
             asked = self._asked()
-            if asked is None or asked == answered:
+            if not asked or asked == answered:
                 continue
             answered = asked
             number, _, what = asked.partition(" ")
@@ -52,23 +53,21 @@ class Prober:
                 path = self._request.with_name(f"{self._name}-{os.getpid()}.stacks")
                 with path.open("w") as file:
                     faulthandler.dump_traceback(file)
-            threads = _of_program() if what == "threads" else _NOT_ASKED
             self._report(
                 "state",
                 number=int(number),
                 name=self._name,
                 rank=self._rank,
                 monotonic_s=time.monotonic(),
-                **threads,
+                **(_of_program() if what == "threads" else _NOT_ASKED),
                 **rpc_state(),
                 **self._standing(),
             )
 
-    def _asked(self) -> str | None:
-        try:
+    def _asked(self) -> str:
+        with suppress(OSError):
             return self._request.read_text()
-        except OSError:
-            return None
+        return ""
 
 
 _NOT_ASKED: Mapping[str, object] = {"busy_s": None, "sleeps": False, "daemon_sleeps": False}
@@ -82,7 +81,12 @@ def _of_program() -> Mapping[str, object]:
         whether one of them may go on without any other thread or rank; `daemon_sleeps`, whether a
         daemon thread may.
     """
-    daemons = {each.ident for each in threading.enumerate() if _is_daemon(each)}
+    # A thread of the agent, which serves, is a dummy to Python, and no daemon of the program.
+    daemons = {
+        each.ident
+        for each in threading.enumerate()
+        if each.daemon and not isinstance(each, threading._DummyThread)
+    }
     ours = {each.ident for each in running_daemons()}
     awake = {
         ident
@@ -94,11 +98,6 @@ def _of_program() -> Mapping[str, object]:
         "sleeps": bool(awake - daemons),
         "daemon_sleeps": bool(awake & daemons),
     }
-
-
-def _is_daemon(thread: threading.Thread) -> bool:
-    """Whether the program has made it a daemon; a thread of the agent, which serves, is none."""
-    return thread.daemon and not isinstance(thread, threading._DummyThread)
 
 
 def _busy_s(tasks: Path = Path("/proc/self/task")) -> float | None:

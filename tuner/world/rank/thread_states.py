@@ -11,7 +11,9 @@ import dis
 import linecache
 import sys
 import threading
+from collections import ChainMap
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from inspect import getattr_static
 from itertools import islice
@@ -45,14 +47,19 @@ _DISTRIBUTED = str(Path(torch.distributed.__file__).parent)
 _POOL_WORKER: Any = concurrent.futures.thread._worker
 _UNKNOWN = object()
 _SERVING_FILE = "torch/distributed/rpc/internal.py"
+_GAUGES = {
+    "pool_size": "thread_pool_size",
+    "idle": "num_idle_threads",
+    "serving": "server_active_calls",
+    "calling": "client_active_calls",
+}
 
 
 def waits_for_answer(innermost: FrameType) -> bool:
     """Whether a thread whose innermost frame this is waits in a torch future or an RRef."""
     if innermost.f_code in _WAITERS:
         return True
-    call = _call_under_way(innermost)
-    if call is None:
+    if (call := _call_under_way(innermost)) is None:
         return False
     if isinstance(call.func, ast.Attribute) and (kind := _WAITS.get(call.func.attr)):
         return issubclass(_type_of(call.func.value, innermost), kind)
@@ -111,32 +118,23 @@ def _type_of(expression: ast.expr, frame: FrameType) -> type:
 def _value_of(expression: ast.expr, frame: FrameType) -> Any:
     """What a name, an attribute or an item is now; _UNKNOWN where that takes running code."""
     match expression:
-        case ast.Name(id=name):
-            places = (frame.f_locals, frame.f_globals, frame.f_builtins)
-            return next((place[name] for place in places if name in place), _UNKNOWN)
-        case ast.Attribute(value=holder, attr=name):
-            return _attribute(_value_of(holder, frame), name)
-        case ast.Subscript(value=holder, slice=key):
-            return _item(_value_of(holder, frame), _value_of(key, frame))
         case ast.Constant(value=value):
             return value
+        case ast.Name(id=name):
+            places = ChainMap(frame.f_locals, frame.f_globals, frame.f_builtins)
+            return places.get(name, _UNKNOWN)
+        case ast.Attribute(value=of, attr=name):
+            holder = _value_of(of, frame)
+            if isinstance(holder, ModuleType):
+                return vars(holder).get(name, _UNKNOWN)
+            # A property stays one here: its value is unknown.
+            return getattr_static(holder, name, _UNKNOWN)
+        case ast.Subscript(value=of, slice=at):
+            holder, key = _value_of(of, frame), _value_of(at, frame)
+            if type(holder) in (list, tuple, dict) and type(key) in (int, str):
+                with suppress(LookupError, TypeError):
+                    return holder[key]
     return _UNKNOWN
-
-
-def _attribute(holder: Any, name: str) -> Any:
-    if isinstance(holder, ModuleType):
-        return vars(holder).get(name, _UNKNOWN)
-    # A property stays one here: its value is unknown.
-    return getattr_static(holder, name, _UNKNOWN)
-
-
-def _item(holder: Any, key: Any) -> Any:
-    if type(holder) not in (list, tuple, dict) or type(key) not in (int, str):
-        return _UNKNOWN
-    try:
-        return holder[key]
-    except LookupError:
-        return _UNKNOWN
 
 
 def rpc_state() -> dict[str, Any]:
@@ -148,22 +146,14 @@ def rpc_state() -> dict[str, Any]:
         the answer to a call.
     """
     gauges = agent_gauges()
-    waiting = sum(
-        _serves_request(frame) and waits_for_answer(frame)
-        for frame in sys._current_frames().values()
-    )
+    texts = {name: gauges.get(f"agent.{gauge}", "") for name, gauge in _GAUGES.items()}
     return {
-        "pool_size": _number(gauges, "agent.thread_pool_size"),
-        "idle": _number(gauges, "agent.num_idle_threads"),
-        "serving": _number(gauges, "agent.server_active_calls"),
-        "calling": _number(gauges, "agent.client_active_calls"),
-        "waiting": waiting,
+        **{name: int(text) if text.isdecimal() else None for name, text in texts.items()},
+        "waiting": sum(
+            _serves_request(frame) and waits_for_answer(frame)
+            for frame in sys._current_frames().values()
+        ),
     }
-
-
-def _number(gauges: dict[str, str], name: str) -> int | None:
-    text = gauges.get(name, "")
-    return int(text) if text.isdecimal() else None
 
 
 def _serves_request(innermost: FrameType) -> bool:

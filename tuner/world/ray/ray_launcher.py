@@ -35,10 +35,6 @@ from tuner.world.ray.placing import HostInfo, unreachable
 from tuner.world.ray.ray_worlds import RayCommands, RayRankProcesses
 
 
-def _silent(sentence: str) -> None:
-    del sentence
-
-
 class RayLauncher:
     """Runs worlds on the hosts of a Ray cluster, one at a time.
 
@@ -56,7 +52,7 @@ class RayLauncher:
         launching: Launching | None = None,
         *,
         hosts: Sequence[str] | None = None,
-        notify: Callable[[str], None] = _silent,
+        notify: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         self._launching = launching or Launching(launcher="ray")
         self._pool = HostPool(self._launching, hosts, notify)
@@ -221,7 +217,6 @@ class RayProgramLauncher(CommandLauncher):
 
     Args:
         launching: Which cluster it is, and how many of its hosts.
-        hosts: The ids of the nodes that may be used; None: all that the cluster has.
         notify: As for `CommandLauncher`.
         show: As for `CommandLauncher`.
     """
@@ -229,15 +224,13 @@ class RayProgramLauncher(CommandLauncher):
     def __init__(
         self,
         launching: Launching,
-        *,
-        hosts: Sequence[str] | None = None,
-        notify: Callable[[str], None] = _silent,
-        show: Callable[[bytes], None] | None = None,
+        notify: Callable[[str], None],
+        show: Callable[[bytes], None] | None,
     ) -> None:
         super().__init__(notify, show)
         self._starters = _OnHosts(notify)
         self._launching = launching
-        self._pool = HostPool(launching, hosts, notify)
+        self._pool = HostPool(launching, None, notify)
         self._cluster = ExitStack()
         self._last: RayCommands | None = None
 
