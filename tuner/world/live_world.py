@@ -45,13 +45,7 @@ class RankProcesses(Protocol):
 
 
 class LiveWorld:
-    """Drives one world from its first message to its last process.
-
-    Args:
-        ranks: The ranks, started.
-        order: What to measure of them.
-        started: When the first of them was started, by `time.monotonic`.
-    """
+    """Drives one world, whose first rank was started then, from its first message to its last."""
 
     def __init__(self, ranks: RankProcesses, order: WorldOrder, started: float) -> None:
         self._ranks = ranks

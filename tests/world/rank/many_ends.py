@@ -14,17 +14,17 @@ from pathlib import Path
 
 import torch.distributed.rpc as rpc
 
-from tuner.world.rank import program_probe
+from tuner.world.rank import thread_states
 
 THREADS = 8
 
 
-class AskedAlways(program_probe.Prober):
+class AskedAlways(thread_states.Prober):
     """One that is asked anew whenever it looks."""
 
     _numbers = itertools.count()
 
-    def _asked(self) -> str | None:
+    def _asked(self) -> str:
         return f"{next(self._numbers)} "
 
 
@@ -38,7 +38,7 @@ def end_in_the_middle(folder: Path) -> None:
 
 
 def main(times: int) -> None:
-    program_probe._POLL_S = 0.0
+    thread_states._PROBE_POLL_S = 0.0
     codes: Counter[int] = Counter()
     for _ in range(times):
         with tempfile.TemporaryDirectory() as folder:

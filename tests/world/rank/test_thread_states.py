@@ -1,6 +1,7 @@
 """Which threads count as waiting for the answer to a call; tested with real threads."""
 
 import asyncio
+import os
 import queue
 import select
 import subprocess
@@ -9,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any
 
@@ -260,3 +262,22 @@ def test_the_answer_to_a_call_is_waited_for() -> None:
         assert not thread_states.may_go_on(threads.innermost(lambda: call.future.wait()))
     finally:
         call.release()
+
+
+def test_cpu_time_that_cannot_be_read_is_none(tmp_path: Path) -> None:
+    task = tmp_path / "7"
+    task.mkdir()
+    (task / "comm").write_text("python\n")
+    (task / "schedstat").write_text("2000000000 5 7\n")
+    assert thread_states._busy_s(tmp_path) == 2.0
+    (task / "comm").write_text("TP_LOOP\n")
+    assert thread_states._busy_s(tmp_path) == 0.0
+    (task / "comm").write_text("python\n")
+    (task / "schedstat").unlink()
+    assert thread_states._busy_s(tmp_path) is None
+    (task / "schedstat").write_text("")  # a kernel that keeps no such times
+    assert thread_states._busy_s(tmp_path) is None
+
+
+def test_that_of_this_process_can_be_read() -> None:
+    assert 0 < (thread_states._busy_s() or 0) <= 2 * os.times().elapsed

@@ -8,7 +8,7 @@ import pytest
 
 from tuner.errors import LauncherError
 from tuner.world.ray import host
-from tuner.world.ray.host import free_port, interface_to
+from tuner.world.ray.host import Host
 
 
 @pytest.fixture
@@ -27,12 +27,12 @@ def two_more(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_interface_is_that_of_the_route() -> None:
-    assert interface_to(["127.0.0.1"]) == ("lo", "127.0.0.1")
+    assert Host.interface_to(["127.0.0.1"]) == ("lo", "127.0.0.1")
 
 
 def test_a_named_interface_is_taken_whatever_the_route(two_more: None) -> None:
-    assert interface_to(["127.0.0.1"]) == ("lo", "127.0.0.1")
-    assert interface_to(["127.0.0.1"], "eth1") == ("eth1", "192.0.2.1")
+    assert Host.interface_to(["127.0.0.1"]) == ("lo", "127.0.0.1")
+    assert Host.interface_to(["127.0.0.1"], "eth1") == ("eth1", "192.0.2.1")
 
 
 @pytest.mark.parametrize("named", ["eth2", "eth7"])
@@ -41,13 +41,13 @@ def test_an_interface_that_cannot_be_taken_is_told_with_those_there_are(
 ) -> None:
     told = f"has no interface {named} with an IPv4 address; it has eth1, lo; name another by"
     with pytest.raises(LauncherError, match=told):
-        interface_to(["127.0.0.1"], named)
+        Host.interface_to(["127.0.0.1"], named)
 
 
 def test_a_host_without_a_route_to_the_others_is_told() -> None:
     nobody = "255.255.255.255"
     with pytest.raises(LauncherError, match=f"no route to {nobody}; name the interface by --int"):
-        interface_to([nobody])
+        Host.interface_to([nobody])
 
 
 def test_a_port_where_somebody_listens_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,4 +56,4 @@ def test_a_port_where_somebody_listens_is_not_free(monkeypatch: pytest.MonkeyPat
         port = taken.getsockname()[1]
         monkeypatch.setattr(host, "_PORTS", range(port, port + 1))
         with pytest.raises(LauncherError, match=f"no port from {port} to {port} is free"):
-            free_port("127.0.0.1")
+            Host.free_port("127.0.0.1")

@@ -27,10 +27,9 @@ from tuner.world.command.program_world import ProgramEnd, ProgramWorld, Window
 from tuner.world.command.starters import Starters
 from tuner.world.command.warm.serving import ServerGoneError
 from tuner.world.command.warm.warm_starting import Learnt, learn
-from tuner.world.environment import MachineState
+from tuner.world.environment import MachineReader, MachineState, machine_between
 from tuner.world.failure_evidence import with_evidence
 from tuner.world.launcher import Enough, TraceOrder, WorldOrder
-from tuner.world.machine_reading import MachineReader, machine_between
 from tuner.world.measurement import Failure, Measurement
 
 # A port of an earlier run may be held for a while.

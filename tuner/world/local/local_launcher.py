@@ -17,7 +17,7 @@ from tuner.plan.dimensions import knobs_meant
 from tuner.plan.draft import PlanDraft
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.scratch import note_beside, own_prefix, sweep
-from tuner.world.environment import Environment, GroupFacts
+from tuner.world.environment import Environment, GroupFacts, MachineReader, machine_between
 from tuner.world.launcher import Enough, WorldOrder
 from tuner.world.live_world import EXIT_S, LiveWorld
 from tuner.world.local.processes import (
@@ -26,7 +26,6 @@ from tuner.world.local.processes import (
     check_socket_fits,
     end_process,
 )
-from tuner.world.machine_reading import MachineReader, machine_between
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.own_network import OwnNetwork
 from tuner.world.postmortem import STARTER_GONE, was_killed

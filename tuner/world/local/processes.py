@@ -65,11 +65,8 @@ def check_socket_fits() -> None:
 class Processes:
     """Starts processes from a forkserver that has torch imported already.
 
+    They, and whatever they start, are kept to these logical CPUs; None: those of this process.
     Several of these may be used at the same time, each from a thread of its own.
-
-    Args:
-        cpus: The logical CPUs that the processes, and whatever they start, are kept to; None: those
-            of this process.
     """
 
     def __init__(self, cpus: Collection[int] | None = None) -> None:
@@ -238,9 +235,7 @@ class _LiveRank:
 class LocalRankProcesses:
     """See `tuner.world.live_world.RankProcesses`; of a world that is spread, the ranks of one host.
 
-    Args:
-        processes: Starts them.
-        scratch: The world's folder, in which they leave what they print, and their stacks.
+    `scratch` is the world's folder, in which they leave what they print, and their stacks.
     """
 
     def __init__(self, processes: Processes, scratch: Path) -> None:

@@ -23,7 +23,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import register_rendezvous_handler
 
 from tuner.errors import TraceError
-from tuner.plan.knobs import agent_options
+from tuner.plan.knobs import INTRA_OP_THREADS, agent_options
 from tuner.process_knobs import ProcessKnobs
 from tuner.text import shortened
 from tuner.torch_private.agent import tensorpipe_options
@@ -70,19 +70,21 @@ def _work(task: RankTask, parent: RankEnd) -> None:
         process_knobs.apply(task.values, *task.place)
     except OSError:
         raise OverriddenError(process_knobs.overridden()) from None
-    torch.set_num_threads(task.intra_op_threads)
+    in_rank = task.values.get(INTRA_OP_THREADS.name, task.spec.intra_op_threads)
+    torch.set_num_threads(int(str(in_rank)))
     random.seed(task.seed + task.rank)
     torch.manual_seed(task.seed + task.rank)
-    workload: Workload = load_workload(task.reference)(**task.options)
-    world = World(task.rank, tuple(Rank(*rank) for rank in task.ranks), task.seed)
+    workload: Workload = load_workload(task.spec.reference)(**task.spec.options)
+    ranks = tuple(Rank(each.name, each.role) for each in task.spec.ranks)
+    world = World(task.rank, ranks, task.seed)
 
     parent.enter("init_rpc")
     if task.init_method is not None:
-        _enable_meeting(task.rank, len(task.ranks))
+        _enable_meeting(task.rank, len(ranks))
     rpc.init_rpc(  # type: ignore[no-untyped-call]
         task.name,
         rank=task.rank,
-        world_size=len(task.ranks),
+        world_size=len(ranks),
         rpc_backend_options=tensorpipe_options(
             **agent_options(task.values),
             init_method=task.init_method or f"file://{task.scratch / 'store'}",
@@ -110,7 +112,7 @@ def _work(task: RankTask, parent: RankEnd) -> None:
 
 def _drive(task: RankTask, parent: RankEnd, workload: Workload, world: World) -> None:
     pids = parent.wait_for("go")["pids"]
-    names = [name for name, _ in task.ranks]
+    names = [each.name for each in task.spec.ranks]
     timer = StepTimer(
         lambda: workload.step(world),
         min_time_s=task.min_time_s,
@@ -196,12 +198,7 @@ def process_cpu_clock(pid: int) -> int:
 
 
 def cpu_clocks(pids: Sequence[int | None], names: Sequence[str]) -> list[float]:
-    """The CPU seconds of each rank so far.
-
-    Args:
-        pids: The process ids of the ranks; None for one of another host.
-        names: Their RPC names.
-    """
+    """The CPU seconds of each rank so far; a rank of another host has no process id."""
     # No step is under way, and these calls are none of the workload's.
     with unrecorded():
         far = {

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tuner.plan.knobs import INTRA_OP_THREADS, Value
+from tuner.plan.knobs import Value
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.world.launcher import TraceOrder, WorldOrder
 
@@ -26,13 +26,9 @@ class RankTask:
     """What one process of a world has to do."""
 
     rank: int
-    ranks: tuple[tuple[str, str], ...]
-    """Name and role of every rank."""
-    reference: str
-    options: Mapping[str, bool | int | float | str]
+    spec: WorkloadSpec
     values: Mapping[str, Value]
     """This rank's part of the configuration, by knob; PyTorch's default holds for the others."""
-    intra_op_threads: int
     place: tuple[int, int]
     """Its place among the ranks of its host, from 0, and how many these are."""
     seed: int
@@ -53,22 +49,18 @@ class RankTask:
     @property
     def name(self) -> str:
         """This rank's RPC name."""
-        return self.ranks[self.rank][0]
+        return self.spec.ranks[self.rank].name
 
 
 def rank_tasks(order: WorldOrder, scratch: Path) -> list[RankTask]:
     """The task of each rank of the world, in rank order."""
     spec, folder = order.subject, Path.cwd()
     assert isinstance(spec, WorkloadSpec), "subject_of took no program"
-    values = [order.config.for_role(each.role) for each in spec.ranks]
     return [
         RankTask(
             rank=rank,
-            ranks=tuple((each.name, each.role) for each in spec.ranks),
-            reference=spec.reference,
-            options=spec.options,
-            values=mine,
-            intra_op_threads=int(str(mine.get(INTRA_OP_THREADS.name, spec.intra_op_threads))),
+            spec=spec,
+            values=order.config.for_role(each.role),
             place=(rank, len(spec.ranks)),
             seed=order.seed,
             steps=order.steps,
@@ -77,5 +69,5 @@ def rank_tasks(order: WorldOrder, scratch: Path) -> list[RankTask]:
             folder=folder,
             scratch=scratch,
         )
-        for rank, mine in enumerate(values)
+        for rank, each in enumerate(spec.ranks)
     ]

@@ -1,4 +1,5 @@
-"""What the threads of a rank are doing: those of RPC in numbers, and whether one waits.
+"""What the threads of a rank are doing: those of RPC in numbers, and whether one waits; and what
+answers so in a rank of a program.
 
 `wait` of a future and `to_here` of an RRef are C++, so the thread has no frame in them. Its
 innermost Python frame shows which call of the source it is in, and of which object. Objects are
@@ -8,11 +9,14 @@ looked up without running any code; a thread whose object cannot be found that w
 import ast
 import concurrent.futures.thread
 import dis
+import faulthandler
 import linecache
+import os
 import sys
 import threading
+import time
 from collections import ChainMap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from inspect import getattr_static
@@ -25,6 +29,7 @@ import torch.distributed
 import torch.distributed.rpc as rpc
 from torch.futures import Future, collect_all, wait_all
 
+from tuner.daemon_threads import running_daemons, start_daemon
 from tuner.torch_private.agent import agent_gauges
 from tuner.torch_private.calls import PY_RREF
 
@@ -46,6 +51,7 @@ _DISTRIBUTED = str(Path(torch.distributed.__file__).parent)
 """There threads wait for other ranks: in `shutdown`, `rpc_sync` or `barrier`."""
 _POOL_WORKER: Any = concurrent.futures.thread._worker
 _UNKNOWN = object()
+_PROBE_POLL_S = 0.1
 _SERVING_FILE = "torch/distributed/rpc/internal.py"
 _GAUGES = {
     "pool_size": "thread_pool_size",
@@ -163,3 +169,104 @@ def _serves_request(innermost: FrameType) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+class Prober:
+    """Answers for one process of a program what it is doing, whenever the launcher asks.
+
+    A thread looks for a file in the folder of reports. It starts before the rendezvous, in which a
+    rank may wait for another one without end, and lasts as long as the process, which may start RPC
+    again.
+    """
+
+    def __init__(
+        self,
+        request: Path,
+        standing: Callable[[], Mapping[str, object]],
+        report: Callable[..., None],
+    ) -> None:
+        """`standing` gives what goes with each answer."""
+        self._request = request
+        self._standing = standing
+        self._report = report
+        self._thread: threading.Thread | None = None
+
+    def begin(self, name: str, rank: int) -> None:
+        """Answer under this name from now on."""
+        self._name, self._rank = name, rank
+        # A fork of the process has no such thread any more.
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = start_daemon(self._answer, "rpc-tuner probe")
+
+    def _answer(self, is_over: threading.Event) -> None:
+        answered = self._asked()
+        while not is_over.wait(_PROBE_POLL_S):
+            asked = self._asked()
+            if not asked or asked == answered:
+                continue
+            answered = asked
+            number, _, what = asked.partition(" ")
+            if what == "stacks":
+                path = self._request.with_name(f"{self._name}-{os.getpid()}.stacks")
+                with path.open("w") as file:
+                    faulthandler.dump_traceback(file)
+            self._report(
+                "state",
+                number=int(number),
+                name=self._name,
+                rank=self._rank,
+                monotonic_s=time.monotonic(),
+                **(_of_program() if what == "threads" else _NOT_ASKED),
+                **rpc_state(),
+                **self._standing(),
+            )
+
+    def _asked(self) -> str:
+        with suppress(OSError):
+            return self._request.read_text()
+        return ""
+
+
+_NOT_ASKED: Mapping[str, object] = {"busy_s": None, "sleeps": False, "daemon_sleeps": False}
+
+
+def _of_program() -> Mapping[str, object]:
+    """What the program's own threads do, without ours.
+
+    Returns:
+        Their CPU seconds so far as `busy_s`, None where the kernel does not say it; `sleeps`,
+        whether one of them may go on without any other thread or rank; `daemon_sleeps`, whether a
+        daemon thread may.
+    """
+    # A thread of the agent, which serves, is a dummy to Python, and no daemon of the program.
+    daemons = {
+        each.ident
+        for each in threading.enumerate()
+        if each.daemon and not isinstance(each, threading._DummyThread)
+    }
+    ours = {each.ident for each in running_daemons()}
+    awake = {
+        ident
+        for ident, frame in sys._current_frames().items()
+        if ident not in ours and may_go_on(frame)
+    }
+    return {
+        "busy_s": _busy_s(),
+        "sleeps": bool(awake - daemons),
+        "daemon_sleeps": bool(awake & daemons),
+    }
+
+
+def _busy_s(tasks: Path = Path("/proc/self/task")) -> float | None:
+    """Without the threads of the agent that look for messages, some without a break."""
+    busy_ns = 0
+    ours = {thread.native_id for thread in running_daemons()}
+    for task in tasks.iterdir():
+        try:
+            if int(task.name) in ours or (task / "comm").read_text().startswith("TP_"):
+                continue
+            busy_ns += int((task / "schedstat").read_text().split()[0])
+        except (OSError, IndexError):
+            if task.exists():  # else it has ended just now
+                return None
+    return busy_ns / 1e9

@@ -42,14 +42,7 @@ class Timing(NamedTuple):
 
 
 class StepTimer:
-    """Runs a workload's step again and again.
-
-    Args:
-        step: What is timed.
-        min_time_s: How long the timed steps last at least, where their number is not given.
-        cpu_clocks: Reads the CPU seconds of each process of the world.
-        on_step: Gets the number of steps done so far.
-    """
+    """Runs a workload's step again and again; `on_step` gets how many are done so far."""
 
     def __init__(
         self,
@@ -66,11 +59,8 @@ class StepTimer:
         self._done = 0
 
     def warm_up(self) -> None:
-        """Run steps that are no samples.
-
-        For WARM_UP_S at least; then until WARM_UP_STEPS are done, but for no longer than the
-        timed steps last at least.
-        """
+        """Run steps that are no samples: for WARM_UP_S at least; then until WARM_UP_STEPS are done,
+        but for no longer than the timed steps last at least."""
         # The first step pays the connection set-up.
         seconds = self._run_one()
         while seconds < WARM_UP_S or (self._done < WARM_UP_STEPS and seconds < self._min_time_s):
@@ -143,13 +133,8 @@ class Reservoir:
 def time_traced_steps(timer: StepTimer, steps: int, order: TraceOrder) -> tuple[Timing, float]:
     """Measure the tracing overhead, then trace `steps` steps in a row and write the trace.
 
-    The overhead is measured on as many steps, half of them traced, half not.
-
-    Returns:
-        What the traced steps took; and the median traced step time over the median untraced one.
-
-    Raises:
-        TraceError: The trace is incomplete; then no file is written.
+    The overhead, the median traced step time over the median untraced one, is measured on as many
+    steps, half of them traced, half not. TraceError, and no file, if the trace is incomplete.
     """
     overhead = _tracing_overhead(timer, math.ceil(steps / 2), operators=order.operators)
     driver = TraceDriver(operators=order.operators, drain_s=DRAIN_S)

@@ -42,13 +42,8 @@ _RAY_ENDS = "RAY_gcs_rpc_server_reconnect_timeout_s"
 def connected(address: str | None, notify: Callable[[str], None]) -> Iterator[None]:
     """A connection to a cluster; one that this process has already is used, and stays.
 
-    Args:
-        address: `HOST:PORT`; or `auto`, the cluster that runs on this machine. None: that one, or
-            else one of this machine alone, which is ended in the end.
-        notify: Gets which it is, in a sentence.
-
-    Raises:
-        LauncherError: There is no such cluster, or none can be started.
+    `address` is HOST:PORT or `auto`, the cluster that runs here; None: that one, or else one of
+    this machine alone, which is ended in the end. LauncherError if there is no such cluster.
     """
     if ray.is_initialized():
         yield

@@ -30,10 +30,15 @@ from tuner.trace.record.journal import EVERYBODY_READS
 from tuner.world.command.order import REQUEST, HookOrder
 from tuner.world.command.program_commands import REAPED_S, end_tree, stop_gently
 from tuner.world.command.watching import Watch
-from tuner.world.environment import Environment, MachineState
+from tuner.world.environment import (
+    Environment,
+    MachineReader,
+    MachineReading,
+    MachineState,
+    machine_between,
+)
 from tuner.world.failure_evidence import head_and_tail
 from tuner.world.local.processes import LocalRankProcesses, Processes
-from tuner.world.machine_reading import MachineReader, MachineReading, machine_between
 from tuner.world.rank.channel import Message
 from tuner.world.rank.task import RankTask
 
@@ -48,14 +53,6 @@ _CUDA = "CUDA_VISIBLE_DEVICES"
 # Below where the kernel takes the ports of outgoing connections, above Ray's own.
 _PORTS = range(20_000, 32_000)
 _ATTEMPTS = 200
-
-
-class HostFacts(NamedTuple):
-    """What a host says of itself."""
-
-    environment: Environment
-    tuner: str
-    """The version of rpc-tuner there."""
 
 
 class Timed(NamedTuple):
@@ -77,28 +74,60 @@ class Host:
         self._scratch = Path(tempfile.mkdtemp(prefix=own_prefix()))
         self._worlds: dict[int, tuple[RanksHere | CommandHere, MachineReading]] = {}
 
-    def facts(self) -> HostFacts:
-        """The machine and the software here."""
-        return HostFacts(Environment.here(), version("rpc-tuner"))
+    def facts(self) -> tuple[Environment, str]:
+        """The machine here, and the version of rpc-tuner."""
+        return Environment.here(), version("rpc-tuner")
 
-    def interface_to(self, addresses: Sequence[str], named: str | None) -> tuple[str, str]:
-        """See `tuner.world.ray.host`."""
-        return interface_to(addresses, named)
+    @staticmethod
+    def interface_to(addresses: Sequence[str], named: str | None = None) -> tuple[str, str]:
+        """The interface of the route from here to these addresses, and our own address on it.
 
-    def free_port(self, address: str) -> int:
-        """See `tuner.world.ray.host`."""
-        return free_port(address)
+        `named` is the interface to use whatever the route. LauncherError if there is no such
+        interface, or no route.
+        """
+        ours = {
+            address.address: name
+            for name, each in psutil.net_if_addrs().items()
+            for address in each
+            if address.family == socket.AF_INET
+        }
+        if named is not None:
+            if found := [address for address, name in ours.items() if name == named]:
+                return named, found[0]
+            known = ", ".join(sorted(set(ours.values())))
+            raise LauncherError(
+                f"{socket.gethostname()} has no interface {named} with an IPv4 address; it has "
+                f"{known}; name another by --interface"
+            )
+        for address in addresses:
+            with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                # A datagram socket sends nothing when it is connected; the kernel finds the route.
+                probe.connect((address, 9))
+                own: str = probe.getsockname()[0]
+                if own in ours:
+                    return ours[own], own
+        raise LauncherError(
+            f"{socket.gethostname()} has no route to {', '.join(addresses)}; "
+            "name the interface by --interface"
+        )
+
+    @staticmethod
+    def free_port(address: str) -> int:
+        """A TCP port that no process here listens on. LauncherError if there is none."""
+        for port in random.choices(_PORTS, k=_ATTEMPTS):
+            with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_STREAM) as attempt:
+                attempt.bind((address, port))
+                return port
+        raise LauncherError(
+            f"no port from {_PORTS.start} to {_PORTS.stop - 1} is free at {address}"
+        )
 
     def start_ranks(
         self, number: int, folder: Path, tasks: Sequence[RankTask], gpus: Sequence[int]
     ) -> Timed:
         """Start ranks of a world in a working folder, each with so many of the GPUs here.
 
-        Returns:
-            Their process ids, by rank.
-
-        Raises:
-            LauncherError: They cannot be started.
+        The answer is their process ids, by rank. LauncherError if they cannot be started.
         """
         begun_ns = time.time_ns()
         world = RanksHere(self._processes, self._new_scratch())
@@ -124,11 +153,7 @@ class Host:
         order: HookOrder,
         environment: Mapping[str, str],
     ) -> None:
-        """Start a command, with the hook in it and these variables beside the host's.
-
-        Raises:
-            LauncherError: It cannot be started.
-        """
+        """Start a command, with the hook in it and these variables beside the host's."""
         before = self._machine.read()
         given = {**os.environ, **environment}
         world = CommandHere(self._new_scratch(), command, _folder_here(folder), order, given)
@@ -318,57 +343,3 @@ def _devices(gpus: Sequence[int]) -> list[dict[str, str]]:
     here = [each for each in os.environ.get(_CUDA, "").split(",") if each]
     shares = [here[sum(gpus[:place]) :][:count] for place, count in enumerate(gpus)]
     return [{_CUDA: ",".join(share)} for share in shares]
-
-
-def interface_to(addresses: Sequence[str], named: str | None = None) -> tuple[str, str]:
-    """The interface of the route from here to these addresses, and our own address on it.
-
-    Args:
-        addresses: Those of the other hosts.
-        named: The interface to use whatever the route.
-
-    Raises:
-        LauncherError: There is no such interface, or no route.
-    """
-    ours = {
-        address.address: name
-        for name, each in psutil.net_if_addrs().items()
-        for address in each
-        if address.family == socket.AF_INET
-    }
-    if named is not None:
-        found = [address for address, name in ours.items() if name == named]
-        if not found:
-            known = ", ".join(sorted(set(ours.values())))
-            raise LauncherError(
-                f"{socket.gethostname()} has no interface {named} with an IPv4 address; it has "
-                f"{known}; name another by --interface"
-            )
-        return named, found[0]
-    for address in addresses:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            try:
-                # A datagram socket sends nothing when it is connected; the kernel finds the route.
-                probe.connect((address, 9))
-            except OSError:
-                continue
-            own: str = probe.getsockname()[0]
-        if own in ours:
-            return ours[own], own
-    raise LauncherError(
-        f"{socket.gethostname()} has no route to {', '.join(addresses)}; "
-        "name the interface by --interface"
-    )
-
-
-def free_port(address: str) -> int:
-    """A TCP port that no process here listens on. LauncherError if there is none."""
-    for _ in range(_ATTEMPTS):
-        port = random.choice(_PORTS)
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as attempt:
-            try:
-                attempt.bind((address, port))
-            except OSError:
-                continue
-            return port
-    raise LauncherError(f"no port from {_PORTS.start} to {_PORTS.stop - 1} is free at {address}")

@@ -17,7 +17,7 @@ from tuner.text import listed
 from tuner.trace.record.clock import ClockOffset, ClockSample, offset_bounds
 from tuner.world.environment import Environment
 from tuner.world.ray.cluster import ASK_EVERY_S, FIRST_HOST, connected, living_hosts
-from tuner.world.ray.host import Host, HostFacts, Timed
+from tuner.world.ray.host import Host, Timed
 from tuner.world.ray.placing import HostInfo, Placing, place_ranks
 
 LOST_S = 60.0
@@ -56,12 +56,8 @@ class HostProxy:
         return self.answer(self.begin(method, *arguments))
 
     def answer(self, reference: "ray.ObjectRef[Any]") -> Any:
-        """The answer to a call that was begun.
-
-        Raises:
-            HostLostError: The host is gone, or gives no answer.
-            LauncherError: The host cannot do it; or a ClusterLostError.
-        """
+        """The answer to a call that was begun. LauncherError if the host cannot do it, is lost
+        (HostLostError), or the cluster is (ClusterLostError)."""
         until_s = time.monotonic() + LOST_S
         try:
             while time.monotonic() < until_s - ASK_EVERY_S:
@@ -120,9 +116,7 @@ class HostProxy:
 class Hosts:
     """What a placing reserves, and the host of each of its nodes, until it is closed.
 
-    Raises:
-        UsageError: What it reserves is not free, or the hosts differ.
-        LauncherError: Ray cannot reserve it; or a HostLostError.
+    UsageError if what it reserves is not free, or the hosts differ.
     """
 
     def __init__(self, placing: Placing) -> None:
@@ -157,19 +151,12 @@ class Hosts:
 
     def environments(self) -> dict[str, Environment]:
         """The machine and the software of each host, by its name."""
-        return {h.info.name: h.call("facts").environment for h in self.by_node.values()}
+        return {host.info.name: host.call("facts")[0] for host in self.by_node.values()}
 
     def interfaces(self, named: str | None) -> list[tuple[str, str]]:
         """The interface of each rank that leads to the other hosts, and the address on it.
 
-        Args:
-            named: The interface to use whatever the route.
-
-        Returns:
-            A pair for each rank; nothing where one host has them all.
-
-        Raises:
-            LauncherError: A host has no such interface, or no route.
+        `named` is the interface to use whatever the route. Nothing where one host has all ranks.
         """
         if not self.placing.is_spread:
             return []
@@ -216,11 +203,11 @@ class Hosts:
             raise UsageError.about("the hosts differ", problems)
 
 
-def _differences(found: Mapping[str, HostFacts]) -> list[str]:
+def _differences(found: Mapping[str, tuple[Environment, str]]) -> list[str]:
     """What differs between hosts that makes one world of them no measurement."""
     versions = {
-        "torch": {name: facts.environment.torch for name, facts in found.items()},
-        "rpc-tuner": {name: facts.tuner for name, facts in found.items()},
+        "torch": {name: environment.torch for name, (environment, _) in found.items()},
+        "rpc-tuner": {name: version for name, (_, version) in found.items()},
     }
     return [
         f"{label} is {listed([f'{version} on {name}' for name, version in each.items()])}; "
@@ -233,10 +220,7 @@ def _differences(found: Mapping[str, HostFacts]) -> list[str]:
 class HostPool:
     """The hosts that one launcher may use; those of its last world are kept for the next one.
 
-    Args:
-        launching: Which cluster it is.
-        allowed: The ids of the nodes that may be used; None: all that the cluster has.
-        notify: Gets which cluster it is, in a sentence.
+    `allowed` are the ids of the nodes that may be used; None: all that the cluster has.
     """
 
     def __init__(
@@ -273,12 +257,7 @@ class HostPool:
         return self._hosts
 
     def placed(self, ranks: Sequence[RankSpec], places: Sequence[RolePlace]) -> Hosts:
-        """The hosts of these ranks: those of the last world, if they are the same.
-
-        Raises:
-            UsageError: They cannot be placed.
-            LauncherError: See `Hosts`.
-        """
+        """The hosts of these ranks: those of the last world, if they are the same."""
         hosts = self.kept()
         if hosts is not None and self._ranks == ranks:
             return hosts

@@ -70,15 +70,8 @@ def place_ranks(
     """The host of each rank.
 
     Roles of one place share its hosts, and no role of another place is there. Roles without a
-    place go anywhere: each rank to the host that has the fewest.
-
-    Args:
-        ranks: The ranks of a world.
-        places: The places of their roles.
-        hosts: What there is, in order of preference.
-
-    Raises:
-        UsageError: They cannot be placed; it says what is asked for, and what the cluster has.
+    place go anywhere: each rank to the host that has the fewest. The hosts are in order of
+    preference. UsageError if it cannot be; it says what is asked for, and what the cluster has.
     """
     placer = _Placer(ranks, hosts)
     # What needs the most chooses first; what is spread takes what is left.

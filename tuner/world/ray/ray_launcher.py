@@ -147,12 +147,7 @@ class RayLauncher:
 
 
 class RayGroups(GroupedLauncher):
-    """Divides the hosts of a cluster among groups, once it is connected to it.
-
-    Args:
-        launching: Which cluster it is, how many groups there are, and where the roles go in each.
-        notify: Gets what a person should know of where worlds run, a sentence each.
-    """
+    """Divides the hosts of a cluster among groups, once it is connected to it."""
 
     def __init__(self, launching: Launching, notify: Callable[[str], None]) -> None:
         super().__init__(())
@@ -214,11 +209,6 @@ class RayProgramLauncher(CommandLauncher):
 
     Each gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT as
     torchrun sets them for one process a host, and what torchrun itself takes from the environment.
-
-    Args:
-        launching: Which cluster it is, and how many of its hosts.
-        notify: As for `CommandLauncher`.
-        show: As for `CommandLauncher`.
     """
 
     def __init__(

@@ -68,12 +68,7 @@ class _Asked:
 
 
 class RayRankProcesses(_World):
-    """See `tuner.world.live_world.RankProcesses`.
-
-    Args:
-        hosts: Where the ranks run.
-        scratch: A folder here, for what is fetched of a world that failed.
-    """
+    """See `tuner.world.live_world.RankProcesses`; what is fetched of a failure is in `scratch`."""
 
     def __init__(self, hosts: Hosts, scratch: Path) -> None:
         super().__init__(list(hosts.by_node.values()))
@@ -85,11 +80,7 @@ class RayRankProcesses(_World):
         self._asked: dict[ray.ObjectRef[Any], _Asked] = {}
 
     def start(self, tasks: Sequence[RankTask], folder: Path) -> None:
-        """Start the ranks on their hosts, all hosts at the same time.
-
-        Raises:
-            LauncherError: They cannot be started; or a HostLostError.
-        """
+        """Start the ranks on their hosts, all hosts at the same time."""
         self.names = [task.name for task in tasks]
         begun = []
         for host in self._hosts:
@@ -161,11 +152,8 @@ class RayRankProcesses(_World):
 class RayCommands(_World):
     """One command on each of these hosts; see `tuner.world.command.program_commands.Commands`.
 
-    Args:
-        hosts: In the order of their ranks.
-        command: What runs on each.
-        order: What its processes are to do; its folder of reports here gets what they report.
-        environments: The variables of each host's command.
+    The folder of reports of the order gets what the processes report; each host's command has
+    variables of its own.
     """
 
     def __init__(

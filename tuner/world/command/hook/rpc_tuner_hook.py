@@ -142,7 +142,7 @@ def _new_prober(order: dict[str, Any], reports: Reports) -> Callable[[Any], Any]
     def new(standing: Any) -> Any:
         from pathlib import Path
 
-        from tuner.world.rank.program_probe import Prober
+        from tuner.world.rank.thread_states import Prober
 
         return Prober(Path(order["request"]), standing, reports.send)
 

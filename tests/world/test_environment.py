@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.world.environment import MachineState
-from tuner.world.machine_reading import MachineReader, MachineReading, machine_between
+from tuner.world.environment import MachineReader, MachineReading, MachineState, machine_between
 
 PID, FORKSERVER, RANK = 100, 200, 300
 TICKS = os.sysconf("SC_CLK_TCK")
