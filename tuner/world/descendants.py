@@ -52,11 +52,9 @@ def descendants(pid: int) -> Iterator[int]:
 
 
 def end_descendants(pid: int, wanted: Callable[[int], bool] = lambda child: True) -> None:
-    """Kill them all, and those that they start meanwhile.
+    """Kill all of these children with all that they have started, and what those start meanwhile.
 
-    Args:
-        pid: A process that keeps orphans. It must not start any itself meanwhile.
-        wanted: Which of its children are ended, with all that they have started.
+    The process must keep orphans, and start none itself meanwhile.
     """
     seen: list[int] | None = None
     until = time.monotonic() + _WITHIN_S
@@ -179,10 +177,7 @@ def keeping(variable: str) -> list[str]:
     """What goes before a command to run it so that its daemons end with it.
 
     It leads the command's process group, ends as the command does, and kills it when the caller
-    ends. Daemons that still have an environment variable are left to who looks for that.
-
-    Args:
-        variable: Its name.
+    ends. Daemons that still have this environment variable are left to who looks for that.
     """
     return [sys.executable, "-I", "-S", __file__, "keep", variable]
 
@@ -225,10 +220,7 @@ def _end_all() -> None:
 def cluster_reaped(folder: Path) -> Iterator[None]:
     """See that nothing is left after the block of a cluster of our own, nor its folder.
 
-    Ray's agents outlive a command that is killed.
-
-    Args:
-        folder: The cluster's own. What has CLUSTER_VARIABLE with its name is the cluster.
+    What has CLUSTER_VARIABLE with its name is the cluster. Ray's agents outlive a killed command.
     """
     import subprocess  # late: `keeping` stands before every command, and must be quick
 

@@ -42,6 +42,19 @@ class GroupFacts(BaseModel):
     interface_mbps: int | None = None
     """The speed of the interface between its hosts; null for loopback, or where none is told."""
 
+    @classmethod
+    def of(cls, name: str, hosts: Sequence["Environment"], **facts: object) -> "GroupFacts":
+        """Those of a group of hosts; what is given beside them holds instead."""
+        texts = {
+            fact: " and ".join(sorted({getattr(host, fact) for host in hosts}))
+            for fact in ("torch", "cpu_model", "kernel")
+        }
+        cpus = sum(host.cpu_count for host in hosts)
+        memory_gb = round(sum(host.memory_gb for host in hosts), 1)
+        return cls.model_validate(
+            {"name": name, **texts, "cpu_count": cpus, "memory_gb": memory_gb, **facts}
+        )
+
     def differences(self, other: "GroupFacts") -> list[str]:
         """What makes two groups unlike, each as `label: ours, theirs`."""
         return machine_differences(self.model_dump(), other.model_dump(), _ALIKE)
@@ -83,12 +96,8 @@ class Environment(BaseModel):
         return cls(**this_machine())
 
     def differences(self, other: "Environment", *, bound: bool = False) -> list[str]:
-        """The differences that make measurements incomparable, each as `label: ours, theirs`.
-
-        Args:
-            other: Where the other measurements come from.
-            bound: Whether ranks were bound to logical CPUs, so that the topology matters.
-        """
+        """The differences that make measurements incomparable, each as `label: ours, theirs`; of
+        bound ranks also those of the topology."""
         compared = COMPARED_BOUND if bound else COMPARED
         found = machine_differences(self.model_dump(), other.model_dump(), compared)
         pairs = zip(self.groups, other.groups, strict=False)
@@ -190,10 +199,7 @@ class MachineReading:
 class MachineReader:
     """Reads the machine, in less than a millisecond; nothing that cannot be read is an error.
 
-    Args:
-        proc: The `/proc` folder.
-        sys: The `/sys` folder.
-        is_shared: Whether other worlds of this command start and end meanwhile.
+    It is shared where other worlds of this command start and end meanwhile.
     """
 
     def __init__(

@@ -26,11 +26,11 @@ _NUMBER = re.compile(r"\d[\d.,]*")
 def with_evidence(
     failure: Failure, folder: Path, captured: Sequence[Path], config: Config, *, called: str = ""
 ) -> Failure:
-    """Keep evidence of a failure in a folder, and have its message name the folder.
+    """Keep evidence of a failure in a folder, made if need be.
 
     Args:
         failure: What went wrong.
-        folder: Where to keep it; made if need be.
+        folder: Where to keep it.
         captured: Files to copy; empty ones are left out.
         config: The configuration that failed.
         called: What the message calls the folder; empty: as one within a study's.
@@ -57,12 +57,8 @@ def with_evidence(
 
 
 def head_and_tail(file: Path, most: int = MOST_KEPT) -> bytes:
-    """The content of a file, of a long one its two ends, and how much is left out between them.
-
-    Args:
-        file: The file; a process may still write to it.
-        most: The most bytes of it, beside the line that says what is left out.
-    """
+    """The content of a file, which may still grow: of a long one its two ends, with `most` bytes in
+    all, and a line that says how much is left out between them."""
     with file.open("rb") as content:
         size = os.fstat(content.fileno()).st_size
         if size <= most:
@@ -75,14 +71,11 @@ def head_and_tail(file: Path, most: int = MOST_KEPT) -> bytes:
 
 
 def give_up_middle(file: Path, kept: int = MOST_KEPT) -> None:
-    """Give the disk back what no `head_and_tail` of a file needs, once it is eight times as long.
+    """Give the disk back what no `head_and_tail` of `kept` bytes needs, once a file is eight times
+    as long.
 
     Its length stays, so that whoever writes to it goes on where they are. Nothing happens where
     the file system cannot do it.
-
-    Args:
-        file: The file; a process may still write to it.
-        kept: How many bytes `head_and_tail` may be asked for.
     """
     with suppress(OSError):
         if file.stat().st_blocks * 512 <= 8 * kept:

@@ -43,10 +43,12 @@ class OwnNetwork:
 
     @property
     def holder(self) -> int | None:
-        """The id of the process that holds it, for `join`; None where there is none (any more)."""
-        if self._holder is None or self._holder.poll() is not None:
-            return None
-        return self._holder.pid
+        """The id of the process that holds it, for `join`; None where there is none."""
+        if self._holder is not None and self._holder.poll() is not None:
+            # Somebody has killed it.
+            self.leave()
+            self.__enter__()
+        return None if self._holder is None else self._holder.pid
 
     def leave(self) -> None:
         """Give it up: from now on the prefix is empty."""
@@ -80,9 +82,8 @@ class OwnNetwork:
 def move_into_new() -> None:
     """Move the calling thread, and what it starts, into a new namespace, loopback up.
 
-    Raises:
-        OSError: That is not allowed; where it takes a user namespace, only to a process of one
-            thread.
+    OSError if that is not allowed; where it takes a user namespace, only a process of one thread
+    may.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
@@ -99,11 +100,8 @@ def move_into_new() -> None:
 
 
 def join(holder: int) -> None:
-    """Move the calling process, which has one thread, into the namespace of the holder.
-
-    Raises:
-        OSError: The holder is gone, or this is not allowed.
-    """
+    """Move the calling process, which has one thread, into the namespace of the holder. OSError if
+    the holder is gone, or this is not allowed."""
     libc = ctypes.CDLL(None, use_errno=True)
     for kind in ("user", "net"):
         theirs = f"/proc/{holder}/ns/{kind}"

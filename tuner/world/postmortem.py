@@ -83,14 +83,10 @@ def _all_wait(state: dict[str, Any]) -> bool:
 def root_cause(
     records: Sequence[RankRecord], *, deadline_s: float | None, world_s: float
 ) -> Failure:
-    """The failure that came first.
+    """The failure that came first, of ranks in their order, in a world that lasted so long.
 
-    Deaths come before reports: a rank whose peer is gone reports that.
-
-    Args:
-        records: One for each rank, in rank order.
-        deadline_s: The deadline, if that is what ended the world.
-        world_s: How long the world lasted.
+    Deaths come before reports: a rank whose peer is gone reports that. `deadline_s` is the
+    deadline, if that is what ended the world.
     """
     if (starved := starvation(records)) is not None:
         return deadlock(starved, records, world_s)

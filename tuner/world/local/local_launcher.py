@@ -87,10 +87,6 @@ class LocalLauncher:
         if self._network is None:
             # Late: describing a workload takes none.
             self._network = OwnNetwork().__enter__()
-        elif self._network.holder is None and self._network.prefix:
-            # Somebody has killed the process that held it.
-            self._network.leave()
-            self._network.__enter__()
         return self._network.holder
 
     def subject_of(
@@ -149,16 +145,9 @@ class LocalLauncher:
 
     def facts(self) -> GroupFacts:
         """See `tuner.world.launcher.Fingerprinted`."""
-        here, cpus = Environment.here(), self._cpus or os.sched_getaffinity(0)
-        return GroupFacts(
-            name=f"CPUs {named(tuple(cpus))}",
-            torch=here.torch,
-            cpu_model=here.cpu_model,
-            cpu_count=len(cpus),
-            memory_gb=here.memory_gb,
-            kernel=here.kernel,
-            pinned=self._cpus is not None,
-        )
+        cpus = tuple(self._cpus or os.sched_getaffinity(0))
+        facts = {"cpu_count": len(cpus), "pinned": self._cpus is not None}
+        return GroupFacts.of(f"CPUs {named(cpus)}", [Environment.here()], **facts)
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         """See `Launcher.run`."""

@@ -83,16 +83,11 @@ class HostProxy:
             "configuration"
         )
 
-    def forget_clock(self) -> None:
-        """Measure its clock anew, from the next `note_clock` on."""
-        self._offsets_ns = None
-
-    def note_clock(self, sent_ns: int, timed: Timed) -> None:
+    def note_clock(self, sent_ns: int, timed: Timed, *, anew: bool = False) -> None:
         """Narrow what its clock may be, by a call that was sent then and has been answered now."""
-        low, high = offset_bounds(
-            [ClockSample(sent_ns, timed.begun_ns, timed.ended_ns, time.time_ns())]
-        )
-        if self._offsets_ns is not None:
+        sample = ClockSample(sent_ns, timed.begun_ns, timed.ended_ns, time.time_ns())
+        low, high = offset_bounds([sample])
+        if self._offsets_ns is not None and not anew:
             both = max(low, self._offsets_ns[0]), min(high, self._offsets_ns[1])
             # Where the clock has drifted away, the last call alone counts.
             low, high = both if both[0] <= both[1] else (low, high)

@@ -91,19 +91,7 @@ class RayLauncher:
         hosts = self._pool.kept()
         assert hosts is not None, "subject_of has placed them"
         found = hosts.environments()
-
-        def each(name: str) -> str:
-            return " and ".join(sorted({getattr(host, name) for host in found.values()}))
-
-        return GroupFacts(
-            name=f"hosts {listed(found)}",
-            torch=each("torch"),
-            cpu_model=each("cpu_model"),
-            cpu_count=sum(host.cpu_count for host in found.values()),
-            memory_gb=round(sum(host.memory_gb for host in found.values()), 1),
-            kernel=each("kernel"),
-            pinned=False,
-        )
+        return GroupFacts.of(f"hosts {listed(found)}", list(found.values()), pinned=False)
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         """See `Launcher.run`. A HostLostError is a LauncherError of which a next world may be free:

@@ -94,9 +94,7 @@ class RayRankProcesses(_World):
         pids: Mapping[int, int | None] = {}
         for host, sent_ns, reference in begun:
             timed: Timed = host.answer(reference)
-            # This call alone: clocks drift.
-            host.forget_clock()
-            host.note_clock(sent_ns, timed)
+            host.note_clock(sent_ns, timed, anew=True)  # clocks drift
             pids = timed.answer if host is self._by_rank[0] else pids
         self.pids = [pids.get(task.rank) for task in tasks]
         for host in self._hosts:
@@ -170,6 +168,7 @@ class RayCommands(_World):
         self._output = -1
         self._codes: list[int | None] = [None] * len(hosts)
         self._lost: LauncherError | None = None
+        self._is_first = True
         self._is_over = threading.Event()
         self._exchanging = threading.Thread(target=self._exchange_on, name="rpc-tuner exchange")
         self.ended_machine: MachineState | None = None
@@ -180,7 +179,6 @@ class RayCommands(_World):
         self._output = output
         asked = []
         for host, environment in zip(self._hosts, self._environments, strict=True):
-            host.forget_clock()
             given = (self._command, Path.cwd(), self._order, dict(environment))
             asked.append((host, host.begin("start_program", self._number, *given)))
         for host, reference in asked:
@@ -231,9 +229,10 @@ class RayCommands(_World):
         for place, host in enumerate(self._hosts):
             sent_ns = time.time_ns()
             timed: Timed = host.answer(self._begin(host, "exchange", request))
-            host.note_clock(sent_ns, timed)
+            host.note_clock(sent_ns, timed, anew=self._is_first)
             if timed.answer is not None:
                 self._take(place, timed.answer)
+        self._is_first = False
 
     def _take(self, place: int, news: News) -> None:
         if news.printed:
