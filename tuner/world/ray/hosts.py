@@ -38,18 +38,13 @@ class HostProxy:
 
     def __init__(self, info: HostInfo, actor: Any) -> None:
         self.info = info
-        self._actor = actor
+        self.actor = actor
         self._offsets_ns: tuple[int, int] | None = None
         self.is_lost = False
 
-    def kill(self) -> None:
-        """End the actor."""
-        with suppress(RayError):
-            ray.kill(self._actor)
-
     def begin(self, method: str, *arguments: object) -> "ray.ObjectRef[Any]":
         """Call a method, and do not wait for its answer."""
-        return getattr(self._actor, method).remote(*arguments)  # type: ignore[no-any-return]
+        return getattr(self.actor, method).remote(*arguments)  # type: ignore[no-any-return]
 
     def call(self, method: str, *arguments: object) -> Any:
         """The answer of a method. HostLostError if there is none."""
@@ -109,114 +104,8 @@ class HostProxy:
 
 
 class Hosts:
-    """What a placing reserves, and the host of each of its nodes, until it is closed.
-
-    UsageError if what it reserves is not free, or the hosts differ.
-    """
-
-    def __init__(self, placing: Placing) -> None:
-        self.placing = placing
-        self.by_node: dict[str, HostProxy] = {}
-        self._group: Any = None
-        try:
-            self._reserve()
-            self._start()
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """End the hosts' actors, and give back what was reserved."""
-        leaving = [host.begin("leave") for host in self.by_node.values() if not host.is_lost]
-        if leaving:
-            ray.wait(leaving, num_returns=len(leaving), timeout=LEAVE_S)
-        for host in self.by_node.values():
-            host.kill()
-        self.by_node = {}
-        # Without the first host it would wait until Ray ends the command.
-        if self._group is not None and FIRST_HOST.answers():
-            with suppress(RayError):
-                remove_placement_group(self._group)
-        self._group = None
-
-    @property
-    def in_order(self) -> list[HostProxy]:
-        """The host of each rank."""
-        return [self.by_node[info.node] for info in self.placing.hosts]
-
-    def environments(self) -> dict[str, Environment]:
-        """The machine and the software of each host, by its name."""
-        return {host.info.name: host.call("facts")[0] for host in self.by_node.values()}
-
-    def interfaces(self, named: str | None) -> list[tuple[str, str]]:
-        """The interface of each rank that leads to the other hosts, and the address on it.
-
-        `named` is the interface to use whatever the route. Nothing where one host has all ranks.
-        """
-        if not self.placing.is_spread:
-            return []
-        addresses = {node: host.info.address for node, host in self.by_node.items()}
-        found = {}
-        for node, host in self.by_node.items():
-            others = [address for other, address in addresses.items() if other != node]
-            found[node] = host.call("interface_to", others, named)
-        return [found[info.node] for info in self.placing.hosts]
-
-    def _reserve(self) -> None:
-        reserved = self.placing.reserved
-        self._group = placement_group(
-            # A bundle that is empty is none.
-            [{"CPU": each.cpus, "GPU": each.gpus, "memory": 1} for each in reserved.values()],
-            bundle_label_selector=[{"ray.io/node-id": node} for node in reserved],
-        )
-        try:
-            ray.get(self._group.ready(), timeout=RESERVE_S)
-        except GetTimeoutError:
-            raise UsageError(
-                "the world cannot be placed: what it reserves is in use by others of the cluster, "
-                f"or was not free within {RESERVE_S:g} s; `ray status` says who has what"
-            ) from None
-        except RayError as error:
-            raise LauncherError(f"Ray cannot reserve the hosts: {error}") from None
-
-    def _start(self) -> None:
-        kind = ray.remote(Host)
-        infos = {info.node: info for info in self.placing.hosts}
-        for index, (node, reserved) in enumerate(self.placing.reserved.items()):
-            actor = kind.options(
-                num_cpus=reserved.cpus,
-                num_gpus=reserved.gpus,
-                max_concurrency=_THREADS,
-                scheduling_strategy=PlacementGroupSchedulingStrategy(
-                    self._group, placement_group_bundle_index=index
-                ),
-            ).remote()
-            self.by_node[node] = HostProxy(infos[node], actor)
-        asked = {host: host.begin("facts") for host in self.by_node.values()}
-        found = {host.info.name: host.answer(reference) for host, reference in asked.items()}
-        if problems := _differences(found):
-            raise UsageError.about("the hosts differ", problems)
-
-
-def _differences(found: Mapping[str, tuple[Environment, str]]) -> list[str]:
-    """What differs between hosts that makes one world of them no measurement."""
-    versions = {
-        "torch": {name: environment.torch for name, (environment, _) in found.items()},
-        "rpc-tuner": {name: version for name, (_, version) in found.items()},
-    }
-    return [
-        f"{label} is {listed([f'{version} on {name}' for name, version in each.items()])}; "
-        "install one version everywhere"
-        for label, each in versions.items()
-        if len({*each.values()}) > 1
-    ]
-
-
-class HostPool:
-    """The hosts that one launcher may use; those of its last world are kept for the next one.
-
-    `allowed` are the ids of the nodes that may be used; None: all that the cluster has.
-    """
+    """The hosts that one launcher uses: what the ranks of its last world reserve, kept for the next
+    one, and an actor on each. `allowed` are the ids of the nodes that may be used; None: all."""
 
     def __init__(
         self, launching: Launching, allowed: Sequence[str] | None, notify: Callable[[str], None]
@@ -226,9 +115,12 @@ class HostPool:
         self._notify = notify
         self._open = ExitStack()
         self._ranks: Sequence[RankSpec] = ()
-        self._hosts: Hosts | None = None
+        self._group: Any = None
+        self.placing = Placing(hosts=(), gpus=(), reserved={})
+        self.by_node: dict[str, HostProxy] = {}
         self.interfaces: list[tuple[str, str]] = []
-        """See `Hosts.interfaces`: of the ranks that were placed last."""
+        """Of each rank, the interface that leads to the other hosts, and the address on it; none
+        where one host has all ranks."""
 
     def __enter__(self) -> Self:
         self._open.enter_context(connected(self._launching.ray_address, self._notify))
@@ -245,31 +137,108 @@ class HostPool:
         allowed = self._allowed
         return [each for each in living_hosts() if allowed is None or each.node in allowed]
 
-    def kept(self) -> Hosts | None:
-        """The hosts of the last world; None if there was none, or one of them was lost."""
-        if self._hosts is not None and any(h.is_lost for h in self._hosts.by_node.values()):
+    def are_kept(self) -> bool:
+        """Whether those of the last world are there, and none of them was lost."""
+        if any(host.is_lost for host in self.by_node.values()):
             self._release()
-        return self._hosts
+        return bool(self.by_node)
 
-    def placed(self, ranks: Sequence[RankSpec], places: Sequence[RolePlace]) -> Hosts:
-        """The hosts of these ranks: those of the last world, if they are the same."""
-        hosts = self.kept()
-        if hosts is not None and self._ranks == ranks:
-            return hosts
+    def place(self, ranks: Sequence[RankSpec], places: Sequence[RolePlace]) -> None:
+        """Have the hosts of these ranks: those of the last world, if they are the same.
+
+        UsageError if they cannot be placed, what they reserve is not free, or the hosts differ.
+        """
+        if self.are_kept() and self._ranks == ranks:
+            return
         placing = place_ranks(ranks, places, self.living())
-        if hosts is None or hosts.placing.reserved != placing.reserved:
-            self._release()
-            self._hosts = hosts = Hosts(placing)
-        hosts.placing = placing
         try:
-            self.interfaces = hosts.interfaces(self._launching.interface)
+            if self.placing.reserved != placing.reserved:
+                self._release()
+                self._reserve(placing)
+                self._start(placing)
+            self.placing = placing
+            self.interfaces = self._find_interfaces() if placing.is_spread else []
         except BaseException:
             self._release()
             raise
         self._ranks = ranks
-        return hosts
+
+    @property
+    def in_order(self) -> list[HostProxy]:
+        """The host of each rank."""
+        return [self.by_node[info.node] for info in self.placing.hosts]
+
+    def environments(self) -> dict[str, Environment]:
+        """The machine and the software of each host, by its name."""
+        return {host.info.name: host.call("facts")[0] for host in self.by_node.values()}
+
+    def _find_interfaces(self) -> list[tuple[str, str]]:
+        addresses = {node: host.info.address for node, host in self.by_node.items()}
+        found = {}
+        for node, host in self.by_node.items():
+            others = [address for other, address in addresses.items() if other != node]
+            found[node] = host.call("interface_to", others, self._launching.interface)
+        return [found[info.node] for info in self.placing.hosts]
+
+    def _reserve(self, placing: Placing) -> None:
+        self._group = placement_group(
+            # A bundle that is empty is none.
+            [{"CPU": e.cpus, "GPU": e.gpus, "memory": 1} for e in placing.reserved.values()],
+            bundle_label_selector=[{"ray.io/node-id": node} for node in placing.reserved],
+        )
+        try:
+            ray.get(self._group.ready(), timeout=RESERVE_S)
+        except GetTimeoutError:
+            raise UsageError(
+                "the world cannot be placed: what it reserves is in use by others of the cluster, "
+                f"or was not free within {RESERVE_S:g} s; `ray status` says who has what"
+            ) from None
+        except RayError as error:
+            raise LauncherError(f"Ray cannot reserve the hosts: {error}") from None
+
+    def _start(self, placing: Placing) -> None:
+        kind = ray.remote(Host)
+        infos = {info.node: info for info in placing.hosts}
+        for index, (node, reserved) in enumerate(placing.reserved.items()):
+            actor = kind.options(
+                num_cpus=reserved.cpus,
+                num_gpus=reserved.gpus,
+                max_concurrency=_THREADS,
+                scheduling_strategy=PlacementGroupSchedulingStrategy(
+                    self._group, placement_group_bundle_index=index
+                ),
+            ).remote()
+            self.by_node[node] = HostProxy(infos[node], actor)
+        asked = {host: host.begin("facts") for host in self.by_node.values()}
+        found = {host.info.name: host.answer(reference) for host, reference in asked.items()}
+        if problems := _differences(found):
+            raise UsageError.about("the hosts differ", problems)
 
     def _release(self) -> None:
-        if self._hosts is not None:
-            hosts, self._hosts = self._hosts, None
-            hosts.close()
+        """End the hosts' actors, and give back what was reserved."""
+        leaving = [host.begin("leave") for host in self.by_node.values() if not host.is_lost]
+        if leaving:
+            ray.wait(leaving, num_returns=len(leaving), timeout=LEAVE_S)
+        for host in self.by_node.values():
+            with suppress(RayError):
+                ray.kill(host.actor)
+        # Without the first host it would wait until Ray ends the command.
+        if self._group is not None and FIRST_HOST.answers():
+            with suppress(RayError):
+                remove_placement_group(self._group)
+        self.placing = Placing(hosts=(), gpus=(), reserved={})
+        self.by_node, self._group, self._ranks = {}, None, ()
+
+
+def _differences(found: Mapping[str, tuple[Environment, str]]) -> list[str]:
+    """What differs between hosts that makes one world of them no measurement."""
+    versions = {
+        "torch": {name: environment.torch for name, (environment, _) in found.items()},
+        "rpc-tuner": {name: version for name, (_, version) in found.items()},
+    }
+    return [
+        f"{label} is {listed([f'{version} on {name}' for name, version in each.items()])}; "
+        "install one version everywhere"
+        for label, each in versions.items()
+        if len({*each.values()}) > 1
+    ]

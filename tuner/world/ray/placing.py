@@ -193,6 +193,8 @@ class _Placer:
 
 def unreachable(space: Space, baseline: Config, hosts: int) -> Iterator[str]:
     """What of a search space, and of its baseline, cannot carry calls between so many hosts."""
+    if hosts == 1:
+        return
     named = [(dimension, [value]) for dimension, value in baseline.items]
     for dimension, values in (*space.axes, *named):
         local = WITHIN_A_HOST.get(dimension.knob, {})

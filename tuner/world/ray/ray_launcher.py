@@ -30,7 +30,7 @@ from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.rank.task import LOOPBACK, MEETING, RankTask, listening_on, rank_tasks
 from tuner.world.ray.cluster import connected, living_hosts
-from tuner.world.ray.hosts import HostPool, Hosts
+from tuner.world.ray.hosts import Hosts
 from tuner.world.ray.placing import HostInfo, unreachable
 from tuner.world.ray.ray_worlds import RayCommands, RayRankProcesses
 
@@ -55,13 +55,13 @@ class RayLauncher:
         notify: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         self._launching = launching or Launching(launcher="ray")
-        self._pool = HostPool(self._launching, hosts, notify)
+        self._hosts = Hosts(self._launching, hosts, notify)
         self._describing = LocalLauncher()
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            stack.enter_context(self._pool)
+            stack.enter_context(self._hosts)
             stack.enter_context(self._describing)
             self._open = stack.pop_all()
         return self
@@ -75,8 +75,9 @@ class RayLauncher:
         """See `Launcher.subject_of`. The world is placed, too, and what cannot be is reported."""
         spec = self._describing.subject_of(draft, failure_folder)
         problems = self._launching.mistakes(spec.roles)
-        if not problems and (hosts := self._hosts_for(spec)).placing.is_spread:
-            count = len(hosts.by_node)
+        if not problems:
+            self._hosts.place(spec.ranks, self._launching.place)
+            count = len(self._hosts.by_node)
             problems = list(unreachable(draft.space, draft.named_baseline, count))
         if problems:
             raise UsageError.of_request(problems)
@@ -88,21 +89,19 @@ class RayLauncher:
 
     def facts(self) -> GroupFacts:
         """See `tuner.world.launcher.Fingerprinted`: of the hosts that ranks are placed on."""
-        hosts = self._pool.kept()
-        assert hosts is not None, "subject_of has placed them"
-        found = hosts.environments()
+        found = self._hosts.environments()
         return GroupFacts.of(f"hosts {listed(found)}", list(found.values()), pinned=False)
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         """See `Launcher.run`. A HostLostError is a LauncherError of which a next world may be free:
         that one is placed anew, on the hosts that are left."""
         assert isinstance(order.subject, WorkloadSpec), "subject_of took no program"
-        hosts = self._hosts_for(order.subject)
+        self._hosts.place(order.subject.ranks, self._launching.place)
         scratch = Path(tempfile.mkdtemp(prefix=own_prefix()))
         started = time.monotonic()
-        ranks = RayRankProcesses(hosts, scratch)
+        ranks = RayRankProcesses(self._hosts, scratch)
         try:
-            ranks.start(self._tasks(order, scratch, hosts), Path.cwd())
+            ranks.start(self._tasks(order, scratch), Path.cwd())
             outcome = LiveWorld(ranks, order, started).run()
             if order.trace is not None and isinstance(outcome, Measurement):
                 ranks.fetch_trace(order.trace.path)
@@ -111,23 +110,19 @@ class RayLauncher:
             shutil.rmtree(scratch, ignore_errors=True)
         return outcome.model_copy(update={"machine": machine})
 
-    def _hosts_for(self, spec: WorkloadSpec) -> Hosts:
-        return self._pool.placed(spec.ranks, self._launching.place)
-
-    def _tasks(self, order: WorldOrder, scratch: Path, hosts: Hosts) -> list[RankTask]:
-        tasks = rank_tasks(order, scratch)
-        if not hosts.placing.is_spread:
+    def _tasks(self, order: WorldOrder, scratch: Path) -> list[RankTask]:
+        tasks, hosts = rank_tasks(order, scratch), self._hosts.in_order
+        if not (interfaces := self._hosts.interfaces):
             return tasks
-        interfaces = self._pool.interfaces
         address = interfaces[0][1]
-        port = hosts.in_order[0].call("free_port", address)
+        port = hosts[0].call("free_port", address)
         return [
             replace(
                 task,
                 init_method=f"{MEETING}://{address}:{port}",
                 environment={
                     **listening_on(interface),
-                    HOST_VARIABLE: hosts.placing.hosts[task.rank].node,
+                    HOST_VARIABLE: hosts[task.rank].info.node,
                 },
             )
             for task, (interface, _) in zip(tasks, interfaces, strict=True)
@@ -208,13 +203,13 @@ class RayProgramLauncher(CommandLauncher):
         super().__init__(notify, show)
         self._starters = _OnHosts(notify)
         self._launching = launching
-        self._pool = HostPool(launching, None, notify)
+        self._hosts = Hosts(launching, None, notify)
         self._cluster = ExitStack()
         self._last: RayCommands | None = None
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            stack.enter_context(self._pool)
+            stack.enter_context(self._hosts)
             super().__enter__()
             self._cluster = stack.pop_all()
         return self
@@ -234,13 +229,13 @@ class RayProgramLauncher(CommandLauncher):
             raise UsageError(
                 "on a cluster one command runs on each host: --beside is for this machine alone"
             )
-        self._placed()
+        self._place()
         return super().subject_of(draft, failure_folder, enough)
 
-    def _placed(self) -> Hosts:
-        """The hosts, one for each command; placed anew where one of them was lost."""
-        if (kept := self._pool.kept()) is not None:
-            return kept
+    def _place(self) -> None:
+        """Have the hosts, one for each command; placed anew where one of them was lost."""
+        if self._hosts.are_kept():
+            return
         places = self._launching.place
         if any(place.roles != (ALL_ROLES,) for place in places):
             raise UsageError(
@@ -248,12 +243,13 @@ class RayProgramLauncher(CommandLauncher):
                 "command on two hosts, and without it, it runs on each"
             )
         place = places[0] if places else RolePlace(roles=(ALL_ROLES,))
-        count = place.hosts or len(self._pool.living())
+        count = place.hosts or len(self._hosts.living())
         commands = [RankSpec(name=f"host{n}", role=ALL_ROLES) for n in range(count)]
-        return self._pool.placed(commands, [place.model_copy(update={"hosts": count})])
+        self._hosts.place(commands, [place.model_copy(update={"hosts": count})])
 
     def _commands(self, request: ProgramRequest, order: HookOrder) -> Commands:
-        hosts, interfaces = self._placed().in_order, self._pool.interfaces
+        self._place()
+        hosts, interfaces = self._hosts.in_order, self._hosts.interfaces
         address = interfaces[0][1] if interfaces else "127.0.0.1"
         meeting = {
             **dict.fromkeys(("WORLD_SIZE", "GROUP_WORLD_SIZE", "PET_NNODES"), str(len(hosts))),
