@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -44,39 +45,32 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return make
 
 
-def test_sets_share_no_cpu_and_stay_in_their_node(machine: Machine) -> None:
-    sys = machine("0-7", "8-15")
-    assert [named(each) for each in cpu_sets(4, 4, sys)] == ["0-3", "4-7", "8-11", "12-15"]
-    assert [named(each) for each in cpu_sets(2, 6, sys)] == ["0-5", "8-13"]
+HYPER = {"cores": ("0,4", "1,5", "2,6", "3,7")}
 
 
-def test_a_set_that_is_larger_than_a_node_is_made_of_whole_ones(machine: Machine) -> None:
-    sys = machine("0-3", "4-7", "8-11", "12-15")
-    assert [named(each) for each in cpu_sets(2, 8, sys)] == ["0-7", "8-15"]
-
-
-def test_threads_of_a_core_are_together(machine: Machine) -> None:
-    sys = machine("0-7", cores=("0,4", "1,5", "2,6", "3,7"))
-    assert [named(each) for each in cpu_sets(2, 4, sys)] == ["0-1,4-5", "2-3,6-7"]
-
-
-def test_without_a_size_the_groups_share_equally(machine: Machine) -> None:
-    assert [named(each) for each in cpu_sets(3, None, machine("0-7"))] == ["0-1", "2-3", "4-5"]
-
-
-def test_a_size_that_nodes_have_no_room_for_is_made_smaller(machine: Machine) -> None:
-    assert [named(each) for each in cpu_sets(3, None, machine("0-3", "4-7"))] == [
-        "0-1", "2-3", "4-5",
-    ]  # fmt: skip
-
-
-def test_only_what_may_be_used_counts(machine: Machine) -> None:
-    sys = machine("0-7", may_use=[2, 3, 4, 7])
-    assert [named(each) for each in cpu_sets(2, 2, sys)] == ["2-3", "4,7"]
-
-
-def test_a_machine_without_nodes_is_one(machine: Machine) -> None:
-    assert [named(each) for each in cpu_sets(2, 1, machine(may_use=[0, 1]))] == ["0", "1"]
+@pytest.mark.parametrize(
+    ("nodes", "more", "groups", "size", "sets"),
+    [
+        # Sets share no CPU and stay in their node.
+        (["0-7", "8-15"], {}, 4, 4, ["0-3", "4-7", "8-11", "12-15"]),
+        (["0-7", "8-15"], {}, 2, 6, ["0-5", "8-13"]),
+        # A set that is larger than a node is made of whole ones.
+        (["0-3", "4-7", "8-11", "12-15"], {}, 2, 8, ["0-7", "8-15"]),
+        # Threads of a core are together.
+        (["0-7"], HYPER, 2, 4, ["0-1,4-5", "2-3,6-7"]),
+        # Without a size the groups share equally, and in as much as the nodes have room for.
+        (["0-7"], {}, 3, None, ["0-1", "2-3", "4-5"]),
+        (["0-3", "4-7"], {}, 3, None, ["0-1", "2-3", "4-5"]),
+        # Only what may be used counts.
+        (["0-7"], {"may_use": [2, 3, 4, 7]}, 2, 2, ["2-3", "4,7"]),
+        # A machine without nodes is one.
+        ([], {"may_use": [0, 1]}, 2, 1, ["0", "1"]),
+    ],
+)
+def test_sets_of_cpus(
+    machine: Machine, nodes: list[str], more: Any, groups: int, size: int | None, sets: list[str]
+) -> None:
+    assert [named(each) for each in cpu_sets(groups, size, machine(*nodes, **more))] == sets
 
 
 @pytest.mark.parametrize(
@@ -108,57 +102,40 @@ def test_a_list_of_cpus_is_read_as_it_is_written(cpus: set[int]) -> None:
     assert numbering._read_list_of(named(tuple(cpus))) == sorted(cpus)
 
 
-# The shares of the ranks of one host.
+@pytest.mark.parametrize(
+    ("nodes", "more", "shares"),
+    [
+        # Ranks are dealt to nodes in their order.
+        (["0-3", "4-7"], {}, ["0-7"]),
+        (["0-3", "4-7"], {}, ["0-3", "4-7"]),
+        (["0-3", "4-7"], {}, ["0-1", "2-3", "4-5"]),
+        (["0-3", "4-7"], {}, ["0-1", "2-3", "4-5", "6-7"]),
+        # A rank of few has whole nodes.
+        (["0-1", "2-3", "4-5", "6-7"], {}, ["0-3", "4-7"]),
+        # A rank has whole cores where there are enough, also where another node has fewer.
+        (["0-7"], HYPER, ["0-1,4-5", "2-3,6-7"]),
+        (["0-7"], HYPER, ["0,4", "1,5", "2,6"]),
+        (["0-7"], HYPER, ["0", "4", "1", "5", "2", "6"]),
+        (["0-7", "8-11"], {"cores": (*HYPER["cores"], "8-9", "10-11")},
+         ["0,4", "1,5", "8-9", "10-11"]),
+        # More ranks than CPUs take turns.
+        (["0-1"], {}, ["0", "1", "0", "1", "0"]),
+        # No share leaves more than half unused, and a rank gets no more than the quota.
+        (["0-7", "8"], {}, ["0-3", "4-7"]),
+        (["0-7", "8-15"], {"quota": 4}, ["0-1", "8-9"]),
+    ],
+)  # fmt: skip
+def test_shares_of_the_ranks_of_one_host(
+    machine: Machine, nodes: list[str], more: Any, shares: list[str]
+) -> None:
+    sys, ranks = machine(*nodes, **more), len(shares)
+    assert [named(share_of_rank(index, ranks, sys)) for index in range(ranks)] == shares
 
 
-def shares(ranks: int, sys: Path) -> list[str]:
-    return [named(share_of_rank(index, ranks, sys)) for index in range(ranks)]
-
-
-def test_ranks_are_dealt_to_nodes_in_their_order(machine: Machine) -> None:
-    sys = machine("0-3", "4-7")
-    assert shares(1, sys) == ["0-7"]
-    assert shares(2, sys) == ["0-3", "4-7"]
-    assert shares(3, sys) == ["0-1", "2-3", "4-5"]
-    assert shares(4, sys) == ["0-1", "2-3", "4-5", "6-7"]
-
-
-def test_a_rank_of_few_has_whole_nodes(machine: Machine) -> None:
-    assert shares(2, machine("0-1", "2-3", "4-5", "6-7")) == ["0-3", "4-7"]
-
-
-def test_a_rank_has_whole_cores_where_there_are_enough(machine: Machine) -> None:
-    sys = machine("0-7", cores=("0,4", "1,5", "2,6", "3,7"))
-    assert shares(2, sys) == ["0-1,4-5", "2-3,6-7"]
-    assert shares(3, sys) == ["0,4", "1,5", "2,6"]
-    assert shares(6, sys) == ["0", "4", "1", "5", "2", "6"]
-
-
-def test_cores_stay_whole_where_another_node_has_fewer(machine: Machine) -> None:
-    cores = ("0,4", "1,5", "2,6", "3,7", "8-9", "10-11")
-    sys = machine("0-7", "8-11", cores=cores)
-    assert shares(4, sys) == ["0,4", "1,5", "8-9", "10-11"]
-
-
-def test_the_topology_is_of_what_may_be_used(machine: Machine) -> None:
+def test_the_topology_is_of_what_may_be_used(machine: Machine, tmp_path: Path) -> None:
+    assert topology(tmp_path / "nothing") == (1, 1)
     sys = machine("0-3", "4-7", cores=("0,2", "1,3", "4,6", "5,7"), may_use=[0, 1, 2, 3])
     assert topology(sys) == (1, 2)
-
-
-def test_the_topology_where_the_kernel_says_nothing(machine: Machine) -> None:
-    assert topology(machine(may_use=[0, 1])) == (1, 1)
-
-
-def test_more_ranks_than_cpus_take_turns(machine: Machine) -> None:
-    assert shares(5, machine("0-1")) == ["0", "1", "0", "1", "0"]
-
-
-def test_no_share_leaves_more_than_half_unused(machine: Machine) -> None:
-    assert shares(2, machine("0-7", "8")) == ["0-3", "4-7"]
-
-
-def test_a_rank_gets_no_more_than_the_quota(machine: Machine) -> None:
-    assert shares(2, machine("0-7", "8-15", quota=4)) == ["0-1", "8-9"]
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(1, 12), st.data())

@@ -8,10 +8,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType, SimpleNamespace
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -37,20 +38,17 @@ def waiting_threads(function: Callable[[], object], release: Callable[[], None])
     """What a probe counts while one thread serves this function, and has come to rest in it."""
     run_function: Any = internal._run_function
     request: Any = internal.PythonUDF(function, (), {})
-    thread = threading.Thread(target=run_function, args=(request,))
-    thread.start()
-    try:
-        _come_to_rest(thread)
+    with resting(lambda: run_function(request), release):
         count = thread_states.rpc_state()["waiting"]
-    finally:
-        release()
-        thread.join()
     assert isinstance(count, int)
     return count
 
 
-def _come_to_rest(thread: threading.Thread) -> None:
-    """Wait until the thread has been at one instruction for 20 ms."""
+@contextmanager
+def resting(function: Callable[[], object], release: Callable[[], None]) -> Iterator[FrameType]:
+    """The innermost frame of a thread, once it has been at one instruction for 20 ms."""
+    thread = threading.Thread(target=function, daemon=True)
+    thread.start()
     assert thread.ident is not None
     seen: object = None
     since_s = time.monotonic()
@@ -59,63 +57,36 @@ def _come_to_rest(thread: threading.Thread) -> None:
         if seen != (place := (frame.f_code, frame.f_lasti)):
             seen, since_s = place, time.monotonic()
         time.sleep(0.001)
+    try:
+        yield frame
+    finally:
+        release()
+        thread.join()
 
 
-def wait_for_a_local(future: Any) -> None:
-    future.wait()
+class Held:
+    """The ways in which a program may hold a future."""
 
-
-def wait_for_an_attribute(future: Any) -> None:
-    holder = SimpleNamespace(future=future)
-    holder.future.wait()
-
-
-def wait_for_an_item(future: Any) -> None:
-    futures = [future]
-    futures[0].wait()
-
-
-def wait_for_the_value_of_a_key(future: Any) -> None:
-    by_name, name = {"worker1": future}, "worker1"
-    by_name[name].wait()
-
-
-def wait_in_a_comprehension(future: Any) -> None:
-    [each.wait() for each in (future, future)]
-
-
-def wait_for_a_callback(future: Any) -> None:
-    (
-        future
-        .then(lambda done: done.value())
-        .wait()
-    )  # fmt: skip
-
-
-def wait_for_all(future: Any) -> None:
-    wait_all([future])
-
-
-def wait_for_a_collection(future: Any) -> None:
-    collect_all([future]).wait()
+    def __init__(self, future: Any) -> None:
+        self.future, self.several, self.by_name, self.name = future, [future], {"a": future}, "a"
 
 
 @pytest.mark.parametrize(
     "wait",
     [
-        wait_for_a_local,
-        wait_for_an_attribute,
-        wait_for_an_item,
-        wait_for_the_value_of_a_key,
-        wait_in_a_comprehension,
-        wait_for_a_callback,
-        wait_for_all,
-        wait_for_a_collection,
+        lambda held, future: future.wait(),
+        lambda held, future: held.future.wait(),
+        lambda held, future: held.several[0].wait(),
+        lambda held, future: held.by_name[held.name].wait(),
+        lambda held, future: [each.wait() for each in (future, future)],
+        lambda held, future: future.then(lambda done: done.value()).wait(),
+        lambda held, future: wait_all([future]),
+        lambda held, future: collect_all([future]).wait(),
     ],
 )
-def test_a_thread_that_waits_for_a_future_counts(wait: Callable[[Any], None]) -> None:
+def test_a_thread_that_waits_for_a_future_counts(wait: Callable[[Held, Any], None]) -> None:
     call = PendingCall()
-    assert waiting_threads(lambda: wait(call.future), call.release) == 1
+    assert waiting_threads(lambda: wait(Held(call.future), call.future), call.release) == 1
 
 
 def test_a_future_that_python_made_counts() -> None:
@@ -191,61 +162,36 @@ def test_a_function_without_source_does_not_count() -> None:
 
 def test_a_thread_that_serves_no_request_does_not_count() -> None:
     call = PendingCall()
-    thread = threading.Thread(target=wait_for_a_local, args=(call.future,))
-    thread.start()
-    _come_to_rest(thread)
-    count = thread_states.rpc_state()["waiting"]
-    call.release()
-    thread.join()
-    assert count == 0
-
-
-class Threads:
-    """Threads of a program, each of which has come to rest in a function of its own."""
-
-    def __init__(self) -> None:
-        self.never, self.queue = threading.Event(), queue.Queue[int]()
-
-    def innermost(self, function: Callable[[], object]) -> FrameType:
-        thread = threading.Thread(target=function, daemon=True)
-        thread.start()
-        assert thread.ident is not None
-        before = None
-        while True:
-            time.sleep(0.05)
-            frame = sys._current_frames()[thread.ident]
-            if before == (frame, frame.f_lasti):
-                return frame
-            before = frame, frame.f_lasti
-
-    def release(self) -> None:
-        self.never.set()
-        self.queue.put(1)
-        self.queue.put(1)
+    with resting(lambda: call.future.wait(), call.release) as frame:
+        assert thread_states.rpc_state()["waiting"] == 0
+        assert not thread_states.may_go_on(frame)
 
 
 @pytest.mark.parametrize(
     ("function", "may"),
     [
-        (lambda threads: threads.never.wait(), False),
-        (lambda threads: threads.never.wait(5), True),
-        (lambda threads: threads.queue.get(), False),
-        (lambda threads: threads.queue.get(timeout=5), True),
-        (lambda threads: time.sleep(1), True),
-        (lambda threads: select.select([], [], [], 1), True),
-        (lambda threads: asyncio.run(asyncio.sleep(1)), True),
-        (lambda threads: threading.main_thread().join(1), True),
-        (lambda threads: subprocess.run(["sleep", "1"], check=True), True),
+        (lambda event, items: event.wait(), False),
+        (lambda event, items: event.wait(5), True),
+        (lambda event, items: items.get(), False),
+        (lambda event, items: items.get(timeout=5), True),
+        (lambda event, items: time.sleep(1), True),
+        (lambda event, items: select.select([], [], [], 1), True),
+        (lambda event, items: asyncio.run(asyncio.sleep(1)), True),
+        (lambda event, items: threading.main_thread().join(1), True),
+        (lambda event, items: subprocess.run(["sleep", "1"], check=True), True),
     ],
 )
 def test_a_thread_may_go_on_that_does_not_wait_for_another_one(
-    function: Callable[[Threads], object], may: bool
+    function: Callable[[threading.Event, "queue.Queue[int]"], object], may: bool
 ) -> None:
-    threads = Threads()
-    try:
-        assert thread_states.may_go_on(threads.innermost(lambda: function(threads))) == may
-    finally:
-        threads.release()
+    event, items = threading.Event(), queue.Queue[int]()
+
+    def release() -> None:
+        event.set()
+        items.put(1)
+
+    with resting(lambda: function(event, items), release) as frame:
+        assert thread_states.may_go_on(frame) == may
 
 
 def test_an_idle_thread_of_a_pool_waits_for_work() -> None:
@@ -253,15 +199,6 @@ def test_an_idle_thread_of_a_pool_waits_for_work() -> None:
         ident = pool.submit(threading.get_ident).result()
         time.sleep(0.1)
         assert not thread_states.may_go_on(sys._current_frames()[ident])
-
-
-def test_the_answer_to_a_call_is_waited_for() -> None:
-    call = PendingCall()
-    threads = Threads()
-    try:
-        assert not thread_states.may_go_on(threads.innermost(lambda: call.future.wait()))
-    finally:
-        call.release()
 
 
 def test_cpu_time_that_cannot_be_read_is_none(tmp_path: Path) -> None:
@@ -277,7 +214,4 @@ def test_cpu_time_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     assert thread_states._busy_s(tmp_path) is None
     (task / "schedstat").write_text("")  # a kernel that keeps no such times
     assert thread_states._busy_s(tmp_path) is None
-
-
-def test_that_of_this_process_can_be_read() -> None:
-    assert 0 < (thread_states._busy_s() or 0) <= 2 * os.times().elapsed
+    assert 0 < (thread_states._busy_s() or 0) <= 2 * os.times().elapsed  # of this process
