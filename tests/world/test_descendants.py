@@ -101,7 +101,6 @@ def test_a_child_that_ends_while_it_is_looked_at_leaves_no_daemon(
 def test_a_thread_that_ends_while_it_is_looked_at_is_in_nobodys_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    child = subprocess.Popen(["sleep", "600"])
     exists = Path.exists
 
     def has_ended(path: Path) -> bool:
@@ -110,11 +109,9 @@ def test_a_thread_that_ends_while_it_is_looked_at_is_in_nobodys_way(
         return exists(path)
 
     monkeypatch.setattr(Path, "exists", has_ended)
-    try:
+    with subprocess.Popen(["sleep", "600"]) as child:
         assert child.pid in living_children(os.getpid())
-    finally:
         child.kill()
-        child.wait()
     assert list(descendants._children(child.pid)) == []
 
 

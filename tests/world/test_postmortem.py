@@ -6,28 +6,21 @@ from tuner.world.postmortem import RankRecord, root_cause, starvation
 
 
 def state(**fields: Any) -> dict[str, Any]:
-    return {
-        "kind": "state",
-        "steps_done": 0,
-        "pool_size": 2,
-        "idle": 0,
-        "serving": 2,
-        "calling": 2,
-        "waiting": 2,
-        **fields,
-    }
+    return {"kind": "state", "steps_done": 0, "pool_size": 2, "idle": 0, "serving": 2,
+            "calling": 2, "waiting": 2, **fields}  # fmt: skip
 
 
-def report(time_ns: int, **fields: Any) -> dict[str, Any]:
-    return {
-        "kind": "failed",
-        "time_ns": time_ns,
-        "phase": "step",
-        "failure": "crashed",
-        "error": "RuntimeError: broken\nlong tail",
-        "traceback": "Traceback ...",
-        **fields,
-    }
+def report(time_ns: int, error: str = "RuntimeError: broken\nlong tail") -> dict[str, Any]:
+    return {"kind": "failed", "time_ns": time_ns, "phase": "step", "failure": "crashed",
+            "error": error, "traceback": "Traceback ..."}  # fmt: skip
+
+
+def phase(name: str) -> dict[str, Any]:
+    return {"kind": "phase", "phase": name}
+
+
+def died(code: int, time_ns: int = 30) -> dict[str, Any]:
+    return {"kind": "died", "exit_code": code, "time_ns": time_ns}
 
 
 def rank(name: str, *messages: dict[str, Any]) -> RankRecord:
@@ -38,28 +31,26 @@ def rank(name: str, *messages: dict[str, Any]) -> RankRecord:
 
 
 def test_the_earliest_report_is_the_root_cause() -> None:
-    records = [rank("worker0", report(20)), rank("worker1", report(10, error="KeyError: 'x'"))]
+    records = [rank("worker0", report(20)), rank("worker1", report(10, "KeyError: 'x'"))]
     failure = root_cause(records, deadline_s=None, world_s=1.0)
     assert failure.failure == "crashed"
     assert failure.message == "worker1 failed first, in step: KeyError: 'x'"
     assert failure.detail == "Traceback ..."
 
 
-def test_a_death_comes_before_the_reports_that_it_causes() -> None:
-    dead = rank("worker1", {"kind": "phase", "phase": "ready"})
-    dead.take({"kind": "died", "exit_code": -6, "time_ns": 30})
-    failure = root_cause([rank("worker0", report(20)), dead], deadline_s=None, world_s=1.0)
-    assert failure.message == "worker1 failed first (signal 6, SIGABRT, in ready)"
-
-
-def test_a_death_during_init_rpc_is_a_failed_init() -> None:
-    dead = rank("worker1", {"kind": "phase", "phase": "init_rpc"})
-    dead.take({"kind": "died", "exit_code": 1, "time_ns": 30})
-    failure = root_cause([rank("worker0"), dead], deadline_s=None, world_s=1.0)
-    assert (failure.failure, failure.message) == (
-        "init-failed",
-        "worker1 failed first (exit code 1, in init_rpc)",
-    )
+@pytest.mark.parametrize(
+    ("records", "kind", "message"),
+    [
+        # A death comes before the reports that it causes.
+        ([rank("worker0", report(20)), rank("worker1", phase("ready"), died(-6))],
+         "crashed", "worker1 failed first (signal 6, SIGABRT, in ready)"),
+        ([rank("worker0"), rank("worker1", phase("init_rpc"), died(1))],
+         "init-failed", "worker1 failed first (exit code 1, in init_rpc)"),
+    ],
+)  # fmt: skip
+def test_a_death_is_the_root_cause(records: list[RankRecord], kind: str, message: str) -> None:
+    failure = root_cause(records, deadline_s=None, world_s=1.0)
+    assert (failure.failure, failure.message) == (kind, message)
 
 
 @pytest.mark.parametrize(
@@ -75,18 +66,14 @@ def test_a_rank_that_lost_what_had_started_it_ended_before_its_time(
     phases: tuple[str, str], codes: tuple[int, int | None], is_untimely: bool
 ) -> None:
     records = [
-        rank(f"worker{number}", {"kind": "phase", "phase": phase})
-        for number, phase in enumerate(phases)
+        rank(f"worker{number}", phase(name), *([] if code is None else [died(code)]))
+        for number, (name, code) in enumerate(zip(phases, codes, strict=True))
     ]
-    for record, code in zip(records, codes, strict=True):
-        if code is not None:
-            record.take({"kind": "died", "exit_code": code, "time_ns": 30})
     assert root_cause(records, deadline_s=None, world_s=1.0).is_untimely is is_untimely
 
 
 def test_a_rank_that_finished_may_leave() -> None:
-    record = rank("worker0", {"kind": "finished", "threads": 3, "peak_rss_mb": 1.0})
-    record.take({"kind": "died", "exit_code": 0, "time_ns": 10})
+    record = rank("worker0", {"kind": "finished", "threads": 3, "peak_rss_mb": 1.0}, died(0))
     assert record.finished
     assert not record.failed
 
@@ -98,12 +85,8 @@ def test_starvation_needs_two_probes_without_progress() -> None:
     assert starvation([driver, rank("worker1", state())]) is None
     busy = rank("worker0", state(waiting=0), state(waiting=0, steps_done=1))
     assert starvation([busy, starved]) is None
-
-
-def test_threads_that_work_are_not_starved() -> None:
-    records = [rank("worker0", state(waiting=0), state(waiting=0)),
-               rank("worker1", state(waiting=1), state(waiting=1))]  # fmt: skip
-    assert starvation(records) is None
+    at_work = rank("worker1", state(waiting=1), state(waiting=1))
+    assert starvation([driver, at_work]) is None
 
 
 @pytest.mark.parametrize(
@@ -119,8 +102,8 @@ def test_a_deadlock_names_the_rank_and_says_what_to_do(pool_size: int, words: st
 
 
 def test_a_world_past_its_deadline_says_where_it_was() -> None:
-    driver = rank("worker0", {"kind": "phase", "phase": "step"}, state(steps_done=12, idle=2))
-    server = rank("worker1", {"kind": "phase", "phase": "ready"}, state(waiting=0))
+    driver = rank("worker0", phase("step"), state(steps_done=12, idle=2))
+    server = rank("worker1", phase("ready"), state(waiting=0))
     failure = root_cause([driver, server], deadline_s=30.0, world_s=30.1)
     assert failure.failure == "timed-out"
     assert failure.message == (

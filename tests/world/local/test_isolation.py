@@ -4,13 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.plan.specs import threads
-from tuner.world.launcher import WorldOrder
+from tests.fakes import order
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.own_network import OwnNetwork
@@ -53,33 +52,61 @@ def here():
 def run_world(launcher: LocalLauncher, folder: Path, *, own: bool) -> Measurement | Failure:
     file = folder / "where.py"
     file.write_text(WORKLOAD)
-    spec = launcher.describe(f"{file}:Where", {"network": HERE, "own": own})
     return launcher.run(
-        WorldOrder(subject=spec, config=threads(2), seed=0, steps=3, min_time_s=0.0, deadline_s=60)
+        order(launcher.describe(f"{file}:Where", {"network": HERE, "own": own}), steps=3)
     )
 
 
-def is_allowed() -> bool:
+@pytest.fixture
+def own_network() -> Iterator[OwnNetwork]:
     with OwnNetwork() as network:
-        return network.holder is not None
+        if network.holder is None:
+            pytest.skip("no network namespaces here")
+        yield network
+
+
+def kill(holder: int | None) -> None:
+    assert holder is not None
+    os.kill(holder, signal.SIGKILL)
+    os.waitid(os.P_PID, holder, os.WEXITED | os.WNOWAIT)
+
+
+def test_a_holder_that_was_killed_is_replaced(own_network: OwnNetwork) -> None:
+    first = own_network.holder
+    kill(first)
+    assert own_network.holder not in (None, first)
 
 
 @pytest.mark.world
 @pytest.mark.thorough
-def test_worlds_have_a_network_of_their_own(tmp_path: Path) -> None:
-    if not is_allowed():
-        pytest.skip("no network namespaces here")
+def test_worlds_have_a_network_of_their_own(own_network: OwnNetwork, tmp_path: Path) -> None:
     with LocalLauncher() as launcher:
         assert launcher.own_network
-        first = launcher._network_holder()
-        assert first is not None
-        os.kill(first, signal.SIGKILL)
-        os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
+        kill(launcher._network_holder())
         outcome = run_world(launcher, tmp_path, own=True)
         assert isinstance(outcome, Measurement), outcome
         holder = launcher._network_holder()
         assert holder is not None
+        (tmp_path / "needs.py").write_text(NEEDS)
+        lacks = launcher.run(order(launcher.describe(f"{tmp_path}/needs.py:Needs", {}), steps=1))
     assert not Path(f"/proc/{holder}").exists()
+    assert isinstance(lacks, Failure)
+    assert "Network is unreachable" in lacks.message
+    assert lacks.message.endswith("--no-isolation gives them the machine's")
+
+
+NEEDS = """
+import socket
+from workloads import Rank, Workload
+
+
+class Needs(Workload):
+    def ranks(self):
+        return [Rank(name="a", role="a")]
+
+    def step(self, world):
+        socket.create_connection(("192.0.2.1", 80), timeout=5)
+"""
 
 
 @pytest.mark.world
@@ -111,7 +138,7 @@ def test_without_privileges_worlds_run_all_the_same(tmp_path: Path) -> None:
     if os.getuid() != 0:
         pytest.skip("whoever is not root has no privileges: the tests above show it")
     script = tmp_path / "as_anybody.py"
-    script.write_text(textwrap.dedent(AS_ANYBODY))
+    script.write_text(AS_ANYBODY)
     prefix = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
     done = subprocess.run(
         [*prefix, sys.executable, str(script), str(tmp_path)],
@@ -119,47 +146,3 @@ def test_without_privileges_worlds_run_all_the_same(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
     )  # fmt: skip
     assert done.stdout.split()[-1:] == ["Measurement"], done
-
-
-def test_a_holder_that_was_killed_is_told() -> None:
-    if not is_allowed():
-        pytest.skip("no network namespaces here")
-    with OwnNetwork() as network:
-        holder = network.holder
-        assert holder is not None
-        os.kill(holder, 9)
-        os.waitid(os.P_PID, holder, os.WEXITED | os.WNOWAIT)
-        assert network.holder is None
-        assert network.prefix
-
-
-NEEDS = """
-import socket
-from workloads import Rank, Workload
-
-
-class Needs(Workload):
-    def ranks(self):
-        return [Rank(name="a", role="a")]
-
-    def step(self, world):
-        socket.create_connection(("192.0.2.1", 80), timeout=5)
-"""
-
-
-@pytest.mark.world
-@pytest.mark.thorough
-def test_a_workload_that_needs_a_network_is_told_of_isolation(tmp_path: Path) -> None:
-    if not is_allowed():
-        pytest.skip("no network namespaces here")
-    file = tmp_path / "needs.py"
-    file.write_text(NEEDS)
-    with LocalLauncher() as launcher:
-        spec = launcher.describe(f"{file}:Needs", {})
-        order = WorldOrder(
-            subject=spec, config=threads(2), seed=0, steps=1, min_time_s=0.0, deadline_s=60
-        )
-        outcome = launcher.run(order)
-    assert isinstance(outcome, Failure)
-    assert "Network is unreachable" in outcome.message
-    assert outcome.message.endswith("--no-isolation gives them the machine's")

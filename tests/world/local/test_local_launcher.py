@@ -1,12 +1,14 @@
 """What the local launcher does with real worlds, good ones and bad ones."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from multiprocessing import forkserver
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +33,12 @@ def run(
     launcher: LocalLauncher,
     workload: str,
     *,
-    threads: int = 2,
     deadline_s: float = 90.0,
-    folder: Path | None = None,
     options: dict[str, object] | None = None,
     **knobs: Any,
 ) -> Measurement | Failure:
     spec = launcher.describe(f"{TROUBLES}:{workload}", options or {})
-    return launcher.run(
-        order(spec, threads=threads, deadline_s=deadline_s, failure_folder=folder, **knobs)
-    )
+    return launcher.run(order(spec, deadline_s=deadline_s, **knobs))
 
 
 def failure(outcome: Measurement | Failure) -> Failure:
@@ -66,10 +64,16 @@ class TestLocalLauncher(LauncherContract, FailureContract):
         return launcher
 
 
-def test_a_served_call_that_waits_for_something_else_is_no_deadlock(
-    launcher: LocalLauncher,
-) -> None:
-    outcome = run(launcher, "WaitsForItsOwn", threads=1, steps=1)
+@pytest.mark.parametrize(
+    ("workload", "knobs"),
+    [
+        ("WaitsForItsOwn", {"threads": 1, "steps": 1}),  # looks like a deadlock
+        ("Nested", {"threads": 2}),  # is one with one thread
+        ("Remembers", {}),
+    ],
+)
+def test_worlds_that_go_well(launcher: LocalLauncher, workload: str, knobs: Any) -> None:
+    outcome = run(launcher, workload, **knobs)
     assert isinstance(outcome, Measurement), outcome
 
 
@@ -87,34 +91,24 @@ def test_a_workload_that_leaves_its_working_folder_is_measured(
     assert not (tmp_path / "elsewhere" / "traces").exists()
 
 
-def test_the_same_call_runs_with_two_threads(launcher: LocalLauncher) -> None:
-    assert isinstance(run(launcher, "Nested", threads=2), Measurement)
-
-
 def test_a_world_past_its_deadline_is_ended(launcher: LocalLauncher) -> None:
     found = past_deadline(launcher, "Dozes", "worker0 in step")
     assert "s (0 steps done; worker0 in step" in found.message
-
-
-def test_what_a_served_function_raises_is_told_with_who_served_it(launcher: LocalLauncher) -> None:
-    found = failure(run(launcher, "ServedRaises"))
-    assert found.message == (
-        "worker0 failed first, in step: ValueError: bad row 7 (in a call that worker1 served)"
-    )
-
-
-def test_a_bare_assert_is_reported_by_its_line(launcher: LocalLauncher) -> None:
-    found = failure(run(launcher, "BareAssert"))
-    assert found.message.startswith("worker0 failed first, in check: AssertionError: troubles.py:")
-    assert found.message.endswith(": assert self.steps < 0")
-
-
-def test_a_teardown_that_hangs_is_ended(launcher: LocalLauncher) -> None:
     past_deadline(launcher, "TeardownHangs", "worker1 in teardown")
 
 
-def test_setup_steps_and_check_share_one_object(launcher: LocalLauncher) -> None:
-    assert isinstance(run(launcher, "Remembers"), Measurement)
+@pytest.mark.parametrize(
+    ("workload", "message"),
+    [
+        ("ServedRaises", "in step: ValueError: bad row 7 (in a call that worker1 served)"),
+        ("BareAssert", "in check: AssertionError: troubles.py:LINE: assert self.steps < 0"),
+    ],
+)
+def test_what_is_raised_is_told_in_a_line(
+    launcher: LocalLauncher, workload: str, message: str
+) -> None:
+    found = failure(run(launcher, workload)).message
+    assert re.sub(r"py:\d+", "py:LINE", found) == f"worker0 failed first, {message}"
 
 
 def test_no_process_outlives_a_killed_search(tmp_path: Path) -> None:
@@ -140,22 +134,17 @@ def test_no_process_outlives_a_killed_search(tmp_path: Path) -> None:
     try:
         assert search.stdout.readline() == "started\n"
         assert search.stdout.readline() == "described\n"
-        ranks = _wait_for_descendants(search.pid, 4)  # tracker, forkserver, two ranks
+        until = time.monotonic() + 120
+        ranks: list[psutil.Process] = []
+        while len(ranks) < 4 and time.monotonic() < until:  # tracker, forkserver, two ranks
+            ranks = psutil.Process(search.pid).children(recursive=True)
+            time.sleep(0.05)  # polling another process; nothing here can notify
     finally:
         search.send_signal(signal.SIGKILL)
         rest = search.communicate()[0]
+    assert len(ranks) >= 4
     assert "started" not in rest
     assert all(ends(process.pid, within_s=60) for process in ranks)
-
-
-def _wait_for_descendants(pid: int, count: int) -> list[psutil.Process]:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        found = psutil.Process(pid).children(recursive=True)
-        if len(found) >= count:
-            return found
-        time.sleep(0.05)  # polling another process; nothing here can notify
-    raise AssertionError("the world did not start")
 
 
 @pytest.mark.parametrize(
@@ -189,6 +178,25 @@ def test_a_forkserver_that_was_stopped_is_replaced(monkeypatch: pytest.MonkeyPat
     again.join()
     assert again.exitcode == 0
     processes.end_process(again)
+
+
+def test_an_interruption_waits_until_a_process_is_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that is started by half has no one to read from, and prints a traceback."""
+    started: list[ForkServerProcess] = []
+    start = ForkServerProcess.start
+
+    def interrupted(process: ForkServerProcess) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        start(process)
+        started.append(process)
+
+    monkeypatch.setattr(ForkServerProcess, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        processes.Processes().start(time.sleep, 0.0)
+    (process,) = started
+    processes.end_process(process)
 
 
 @needs_two_cpus

@@ -14,9 +14,11 @@ import pytest
 from tuner.world.rank import channel as channels
 from tuner.world.rank.channel import LauncherEnd, RankEnd
 
+Both = tuple[LauncherEnd, Connection]
+
 
 @pytest.fixture
-def both() -> Iterator[tuple[LauncherEnd, Connection]]:
+def both() -> Iterator[Both]:
     ours, theirs = multiprocessing.Pipe()
     channel = LauncherEnd(ours)
     yield channel, theirs
@@ -24,7 +26,11 @@ def both() -> Iterator[tuple[LauncherEnd, Connection]]:
     theirs.close()
 
 
-def test_messages_come_whole_and_in_order(both: tuple[LauncherEnd, Connection]) -> None:
+def framed(content: bytes) -> bytes:
+    return struct.pack("!i", len(content)) + content
+
+
+def test_messages_come_whole_and_in_order(both: Both) -> None:
     channel, theirs = both
     assert channel.messages() == []
     theirs.send_bytes(b'{"kind": "phase"}')
@@ -33,32 +39,17 @@ def test_messages_come_whole_and_in_order(both: tuple[LauncherEnd, Connection]) 
     assert channel.is_open
 
 
-def test_half_a_message_is_waited_for_without_blocking(
-    both: tuple[LauncherEnd, Connection],
-) -> None:
+@pytest.mark.parametrize("cut", [2, 4, 9, 50_000])
+def test_half_a_message_is_waited_for_without_blocking(both: Both, cut: int) -> None:
     channel, theirs = both
-    content = b'{"kind": "result"}'
-    whole = struct.pack("!i", len(content)) + content
-    for cut in (2, 4, 9):
-        os.write(theirs.fileno(), whole[:cut])
-        assert channel.messages() == []
-        os.write(theirs.fileno(), whole[cut:])
-        assert channel.messages() == [{"kind": "result"}]
+    whole = framed(b"[" + b"1," * 49_000 + b"1]")
+    os.write(theirs.fileno(), whole[:cut])
+    assert channel.messages() == []
+    os.write(theirs.fileno(), whole[cut:])
+    assert channel.messages() == [[1] * 49_001]
 
 
-def test_a_large_message_comes_in_parts(both: tuple[LauncherEnd, Connection]) -> None:
-    channel, theirs = both
-    content = b"[" + b"1," * 100_000 + b"1]"
-    whole = struct.pack("!i", len(content)) + content
-    found: list[object] = []
-    for start in range(0, len(whole), 50_000):
-        assert found == []
-        os.write(theirs.fileno(), whole[start : start + 50_000])
-        found = channel.messages()
-    assert found == [[1] * 100_001]
-
-
-def test_what_came_before_the_end_is_received(both: tuple[LauncherEnd, Connection]) -> None:
+def test_what_came_before_the_end_is_received(both: Both) -> None:
     channel, theirs = both
     theirs.send_bytes(b'"last words"')
     theirs.close()
@@ -68,28 +59,20 @@ def test_what_came_before_the_end_is_received(both: tuple[LauncherEnd, Connectio
     assert channel.messages() == []
 
 
-@pytest.mark.parametrize("garbage", [b"\xff" * 8, b"\x00\x00\x00\x02{}\x00\x00\x00\x01{"])
-def test_what_is_no_message_closes_the_channel(
-    both: tuple[LauncherEnd, Connection], garbage: bytes
-) -> None:
-    channel, theirs = both
-    os.write(theirs.fileno(), garbage)
-    channel.messages()
-    assert not channel.is_open
-
-
-def test_a_message_beyond_all_bounds_closes_the_channel(
-    both: tuple[LauncherEnd, Connection], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "garbage", [b"\xff" * 8, framed(b"{}") + framed(b"{"), framed(b"2") + framed(b'"123456789"')]
+)
+def test_what_is_no_message_or_too_long_closes_the_channel(
+    both: Both, monkeypatch: pytest.MonkeyPatch, garbage: bytes
 ) -> None:
     monkeypatch.setattr(channels, "MOST_BYTES", 10)
     channel, theirs = both
-    theirs.send_bytes(b'"12345678"')
-    theirs.send_bytes(b'"123456789"')
-    assert channel.messages() == ["12345678"]
+    os.write(theirs.fileno(), garbage)
+    assert channel.messages() in ([], [{}], [2])
     assert not channel.is_open
 
 
-def test_an_answer_is_awaited_for_so_long(both: tuple[LauncherEnd, Connection]) -> None:
+def test_an_answer_is_awaited_for_so_long(both: Both) -> None:
     channel, theirs = both
     with pytest.raises(TimeoutError):
         channel.awaited(0.05)

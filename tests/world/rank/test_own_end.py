@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,10 +79,34 @@ if __name__ == "__main__":
         start(sys.argv[3])
 """
 FAILED = "ValueError: no data"
+Started = Callable[..., tuple["subprocess.Popen[bytes]", Path]]
 
 
-@pytest.mark.world
-@pytest.mark.thorough
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Started:
+    """Starts the program; what its processes tell is in the file."""
+    program, told = tmp_path / "main.py", tmp_path / "told"
+    program.write_text(PROGRAM)
+
+    def start(*how: str) -> tuple[subprocess.Popen[bytes], Path]:
+        return subprocess.Popen(
+            [sys.executable, str(program), str(told), *how],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stderr=subprocess.DEVNULL,
+        ), told
+
+    return start
+
+
+def ends_of(started: Started, *how: str) -> list[Any]:
+    process, told = started(*how)
+    process.wait(60)
+    return [json.loads(line) for line in told.read_text().splitlines()]
+
+
 @pytest.mark.parametrize("start", ["alone", "forks", "fork", "spawn"])
 @pytest.mark.parametrize(
     ("how", "error"),
@@ -95,48 +121,31 @@ FAILED = "ValueError: no data"
         ("ends", ""),
     ],
 )
-def test_what_ends_a_process_is_told_once(tmp_path: Path, start: str, how: str, error: str) -> None:
+def test_what_ends_a_process_is_told_once(
+    started: Started, start: str, how: str, error: str
+) -> None:
     if start in ("alone", "forks") and how.startswith("exits"):
         error = ""  # Python keeps nothing of it, and its parent sees the exit code.
-    program, told = tmp_path / "main.py", tmp_path / "told"
-    program.write_text(PROGRAM)
-    subprocess.run(
-        [sys.executable, str(program), str(told), start, how], check=False, timeout=60,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    ends = [json.loads(line) for line in told.read_text().splitlines()]
+    ends = ends_of(started, start, how)
     assert [event for event, _, _ in ends] == ["exit"] * (1 if start == "alone" else 2)
     assert len({pid for _, pid, _ in ends}) == len(ends)
     assert [facts["error"] for _, _, facts in ends] == [error, ""][: len(ends)]
     assert ("in fail" in ends[0][2]["traceback"]) == (error == FAILED)
 
 
-@pytest.mark.world
-@pytest.mark.thorough
-def test_it_is_told_though_threads_of_the_program_go_on(tmp_path: Path) -> None:
-    program, told = tmp_path / "main.py", tmp_path / "told"
-    program.write_text(PROGRAM)
-    command = [sys.executable, str(program), str(told), "alone", "has a thread"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
+def test_it_is_told_though_threads_of_the_program_go_on(started: Started) -> None:
+    process, told = started("alone", "has a thread")
+    with process:
         while not told.exists() or not told.read_text().endswith("\n"):
             assert process.poll() is None
         assert FAILED in told.read_text()
         process.kill()
 
 
-@pytest.mark.world
-@pytest.mark.thorough
 @pytest.mark.parametrize("start", ["forks", "fork"])
 @pytest.mark.parametrize(("how", "error"), [("ends", ""), ("exits", "sys.exit('gives up')")])
 def test_what_a_parent_handles_ends_no_child(
-    tmp_path: Path, start: str, how: str, error: str
+    started: Started, start: str, how: str, error: str
 ) -> None:
-    program, told = tmp_path / "main.py", tmp_path / "told"
-    program.write_text(PROGRAM)
-    subprocess.run(
-        [sys.executable, str(program), str(told), start, how, "handling"], check=True, timeout=60,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    ends = [json.loads(line)[2]["error"] for line in told.read_text().splitlines()]
+    ends = [facts["error"] for _, _, facts in ends_of(started, start, how, "handling")]
     assert ends == [error if start == "fork" else "", ""]

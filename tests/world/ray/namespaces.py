@@ -92,6 +92,11 @@ class FakeCluster:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    def run_module(self, function: str, *more: str, folder: Path) -> None:
+        """Run one of `tests.world.ray.on_first_host`, which writes to the folder."""
+        given = (function, self.address, str(folder), *more)
+        self.run(sys.executable, "-m", "tests.world.ray.on_first_host", *given, folder=folder)
+
     def start(self, number: int) -> None:
         """Start the raylet of a host, and wait until the cluster has it."""
         for attempts_left in reversed(range(ATTEMPTS)):

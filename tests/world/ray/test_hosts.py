@@ -29,8 +29,7 @@ def test_ranks_of_different_hosts_are_measured_over_the_network(
 ) -> None:
     first, second = cluster.hosts
     before_mb = second.received_mb()
-    module = "tests.world.ray.measure_spread"
-    cluster.run(sys.executable, "-m", module, cluster.address, str(tmp_path), folder=tmp_path)
+    cluster.run_module("spread", folder=tmp_path)
     driver, server = orjson.loads((tmp_path / "told.json").read_bytes())
     assert [driver["namespace"], server["namespace"]] == [first.namespace, second.namespace]
     assert [driver["interface"], server["interface"]] == [ROUTED, ROUTED]
@@ -47,9 +46,7 @@ def test_ranks_of_different_hosts_are_measured_over_the_network(
 
 
 def start_program(cluster: FakeCluster, folder: Path, *flags: str, program: Sequence[str]) -> None:
-    own = ["--address", cluster.address, "--folder", str(folder), *flags, "--"]
-    module = "tests.world.ray.run_program"
-    cluster.run(sys.executable, "-m", module, *own, *program, folder=folder)
+    cluster.run_module("program", *flags, "--", *program, folder=folder)
 
 
 def run_program(
@@ -173,8 +170,7 @@ def test_what_cannot_run_between_hosts_is_refused(
 
 
 def test_a_world_of_64_ranks(cluster: FakeCluster, tmp_path: Path) -> None:
-    module = "tests.world.ray.measure_many"
-    cluster.run(sys.executable, "-m", module, cluster.address, str(tmp_path), folder=tmp_path)
+    cluster.run_module("many", folder=tmp_path)
     outcome = Measurement.model_validate_json((tmp_path / "many.json").read_bytes())
     assert len(outcome.ranks) == 64
     assert len(outcome.step_s) == 2

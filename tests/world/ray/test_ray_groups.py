@@ -1,6 +1,5 @@
 """A cluster's hosts, divided among groups that measure blocks at the same time."""
 
-import sys
 from pathlib import Path
 
 import orjson
@@ -40,10 +39,7 @@ def test_too_few_hosts_are_told() -> None:
 @pytest.mark.thorough
 def test_a_search_has_a_group_on_each_host(tmp_path: Path) -> None:
     with fake_cluster(2) as cluster:
-        cluster.run(
-            sys.executable, "-m", "tests.world.ray.search_in_groups", cluster.address,
-            str(tmp_path), folder=tmp_path,
-        )  # fmt: skip
+        cluster.run_module("groups", folder=tmp_path)
         told = orjson.loads((tmp_path / "told.json").read_bytes())
     assert told["failures"] == [None, None]
     assert told["blocks"] == 6

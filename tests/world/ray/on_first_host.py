@@ -1,0 +1,103 @@
+"""Run on the first host of a cluster: measures worlds on its hosts, by the name of a function."""
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import tuner
+from tests.fakes import order
+from tuner.plan.config import Config
+from tuner.plan.draft import draft_plan
+from tuner.plan.launching import Launching, read_launching
+from tuner.study.storage.address import StudyPlace
+from tuner.study.storage.opening import load_study
+from tuner.world.launcher import TraceOrder, WorldOrder
+from tuner.world.launchers import launcher_for
+from tuner.world.measurement import Failure, Measurement
+from tuner.world.ray.ray_launcher import RayLauncher
+
+SPREAD = Path(__file__).with_name("spread.py")
+
+
+def _measured(outcome: Measurement | Failure) -> str:
+    assert isinstance(outcome, Measurement), outcome
+    return outcome.model_dump_json()
+
+
+def spread(address: str, folder: Path) -> None:
+    """Measures and traces one world on two hosts."""
+    keys = {"launcher": "ray", "ray_address": address, "place": {"caller": 1, "server": 1}}
+    launching, mistakes = read_launching(keys)
+    assert not mistakes
+    with RayLauncher(launching) as launcher:
+        spec = launcher.describe(f"{SPREAD}:Payload", {"told": str(folder / "told.json")})
+        timed = _measured(launcher.run(order(spec, steps=20)))
+        trace = TraceOrder(path=folder / "trace.json", operators=False)
+        _measured(launcher.run(replace(order(spec, steps=20), trace=trace)))
+    (folder / "timed.json").write_text(timed)
+
+
+def many(address: str, folder: Path) -> None:
+    """Measures one world of 64 ranks."""
+    with RayLauncher(Launching(launcher="ray", ray_address=address)) as launcher:
+        spec = launcher.describe(f"{SPREAD}:Ring", {})
+        outcome = launcher.run(order(spec, steps=2, deadline_s=180.0, transports=["uv"]))
+    (folder / "many.json").write_text(_measured(outcome))
+
+
+def groups(address: str, folder: Path) -> None:
+    """Searches with a group on each of two hosts."""
+    answer = tuner.tune(
+        "udf", launcher="ray", ray_address=address, groups=2, space={"num_worker_threads": [2, 4]},
+        baseline={"num_worker_threads": 2}, max_blocks=6, budget="150s", min_time="20ms",
+        epsilon="0.1%", out=folder / "study",
+    ).answer  # fmt: skip
+    store = load_study(StudyPlace.named("udf", out=folder / "study"))
+    race = [each for each in store.records() if each.phase == "race"]
+    of_blocks = [sorted({r.group or 0 for r in race if r.block == each.block}) for each in race]
+    told = {
+        "failures": [row.failure for row in answer.rows],
+        "blocks": answer.blocks,
+        "groups": of_blocks,
+        "names": [each.name for each in answer.environment.groups],
+    }
+    (folder / "told.json").write_text(json.dumps(told))
+
+
+def program(address: str, folder: Path, *more: str) -> None:
+    """Runs a program on all hosts, once, or traced too."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--interface")
+    parser.add_argument("--traced", action="store_true")
+    parser.add_argument("--fails", action="store_true")
+    parser.add_argument("program", nargs="+")
+    given = parser.parse_args(more)
+    keys: dict[str, Any] = {"programs": [given.program], "launcher": "ray",
+                            "ray_address": address, "deadline": "120s"}  # fmt: skip
+    draft = draft_plan(keys | ({"interface": given.interface} if given.interface else {}))
+    assert not draft.problems
+    printed: list[bytes] = []
+    with launcher_for(draft, notify=lambda sentence: None, show=printed.append) as launcher:
+        one = WorldOrder(
+            subject=draft.finish(launcher.subject_of(draft)).subject,
+            config=Config.from_json({"*": {"num_worker_threads": 2, "cpu_binding": "equal"}}),
+            seed=0,
+            steps=None,
+            min_time_s=0.1,
+            deadline_s=120.0,
+        )
+        timed = launcher.run(one)
+        assert isinstance(timed, Failure if given.fails else Measurement), timed
+        if given.traced:
+            trace = TraceOrder(path=folder / "trace.json", operators=False)
+            _measured(launcher.run(replace(one, trace=trace)))
+    (folder / "printed").write_bytes(b"".join(printed))
+    (folder / "timed.json").write_text(timed.model_dump_json())
+
+
+if __name__ == "__main__":
+    name, address, folder, *more = sys.argv[1:]
+    globals()[name](address, Path(folder), *more)
