@@ -145,7 +145,7 @@ def test_cpus_that_we_may_not_use_do_not_count(
     machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1})
-    busy = ([1, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 1, 0, 0, 0, 0])
+    busy = ([1.0, 0, 0, 0, 0, 0, 0, 0], [0.0, 0, 0, 1, 0, 0, 0, 0])
     state = between(machine, 1.0, lambda: machine.cpu_s(*busy))
     assert (state.cpus, state.others_cpus) == (1, 0.0)
 

@@ -127,11 +127,8 @@ class Fingerprinted(Protocol):
 
 
 class GroupedLauncher:
-    """Several launchers, one per group. Used as one launcher, it is that of the first group.
-
-    Args:
-        members: A launcher per group. They share nothing, since they run worlds at the same time.
-    """
+    """A launcher per group, which share nothing, since they run worlds at the same time. Used as
+    one launcher, it is that of the first group."""
 
     def __init__(self, members: Sequence[Launcher]) -> None:
         self.members = tuple(members)

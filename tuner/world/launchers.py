@@ -69,18 +69,10 @@ def _ray_launcher(
 
 
 def cpu_sets(groups: int, cpus_per_world: int | None, sys: Path = SYS) -> list[CpuSet]:
-    """So many disjoint sets of the logical CPUs that this process may use.
+    """So many disjoint sets of the logical CPUs that this process may use, all of one size.
 
     A set lies in one NUMA node if it fits into one, else it is made of whole nodes. Threads of one
-    core are in one set, where that comes out.
-
-    Args:
-        groups: How many sets.
-        cpus_per_world: The size of each; None: as large as comes out even.
-        sys: The folder of the kernel's devices.
-
-    Raises:
-        UsageError: The machine has no room for them; the sentence says what it has room for.
+    core are in one set, where that comes out. UsageError if there is no room for them.
     """
     nodes = numa_nodes(sys)
     usable = min(usable_cpus(), sum(map(len, nodes)))

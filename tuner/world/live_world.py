@@ -9,7 +9,7 @@ from tuner.world.failure_evidence import with_evidence
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, Measurement, RankUsage
 from tuner.world.postmortem import RankRecord, root_cause, starvation
-from tuner.world.rank.channel import Message
+from tuner.world.rank.rank_channel import Message
 
 # Worlds are done in about a second; one that is not may be stuck, and is probed.
 PROBE_AFTER_S = 3.0

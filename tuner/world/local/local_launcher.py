@@ -29,8 +29,8 @@ from tuner.world.local.processes import (
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.own_network import OwnNetwork
 from tuner.world.postmortem import STARTER_GONE, was_killed
-from tuner.world.rank.channel import LauncherEnd
 from tuner.world.rank.entry import start_describing
+from tuner.world.rank.rank_channel import LauncherEnd
 from tuner.world.rank.task import rank_tasks
 
 _NEEDS_A_NETWORK = re.compile(

@@ -29,8 +29,8 @@ from tuner.world.descendants import (
     living_children,
 )
 from tuner.world.failure_evidence import give_up_middle
-from tuner.world.rank.channel import DIED, SPOKEN, LauncherEnd, Message
 from tuner.world.rank.entry import PRELOADED, RESTORED, start_pinned, start_rank
+from tuner.world.rank.rank_channel import DIED, SPOKEN, LauncherEnd, Message
 from tuner.world.rank.task import RankTask
 
 # A process that was killed may take so long to be gone.

@@ -32,7 +32,7 @@ from tuner.torch_private.exceptions import served_error
 from tuner.trace.record.process import unrecorded
 from tuner.world.descendants import end_descendants
 from tuner.world.measurement import MOST_CHARACTERS, MOST_OF_DETAIL
-from tuner.world.rank.channel import RankEnd
+from tuner.world.rank.rank_channel import RankEnd
 from tuner.world.rank.task import MEETING, RankTask
 from tuner.world.rank.thread_states import rpc_state
 from tuner.world.rank.timing import StepTimer, time_traced_steps

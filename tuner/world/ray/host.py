@@ -8,7 +8,6 @@ import os
 import random
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -28,7 +27,7 @@ from tuner.files import head_of
 from tuner.scratch import own_prefix, sweep
 from tuner.trace.record.journal import EVERYBODY_READS
 from tuner.world.command.order import REQUEST, HookOrder
-from tuner.world.command.program_commands import REAPED_S, end_tree, stop_gently
+from tuner.world.command.program_commands import ColdStarter, LocalCommands
 from tuner.world.command.watching import Watch
 from tuner.world.environment import (
     Environment,
@@ -39,7 +38,7 @@ from tuner.world.environment import (
 )
 from tuner.world.failure_evidence import head_and_tail
 from tuner.world.local.processes import LocalRankProcesses, Processes
-from tuner.world.rank.channel import Message
+from tuner.world.rank.rank_channel import Message
 from tuner.world.rank.task import RankTask
 
 MOST_PRINTED_BYTES = 1_000_000
@@ -227,7 +226,7 @@ class News(NamedTuple):
     """Whole lines of the processes' reports, by the names of their files."""
 
 
-class CommandHere:
+class CommandHere(LocalCommands):
     """One run of a program's command here, and what its processes report."""
 
     def __init__(
@@ -239,40 +238,30 @@ class CommandHere:
         environment: Mapping[str, str],
     ) -> None:
         self.scratch = scratch
-        self._output = scratch / "output"
-        self._reports = reports = scratch / "reports"
-        self._watch = Watch(reports)
+        self._output, self._here = scratch / "output", scratch / "reports"
+        self._watch = Watch(self._here)
         self._read: Counter[Path] = Counter()
         """How far each file has been passed on, in bytes."""
-        reports.mkdir()
+        self._here.mkdir()
         if order.recording is not None:
             # All hosts run the same command with the same order.
-            (reports / EVERYBODY_READS).touch()
-        try:
-            with self._output.open("wb") as output:
-                self._process = subprocess.Popen(
-                    list(command),
-                    env=replace(order, reports=reports).environment(environment),
-                    cwd=folder,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    start_new_session=True,
-                )
-        except OSError as error:
-            raise LauncherError(f"cannot start {command[0]!r}: {error.strerror}") from None
+            (self._here / EVERYBODY_READS).touch()
+        given = replace(order, reports=self._here).environment(environment)
+        super().__init__([ColdStarter(command, folder)], given, self._here)
+        with self._output.open("wb") as output:
+            self.start(output.fileno())
 
     def exchange(self, request: str) -> News:
         """Ask the processes what is in `request`, where that is new; what is new here."""
-        asked = self._reports / REQUEST
+        asked = self._here / REQUEST
         if request and (not asked.exists() or asked.read_text() != request):
             partial = asked.with_name("request.partial")
             partial.write_text(request)
             partial.replace(asked)
         # Before what it has left: nothing comes after its end.
-        code = self._process.poll()
+        (code,) = self.codes()
         self._watch.note_gone()
-        files = sorted(self._reports.glob(f"*{_NOTES}"))
+        files = sorted(self._here.glob(f"*{_NOTES}"))
         notes = {path.name: lines for path in files if (lines := self._new_lines(path))}
         left = max(0, MOST_PRINTED_BYTES - self._read[self._output])
         printed = self._new(self._output, left)
@@ -280,21 +269,11 @@ class CommandHere:
             printed += b"\n(more was printed on this host)\n"
         return News(code, printed, notes)
 
-    def stop_gently(self) -> None:
-        """See `tuner.world.command.program_commands`."""
-        stop_gently([self._process.pid], lambda: self._process.poll() is not None)
-
-    def end(self) -> None:
-        """Kill what is left of the command, and of all that it started."""
-        end_tree([self._process.pid], self._reports)
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(REAPED_S)
-
     def files(self) -> dict[str, bytes]:
         """The other files that the processes have left: stacks, and what they recorded."""
         return {
             path.name: head_of(path, _MOST_OF_A_FILE)
-            for path in self._reports.iterdir()
+            for path in self._here.iterdir()
             if path.suffix != _NOTES and path.name != REQUEST and path.is_file()
         }
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from tuner.trace.record.clock import ClockOffset
 from tuner.world.command.events import object_in
 from tuner.world.command.order import REQUEST, HookOrder
 from tuner.world.environment import MachineState, of_all_hosts
-from tuner.world.rank.channel import Message
+from tuner.world.rank.rank_channel import Message
 from tuner.world.rank.task import RankTask
 from tuner.world.ray.cluster import FIRST_HOST
 from tuner.world.ray.host import News, Timed
@@ -59,14 +59,6 @@ class _World:
         return of_all_hosts([each for each in found if each is not None])
 
 
-@dataclass
-class _Asked:
-    """A host that was asked for messages."""
-
-    host: HostProxy
-    at_s: float
-
-
 class RayRankProcesses(_World):
     """See `tuner.world.live_world.RankProcesses`; what is fetched of a failure is in `scratch`."""
 
@@ -77,7 +69,8 @@ class RayRankProcesses(_World):
         self._gpus = hosts.placing.gpus
         self._by_rank = hosts.in_order
         self._scratch = scratch
-        self._asked: dict[ray.ObjectRef[Any], _Asked] = {}
+        self._asked: dict[ray.ObjectRef[Any], tuple[HostProxy, float]] = {}
+        """Which host was asked for messages, and when."""
 
     def start(self, tasks: Sequence[RankTask], folder: Path) -> None:
         """Start the ranks on their hosts, all hosts at the same time."""
@@ -109,19 +102,19 @@ class RayRankProcesses(_World):
             ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
         found: list[Message] = []
         for reference in ready:
-            host = self._asked.pop(reference).host
+            host, _ = self._asked.pop(reference)
             for rank, content in host.answer(reference).answer or ():
                 if "time_ns" in content:
                     content["time_ns"] = host.here_ns(content["time_ns"])
                 found.append(Message(rank, content))
             self._ask(host)
-        for asked in self._asked.values():
-            if time.monotonic() - asked.at_s > POLL_S + LOST_S:
-                raise asked.host.lost(f"gave no answer for {LOST_S:g} s")
+        for host, asked_s in self._asked.values():
+            if time.monotonic() - asked_s > POLL_S + LOST_S:
+                raise host.lost(f"gave no answer for {LOST_S:g} s")
         return found
 
     def _ask(self, host: HostProxy) -> None:
-        self._asked[self._begin(host, "poll", POLL_S)] = _Asked(host, time.monotonic())
+        self._asked[self._begin(host, "poll", POLL_S)] = (host, time.monotonic())
 
     def send(self, rank: int, message: Mapping[str, object]) -> None:
         """See `RankProcesses.send`."""

@@ -11,8 +11,8 @@ from multiprocessing.connection import Connection
 import orjson
 import pytest
 
-from tuner.world.rank import channel as channels
-from tuner.world.rank.channel import LauncherEnd, RankEnd
+from tuner.world.rank import rank_channel
+from tuner.world.rank.rank_channel import LauncherEnd, RankEnd
 
 Both = tuple[LauncherEnd, Connection]
 
@@ -65,7 +65,7 @@ def test_what_came_before_the_end_is_received(both: Both) -> None:
 def test_what_is_no_message_or_too_long_closes_the_channel(
     both: Both, monkeypatch: pytest.MonkeyPatch, garbage: bytes
 ) -> None:
-    monkeypatch.setattr(channels, "MOST_BYTES", 10)
+    monkeypatch.setattr(rank_channel, "MOST_BYTES", 10)
     channel, theirs = both
     os.write(theirs.fileno(), garbage)
     assert channel.messages() in ([], [{}], [2])
