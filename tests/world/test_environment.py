@@ -174,10 +174,10 @@ def test_a_quota_of_either_version_throttles(
 
 def test_the_frequency_is_that_of_the_governor_or_of_cpuinfo(machine: FakeMachine) -> None:
     machine.write("proc/cpuinfo", "cpu MHz\t\t: 2000.5\nflags: x\ncpu MHz : 3000.5\nflags: y")
-    assert machine.read().mhz == 2500.5
+    assert machine.read()["mhz"] == 2500.5
     for cpu, khz in enumerate((1_000_000, 1_400_000)):
         machine.write(f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq", str(khz))
-    assert machine.read().mhz == 1200.0
+    assert machine.read()["mhz"] == 1200.0
 
 
 def test_where_nothing_is_told_nothing_is_known(machine: FakeMachine, tmp_path: Path) -> None:
@@ -238,9 +238,7 @@ def test_a_busy_program_beside_is_of_others_and_a_child_is_ours(stranger: None) 
     # A CPU, or what the machine's other programs leave of one: all that is of others.
     assert beside.others_cpus is not None
     assert beside.others_cpus + (beside.stolen_cpus or 0.0) > 0.8
-    assert before.own_s is not None
-    assert after.own_s is not None
-    own_cpus = (after.own_s - before.own_s) / (after.at_s - before.at_s)
+    own_cpus = (after["own_s"] - before["own_s"]) / (after["at_s"] - before["at_s"])
     state = machine_between(before, after)
     assert own_cpus > 0.05
     assert state.others_cpus is not None

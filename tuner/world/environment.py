@@ -1,11 +1,12 @@
 """The machine: what a measurement holds for, and what the machine did beside a world."""
 
+import math
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -178,22 +179,14 @@ def of_all_hosts(states: Sequence[MachineState]) -> MachineState | None:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class MachineReading:
-    """The kernel's counters at one moment; None, or nothing, where it does not give one."""
+MachineReading = Mapping[str, float]
+"""The kernel's counters at one moment, without those that it does not give.
 
-    at_s: float
-    cpu_s: tuple[float, float, float] | None
-    """CPU seconds of all CPUs since the machine was started: idle, in interrupts, stolen."""
-    cpus: int
-    own_s: float | None
-    """CPU seconds of this process and of its descendants, those that have ended included."""
-    pressure_s: dict[str, float]
-    """Seconds under CPU pressure so far: `some`, `full`."""
-    throttled: tuple[int, float] | None
-    """How a CPU quota has stopped the cgroup so far: in how many periods, for how many seconds."""
-    mhz: float | None
-    load: float | None
+`at_s`; of the CPUs that may be used, `cpus`, and in CPU seconds so far `idle_s`, `interrupts_s` and
+`stolen_s`; `own_s`, those of this process and of its descendants, ended ones included; `some` and
+`full`, seconds under CPU pressure; `throttled_periods` and `throttled_s`, in which a CPU quota has
+stopped the cgroup; `mhz` and `load`.
+"""
 
 
 class MachineReader:
@@ -215,36 +208,38 @@ class MachineReader:
 
     def read(self) -> MachineReading:
         """The counters now."""
-        at_s, rows, own_s = time.monotonic(), self._cpu_rows(), self._own_s()
-        # user nice system idle iowait irq softirq steal; guests are in user and nice.
-        column = [sum(each) / _TICKS_PER_S for each in zip(*rows, strict=True)]
-        return MachineReading(
-            at_s=at_s,
-            cpu_s=(column[3] + column[4], column[5] + column[6], column[7]) if rows else None,
-            cpus=len(rows),
-            own_s=own_s,
-            pressure_s=self._pressure_s(),
-            throttled=self._throttled(),
-            mhz=self._mhz(),
-            load=next(map(float, _text(self._proc / "loadavg").split()[:1]), None),
-        )
+        found = {"at_s": time.monotonic(), **self._cpu_times()}
+        found |= self._own_s() | self._pressure_s() | self._throttled()
+        if mhz := self._mhz():
+            found["mhz"] = sum(mhz) / len(mhz)
+        if load := _text(self._proc / "loadavg").split():
+            found["load"] = float(load[0])
+        return found
 
-    def _cpu_rows(self) -> list[list[int]]:
-        """A row for each CPU that may be used; none if the kernel counts less than all of it."""
+    def _cpu_times(self) -> dict[str, float]:
         names = {f"cpu{cpu}" for cpu in self._usable}
         lines = [line.split() for line in _text(self._proc / "stat").splitlines()]
+        # user nice system idle iowait irq softirq steal; guests are in user and nice.
         rows = [[int(field) for field in line[1:9]] for line in lines if line and line[0] in names]
-        return [] if any(len(row) < 8 for row in rows) else rows
+        if not rows or any(len(row) < 8 for row in rows):
+            return {}
+        _, _, _, idle, io_wait, irq, soft_irq, steal = (
+            sum(column) / _TICKS_PER_S for column in zip(*rows, strict=True)
+        )
+        return {
+            "cpus": len(rows),
+            "idle_s": idle + io_wait,
+            "interrupts_s": irq + soft_irq,
+            "stolen_s": steal,
+        }
 
-    def _own_s(self) -> float | None:
-        """None where the kernel does not list children: a forkserver's are the world."""
-        first = self._own_once_s()
-        if not self._is_shared or first is None:
-            return first
+    def _own_s(self) -> dict[str, float]:
+        """Nothing where the kernel does not list children: a forkserver's are the world."""
         # A rank of another world that ends between two of the files is in neither of them, and its
         # CPU time would look like that of others; the next time it is in the first one.
-        again = self._own_once_s()
-        return None if again is None else max(first, again)
+        found = [self._own_once_s() for _ in range(2 if self._is_shared else 1)]
+        known = [each for each in found if each is not None]
+        return {"own_s": max(known)} if len(known) == len(found) else {}
 
     def _own_once_s(self) -> float | None:
         total, ahead = 0.0, [os.getpid()]
@@ -268,78 +263,68 @@ class MachineReader:
         each_file = ({kind: int(us) / 1e6 for kind, us in _TOTAL.findall(_text(f))} for f in files)
         return next(filter(None, each_file), {})
 
-    def _throttled(self) -> tuple[int, float] | None:
+    def _throttled(self) -> dict[str, float]:
         """Of the cgroup and its ancestors: the quota of each stops what is below it."""
-        periods, seconds = [], 0.0
+        total: Counter[str] = Counter()
         for cgroup in self._cgroups:
             pairs = (line.split() for line in _text(cgroup / "cpu.stat").splitlines())
             counts = {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
             if "nr_throttled" in counts:
-                periods.append(counts["nr_throttled"])
-                # Version 2 counts microseconds, version 1 nanoseconds.
-                seconds += counts.get("throttled_usec", 0) / 1e6
-                seconds += counts.get("throttled_time", 0) / 1e9
-        return (sum(periods), seconds) if periods else None
+                total.update(counts)
+        if "nr_throttled" not in total:
+            return {}
+        # Version 2 counts microseconds, version 1 nanoseconds.
+        seconds = total["throttled_usec"] / 1e6 + total["throttled_time"] / 1e9
+        return {"throttled_periods": total["nr_throttled"], "throttled_s": seconds}
 
-    def _mhz(self) -> float | None:
-        known = [int(text) / 1e3 for path in self._frequencies if (text := _text(path).strip())]
-        if not known:
-            with suppress(OSError), (self._proc / "cpuinfo").open("rb") as file:
-                lines = file.read(_CPUINFO_BYTES).decode(errors="replace").splitlines()[:-1]
-                found = [line.partition(":")[2] for line in lines if line.startswith("cpu MHz")]
-                known = [float(text) for text in found[:MOST_FREQUENCIES]]
-        return sum(known) / len(known) if known else None
+    def _mhz(self) -> list[float]:
+        """Of a few CPUs."""
+        if known := [int(text) / 1e3 for path in self._frequencies if (text := _text(path))]:
+            return known
+        with suppress(OSError), (self._proc / "cpuinfo").open("rb") as file:
+            lines = file.read(_CPUINFO_BYTES).decode(errors="replace").splitlines()[:-1]
+            found = [line.partition(":")[2] for line in lines if line.startswith("cpu MHz")]
+            return [float(text) for text in found[:MOST_FREQUENCIES]]
+        return []
 
 
 def machine_between(before: MachineReading, after: MachineReading) -> MachineState:
     """What the machine did between two readings."""
-    seconds = max(1e-9, after.at_s - before.at_s)
-    cpus, others, stolen = _taken(before, after, seconds)
-    pressure = {
-        kind: round(min(1.0, (after.pressure_s[kind] - then_s) / seconds), _DIGITS)
-        for kind, then_s in before.pressure_s.items()
-        if kind in after.pressure_s
-    }
-    periods = throttled_s = None
-    if before.throttled is not None and after.throttled is not None:
-        periods = after.throttled[0] - before.throttled[0]
-        throttled_s = round(after.throttled[1] - before.throttled[1], _DIGITS)
-    known_mhz = [reading.mhz for reading in (before, after) if reading.mhz is not None]
+    spent = {name: after[name] - then for name, then in before.items() if name in after}
+    seconds = max(1e-9, spent["at_s"])
+
+    def rate(name: str, most: float = math.inf) -> float | None:
+        # Counters in ticks can make less than nothing.
+        value = spent.get(name)
+        return None if value is None else round(min(most, max(0.0, value) / seconds), _DIGITS)
+
+    cpus = len(os.sched_getaffinity(0))
+    if spent.get("cpus") != 0:
+        spent.pop("stolen_s", None)
+    else:
+        cpus = int(after["cpus"])
+        if "own_s" in spent:
+            # Whose the interrupts are is unknown.
+            known_s = sum(max(0.0, spent[each]) for each in ("idle_s", "interrupts_s", "stolen_s"))
+            spent["others_s"] = seconds * cpus - known_s - spent["own_s"]
+    mhz = [reading["mhz"] for reading in (before, after) if "mhz" in reading]
     return MachineState(
         seconds=round(seconds, _DIGITS),
         cpus=cpus,
-        others_cpus=others,
-        stolen_cpus=stolen,
-        pressure_some=pressure.get("some"),
-        pressure_full=pressure.get("full"),
-        mhz=round(sum(known_mhz) / len(known_mhz), 1) if known_mhz else None,
-        load=before.load,
-        throttled_s=throttled_s,
-        throttled_periods=periods,
+        others_cpus=rate("others_s"),
+        stolen_cpus=rate("stolen_s"),
+        pressure_some=rate("some", 1.0),
+        pressure_full=rate("full", 1.0),
+        mhz=round(sum(mhz) / len(mhz), 1) if mhz else None,
+        load=before.get("load"),
+        throttled_s=round(spent["throttled_s"], _DIGITS) if "throttled_s" in spent else None,
+        throttled_periods=int(spent["throttled_periods"]) if "throttled_s" in spent else None,
     )
-
-
-def _taken(
-    before: MachineReading, after: MachineReading, seconds: float
-) -> tuple[int, float | None, float | None]:
-    """How many CPUs there are, and how many of them other programs and the hypervisor took."""
-    if before.cpu_s is None or after.cpu_s is None or before.cpus != after.cpus:
-        return len(os.sched_getaffinity(0)), None, None
-    # Counters in ticks can make less than nothing.
-    pairs = zip(before.cpu_s, after.cpu_s, strict=True)
-    idle_s, interrupts_s, stolen_s = (max(0.0, now - then) for then, now in pairs)
-    stolen = round(stolen_s / seconds, _DIGITS)
-    if before.own_s is None or after.own_s is None:
-        return after.cpus, None, stolen
-    # Whose the interrupts are is unknown.
-    used_s = seconds * after.cpus - idle_s - interrupts_s - stolen_s
-    others_s = max(0.0, used_s - (after.own_s - before.own_s))
-    return after.cpus, round(others_s / seconds, _DIGITS), stolen
 
 
 def _text(path: Path) -> str:
     """The content of a file; empty if it cannot be read."""
     try:
-        return path.read_text(errors="replace")
+        return path.read_text(errors="replace").strip()
     except OSError:
         return ""
