@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from tuner.text import plural, three_digits
-from tuner.trace.analyze.server_parallelism import server_name, window
+from tuner.trace.analyze.server_parallelism import window
 from tuner.trace.analyze.time_spans import Spans, group_codes, open_over_time, united
 from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace
@@ -250,7 +250,7 @@ class _Scene(NamedTuple):
         none = self.work.iloc[:0]
         for rank in lanes["rank"].unique().tolist():
             threads = lanes.loc[lanes["rank"] == rank, "thread"].tolist()
-            process = next((each for each in self.trace.ranks if each.rank == rank), None)
+            process = self.trace.process(rank)
             labels = _thread_labels(threads, process)
             yield ServerLanes(
                 label=self._server_label(rank, process),
@@ -294,20 +294,19 @@ class _Scene(NamedTuple):
         for at_ns, calls_now in zip(time[first:after], level[first:after], strict=True):
             yield self.excerpt.ms(at_ns), int(calls_now)
 
-    def _server_label(self, rank: int, process: TraceRank | None) -> str:
-        name = server_name(self.trace, rank)
-        if process is None or process.num_worker_threads is None:
+    def _server_label(self, rank: int, process: TraceRank) -> str:
+        name, pool = process.name, process.num_worker_threads
+        if pool is None:
             return name
-        pool = process.num_worker_threads
         seen = self.work.loc[self.work["rank"] == rank, "thread"].nunique()
         if self.of_calls and seen < pool:
             return f"{name}: {seen} of its {pool} threads served calls"
         return f"{name}: {plural(pool, 'thread')}"
 
 
-def _thread_labels(threads: Sequence[int], process: TraceRank | None) -> list[str]:
+def _thread_labels(threads: Sequence[int], process: TraceRank) -> list[str]:
     """The names of the threads, with their ids where several have the same name."""
-    known = dict(process.threads) if process else {}
+    known = dict(process.threads)
     names = [known.get(thread, "") or "thread" for thread in threads]
     return [
         "thread not known" if thread == NO_THREAD

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from tuner.trace.analyze.time_spans import FloatArray
-from tuner.trace.model.trace import Trace
+from tuner.trace.analyze.time_spans import floats
+from tuner.trace.model.trace import FloatArray, Trace
 
 
 def latency(calls: pd.DataFrame) -> pd.DataFrame:
@@ -19,24 +19,29 @@ def latency(calls: pd.DataFrame) -> pd.DataFrame:
         completion of its future. `calls` counts the calls that ended, `raised` and `timed_out`
         those of them that did so, `failed` both, `unfinished` the calls that did not end.
     """
-    took_us = (_ns(calls, "end_ns") - _ns(calls, "start_ns")) / 1e3
+    took_us = (floats(calls, "end_ns") - floats(calls, "start_ns")) / 1e3
     ended = ~np.isnan(took_us)
     raised, timed_out = (
         ended & (calls["status"] == status).to_numpy(dtype=bool)
         for status in ("raised", "timed-out")
     )
-    frame = pd.DataFrame({"us": took_us, "raised": raised, "timed_out": timed_out})
-    frame = frame.assign(failed=raised | timed_out, unfinished=~ended)
+    frame = pd.DataFrame(
+        {
+            "us": took_us,
+            "failed": raised | timed_out,
+            "raised": raised,
+            "timed_out": timed_out,
+            "unfinished": ~ended,
+        }
+    )
     groups = frame.groupby(calls["name"].array, observed=True)
     times = groups["us"]
     columns = {
         "calls": times.count(),
-        "p50_us": times.quantile(0.5),
-        "p90_us": times.quantile(0.9),
-        "p99_us": times.quantile(0.99),
+        **{f"p{percentile}_us": times.quantile(percentile / 100) for percentile in (50, 90, 99)},
         "max_us": times.max(),
         "total_us": times.sum(),
-        **{name: groups[name].sum() for name in ("failed", "raised", "timed_out", "unfinished")},
+        **{name: groups[name].sum() for name in frame.columns.drop("us")},
     }
     return _by_name(pd.DataFrame(columns), "total_us")
 
@@ -66,16 +71,16 @@ def call_times(calls: pd.DataFrame, clock_error_ns: int = 0) -> pd.DataFrame:
           queue times beyond the wall time are cut, so the three always add up to it.
         - pending_us: server_end_ns to done_ns; 0 for a function that returned its result itself.
     """
-    start, end = _ns(calls, "start_ns"), _ns(calls, "end_ns")
-    server_start, server_end = _ns(calls, "server_start_ns"), _ns(calls, "server_end_ns")
+    start, end = floats(calls, "start_ns"), floats(calls, "end_ns")
+    server_start, server_end = floats(calls, "server_start_ns"), floats(calls, "server_end_ns")
     # The answer leaves once the function has returned and its future is complete.
-    served_until = np.fmax(server_end, _ns(calls, "done_ns"))
+    served_until = np.fmax(server_end, floats(calls, "done_ns"))
     wire = (end - start) - (served_until - server_start)
     to_server = server_start - start
     fastest = pd.Series(to_server).groupby(calls["name"].array, observed=True).transform("min")
     wall = server_end - server_start
-    on_cpu = np.minimum(_ns(calls, "cpu_ns"), wall)
-    run_queue = np.minimum(_ns(calls, "run_queue_ns"), wall - on_cpu)
+    on_cpu = np.minimum(floats(calls, "cpu_ns"), wall)
+    run_queue = np.minimum(floats(calls, "run_queue_ns"), wall - on_cpu)
     times = {
         "latency_us": end - start,
         "wire_us": np.where(wire >= 0, wire, np.nan),
@@ -106,10 +111,9 @@ def breakdown(calls: pd.DataFrame) -> pd.DataFrame:
     """
     times = call_times(calls)
     parts = times.drop(columns=["wire_us", "to_server_us", "to_client_us"])
+    served_us = (floats(calls, "server_end_ns") - floats(calls, "server_start_ns")) / 1e3
     parts.insert(1, "transport_us", times["wire_us"] - times["queue_us"])
-    parts.insert(
-        3, "served_us", (_ns(calls, "server_end_ns") - _ns(calls, "server_start_ns")) / 1e3
-    )
+    parts.insert(3, "served_us", served_us)
     known = times["wire_us"].notna()
     measured = known & times["off_cpu_us"].notna()
     rests_on = known & (measured | ~measured.groupby(calls["name"], observed=True).transform("any"))
@@ -146,12 +150,10 @@ def outermost_ms(trace: Trace) -> FloatArray:
 def _outermost_us(trace: Trace) -> FloatArray:
     """The latencies of the outermost calls that began in the window; NaN for one without end."""
     calls = outermost(trace.calls)
-    start, end = _ns(calls, "start_ns"), _ns(calls, "end_ns")
     opened, closed = trace.window_ns
-    counted = (
-        (opened <= start) & (start <= closed) if closed > opened else np.full(len(start), True)
-    )
-    return (end - start)[counted] / 1e3
+    if closed > opened:
+        calls = calls[calls["start_ns"].between(opened, closed)]
+    return (floats(calls, "end_ns") - floats(calls, "start_ns")) / 1e3
 
 
 def _by_name(table: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -163,8 +165,3 @@ def _by_name(table: pd.DataFrame, column: str) -> pd.DataFrame:
 def _beyond(ns: FloatArray, error_ns: int) -> FloatArray:
     """Times; NaN for those smaller than the clock error."""
     return np.where(ns < error_ns, np.nan, ns) if error_ns > 0 else ns
-
-
-def _ns(frame: pd.DataFrame, column: str) -> FloatArray:
-    """A column of nanoseconds; NaN for null. Exact for the 104 days that a float's 53 bits hold."""
-    return frame[column].to_numpy(dtype=np.float64, na_value=np.nan)

@@ -13,18 +13,10 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from tuner.torch_private.private_names import BACKWARD
-from tuner.trace.analyze.path_frames import BoolArray, Driver, find_driver, make_frames
-from tuner.trace.analyze.path_walk import Part, walk
-from tuner.trace.analyze.server_parallelism import server_name, window
-from tuner.trace.analyze.time_spans import (
-    FloatArray,
-    IntArray,
-    Spans,
-    group_codes,
-    summed,
-    united,
-)
-from tuner.trace.model.trace import Trace
+from tuner.trace.analyze.path_walk import Driver, Part, find_driver, walk
+from tuner.trace.analyze.server_parallelism import window
+from tuner.trace.analyze.time_spans import Spans, floats, group_codes, summed, united
+from tuner.trace.model.trace import BoolArray, FloatArray, IntArray, Trace
 
 CONFIDENCE = 0.95
 MOST_STEPS = 100
@@ -42,21 +34,9 @@ WIDE = 0.5
 SURE = 0.1
 """A share whose interval is wider than WIDE, and begins below SURE, is not known."""
 PathPart = Literal[
-    "caller",
-    "backward",
-    "issue",
-    "to_server",
-    "queue",
-    "dispatch",
-    "on_cpu",
-    "run_queue",
-    "off_cpu",
-    "served",
-    "pending",
-    "answer",
-    "to_client",
-    "unseen",
-]
+    "caller", "backward", "issue", "to_server", "queue", "dispatch", "on_cpu", "run_queue",
+    "off_cpu", "served", "pending", "answer", "to_client", "unseen",
+]  # fmt: skip
 PARTS: dict[PathPart, str] = {
     "caller": "the driver's own time, between its calls",
     "backward": "is in dist_autograd.backward; what the ranks send meanwhile is not recorded",
@@ -136,13 +116,8 @@ def time_by_step(
 ) -> FloatArray:
     """The spans' weighted time in each step and row: an array (steps, rows), in nanoseconds."""
     steps = len(edges) - 1
-    first = np.searchsorted(edges, start, side="right") - 1
-    last = np.searchsorted(edges, end, side="left") - 1
-    count = last - first + 1
-    span = np.repeat(np.arange(len(start)), count)
-    step = np.arange(len(span)) - np.repeat(np.cumsum(count) - count, count) + first[span]
-    inside = np.minimum(end[span], edges[step + 1]) - np.maximum(start[span], edges[step])
-    time = summed(step * rows + row[span], inside * weight[span], steps * rows)
+    span, start, end, gap = _cut(edges, start, end)
+    time = summed((gap - 1) * rows + row[span], (end - start) * weight[span], steps * rows)
     return time.reshape(steps, rows)
 
 
@@ -161,7 +136,7 @@ def share_of(time: FloatArray, total: FloatArray) -> Share:
     return Share(share, max(share - reach, 0.0), min(share + reach, 1.0))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class CriticalPath:
     """The time on the critical path, step by step."""
 
@@ -174,30 +149,15 @@ class CriticalPath:
     """The same of the steps that were."""
 
     @property
+    def length_s(self) -> float:
+        """How long all steps took."""
+        return float(self.time_ns.sum() + self.disturbed_ns.sum()) / 1e9
+
+    @property
     def total_ns(self) -> FloatArray:
         """The duration of each step."""
         total: FloatArray = self.time_ns.sum(axis=1)
         return total
-
-    def share(self, rows: pd.Series) -> Share:
-        """The share of some rows together; `rows` is a mask."""
-        return share_of(self.time_ns[:, rows.to_numpy(bool)].sum(axis=1), self.total_ns)
-
-    def table(self) -> pd.DataFrame:
-        """The table of `critical_path`."""
-        total = self.total_ns
-        shares = [share_of(column, total) for column in self.time_ns.T]
-        table = self.rows.assign(
-            share=[each.share for each in shares],
-            ci_low=[each.low for each in shares],
-            ci_high=[each.high for each in shares],
-        )
-        is_unseen = table["part"] == "unseen"
-        table.loc[is_unseen, ["ci_low", "ci_high"]] = np.nan
-        table = table.assign(is_unseen=is_unseen)[table["share"] > 0].sort_values(
-            ["is_unseen", "share"], ascending=[True, False], kind="stable", ignore_index=True
-        )
-        return table.drop(columns="is_unseen")
 
 
 def find_critical_path(trace: Trace) -> CriticalPath | None:
@@ -208,15 +168,12 @@ def find_critical_path(trace: Trace) -> CriticalPath | None:
     edges = step_edges(trace, driver)
     if len(edges) < 2:
         return None
-    frames = make_frames(trace, driver, int(edges[-1]))
-    path = _with_backward(trace, driver, walk(frames, int(edges[0]), int(edges[-1])))
-    start, end, part, call, weight = _with_cpu(trace, path)
+    path = _with_backward(trace, driver, walk(trace, driver, int(edges[0]), int(edges[-1])))
+    (start, end, part, call), weight = _with_cpu(trace, path)
     row, rows = _rows(trace, driver, part, call)
     time_ns = time_by_step(edges, start, end, row, weight, len(rows))
     usual = is_usual(trace, time_ns.sum(axis=1))
-    return CriticalPath(
-        driver=driver, rows=rows, time_ns=time_ns[usual], disturbed_ns=time_ns[~usual]
-    )
+    return CriticalPath(driver, rows, time_ns[usual], time_ns[~usual])
 
 
 def critical_path(trace: Trace) -> pd.DataFrame:
@@ -234,10 +191,15 @@ def critical_path(trace: Trace) -> pd.DataFrame:
         its 95 % confidence interval over the steps of this trace; NaN for `unseen`, which may be
         anything. No row without calls.
     """
-    found = find_critical_path(trace)
-    if found is None:
+    path = find_critical_path(trace)
+    if path is None:
         return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in PATH_COLUMNS.items()})
-    return found.table()
+    shares = np.array([share_of(column, path.total_ns) for column in path.time_ns.T])
+    table = path.rows.assign(**dict(zip(["share", "ci_low", "ci_high"], shares.T, strict=True)))
+    is_unseen = table["part"] == "unseen"
+    table.loc[is_unseen, ["ci_low", "ci_high"]] = np.nan
+    order = np.lexsort((-table["share"], is_unseen))
+    return table.iloc[order].query("share > 0").reset_index(drop=True)
 
 
 def _with_backward(trace: Trace, driver: Driver, path: IntArray) -> IntArray:
@@ -246,30 +208,39 @@ def _with_backward(trace: Trace, driver: Driver, path: IntArray) -> IntArray:
     passes = operators[(operators["name"] == BACKWARD) & (operators["rank"] == driver.rank)]
     if passes.empty:
         return path
-    starts, ends = passes["start_ns"].to_numpy(), passes["end_ns"].to_numpy()
-    inside = united(Spans(np.zeros(len(passes), np.int64), starts, ends))
-    edges = np.sort(np.concatenate([inside.start, inside.end]))
+    inside = united(Spans.of(passes))
     is_own = path[:, 2] == Part.CALLER
-    own, others = path[is_own], path[~is_own]
     # Each piece is cut at the edges that lie in it.
-    low = np.searchsorted(edges, own[:, 0], side="right")
-    number = np.searchsorted(edges, own[:, 1], side="left") - low + 1
-    pieces = np.repeat(own, number, axis=0)
-    place = np.arange(len(pieces)) - np.repeat(np.cumsum(number) - number, number)
-    edge = np.append(edges, 0)[np.repeat(low, number) + place]
-    is_last = place == np.repeat(number, number) - 1
-    pieces[:, 1] = np.where(is_last, pieces[:, 1], edge)
-    pieces[1:, 0] = np.where(place[1:] > 0, pieces[:-1, 1], pieces[1:, 0])
-    begun = np.searchsorted(inside.start, pieces[:, 0], side="right")
-    is_inside = begun > np.searchsorted(inside.end, pieces[:, 0], side="right")
+    piece, start, end, _ = _cut(
+        np.sort(np.concatenate([inside.start, inside.end])), *path[is_own, :2].T
+    )
+    pieces = path[is_own][piece]
+    pieces[:, 0], pieces[:, 1] = start, end
+    begun = np.searchsorted(inside.start, start, side="right")
+    is_inside = begun > np.searchsorted(inside.end, start, side="right")
     pieces[is_inside, 2] = Part.BACKWARD
-    return np.concatenate([others, pieces])
+    return np.concatenate([path[~is_own], pieces])
 
 
-def _with_cpu(
-    trace: Trace, path: IntArray
-) -> tuple[IntArray, IntArray, IntArray, IntArray, FloatArray]:
-    """The path as arrays: start, end, part, call, weight; `served` split by what the CPU did.
+def _cut(
+    edges: IntArray, start: IntArray, end: IntArray
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Spans cut at the edges in them: which span each piece is of, its start, its end, and its gap.
+
+    Gap number n lies before edge n.
+    """
+    first = np.searchsorted(edges, start, side="right")
+    count = np.searchsorted(edges, end, side="left") - first + 1
+    span = np.repeat(np.arange(len(start)), count)
+    gap = np.arange(len(span)) - np.repeat(np.cumsum(count) - count, count) + first[span]
+    edges = np.concatenate([start[:1], edges, end[:1]])
+    is_first, is_last = gap == first[span], gap == (first + count - 1)[span]
+    start = np.where(is_first, start[span], edges[gap])
+    return span, start, np.where(is_last, end[span], edges[gap + 1]), gap
+
+
+def _with_cpu(trace: Trace, path: IntArray) -> tuple[IntArray, FloatArray]:
+    """Start, end, part and call of all pieces, and their weights; `served` split by CPU and wait.
 
     A thread cannot compute while it waits for a call of its own: the times that the server measured
     are those of what the path does not put down to such calls.
@@ -284,13 +255,9 @@ def _with_cpu(
     order = np.concatenate([plain, *([split] * 3)])
     parts = [np.full(len(split), names.index(name)) for name in ("on_cpu", "run_queue", "off_cpu")]
     weight = np.concatenate([np.ones(len(plain)), *(each[call[split]] for each in shares)])
-    return (
-        start[order],
-        end[order],
-        np.concatenate([numbers[part[plain]], *parts]),
-        call[order],
-        weight,
-    )
+    pieces = path.T[:, order]
+    pieces[2] = np.concatenate([numbers[part[plain]], *parts])
+    return pieces, weight
 
 
 def _cpu_shares(
@@ -301,16 +268,14 @@ def _cpu_shares(
     If the path has a piece of a call only, its CPU time is taken to be spread evenly.
     """
     calls = trace.calls
-    on_cpu, run_queue, served, left = (
-        calls[name].to_numpy(np.float64, na_value=np.nan)
-        for name in ("cpu_ns", "run_queue_ns", "server_start_ns", "server_end_ns")
-    )
+    on_cpu, run_queue = floats(calls, "cpu_ns"), floats(calls, "run_queue_ns")
+    wall = floats(calls, "server_end_ns") - floats(calls, "server_start_ns")
     first, last = np.full(len(calls), np.inf), np.full(len(calls), -np.inf)
     np.minimum.at(first, call[is_own], start[is_own])
     np.maximum.at(last, call[is_own], end[is_own])
     own = summed(call[is_own], (end - start)[is_own], len(calls))
     with np.errstate(invalid="ignore", divide="ignore"):
-        piece = np.minimum((last - first) / (left - served), 1.0)
+        piece = np.minimum((last - first) / wall, 1.0)
         on_cpu = np.minimum(on_cpu * piece, own)
         run_queue = np.minimum(np.nan_to_num(run_queue) * piece, own - on_cpu)
         return [part / own for part in (on_cpu, run_queue, own - on_cpu - run_queue)]
@@ -327,16 +292,14 @@ def _rows(
     client, server, function = (
         calls[name].astype("str").to_numpy()[call] for name in ("client", "server", "function")
     )
-    process = np.where(is_caller, server_name(trace, driver.rank), server)
+    process = np.where(is_caller, trace.process(driver.rank).name, server)
     process = np.where(is_issue, client, process)
     function = np.where(is_caller, "", function)
-    process_code, processes = pd.factorize(process)
-    function_code, functions = pd.factorize(function)
-    row = group_codes((part, process_code, function_code))
-    first = np.unique(row, return_index=True)[1]
+    keys = [part, pd.factorize(process)[0], pd.factorize(function)[0]]
+    _, first, row = np.unique(group_codes(keys), return_index=True, return_inverse=True)
     rows = {
         "part": [names[each] for each in part[first]],
-        "process": processes[process_code[first]],
-        "function": functions[function_code[first]],
+        "process": process[first],
+        "function": function[first],
     }
-    return np.unique(row, return_inverse=True)[1], pd.DataFrame(rows).astype("str")
+    return row, pd.DataFrame(rows).astype("str")

@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-import numpy as np
-
 from tuner.text import duration, plural, whole_percent
 from tuner.trace.analyze.critical_path import CriticalPath, find_critical_path
 from tuner.trace.analyze.diagnosis_rules import (
@@ -24,12 +22,11 @@ from tuner.trace.analyze.diagnosis_rules import (
     gil_or_lock,
     main_thread_used,
     queueing,
+    scaled,
     short_of_threads,
-    size_text,
     taken_by_others,
 )
 from tuner.trace.analyze.failed_calls import failed_calls
-from tuner.trace.analyze.path_frames import Driver
 from tuner.trace.analyze.path_limits import (
     Limit,
     limits_of,
@@ -38,8 +35,9 @@ from tuner.trace.analyze.path_limits import (
     unseen_shares,
     why_unseen,
 )
+from tuner.trace.analyze.path_walk import Driver
 from tuner.trace.analyze.server_evidence import Evidence, gather
-from tuner.trace.analyze.server_parallelism import server_name, window
+from tuner.trace.analyze.server_parallelism import window, window_length_ns
 from tuner.trace.analyze.suggestions import Suggestion, suggest
 from tuner.trace.analyze.time_spans import Spans, parents
 from tuner.trace.model.trace import Trace
@@ -93,7 +91,7 @@ class _Why(NamedTuple):
     """Why something is a limit."""
 
     rule: Rule
-    sentences: tuple[str, ...]
+    sentences: tuple[str, ...] = ()
     enough_threads: tuple[str, ...] = ()
     """The server, where more threads do not help."""
     suggestion: Suggestion | None = None
@@ -112,30 +110,32 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
     path = find_critical_path(trace)
     failures, doubt = failed_calls(trace), _doubt(trace)
     if doubt or path is None:
-        why = doubt or "holds no calls that ended"
-        sentences = (*failures, f"No clear limit: the trace {why}.")
+        clear = f"No clear limit: the trace {doubt or 'holds no calls that ended'}."
+        sentences = (*failures, clear)
         return Diagnosis(rule="no-clear-limit", sentences=sentences)
-    driver, shares = server_name(trace, path.driver.rank), shares_of_path(path, roles)
+    driver, shares = trace.process(path.driver.rank).name, shares_of_path(path, roles)
     limits = limits_of(shares)
     whys = [_why(trace, path, limit) for limit in limits]
-    first = said(driver, len(path.driver.calls), shares, limits)
-    # Two limits of one server have one explanation.
-    more = dict.fromkeys(sentence for why in whys for sentence in why.sentences)
-    beside = (*_disturbed(path, driver, roles), *_beside_calls(trace, path))
     # A knob is named once, with the largest limit that it may help with.
     by_knob: dict[str, Suggestion] = {}
-    for each in whys:
-        if each.suggestion is not None:
-            by_knob.setdefault(each.suggestion.knob, each.suggestion)
-    suggestions = tuple(by_knob.values())
-    try_them = [each.sentence for each in suggestions]
-    unseen = unseen_shares(trace, driver, shares)
+    for why in whys:
+        if why.suggestion is not None:
+            by_knob.setdefault(why.suggestion.knob, why.suggestion)
     return Diagnosis(
         rule=whys[0].rule if whys else "no-clear-limit",
-        sentences=(*failures, first, *more, *try_them, *unseen, *beside),
+        sentences=(
+            *failures,
+            said(driver, len(path.driver.calls), shares, limits),
+            # Two limits of one server have one explanation.
+            *dict.fromkeys(sentence for why in whys for sentence in why.sentences),
+            *(each.sentence for each in by_knob.values()),
+            *unseen_shares(trace, driver, shares),
+            *_disturbed(path, driver, roles),
+            *_beside_calls(trace, path),
+        ),
         limits=tuple(limits),
         enough_threads=tuple(dict.fromkeys(name for why in whys for name in why.enough_threads)),
-        suggestions=suggestions,
+        suggestions=tuple(by_knob.values()),
     )
 
 
@@ -152,18 +152,17 @@ def _doubt(trace: Trace) -> str:
     """Why the trace is too little to judge by; empty if it is not."""
     calls = trace.calls
     served = int((calls["server_end_ns"].notna() & calls["end_ns"].notna()).sum())
+    number = int(calls["end_ns"].notna().sum())
     if calls.empty:
         return "holds no calls"
     if not served:
         return f"does not show how any call was served{why_unseen(trace, calls)}"
     if served >= ENOUGH_CALLS:
         return ""
-    number = int(calls["end_ns"].notna().sum())
     ended = f"{plural(number, 'call')} that ended"
     if number < ENOUGH_CALLS:
         return f"holds only {ended}"
-    how = f"shows of only {served} of {ended} how they were served"
-    return f"{how}{why_unseen(trace, calls)}"
+    return f"shows of only {served} of {ended} how they were served{why_unseen(trace, calls)}"
 
 
 def _disturbed(
@@ -184,20 +183,18 @@ def _disturbed(
 
 def _beside_calls(trace: Trace, path: CriticalPath) -> tuple[str, ...]:
     """That much of a program's time lies before its driver's first call, or after its last."""
-    calls_s, whole_s = _seconds(trace, path)
+    calls_s, whole_s = path.length_s, window_length_ns(trace) / 1e9
     if trace.steps is not None or calls_s >= MOSTLY * whole_s:
         return ()
-    closed = window(trace)[1]
     calls, own = trace.calls, path.driver.calls
-    outside = (calls["start_ns"] < own["start_ns"].min()) | (
-        calls["end_ns"].fillna(closed) > own["end_ns"].max()
-    )
+    ends = calls["end_ns"].fillna(window(trace)[1])
+    outside = (calls["start_ns"] < own["start_ns"].min()) | (ends > own["end_ns"].max())
     of_whole = f"{whole_percent(calls_s / whole_s)} of the {duration(whole_s)} recorded"
     about = f"All of that is about the {duration(calls_s)} from the first call"
     if number := int(outside.sum()):
         lie = "lies" if number == 1 else "lie"
         return (
-            f"{about} of {server_name(trace, path.driver.rank)} to the end of its last one, "
+            f"{about} of {trace.process(path.driver.rank).name} to the end of its last one, "
             f"{of_whole}: {number} of {plural(len(calls), 'call')} {lie} outside of it.",
         )
     return (
@@ -206,46 +203,35 @@ def _beside_calls(trace: Trace, path: CriticalPath) -> tuple[str, ...]:
     )
 
 
-def _seconds(trace: Trace, path: CriticalPath) -> tuple[float, float]:
-    """How long the driver's steps took, and how long the trace is."""
-    opened, closed = window(trace)
-    steps_ns = path.total_ns.sum() + path.disturbed_ns.sum()
-    return float(steps_ns) / 1e9, (closed - opened) / 1e9
-
-
 def _why(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
     """The rule of a limit, and the sentences that explain it."""
     if limit.kind == "caller":
-        steps_s, whole_s = _seconds(trace, path)
-        own, is_whole = limit.share.share, steps_s >= MOSTLY * whole_s
-        return _Why("caller", (caller_meanwhile(trace, path.driver, own, is_whole=is_whole),))
+        is_whole = path.length_s >= MOSTLY * window_length_ns(trace) / 1e9
+        does = _caller_meanwhile(trace, path.driver, limit.share.share, is_whole)
+        return _Why("caller", (does,))
     if limit.kind == "backward":
-        return _Why("backward", ())
+        return _Why("backward")
     if limit.kind == "issue":
         return _Why("pickling", _pickled(trace, limit))
     if limit.kind == "pending":
-        return _Why("calls", ())
+        return _Why("calls")
     calls = trace.calls
     of_it = (calls["server"] == limit.processes[0]) & calls["server_end_ns"].notna()
-    server = calls.loc[of_it, "server_rank"]
-    found = gather(trace, int(server.iloc[0]))
-    why = _Why("wire", ()) if limit.kind == "wire" else _why_on_server(limit, found)
+    found = gather(trace, int(calls.loc[of_it, "server_rank"].iloc[0]))
+    why = _Why("wire") if limit.kind == "wire" else _why_on_server(limit, found)
     is_cpus_full = why.rule == "cpus-full"
     return why._replace(suggestion=suggest(trace, path, limit, found, is_cpus_full=is_cpus_full))
 
 
 def _why_on_server(limit: Limit, found: Evidence) -> _Why:
-    """The same of a limit that lies on a server."""
     rule, sentences = explain(found)
     if limit.kind == "dispatch" and rule in ("blocked-threads", "queueing"):
         # These explain calls that find no thread free, or have one at once.
-        rule, sentences = "calls", ()
+        rule = "calls"
     if rule == "calls":
-        spare = _spare_threads(found)
+        sentences = spare = _spare_threads(found)
         if limit.kind == "run_queue":
             rule, sentences = "cpus-full", (*taken_by_others(found), *spare)
-        else:
-            sentences = spare
         is_enough = bool(spare)
     else:
         hardly_waited = rule == "blocked-threads" and not short_of_threads(found)
@@ -261,8 +247,10 @@ def _pickled(trace: Trace, limit: Limit) -> tuple[str, ...]:
     is_small = len(size) > 0 and size.mean() < SMALL_BYTES
     less = "send the data once, send tensors instead of Python objects, or make fewer"
     helps = f"No option of RPC makes that faster: {'make fewer and larger' if is_small else less}"
-    each = f"These are {plural(len(size), 'request')} of {size_text(size.mean())} each."
-    return (*([each] if len(size) else []), f"{helps} calls.")
+    if size.empty:
+        return (f"{helps} calls.",)
+    mean = scaled(size.mean(), ("bytes", "kB", "MB"))
+    return f"These are {plural(len(size), 'request')} of {mean} each.", f"{helps} calls."
 
 
 def _spare_threads(found: Evidence) -> tuple[str, ...]:
@@ -274,55 +262,39 @@ def _spare_threads(found: Evidence) -> tuple[str, ...]:
     return (f"{at_work} were at work at a time: more do not help.",)
 
 
-def caller_meanwhile(
-    trace: Trace, driver: Driver, own_share: float, *, is_whole: bool = True
-) -> str:
-    """A sentence on what the caller does, as far as the trace has it.
+def _caller_meanwhile(trace: Trace, driver: Driver, own_share: float, is_whole: bool) -> str:
+    """Whether the caller's thread computes, waits for a CPU, or neither; and its busiest operator.
 
-    Args:
-        trace: The trace.
-        driver: The caller.
-        own_share: The share of the time in which it waits for no call.
-        is_whole: Whether that time is most of the trace. What is known of the caller's CPU times
-            and operators is of the whole trace, and says nothing of a part.
-
-    Returns:
-        Whether its thread computes, waits for a CPU, or neither; and its busiest operator.
+    `own_share` is the share of the time in which it waits for no call. What is known of its CPU
+    times and operators is of the whole trace: it says nothing of that time if it is only a part.
     """
-    process, name = trace.process(driver.rank), server_name(trace, driver.rank)
-    unknown = f"The trace does not tell whether {name} computes meanwhile"
+    process = trace.process(driver.rank)
+    unknown = f"The trace does not tell whether {process.name} computes meanwhile"
     if not is_whole:
         return f"{unknown}: its CPU time is known of the whole recording only."
-    operator = _busiest_operator(trace, driver)
-    opened, closed = window(trace)
-    of_main = process is not None and driver.is_alone and driver.thread == process.pid
-    if process is None or not of_main or process.main_cpu_s is None or closed <= opened:
-        return f"{unknown}; of its operators, {operator}." if operator else f"{unknown}."
-    seconds = (closed - opened) / 1e9
-    on_cpu, run_queue = process.main_cpu_s / seconds, (process.main_run_queue_s or 0.0) / seconds
+    operator, seconds = _busiest_operator(trace, driver), window_length_ns(trace) / 1e9
+    of_operators = f"; of its operators, {operator}" if operator else ""
+    if not driver.is_main_of(process) or process.main_cpu_s is None or seconds <= 0:
+        return f"{unknown}{of_operators}."
     does = f"sleeps, or waits for {WAITS_FOR}"
-    if on_cpu >= MOST_OF_OWN_TIME * own_share:
-        does = "computes" + (f"; of its operators, {operator}" if operator else "")
-    elif run_queue >= MOST_OF_OWN_TIME * own_share:
+    if process.main_cpu_s / seconds >= MOST_OF_OWN_TIME * own_share:
+        does = f"computes{of_operators}"
+    elif (process.main_run_queue_s or 0.0) / seconds >= MOST_OF_OWN_TIME * own_share:
         does = "waits for a free CPU"
-    used = main_thread_used(on_cpu, None if process.main_run_queue_s is None else run_queue)
-    return f"Meanwhile {name} {does}: its main thread {used}."
+    return f"Meanwhile {process.name} {does}: {main_thread_used(process, seconds)}."
 
 
 def _busiest_operator(trace: Trace, driver: Driver) -> str:
     """The operator, of those that no other one ran, with the most time; empty if it has little."""
-    operators = trace.operators
-    opened, closed = window(trace)
+    operators, whole_ns = trace.operators, window_length_ns(trace)
     mine = operators[
         (operators["rank"] == driver.rank) & (operators["thread"] == driver.thread)
     ].reset_index(drop=True)
-    if mine.empty or closed <= opened:
+    if mine.empty or whole_ns <= 0:
         return ""
-    start, end = mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy()
-    outer = parents(Spans(np.zeros(len(mine), np.int64), start, end)) < 0
-    lasted = (mine["end_ns"] - mine["start_ns"])[outer]
-    by_name = lasted.groupby(mine.loc[outer, "name"], observed=True).sum()
-    share = float(by_name.max()) / (closed - opened)
+    outer = mine[parents(Spans.of(mine)) < 0]
+    by_name = (outer["end_ns"] - outer["start_ns"]).groupby(outer["name"], observed=True).sum()
+    share = float(by_name.max()) / whole_ns
     if share < LEAST_NAMED_SHARE:
         return ""
     return f"{by_name.idxmax()} takes the most, {whole_percent(share)} of the time"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from tuner.text import first_of, listed, plural, three_digits, whole_percent
 from tuner.trace.analyze.server_evidence import Cpu, Evidence
+from tuner.trace.model.spans import TraceRank
 
 BUSY = 0.3
 """A server that works for less of the window than this is not what limits the program."""
@@ -59,12 +60,9 @@ DEFAULT_THREADS = 16
 
 def short_of_threads(found: Evidence) -> bool:
     """Whether calls waited noticeably, and mostly because all threads were at work."""
-    queue_share = found.means.queue_share
-    return (
-        queue_share >= QUEUED
-        and queue_share * found.use.in_flight_fraction >= MATERIAL
-        and found.use.waited_full_share >= WAITED_FULL
-    )
+    queue_share, use = found.means.queue_share, found.use
+    is_noticeable = queue_share >= QUEUED and queue_share * use.in_flight_fraction >= MATERIAL
+    return is_noticeable and use.waited_full_share >= WAITED_FULL
 
 
 def serving(found: Evidence) -> str:
@@ -101,30 +99,30 @@ def number(value: float) -> str:
 
 def short_time(us: float) -> str:
     """Three digits, in us, ms or s."""
-    if us < 1e3:
-        return f"{number(us)} us"
-    return f"{number(us / 1e3)} ms" if us < 1e6 else f"{number(us / 1e6)} s"
+    return scaled(us, ("us", "ms", "s"))
 
 
-def size_text(size_bytes: float) -> str:
-    """Three digits, in bytes, kB or MB."""
-    if size_bytes < 1e3:
-        return f"{number(size_bytes)} bytes"
-    return (
-        f"{number(size_bytes / 1e3)} kB" if size_bytes < 1e6 else f"{number(size_bytes / 1e6)} MB"
+def scaled(value: float, units: Sequence[str]) -> str:
+    """Three digits, in the unit that fits: each is a thousand times the one before."""
+    place = 0 if value < 1e3 else 1 if value < 1e6 else 2
+    return f"{number(value / 1e3**place)} {units[place]}"
+
+
+def main_thread_used(process: TraceRank, seconds: float) -> str:
+    """What a main thread did, whose times are known: `was on the CPU for 70 % of the time`."""
+    on_cpu, ready = (
+        None if used_s is None else whole_percent(min(used_s / seconds, 1.0))
+        for used_s in (process.main_cpu_s, process.main_run_queue_s)
     )
+    waited = "" if ready is None else f" and waited for a free one for {ready}"
+    return f"its main thread was on the CPU for {on_cpu} of the time{waited}"
 
 
-def main_thread_used(on_cpu: float, run_queue: float | None) -> str:
-    """What a main thread did, by its shares of the time: `was on the CPU for 70 % of the time`."""
-    used = [f"was on the CPU for {whole_percent(min(on_cpu, 1.0))} of the time"]
-    if run_queue is not None:
-        used.append(f"waited for a free one for {whole_percent(min(run_queue, 1.0))}")
-    return listed(used)
+# Each of the rules gives what it says; nothing if it does not fit.
 
 
 def blocked_threads(found: Evidence) -> tuple[str, ...]:
-    """What the rule says; empty if it does not fit."""
+    """That calls are off the CPU, asleep or waiting for others."""
     cpu, use = found.cpu, found.use
     if cpu is None or cpu.off_share < BLOCKED:
         return ()
@@ -145,7 +143,7 @@ def blocked_threads(found: Evidence) -> tuple[str, ...]:
 
 
 def cpus_full(found: Evidence) -> tuple[str, ...]:
-    """What the rule says; empty if it does not fit."""
+    """That the logical CPUs are full."""
     cpu, used, cpus = found.cpu, found.host_cpus_used, found.cpu_count
     if cpu is None or found.use.busy_fraction < BUSY:
         return ()
@@ -167,7 +165,7 @@ def cpus_full(found: Evidence) -> tuple[str, ...]:
         return (said, *taken_by_others(found))
     served = cpu.cpus_used * found.use.busy_fraction
     polling = ": the shm transport polls on one in each process" if used - served >= 1 else ""
-    return (said, f"{_together(found)}{polling}.")
+    return (said, f"All processes of the trace used {host_cpus(found)}{polling}.")
 
 
 def host_is_full(found: Evidence) -> bool:
@@ -184,17 +182,18 @@ def taken_by_others(found: Evidence) -> tuple[str, ...]:
     used, cpus = found.host_cpus_used, found.cpu_count
     if used is None or cpus is None or used >= FULL_HOST * cpus * found.use.busy_fraction:
         return ()
-    return (f"{_together(found)}: other programs, or a limit on CPU time, took the rest.",)
+    rest = "other programs, or a limit on CPU time, took the rest"
+    return (f"All processes of the trace used {host_cpus(found)}: {rest}.",)
 
 
-def _together(found: Evidence) -> str:
+def host_cpus(found: Evidence) -> str:
+    """How many logical CPUs the trace's processes used, where that is known."""
     assert found.host_cpus_used is not None
-    used = logical_cpus(found.host_cpus_used, found.cpu_count)
-    return f"All processes of the trace used {used}"
+    return logical_cpus(found.host_cpus_used, found.cpu_count)
 
 
 def gil_or_lock(found: Evidence) -> tuple[str, ...]:
-    """What the rule says; empty if it does not fit."""
+    """That calls wait for each other."""
     cpu, use = found.cpu, found.use
     if cpu is None or use.busy_fraction < BUSY:
         return ()
@@ -208,7 +207,7 @@ def gil_or_lock(found: Evidence) -> tuple[str, ...]:
     if use.parallelism < SEVERAL:
         return _gil_ahead(found, cpu)
     hinder = _hinder_each_other(found, cpu)
-    if hinder is False or (hinder is None and not ONE_CPU[0] <= cpu.cpus_used <= ONE_CPU[1]):
+    if hinder is False or (hinder is None and not _use_one_cpu(cpu)):
         return ()
     gil = cpu.cpus_used >= GIL_AT_LEAST
     of_what = "the GIL or a lock" if gil else "a lock, or what works like one"
@@ -234,8 +233,12 @@ def _waits_though_threads_are_free(found: Evidence, cpu: Cpu) -> bool:
         means.queue_share * use.waited_serving_share >= QUEUED
         and use.waited_full_share <= WAITED_FREE
         and means.transport_us <= means.served_us
-        and ONE_CPU[0] <= cpu.cpus_used <= ONE_CPU[1]
+        and _use_one_cpu(cpu)
     )
+
+
+def _use_one_cpu(cpu: Cpu) -> bool:
+    return ONE_CPU[0] <= cpu.cpus_used <= ONE_CPU[1]
 
 
 def _hinder_each_other(found: Evidence, cpu: Cpu) -> bool | None:
@@ -265,7 +268,7 @@ def _gil_ahead(found: Evidence, cpu: Cpu) -> tuple[str, ...]:
 
 
 def queueing(found: Evidence) -> tuple[str, ...]:
-    """What the rule says; empty if it does not fit."""
+    """That calls wait for a thread, and more of them would help."""
     most, why = _highest_parallelism(found)
     if not short_of_threads(found) or most < GAIN * found.use.parallelism:
         return ()
@@ -288,9 +291,8 @@ def _conditions(found: Evidence, cpu: Cpu) -> str:
     conditions = []
     if cpu.gil_share is None and found.use.parallelism < SEVERAL:
         conditions.append("the calls release the GIL, as operators do")
-    used, cpus = found.host_cpus_used, found.cpu_count
-    if used is not None and cpus is not None and used >= FULL_HOST * cpus:
-        conditions.append(f"they get a CPU ({logical_cpus(used, cpus)} are in use)")
+    if host_is_full(found):
+        conditions.append(f"they get a CPU ({host_cpus(found)} are in use)")
     return " and ".join(conditions)
 
 

@@ -7,11 +7,11 @@ import pandas as pd
 
 from tuner.text import listed, percent, plural, three_digits
 from tuner.trace.analyze.diagnosis_rules import short_time
+from tuner.trace.analyze.time_spans import floats
 from tuner.trace.model.trace import Trace
 
 MOST_FAILURES = 3
 """Functions that fail, each with a sentence of its own."""
-_EXCEPTION = re.compile(r"[^\W\d][\w.]*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,25 +44,32 @@ def failed_calls(trace: Trace) -> tuple[str, ...]:
     """
     calls = trace.calls
     function = calls["function"].astype(str).where(calls["kind"] != "to_here", "to_here")
-    failed = calls["status"].isin(["raised", "timed-out"])
-    number = function[failed].value_counts()
-    sentences = []
-    for name in number.index[:MOST_FAILURES]:
-        here = function == name
-        raised, late = (here & (calls["status"] == status) for status in ("raised", "timed-out"))
-        total, parts = plural(int(here.sum()), "call"), []
-        if raised.any():
-            kinds = calls.loc[raised, "error"].map(_exception).value_counts().index
-            parts.append(f"{raised.sum()} of {total} of {name} raised {listed(kinds)}")
-        if late.any():
-            who = f"{late.sum()} timed out" if parts else ""
-            who = who or f"{late.sum()} of {total} of {name} timed out"
-            parts.append(f"{who}{_after(calls.loc[late, 'timeout_s'])}")
-        sentences.append(f"{listed(parts)}.")
+    number = function[calls["status"].isin(["raised", "timed-out"])].value_counts()
+    sentences = [_failures(name, calls[function == name]) for name in number.index[:MOST_FAILURES]]
     if more := int(number.iloc[MOST_FAILURES:].sum()):
         others = plural(len(number) - MOST_FAILURES, "other function")
         sentences.append(f"{plural(more, 'call')} of {others} failed too.")
     return tuple(sentences)
+
+
+def _failures(name: str, calls: pd.DataFrame) -> str:
+    raised, late = (calls[calls["status"] == status] for status in ("raised", "timed-out"))
+    whose, parts = f"of {plural(len(calls), 'call')} of {name} ", []
+    if len(raised):
+        kinds = raised["error"].map(_exception).value_counts().index
+        parts.append(f"{len(raised)} {whose}raised {listed(kinds)}")
+    if len(late):
+        limits = late["timeout_s"].dropna()
+        ends = dict.fromkeys(map(_seconds, (limits.min(), limits.max()) if len(limits) else ()))
+        after = f" after {' to '.join(ends)}" if ends else ""
+        parts.append(f"{len(late)} {'' if parts else whose}timed out{after}")
+    return f"{listed(parts)}."
+
+
+def _exception(error: str) -> str:
+    """The exception's type, which an error begins with."""
+    named = re.match(r"[^\W\d][\w.]*", error)
+    return named[0] if named else "an exception"
 
 
 def slowest_call(trace: Trace) -> SlowestCall | None:
@@ -74,7 +81,7 @@ def slowest_call(trace: Trace) -> SlowestCall | None:
     Returns:
         The call; None if there is none, or if the trace knows of no time limit.
     """
-    limit_s = time_limits_s(trace).dropna()
+    limit_s = _time_limits_s(trace).dropna()
     if limit_s.empty:
         return None
     calls = trace.calls.loc[limit_s.index]
@@ -88,7 +95,7 @@ def slowest_call(trace: Trace) -> SlowestCall | None:
     )
 
 
-def time_limits_s(trace: Trace) -> "pd.Series[float]":
+def _time_limits_s(trace: Trace) -> "pd.Series[float]":
     """After how many seconds each call fails; NaN for never, and where that is not known.
 
     An older trace has the `rpc_timeout` of its processes only: a call that took longer had another
@@ -99,24 +106,9 @@ def time_limits_s(trace: Trace) -> "pd.Series[float]":
     if limit_s.isna().all():
         of_rank = {rank.name: rank.rpc_timeout_s for rank in trace.ranks}
         limit_s = calls["client"].astype(str).map(of_rank).astype(float)
-        took_s = (calls["end_ns"] - calls["start_ns"]).astype(float) / 1e9
+        took_s = (floats(calls, "end_ns") - calls["start_ns"]) / 1e9
         limit_s = limit_s.where(~(took_s > limit_s) & (calls["status"] != "timed-out"))
     return limit_s.where(limit_s > 0)
-
-
-def _exception(error: str) -> str:
-    """The exception's type, which an error begins with."""
-    named = _EXCEPTION.match(error)
-    return named[0] if named else "an exception"
-
-
-def _after(limits_s: "pd.Series[float]") -> str:
-    """` after 0.1 s`; empty where it is not known."""
-    known = limits_s.dropna().unique()
-    if not len(known):
-        return ""
-    ends = dict.fromkeys(map(_seconds, (known.min(), known.max())))
-    return f" after {' to '.join(ends)}"
 
 
 def _seconds(seconds: float) -> str:

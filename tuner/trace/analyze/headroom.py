@@ -11,8 +11,8 @@ from tuner.text import plural
 from tuner.torch_private.private_names import BACKWARD
 from tuner.trace.analyze.call_times import call_times
 from tuner.trace.analyze.diagnosis_rules import few_named
-from tuner.trace.analyze.time_spans import FloatArray, Spans, open_over_time, summed, united
-from tuner.trace.model.trace import Trace
+from tuner.trace.analyze.time_spans import Spans, open_over_time, united
+from tuner.trace.model.trace import FloatArray, Trace
 
 ALLOWED_OFF_US = 50
 """A call that was off the CPU for longer may have waited for another one. Of 17,000 calls that only
@@ -79,25 +79,20 @@ class LeastThreads:
     @property
     def text(self) -> str:
         """What there is to say, in a sentence or two; empty where nothing is known."""
+        calls = plural(self.waiting, "call")
         if self.is_deadlock or (self.least is None and self.is_sure):
+            deadlock = "that is a deadlock. Give it more num_worker_threads"
             return (
-                f"{self.role} had {plural(self.waiting, 'call')} waiting inside served calls at "
-                f"once, with {plural(self.threads or 0, 'thread')}: "
-                + (
-                    "that is a deadlock. Give it more num_worker_threads."
-                    if self.is_deadlock
-                    else "it may need more."
-                )
+                f"{self.role} had {calls} waiting inside served calls at once, with "
+                f"{plural(self.threads or 0, 'thread')}: "
+                f"{deadlock if self.is_deadlock else 'it may need more'}."
             )
         if self.least is None:
             return self._doubt
-        threads = "1 thread is" if self.least == 1 else f"{self.least} threads are"
-        enough = f"{threads} enough not to deadlock"
-        if not self.waiting:
-            return f"{self.role} never had a call waiting inside a served call: {enough}."
-        inside = "a served call" if self.waiting == 1 else "served calls"
-        calls = plural(self.waiting, "call")
-        return f"{self.role} never had more than {calls} waiting inside {inside}: {enough}."
+        most = f"more than {calls}" if self.waiting else "a call"
+        inside = "served calls" if self.waiting > 1 else "a served call"
+        enough = f"{plural(self.least, 'thread')} {'is' if self.least == 1 else 'are'} enough"
+        return f"{self.role} never had {most} waiting inside {inside}: {enough} not to deadlock."
 
     @property
     def _doubt(self) -> str:
@@ -106,13 +101,12 @@ class LeastThreads:
         at_once, for_what = f"up to {self.may_wait} at once", "for each other, or "
         if self.may_wait == 1:
             at_once, for_what = "one at a time", ""
-        own = " or waited for calls of their own" if self.waiting else ""
-        few = f"fewer than {self.at_least} threads may deadlock"
+        own, if_what = " or waited for calls of their own", ""
         if not self.waiting:
-            few = f"if they waited {for_what}for calls that the trace does not show, {few}"
+            own, if_what = "", f"if they waited {for_what}for calls that the trace does not show, "
         return (
             f"{self.role} ran calls of {few_named(self.functions)}, {at_once}, that were off the "
-            f"CPU{own}: {few}."
+            f"CPU{own}: {if_what}fewer than {self.at_least} threads may deadlock."
         )
 
 
@@ -139,19 +133,24 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
     held = _nested_waits(trace.calls)
     served = _served(trace.calls, held)
     off = served[served["is_off"]]
+    off_cpu = (off.index.to_numpy(), off["start"].to_numpy(), off["end"].to_numpy())
     waiting = _most_open(served, held)
     stuck = _most_open(served, held.take(held.end == _NEVER_NS))
-    may_wait = _most_open(served, united(_joined(held, _spans(off))))
-    under_way = _most_under_way(trace)
-    is_sure = served["is_seen"] & ~served["is_off"]
+    both = Spans(*map(np.concatenate, zip(held, off_cpu, strict=True)))
+    may_wait = _most_open(served, united(both))
+    calls = trace.calls.set_index("call_id")
+    under_way = _most_open(
+        calls, Spans.of(calls.fillna({"end_ns": _NEVER_NS}))._replace(group=calls.index.to_numpy())
+    )
     waits = served["is_off"] | served.index.isin(held.group)
-    runs_scripts = (trace.calls["body"] == "script").any()
+    runs_scripts = (calls["body"] == "script").any()
     calls_unseen = runs_scripts or (trace.operators["name"] == BACKWARD).any()
     by_role: dict[str, LeastThreads] = {}
     for rank in trace.ranks:
         role = role_of(rank.name, roles)
         names = [each.name for each in trace.ranks if role_of(each.name, roles) == role]
         mine = served[served["server"].isin(names)]
+        is_sure = bool((mine["is_seen"] & ~mine["is_off"]).all())
         found = LeastThreads(
             role=role,
             waiting=waiting.get(rank.name, 0),
@@ -159,18 +158,17 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
             functions=_often(mine["function"], waits[mine.index]),
             under_way=under_way.get(rank.name, 0),
             threads=rank.num_worker_threads,
-            is_sure=not calls_unseen and len(mine) > 0 and bool(is_sure[mine.index].all()),
+            is_sure=not calls_unseen and len(mine) > 0 and is_sure,
             has_ended=bool(mine["has_ended"][mine["server"] == rank.name].all()),
             stuck=stuck.get(rank.name, 0),
         )
         # Of equal ones, the first.
-        by_role[role] = max(by_role.get(role, found), found, key=_need)
+        by_role[role] = max(
+            by_role.get(role, found),
+            found,
+            key=lambda each: (each.is_deadlock, each.may_wait, each.waiting),
+        )
     return list(by_role.values())
-
-
-def _need(found: LeastThreads) -> tuple[bool, int, int]:
-    """Of the processes of a role, the one with the largest is shown."""
-    return found.is_deadlock, found.may_wait, found.waiting
 
 
 def _has_all_ranks(trace: Trace) -> bool:
@@ -183,12 +181,11 @@ def _nested_waits(calls: pd.DataFrame, kinds: Sequence[str] = _WAITED_FOR) -> Sp
     """When served calls waited for calls of their own; the group is the served call's id."""
     served = calls[calls["body"] != "fetch"]
     outer = served.set_index("call_id")["server_end_ns"].fillna(_NEVER_NS)
-    inner = calls[calls["parent_call"].isin(outer.index)]
-    inner = inner[inner["kind"].isin(kinds)]
+    inner = calls[calls["parent_call"].isin(outer.index) & calls["kind"].isin(kinds)]
     parent = inner["parent_call"].to_numpy(np.int64)
     left = outer.loc[parent].to_numpy(np.int64)
-    answered = inner["end_ns"].fillna(_NEVER_NS).to_numpy(np.int64)
-    spans = Spans(parent, inner["start_ns"].to_numpy(np.int64), np.minimum(answered, left))
+    answered = inner["end_ns"].to_numpy(np.int64, na_value=_NEVER_NS)
+    spans = Spans(parent, inner["start_ns"].to_numpy(), np.minimum(answered, left))
     # A function that ended before the answer came did not wait for it.
     return united(spans.take((answered <= left) | (inner["kind"] != "rpc_async").to_numpy()))
 
@@ -201,11 +198,10 @@ def _served(calls: pd.DataFrame, held: Spans) -> pd.DataFrame:
     longer than all of its time on the CPU.
     """
     times = call_times(calls)
-    off_us = times["off_cpu_us"].to_numpy()
     blocking_us = _sums_us(calls, _nested_waits(calls, _BLOCKING))
     beside_us = _sums_us(calls, held) - blocking_us
-    computed_us = times["on_cpu_us"].to_numpy() + times["run_queue_us"].to_numpy()
-    off_us = off_us - blocking_us - np.maximum(beside_us - computed_us, 0)
+    computed_us = times["on_cpu_us"] + times["run_queue_us"]
+    off_us = times["off_cpu_us"] - blocking_us - np.maximum(beside_us - computed_us, 0)
     begun = calls["server_start_ns"].notna()
     is_python = calls["body"] == "python"
     found = pd.DataFrame(
@@ -216,7 +212,7 @@ def _served(calls: pd.DataFrame, held: Spans) -> pd.DataFrame:
             "start": calls["server_start_ns"].fillna(0).astype("int64"),
             "end": calls["server_end_ns"].fillna(_NEVER_NS).astype("int64"),
             "has_ended": calls["server_end_ns"].notna() | ~begun,
-            "is_seen": begun & ~np.isnan(off_us),
+            "is_seen": begun & off_us.notna(),
             # An operator waits for no call; what a script waits for is not known.
             "is_off": begun & is_python & ~(off_us <= ALLOWED_OFF_US),
         }
@@ -227,33 +223,13 @@ def _served(calls: pd.DataFrame, held: Spans) -> pd.DataFrame:
 def _sums_us(calls: pd.DataFrame, spans: Spans) -> FloatArray:
     """The time of each call's spans; their group is the call's id."""
     row = pd.Index(calls["call_id"]).get_indexer(pd.Index(spans.group))
-    return summed(row.astype(np.int64), spans.end - spans.start, len(calls)) / 1e3
-
-
-def _spans(served: pd.DataFrame) -> Spans:
-    """When the served calls ran; the group is the call's id."""
-    return Spans(
-        *(values.to_numpy(np.int64) for values in (served.index, served["start"], served["end"]))
-    )
-
-
-def _joined(*several: Spans) -> Spans:
-    return Spans(*map(np.concatenate, zip(*several, strict=True)))
+    return spans._replace(group=row.astype(np.int64)).by_group_ns(len(calls)) / 1e3
 
 
 def _often(function: pd.Series, waits: pd.Series) -> tuple[str, ...]:
     """The functions whose calls often waited, the most frequent first."""
-    number = function[waits].value_counts()
-    return tuple(
-        str(name) for name in number.index if number[name] >= OFTEN * (function == name).sum()
-    )
-
-
-def _most_under_way(trace: Trace) -> dict[str, int]:
-    """By server, the most calls to it that were under way at once."""
-    calls = trace.calls.set_index("call_id")
-    ends = calls["end_ns"].fillna(_NEVER_NS).to_numpy(np.int64)
-    return _most_open(calls, Spans(calls.index.to_numpy(), calls["start_ns"].to_numpy(), ends))
+    number, of_all = function[waits].value_counts(), function.value_counts()
+    return tuple(str(name) for name in number.index if number[name] >= OFTEN * of_all[name])
 
 
 def _most_open(calls: pd.DataFrame, spans: Spans) -> dict[str, int]:

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 
 from tuner.roles import role_of
 from tuner.text import listed, plural, whole_percent
-from tuner.trace.analyze.critical_path import SURE, CriticalPath, Share
+from tuner.trace.analyze.critical_path import SURE, CriticalPath, Share, share_of
 from tuner.trace.analyze.diagnosis_rules import WAITS_FOR, few_named
 from tuner.trace.model.trace import Trace
 
@@ -110,15 +110,9 @@ def shares_of_path(path: CriticalPath, roles: Sequence[tuple[str, str]] = ()) ->
     taken together, and processes of one role that have a function in common. For `roles` see
     `tuner.roles.role_of`.
     """
-    kinds = ["wire" if part in WIRE else part for part in path.rows["part"]]
-    alike = _alike(path.rows, roles)
-    keys = [
-        (kind, 0 if kind in ("caller", "backward", "run_queue", "wire") else number)
-        for kind, number in zip(kinds, alike, strict=True)
-    ]
-    found = [
-        _limit(path, key[0], pd.Series([each == key for each in keys])) for key in sorted(set(keys))
-    ]
+    kind = path.rows["part"].replace(dict.fromkeys(WIRE, "wire"))
+    alike = _alike(path.rows, roles).mask(kind.isin([*_NAMES]), 0)
+    found = [_limit(path, str(name), rows.index) for (name, _), rows in kind.groupby([kind, alike])]
     return sorted(found, key=lambda limit: -limit.share.share)
 
 
@@ -134,29 +128,29 @@ def limits_of(shares: list[Limit]) -> list[Limit]:
 def said(driver: str, calls: int, shares: list[Limit], limits: list[Limit]) -> str:
     """One sentence on what limits the steps of the driver, which made so many calls."""
     seen = [each for each in shares if each.kind != UNSEEN and each not in limits]
-    others = [each for each in seen if each.share.share >= BESIDE and each.share.is_known]
     beside = "".join(
-        f"; for another {share_text(each.share)} it {each.phrase(driver)}" for each in others
+        f"; for another {share_text(each.share)} it {each.phrase(driver)}"
+        for each in seen
+        if each.share.share >= BESIDE and each.share.is_known
     )
     if len(limits) == 1:
         (only,) = limits
         of_time = f"for {share_text(only.share)} of the time, {driver} {only.phrase(driver)}"
         return f"{only.name}: {of_time}{beside}."
     if limits:
-        number = {2: "Two", 3: "Three"}[len(limits)]
-        each_one = listed(
+        several = listed(
             f"for {share_text(each.share)} it {each.phrase(driver)}" for each in limits
         )
-        return f"{number} things limit {driver}: {each_one}{beside}."
+        number = {2: "Two", 3: "Three"}[len(limits)]
+        return f"{number} things limit {driver}: {several}{beside}."
     if seen and not seen[0].share.is_known:
         few = f"it made only {plural(calls, 'call')}, too few to say what limits it"
         why = few if calls < FEW_CALLS else "what it waited for differs too much over the time"
         return f"No clear limit of {driver}: {why}."
-    largest = [
-        each for each in seen[:MOST_SHOWN] if each.share.share >= SHOWN and each.share.is_known
-    ]
     several = "; ".join(
-        f"for {share_text(each.share)} of the time it {each.phrase(driver)}" for each in largest
+        f"for {share_text(each.share)} of the time it {each.phrase(driver)}"
+        for each in seen[:MOST_SHOWN]
+        if each.share.share >= SHOWN and each.share.is_known
     )
     return f"No clear limit of {driver}{': ' if several else ''}{several}."
 
@@ -169,7 +163,7 @@ def share_text(share: Share) -> str:
     return f"{middle} ({low.removesuffix(' %')}-{high})"
 
 
-def _alike(rows: pd.DataFrame, roles: Sequence[tuple[str, str]]) -> list[int]:
+def _alike(rows: pd.DataFrame, roles: Sequence[tuple[str, str]]) -> pd.Series:
     """A number for each row: the same for those that a process, or a function of a role, joins."""
     # Of `issue` the process is the one that calls.
     side = (rows["part"] == "issue").astype(str)
@@ -180,19 +174,20 @@ def _alike(rows: pd.DataFrame, roles: Sequence[tuple[str, str]]) -> list[int]:
     function, functions = pd.factorize(pd.MultiIndex.from_arrays([side, role, name]))
     size = len(processes) + len(functions)
     joined = coo_array((np.ones(len(rows)), (process, len(processes) + function)), (size, size))
-    numbers = connected_components(joined, directed=False)[1]
-    return [int(number) for number in numbers[process]]
+    return pd.Series(connected_components(joined, directed=False)[1][process])
 
 
-def _limit(path: CriticalPath, kind: str, mask: pd.Series) -> Limit:
-    """The rows of the mask as one."""
-    rows = path.rows[mask].assign(time=path.time_ns[:, mask.to_numpy()].sum(axis=0))
+def _limit(path: CriticalPath, kind: str, places: pd.Index) -> Limit:
+    """These rows as one."""
+    time_ns = path.time_ns[:, places]
+    rows = path.rows.loc[places].assign(time=time_ns.sum(axis=0))
     times = [
         rows.groupby(name)["time"].sum().sort_values(ascending=False)
         for name in ("process", "function")
     ]
     processes, functions = (tuple(each.index[each >= NAMED * each.iloc[0]]) for each in times)
-    return Limit(kind=kind, processes=processes, functions=functions, share=path.share(mask))
+    share = share_of(time_ns.sum(axis=1), path.total_ns)
+    return Limit(kind=kind, processes=processes, functions=functions, share=share)
 
 
 def unseen_shares(trace: Trace, driver: str, shares: list[Limit]) -> tuple[str, ...]:
@@ -209,9 +204,10 @@ def unseen_shares(trace: Trace, driver: str, shares: list[Limit]) -> tuple[str, 
         elif each.kind == UNSEEN:
             calls = trace.calls
             here = calls["server"].isin(each.processes) & calls["function"].isin(each.functions)
-            why = why_unseen(trace, calls[here])
-            of_time = f"For {_of_the_time(each.share)}, {driver} {each.phrase(driver)}"
-            sentences.append(f"{of_time}{why}.")
+            sentences.append(
+                f"For {_of_the_time(each.share)}, {driver} {each.phrase(driver)}"
+                f"{why_unseen(trace, calls[here])}."
+            )
     return tuple(sentences)
 
 
@@ -231,14 +227,7 @@ def why_unseen(trace: Trace, calls: pd.DataFrame) -> str:
         if body in bodies:
             is_shown = body != "fetch" and not trace.operators_recorded
             reasons.append(f"{reason}{', and only a trace with operators shows them' * is_shown}")
-    reasons += [
-        loss.split(": ")[0] for loss in trace.losses if any(_is_of(loss, name) for name in servers)
-    ]
+    # `a, b and c ended` is a loss of each of them.
+    of_one = rf"([\w:-]+, )*([\w:-]+ and )?({'|'.join(map(re.escape, servers))})(?![\w:-])"
+    reasons += [loss.split(": ")[0] for loss in trace.losses if servers and re.match(of_one, loss)]
     return f": {'; '.join(reasons)}" if reasons else ""
-
-
-def _is_of(loss: str, process: str) -> bool:
-    """Whether a loss is one of this process: `a, b and c ended` is one of b."""
-    name = r"[\w:-]+"
-    begins = rf"({name}, )*({name} and )?{re.escape(process)}(?![\w:-])"
-    return re.match(begins, loss) is not None

@@ -1,5 +1,9 @@
 """The walk along the critical path: backwards in time, from a step's end to its begin.
 
+A *frame* is what issues calls one after another: a served function, the driver's thread, or the
+rest of a process. Every call is a child of one frame: that of the call which its client was
+serving, else the driver's, else that of its client's process.
+
 At any time the path is in one frame. It goes back to the last child that ended, since the frame
 waited for it, and through what that child did: the way back, the pickling of its answer, the served
 function (a frame of its own, with calls of its own), the wait for a thread, the way there. A frame
@@ -15,11 +19,28 @@ call; or the other threads of its process.
 from array import array
 from bisect import bisect_right
 from enum import IntEnum
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from tuner.trace.analyze.path_frames import DRIVER_FRAME, Frames
-from tuner.trace.analyze.time_spans import IntArray
+from tuner.trace.analyze.call_times import call_times
+from tuner.trace.analyze.server_parallelism import threads_taken
+from tuner.trace.analyze.time_spans import Spans, group_codes, united
+from tuner.trace.model.spans import TraceRank
+from tuner.trace.model.trace import BoolArray, IntArray, Trace
+
+MOST = 0.5
+"""A call that waited on the server waited for a thread if none was free for this share of the time;
+if not, but a thread was taken for this share, it waited to be dispatched."""
+MAIN = 0.8
+"""A thread whose calls cover this share of the time that its process waits is the driver alone."""
+DEEPEST = 100
+"""A longer chain of calls is not followed; what lies beyond is unseen."""
+CONCURRENT = 64
+"""At most so many calls are looked at to find the one that completed a result."""
+DRIVER_FRAME = -1
 
 
 class Part(IntEnum):
@@ -39,11 +60,6 @@ class Part(IntEnum):
     """Of the driver's own time; the walk does not separate it."""
 
 
-DEEPEST = 100
-"""A longer chain of calls is not followed; what lies beyond is unseen."""
-CONCURRENT = 64
-"""At most so many calls are looked at to find the one that completed a result."""
-
 # The loop is faster without an attribute of a class for each.
 (
     _CALLER, _ISSUE, _TO_SERVER, _QUEUE, _DISPATCH, _SERVED, _PENDING, _ANSWER, _TO_CLIENT, _UNSEEN,
@@ -51,12 +67,110 @@ CONCURRENT = 64
 ) = map(int, Part)  # fmt: skip
 
 
-class _Walk:
-    """One walk; `path` is what it has found: start, end, part and call of each piece in turn."""
+class Driver(NamedTuple):
+    """Whose steps the critical path explains."""
 
-    def __init__(self, frames: Frames) -> None:
-        self.frames = frames
+    rank: int
+    thread: int
+    """The thread with the most time in calls."""
+    is_alone: bool
+    """Whether the driver is that thread alone, not all threads of its process."""
+    calls: pd.DataFrame
+    """Its calls that ended."""
+
+    def is_main_of(self, process: TraceRank) -> bool:
+        """Whether it is the main thread of its process, alone."""
+        return self.is_alone and self.thread == process.pid
+
+
+def find_driver(trace: Trace) -> Driver | None:
+    """The driver: rank 0 of a workload; else the process that waits for calls the longest."""
+    calls = trace.calls
+    ours = calls[calls["parent_call"].isna() & calls["end_ns"].notna()]
+    if trace.steps is not None and (ours["client_rank"] == 0).any():
+        ours = ours[ours["client_rank"] == 0]
+    if ours.empty:
+        return None
+    rank_of, thread_of = ours["client_rank"].to_numpy(), ours["client_thread"].to_numpy()
+    code = group_codes((rank_of, thread_of))
+    covered_ns = _under_way(ours, code).by_group_ns()
+    longest = int(np.argmax(covered_ns))
+    first = int(np.argmax(code == longest))
+    rank, thread = int(rank_of[first]), int(thread_of[first])
+    process = ours[rank_of == rank]
+    is_alone = bool(covered_ns[longest] >= MAIN * _under_way(process).total_ns())
+    mine = process[process["client_thread"] == thread] if is_alone else process
+    return Driver(rank, thread, is_alone, mine)
+
+
+def _under_way(calls: pd.DataFrame, group: IntArray | None = None) -> Spans:
+    spans = Spans.of(calls)
+    group = spans.group if group is None else group
+    return united(Spans(group, spans.start, np.maximum(spans.start, spans.end)))
+
+
+def walk(trace: Trace, driver: Driver, opened: int, closed: int) -> IntArray:
+    """The driver's critical path from `opened` to `closed`, in nanoseconds.
+
+    Returns:
+        One row per piece, the latest first, without gaps: its start, its end, its Part, and the
+        call, which is DRIVER_FRAME for the driver's own time.
+    """
+    walking = _Walk(trace, driver, closed)
+    walking.through_frame(DRIVER_FRAME, opened, closed, DRIVER_FRAME, 0)
+    return np.frombuffer(walking.path, np.int64).reshape(-1, 4)
+
+
+class _Walk:
+    """One walk; `path` is what it has found: start, end, part and call of each piece in turn.
+
+    Its lists have one item per call, since a loop reads single items of them much faster:
+    start <= issued <= end, and start <= arrived <= served <= left <= done <= answered <= end.
+    """
+
+    def __init__(self, trace: Trace, driver: Driver, closed: int) -> None:
+        """A call that never ended lasts until the trace is closed."""
         self.path = array("q")
+        calls = trace.calls
+        start = calls["start_ns"].to_numpy()
+        end = np.maximum(calls["end_ns"].to_numpy(np.int64, na_value=closed), start)
+        is_seen = (calls["server_start_ns"].notna() & calls["server_end_ns"].notna()).to_numpy()
+        # Clocks of two hosts differ a little, and a client may give up first: times stay in order.
+        served = np.clip(_filled(calls, "server_start_ns", end), start, end)
+        left = np.clip(_filled(calls, "server_end_ns", end), served, end)
+        done = np.clip(_filled(calls, "done_ns", left), left, end)
+        answered = np.clip(_filled(calls, "answered_ns", done), done, end)
+        arrived, waits_for_thread = _arrivals(trace, served, start)
+        issued = np.clip(_filled(calls, "issued_ns", start), start, end)
+        self.start, self.issued, self.arrived = start.tolist(), issued.tolist(), arrived.tolist()
+        self.served, self.left, self.done = served.tolist(), left.tolist(), done.tolist()
+        self.answered = answered.tolist()
+        self.is_seen = is_seen.tolist()
+        """Whether the trace shows how it was served."""
+        self.waits_for_thread = waits_for_thread.tolist()
+        """Whether it waited for a thread; else to be dispatched."""
+        self.kind, self.server = calls["kind"].tolist(), calls["server_rank"].tolist()
+        frame = _frames(calls, driver)
+        self.frame = frame.tolist()
+        """The frame that it is a child of; a served function has the number of its call."""
+        ended = np.flatnonzero(calls["end_ns"].notna().to_numpy())
+        by_end, by_issue = (ended[np.lexsort((at[ended], frame[ended]))] for at in (end, issued))
+        self.by_end, self.end_times = by_end.tolist(), end[by_end].tolist()
+        self.by_issue, self.issue_times = by_issue.tolist(), issued[by_issue].tolist()
+        frames, number = np.unique(frame[ended], return_counts=True)
+        edges = pairwise([0, *np.cumsum(number).tolist()])
+        self.children = dict(zip(frames.tolist(), edges, strict=True))
+        """Where in these four each frame's children are."""
+        self.join_of = list(zip(self.server, calls["function"].cat.codes, strict=True))
+        self.joins: dict[tuple[int, int], list[int]] = {}
+        """The `async_execution` calls by server and function, in the order in which they began."""
+        rows = np.flatnonzero(calls["done_ns"].notna().to_numpy() & is_seen)
+        for row in rows[np.argsort(served[rows], kind="stable")].tolist():
+            self.joins.setdefault(self.join_of[row], []).append(row)
+        operators = trace.operators
+        here = (operators["rank"] == driver.rank) & (operators["thread"] == driver.thread)
+        inside = united(Spans.of(operators[here & driver.is_alone]))
+        self.operator_starts, self.operator_ends = inside.start.tolist(), inside.end.tolist()
 
     def add(self, start: int, end: int, part: int, call: int) -> None:
         if end > start:
@@ -68,7 +182,7 @@ class _Walk:
         A call that was issued long before anything waited for it ends so late for all that it did,
         not only for what it did last.
         """
-        began, pieces = self.frames.issued[call], len(self.path)
+        began, pieces = self.issued[call], len(self.path)
         self.through_call(call, min(began, since), until, depth)
         if began >= since:
             return
@@ -80,23 +194,23 @@ class _Walk:
     def through_frame(self, frame: int, since: int, until: int, owner: int, depth: int) -> None:
         """From `until` back to `since` in a frame; `owner` is the call whose time is its own."""
         own = _CALLER if owner < 0 else _SERVED if frame == owner else _PENDING
-        f = self.frames
-        low, high = f.children.get(frame, (0, 0))
-        ended = bisect_right(f.end_times, until, low, high) - 1
-        issued = bisect_right(f.issue_times, until, low, high) - 1
+        end_times, issue_times = self.end_times, self.issue_times
+        low, high = self.children.get(frame, (0, 0))
+        ended = bisect_right(end_times, until, low, high) - 1
+        issued = bisect_right(issue_times, until, low, high) - 1
         while until > since:
-            while ended >= low and f.end_times[ended] > until:
+            while ended >= low and end_times[ended] > until:
                 ended -= 1
-            while issued >= low and f.issue_times[issued] > until:
+            while issued >= low and issue_times[issued] > until:
                 issued -= 1
-            end_ns = f.end_times[ended] if ended >= low else since
-            issue_ns = f.issue_times[issued] if issued >= low else since
+            end_ns = end_times[ended] if ended >= low else since
+            issue_ns = issue_times[issued] if issued >= low else since
             if issue_ns <= since and end_ns <= since:
                 break
             if issue_ns >= end_ns:
                 self.add(issue_ns, until, own, owner)
-                call = f.by_issue[issued]
-                until = max(f.start[call], since)
+                call = self.by_issue[issued]
+                until = max(self.start[call], since)
                 self.add(until, issue_ns, _ISSUE, call)
                 issued -= 1
             else:
@@ -108,23 +222,21 @@ class _Walk:
 
     def _waited_since(self, frame: int, since: int, end_ns: int) -> int:
         """When a frame began to wait for what ended then: not while it was in an operator."""
-        starts = self.frames.operator_starts
-        if frame != DRIVER_FRAME or not starts:
+        if frame != DRIVER_FRAME:
             return since
-        last = bisect_right(starts, end_ns) - 1
-        return max(since, min(self.frames.operator_ends[last], end_ns)) if last >= 0 else since
+        last = bisect_right(self.operator_starts, end_ns) - 1
+        return max(since, min(self.operator_ends[last], end_ns)) if last >= 0 else since
 
     def _wait(self, ended: int, low: int, since: int, until: int, depth: int) -> None:
         """A wait for the child with this place in the order of ends."""
-        f = self.frames
-        call = f.by_end[ended]
-        if f.kind[call] == "to_here":
+        call = self.by_end[ended]
+        if self.kind[call] == "to_here":
             # It waits for the value to be made, if the call that makes it is still under way.
             for place in range(ended - 1, low - 1, -1):
-                made_ns, making = f.end_times[place], f.by_end[place]
+                made_ns, making = self.end_times[place], self.by_end[place]
                 if made_ns <= since:
                     break
-                if f.kind[making] == "rpc_remote" and f.server[making] == f.server[call]:
+                if self.kind[making] == "rpc_remote" and self.server[making] == self.server[call]:
                     self.add(made_ns, until, _UNSEEN, call)
                     call, until = making, made_ns
                     break
@@ -132,66 +244,81 @@ class _Walk:
 
     def through_call(self, call: int, since: int, until: int, depth: int) -> None:
         """From `until` back to `since`, which is no earlier than the call's start."""
-        f = self.frames
-        if not f.is_seen[call] or depth > DEEPEST:
+        if not self.is_seen[call] or depth > DEEPEST:
             self.add(since, until, _UNSEEN, call)
             return
-        done, left, served, arrived = f.done[call], f.left[call], f.served[call], f.arrived[call]
-        answered = f.answered[call]
-        if until > answered:
-            self.add(answered if answered > since else since, until, _TO_CLIENT, call)
-            until = answered
-        if until > done:
-            self.add(done if done > since else since, until, _ANSWER, call)
-            until = done
-        if until > left and until > since:
-            self._pending(call, left if left > since else since, until, depth + 1)
-        if until > left:
-            until = left
-        if until > served and until > since:
-            self.through_frame(call, served if served > since else since, until, call, depth + 1)
-        if until > served:
-            until = served
-        if until > arrived:
-            wait = _QUEUE if f.waits_for_thread[call] else _DISPATCH
-            self.add(arrived if arrived > since else since, until, wait, call)
-            until = arrived
-        self.add(since, until, _TO_SERVER, call)
+        for began, part in (
+            (self.answered[call], _TO_CLIENT),
+            (self.done[call], _ANSWER),
+            (self.left[call], _PENDING),
+            (self.served[call], _SERVED),
+            (self.arrived[call], _QUEUE if self.waits_for_thread[call] else _DISPATCH),
+            (since, _TO_SERVER),
+        ):
+            begin = began if began > since else since
+            if until <= begin:
+                continue
+            if part == _PENDING:
+                self._pending(call, begin, until, depth + 1)
+            elif part == _SERVED:
+                self.through_frame(call, begin, until, call, depth + 1)
+            else:
+                self.add(begin, until, part, call)
+            until = begin
 
     def _pending(self, call: int, since: int, until: int, depth: int) -> None:
         """The time until the result of a function that has returned was complete."""
-        f = self.frames
-        completer = self._completer(call)
-        frame = completer if completer >= 0 else f.process_frame(f.server[call])
+        # That of its process, beside what it serves and drives, if no call completed it.
+        frame = self._completer(call, len(self.start) + 1 + self.server[call])
         # Back through the completer, and the functions that it was called from in turn.
-        while 0 <= frame < len(f.start) and until > since:
-            began = max(f.start[frame], since)
+        while 0 <= frame < len(self.start) and until > since:
+            began = max(self.start[frame], since)
             if until > began:
                 self.through_call(frame, began, until, depth)
                 until = began
-            frame = f.frame[frame]
+            frame = self.frame[frame]
         if until > since:
             owner = DRIVER_FRAME if frame == DRIVER_FRAME else call
             self.through_frame(frame, since, until, owner, depth)
 
-    def _completer(self, call: int) -> int:
-        """The call that was being served when the result was complete; -1 if there is none."""
-        f = self.frames
-        group = f.joins.get(f.join_of[call], [])
-        place = bisect_right(group, f.done[call], key=f.served.__getitem__) - 1
+    def _completer(self, call: int, instead: int) -> int:
+        """The call that was being served when the result was complete."""
+        group = self.joins.get(self.join_of[call], [])
+        place = bisect_right(group, self.done[call], key=self.served.__getitem__) - 1
         for other in reversed(group[max(place - CONCURRENT, 0) : place + 1]):
-            if other != call and f.left[other] >= f.done[call]:
+            if other != call and self.left[other] >= self.done[call]:
                 return other
-        return -1
+        return instead
 
 
-def walk(frames: Frames, opened: int, closed: int) -> IntArray:
-    """The driver's critical path from `opened` to `closed`, in nanoseconds.
+def _filled(calls: pd.DataFrame, column: str, instead: IntArray) -> IntArray:
+    """A column of times, and others where it is null."""
+    return np.where(calls[column].isna(), instead, calls[column].to_numpy(np.int64, na_value=0))
 
-    Returns:
-        One row per piece, the latest first, without gaps: its start, its end, its Part, and the
-        call, which is DRIVER_FRAME for the driver's own time.
+
+def _arrivals(trace: Trace, served: IntArray, start: IntArray) -> tuple[IntArray, BoolArray]:
+    """When each call began to wait on its server, and whether it was a thread that it waited for.
+
+    `call_times` estimates the wait. Where the server was idle meanwhile, it is part of the way.
     """
-    walking = _Walk(frames)
-    walking.through_frame(DRIVER_FRAME, opened, closed, DRIVER_FRAME, 0)
-    return np.frombuffer(walking.path, np.int64).reshape(-1, 4)
+    calls = trace.calls
+    queue_us = np.nan_to_num(call_times(calls)["queue_us"].to_numpy())
+    arrived = np.maximum(served - np.round(queue_us * 1e3).astype(np.int64), start)
+    full, serving = np.zeros(len(calls)), np.zeros(len(calls))
+    for rank, steps in threads_taken(trace).items():
+        pool = trace.process(rank).num_worker_threads or max(1, len(steps.time_at_level()) - 1)
+        here = calls["server_rank"].to_numpy() == rank
+        full[here] = np.nan_to_num(steps.share_from(pool, arrived[here], served[here]))
+        serving[here] = np.nan_to_num(steps.share_from(1, arrived[here], served[here]))
+    is_full = full >= MOST
+    return np.where(is_full | (serving >= MOST), arrived, served), is_full
+
+
+def _frames(calls: pd.DataFrame, driver: Driver) -> IntArray:
+    """The frame of each call."""
+    parent = calls["parent_call"].to_numpy(np.int64, na_value=-1)
+    frame: IntArray = pd.Index(calls["call_id"]).get_indexer(pd.Index(parent)).astype(np.int64)
+    alone = frame < 0
+    frame[alone] = len(calls) + 1 + calls["client_rank"].to_numpy()[alone]
+    frame[calls.index.get_indexer(driver.calls.index)] = DRIVER_FRAME
+    return frame

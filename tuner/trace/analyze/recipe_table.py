@@ -4,30 +4,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from tuner.trace.analyze.time_spans import (
-    FloatArray,
-    IntArray,
-    Spans,
-    group_codes,
-    parents,
-    summed,
-    united,
-)
+from tuner.trace.analyze.time_spans import Spans, group_codes, parents, summed, united
 from tuner.trace.model.spans import REMOTE_OPERATOR
-from tuner.trace.model.trace import Trace
+from tuner.trace.model.trace import BoolArray, FloatArray, IntArray, Trace
 
 RECIPE_COLUMNS = (
-    "Name",
-    "Self CPU %",
-    "Self CPU",
-    "CPU total %",
-    "CPU total",
-    "CPU time avg",
-    "# of Calls",
+    "Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls",
     "Node ID",
-)
+)  # fmt: skip
 
 
 def recipe_table(trace: Trace) -> pd.DataFrame:
@@ -50,7 +35,26 @@ def recipe_table(trace: Trace) -> pd.DataFrame:
         microseconds; percentages are of the sum of "Self CPU". A remote operator has the name
         `call#remote_op: operator` and its server's rank as "Node ID".
     """
-    table = pd.concat(_recipe_rows(trace), ignore_index=True)
+    calls, operators = trace.calls[trace.calls["end_ns"].notna()], trace.operators
+    spans = _on_threads(calls, operators)
+    above = parents(spans)
+    lasted_ns = (calls["end_ns"] - calls["start_ns"]).to_numpy(dtype=np.int64)
+    of_calls = _sums(
+        calls[["name", "client_rank"]],
+        lasted_ns,
+        lasted_ns - _counted_elsewhere(calls, operators, spans, above),
+    )
+    of_operators = _sums(
+        operators[["rank", "name", "call_name"]],
+        (spans.end - spans.start)[len(calls) :],
+        _own_of_operators(spans, above, len(calls)),
+    )
+    called, name = (of_operators[column].astype("str") for column in ("call_name", "name"))
+    of_operators["Name"] = name.where(called == "", called + REMOTE_OPERATOR + name)
+    of_calls["Name"] = of_calls["name"].astype("str")
+    of_calls = of_calls.rename(columns={"client_rank": "Node ID"})
+    of_operators = of_operators.rename(columns={"rank": "Node ID"})
+    table = pd.concat((of_calls, of_operators), ignore_index=True)
     everything_us = table["Self CPU"].sum()
     percent = 100.0 / everything_us if everything_us > 0 else np.nan
     table["Self CPU %"] = table["Self CPU"] * percent
@@ -93,85 +97,40 @@ def format_table(table: pd.DataFrame, row_limit: int | None = None) -> str:
     return "\n".join([rule, lines[0], rule, *lines[1:], rule, total])
 
 
-def _recipe_rows(trace: Trace) -> list[pd.DataFrame]:
-    """The rows of calls and of operators: Name, Self CPU, CPU total, # of Calls, Node ID."""
-    calls = trace.calls[trace.calls["end_ns"].notna()]
-    operators = trace.operators
-    spans = _on_threads(calls, operators)
-    above = parents(spans)
-    return [
-        _call_rows(calls, _counted_elsewhere(calls, operators, spans, above)),
-        _operator_rows(operators, spans, above),
-    ]
-
-
 def _on_threads(calls: pd.DataFrame, operators: pd.DataFrame) -> Spans:
     """What ran on each thread: the calls, as far as their clients' threads were in them; operators.
 
-    Calls come first: of equal spans, the first contains the others.
-    """
-    columns = [[_int(operators, name) for name in ("rank", "thread", "start_ns", "end_ns")]]
-    if len(calls):
-        columns.insert(0, _on_client_threads(calls))
-    rank, thread, start, end = (
-        np.concatenate(each) if len(each) > 1 else each[0] for each in zip(*columns, strict=True)
-    )
-    return Spans(group_codes((rank, thread)), start, end)
-
-
-def _on_client_threads(calls: pd.DataFrame) -> list[IntArray]:
-    """Rank and thread of each call's client, its start, and until when that thread was in it.
-
-    That is until its end, or until it was issued if it is asynchronous. Foreign traces do not have
-    the latter: the annotation of a call, which is a block of its thread, lasts until the end.
+    Calls come first: of equal spans, the first contains the others. A client's thread is in a call
+    until its end, or until it was issued if it is asynchronous. Foreign traces do not have the
+    latter: the annotation of a call, which is a block of its thread, lasts until the end.
     """
     issued = calls["issued_ns"].fillna(calls["end_ns"])
     left = calls["end_ns"].where(_waits(calls), issued).to_numpy(dtype=np.int64)
-    return [*(_int(calls, name) for name in ("client_rank", "client_thread", "start_ns")), left]
+    rank, thread, start = (
+        np.concatenate((calls[of_call].to_numpy(), operators[name].to_numpy()))
+        for of_call, name in (
+            ("client_rank", "rank"), ("client_thread", "thread"), ("start_ns", "start_ns"),
+        )
+    )  # fmt: skip
+    end = np.concatenate((left, operators["end_ns"].to_numpy()))
+    return Spans(group_codes((rank, thread)), start, end)
 
 
-def _call_rows(calls: pd.DataFrame, counted_elsewhere: FloatArray) -> pd.DataFrame:
-    name, rank = _codes(calls["name"]), _int(calls, "client_rank")
-    duration = _int(calls, "end_ns") - _int(calls, "start_ns")
-    key = group_codes((name, rank))
-    first, sums = _summed(key, duration, duration - counted_elsewhere)
-    sums["Name"] = calls["name"].cat.categories[name[first]].astype("str")
-    sums["Node ID"] = rank[first]
-    return sums
-
-
-def _operator_rows(operators: pd.DataFrame, spans: Spans, above: IntArray) -> pd.DataFrame:
+def _own_of_operators(spans: Spans, above: IntArray, calls: int) -> FloatArray:
+    """Per operator, the nanoseconds in which nothing else ran inside it; calls come first."""
     inside = np.flatnonzero(above >= 0)
     outside = above[inside]
     overlap = np.minimum(spans.end[inside], spans.end[outside]) - spans.start[inside]
-    calls = len(above) - len(operators)
-    children = summed(outside, overlap, len(above))[calls:]
-    duration = (spans.end - spans.start)[calls:]
-    rank = _int(operators, "rank")
-    name, caller = _codes(operators["name"]), _codes(operators["call_name"])
-    names, callers = operators["name"].cat.categories, operators["call_name"].cat.categories
-    key = group_codes((rank, name, caller))
+    own = spans.end - spans.start - summed(outside, overlap, len(above))
     # Rounded times can make operators cross: no time below zero, which would lessen others.
-    first, sums = _summed(key, duration, np.maximum(duration - children, 0))
-    sums["Name"] = [
-        f"{called}{REMOTE_OPERATOR}{operator}" if called else operator
-        for called, operator in zip(callers[caller[first]], names[name[first]], strict=True)
-    ]
-    sums["Node ID"] = rank[first]
-    return sums
+    return np.maximum(own[calls:], 0.0)
 
 
-def _summed(key: IntArray, total_ns: IntArray, own_ns: FloatArray) -> tuple[IntArray, pd.DataFrame]:
-    """The first row of each key, and per key: Self CPU, CPU total, # of Calls."""
-    code, distinct = pd.factorize(key)
-    first = np.empty(len(distinct), np.int64)
-    first[code[::-1]] = np.arange(len(code))[::-1]
-    sums = {
-        "Self CPU": summed(code, own_ns, len(distinct)) / 1e3,
-        "CPU total": summed(code, total_ns, len(distinct)) / 1e3,
-        "# of Calls": np.bincount(code, minlength=len(distinct)),
-    }
-    return first, pd.DataFrame(sums)
+def _sums(frame: pd.DataFrame, total_ns: IntArray, own_ns: FloatArray) -> pd.DataFrame:
+    """By the columns of the frame: Self CPU, CPU total, # of Calls."""
+    times = frame.assign(**{"Self CPU": own_ns, "CPU total": total_ns})
+    groups = times.groupby(list(frame.columns), sort=False, observed=True)
+    return (groups.sum() / 1e3).assign(**{"# of Calls": groups.size()}).reset_index()
 
 
 def _counted_elsewhere(
@@ -180,49 +139,29 @@ def _counted_elsewhere(
     """Per call, the nanoseconds of its client span that other rows of the table count."""
     if calls.empty:
         return np.zeros(0)
-    row_of = pd.Index(calls["call_id"])
-    start, end = _int(calls, "start_ns"), _int(calls, "end_ns")
+    row_of, own = pd.Index(calls["call_id"]), Spans.of(calls)
+    # The operators of each call, without those inside another operator of the same call.
+    ran_for = np.concatenate((np.full(len(calls), -1), _rows(row_of, operators["call_id"])))
+    is_outer = (ran_for >= 0) & ((above < 0) | (ran_for[above] != ran_for))
+    made_in = _rows(row_of, calls["parent_call"])
+    # What each call's client thread ran in it: to issue it, such as the copy of a tensor. Calls
+    # that a thread makes while an asynchronous one is under way are beside it, not in it.
+    is_inside = (above >= 0) & (above < len(calls))
+    is_call = np.arange(len(above)) < len(calls)
+    is_inside &= ~is_call | _waits(calls)[np.where(is_inside, above, 0)]
     pieces = [
-        _remote_pieces(row_of, operators, spans, above),
-        _nested_pieces(row_of, calls),
-        _client_pieces(calls, spans, above),
+        spans._replace(group=ran_for).take(is_outer),
+        own._replace(group=made_in).take(made_in >= 0),
+        spans._replace(group=above).take(is_inside),
     ]
     group, begin, finish = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-    begin, finish = np.maximum(begin, start[group]), np.minimum(finish, end[group])
-    counted = united(Spans(group, begin, finish).take(finish > begin))
-    return summed(counted.group, counted.end - counted.start, len(calls))
+    begin, finish = np.maximum(begin, own.start[group]), np.minimum(finish, own.end[group])
+    return united(Spans(group, begin, finish).take(finish > begin)).by_group_ns(len(calls))
 
 
-def _remote_pieces(
-    row_of: pd.Index, operators: pd.DataFrame, spans: Spans, above: IntArray
-) -> Spans:
-    """The operators of each call, without those inside another operator of the same call."""
-    # The rows of calls come first in `spans` and `above`: they ran for none here.
-    row = np.concatenate((np.full(len(row_of), -1), _rows(row_of, operators["call_id"])))
-    outer = (row >= 0) & ((above < 0) | (row[above] != row))
-    return Spans(row[outer], spans.start[outer], spans.end[outer])
-
-
-def _nested_pieces(row_of: pd.Index, calls: pd.DataFrame) -> Spans:
-    """The calls that were made inside each call."""
-    row = _rows(row_of, calls["parent_call"])
-    return Spans(row, _int(calls, "start_ns"), _int(calls, "end_ns")).take(row >= 0)
-
-
-def _client_pieces(calls: pd.DataFrame, spans: Spans, above: IntArray) -> Spans:
-    """What each call's client thread ran in it: to issue it, such as the copy of a tensor.
-
-    Calls that a thread makes while an asynchronous one is under way are beside it, not in it.
-    """
-    inside = np.flatnonzero((above >= 0) & (above < len(calls)))
-    is_beside = (inside < len(calls)) & ~_waits(calls)[above[inside]]
-    inside = inside[~is_beside]
-    return Spans(above[inside], spans.start[inside], spans.end[inside])
-
-
-def _waits(calls: pd.DataFrame) -> NDArray[np.bool_]:
+def _waits(calls: pd.DataFrame) -> BoolArray:
     """Whether the client's thread is in the call until it ends."""
-    waits: NDArray[np.bool_] = calls["kind"].isin(["rpc_sync", "to_here"]).to_numpy(dtype=bool)
+    waits: BoolArray = calls["kind"].isin(["rpc_sync", "to_here"]).to_numpy(dtype=bool)
     return waits
 
 
@@ -244,13 +183,3 @@ def _time(us: float) -> str:
     if us >= 1e6:
         return f"{us / 1e6:.3f}s"
     return f"{us / 1e3:.3f}ms" if us >= 1e3 else f"{us:.3f}us"
-
-
-def _int(frame: pd.DataFrame, column: str) -> IntArray:
-    """A column without nulls."""
-    return frame[column].to_numpy(dtype=np.int64)
-
-
-def _codes(column: pd.Series) -> IntArray:
-    """The codes of a categorical column."""
-    return column.cat.codes.to_numpy().astype(np.int64)

@@ -1,7 +1,6 @@
 """The numbers that a diagnosis follows from: what a trace shows of a server."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -9,13 +8,12 @@ import pandas as pd
 from tuner.trace.analyze.call_times import call_times
 from tuner.trace.analyze.server_parallelism import (
     parallelism,
-    server_name,
     threads_at_work,
     threads_taken,
     window,
+    window_length_ns,
 )
 from tuner.trace.analyze.time_spans import Spans, Steps, group_codes, united
-from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace
 
 LONG_OPERATOR_NS = 30_000
@@ -45,12 +43,6 @@ class Means:
     def queue_share(self) -> float:
         """The share of a call's latency in which it waited for a thread."""
         return self.queue_us / self.latency_us if self.latency_us > 0 else 0.0
-
-    @property
-    def served_share(self) -> float:
-        """The share of a call's latency from its start on the server to its complete result."""
-        served_us = self.served_us + self.pending_us
-        return served_us / self.latency_us if self.latency_us > 0 else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,170 +119,115 @@ class Evidence:
         return self.threads or self.threads_seen
 
 
-class _Server(NamedTuple):
-    """The server in question, and its calls."""
-
-    trace: Trace
-    rank: int
-    process: TraceRank | None
-    sent: pd.DataFrame
-    """The calls to it."""
-    served: pd.DataFrame
-    """Those of them whose start and end on the server are known."""
-    times: pd.DataFrame
-    """`call_times` of the served ones."""
-    steps: Steps
-    """How many of its threads are at work over time."""
-    taken: Steps
-    """How many are not free: they are at work, or pickle an answer."""
-    threads_seen: int
-
-    @property
-    def pool(self) -> int:
-        threads = self.process.num_worker_threads if self.process else None
-        return threads or self.threads_seen
-
-
 def gather(trace: Trace, rank: int) -> Evidence:
     """The evidence on the server of this rank, of which at least one call is known as served."""
-    served = trace.calls[
-        trace.calls["server_start_ns"].notna() & trace.calls["server_end_ns"].notna()
-    ]
-    server = _server(trace, rank, served)
-    process = server.process
-    return Evidence(
-        server=server_name(trace, server.rank),
-        rank=server.rank,
-        threads=process.num_worker_threads if process else None,
-        threads_seen=server.threads_seen,
-        calls=int((server.sent["body"] != "fetch").sum()),
-        served_calls=len(server.served),
-        means=_means(server),
-        use=_use(server),
-        cpu=_cpu(server),
-        nested_share=_nested_share(server),
-        operator_parallelism=_operator_parallelism(server),
-        host_cpus_used=_host_cpus_used(server),
-        cpu_count=process.cpu_count if process else None,
-    )
-
-
-def _server(trace: Trace, rank: int, served: pd.DataFrame) -> _Server:
-    own = served[served["server_rank"] == rank]
+    process = trace.process(rank)
     sent = trace.calls[trace.calls["server_rank"] == rank]
-    steps = threads_at_work(trace)[rank]
-    return _Server(
-        trace=trace,
+    served = sent[sent["server_start_ns"].notna() & sent["server_end_ns"].notna()]
+    served_us = (served["server_end_ns"] - served["server_start_ns"]).astype(float) / 1e3
+    times = call_times(sent).loc[served.index].assign(served_us=served_us)
+    at_work = threads_at_work(trace)[rank]
+    threads_seen = max(1, served["server_thread"].nunique(), len(at_work.time_at_level()) - 1)
+    in_operators = parallelism(trace, "operators").set_index("rank")["mean_while_busy"].get(rank)
+    return Evidence(
+        server=process.name,
         rank=rank,
-        process=trace.process(rank),
-        sent=sent,
-        served=own,
-        times=call_times(sent).loc[own.index],
-        steps=steps,
-        taken=threads_taken(trace)[rank],
-        threads_seen=max(1, own["server_thread"].nunique(), len(steps.time_at_level()) - 1),
+        threads=process.num_worker_threads,
+        threads_seen=threads_seen,
+        calls=int((sent["body"] != "fetch").sum()),
+        served_calls=len(served),
+        means=_means(times),
+        use=_use(trace, rank, sent, times, at_work, process.num_worker_threads or threads_seen),
+        cpu=_cpu(trace, served, times, at_work),
+        nested_share=_nested_share(trace, served),
+        operator_parallelism=None if pd.isna(in_operators) else float(in_operators),
+        host_cpus_used=_host_cpus_used(trace, process.host),
+        cpu_count=process.cpu_count,
     )
 
 
-def _means(server: _Server) -> Means:
-    timed = server.times["wire_us"].notna()
-    mean = server.times[timed].mean()
+def _means(times: pd.DataFrame) -> Means:
+    timed = times["wire_us"].notna()
+    mean = times[timed].mean()
     return Means(
         calls=int(timed.sum()),
         latency_us=float(mean["latency_us"]),
         transport_us=float(mean["wire_us"] - mean["queue_us"]),
         queue_us=float(mean["queue_us"]),
-        served_us=float(_wall_ns(server.served)[timed].mean()) / 1e3,
+        served_us=float(mean["served_us"]),
         pending_us=float(mean["pending_us"]),
     )
 
 
-def _use(server: _Server) -> Use:
-    opened, closed = window(server.trace)
-    time_ns, taken_ns = server.steps.time_at_level(), server.taken.time_at_level()
-    busy_ns = max(float(time_ns[1:].sum()), 1.0)
-    began = server.sent["start_ns"].to_numpy()
-    ended = server.sent["end_ns"].to_numpy(dtype=np.int64, na_value=closed)
-    under_way = united(Spans(np.zeros_like(began), began, ended))
+def _use(
+    trace: Trace, rank: int, sent: pd.DataFrame, times: pd.DataFrame, at_work: Steps, pool: int
+) -> Use:
+    whole_ns = max(window_length_ns(trace), 1)
+    taken = threads_taken(trace)[rank]
+    time_ns, taken_ns = at_work.time_at_level(), taken.time_at_level()
+    busy_ns = float(time_ns[1:].sum())
+    under_way = united(Spans.of(sent.fillna({"end_ns": window(trace)[1]})))
+    until = sent.loc[times.index, "server_start_ns"].to_numpy(dtype=np.int64)
+    waited_ns = np.round(times["queue_us"].to_numpy() * 1e3).astype(np.int64)
+    # Of the time that calls waited, the share in which so many threads were taken.
+    waited_full, waited_serving = (
+        float(np.nansum(taken.share_from(level, until - waited_ns, until) * waited_ns))
+        / max(float(waited_ns.sum()), 1.0)
+        for level in (pool, 1)
+    )
     return Use(
-        in_flight_fraction=_total(under_way) / max(closed - opened, 1),
-        busy_fraction=float(time_ns[1:].sum()) / max(closed - opened, 1),
-        parallelism=float(time_ns @ np.arange(len(time_ns))) / busy_ns,
+        in_flight_fraction=under_way.total_ns() / whole_ns,
+        busy_fraction=busy_ns / whole_ns,
+        parallelism=float(time_ns @ np.arange(len(time_ns))) / max(busy_ns, 1.0),
         parallelism_max=len(time_ns) - 1,
-        full_share=float(taken_ns[server.pool :].sum()) / max(float(taken_ns[1:].sum()), 1.0),
-        waited_full_share=_waited_share(server, server.pool),
-        waited_serving_share=_waited_share(server, 1),
+        full_share=float(taken_ns[pool:].sum()) / max(float(taken_ns[1:].sum()), 1.0),
+        waited_full_share=waited_full,
+        waited_serving_share=waited_serving,
     )
 
 
-def _waited_share(server: _Server, level: int) -> float:
-    """Of the time that calls waited, the share in which at least `level` threads were taken."""
-    steps = server.taken
-    reached = Steps(steps.time, (steps.level >= level).astype(np.int64))
-    until = server.served["server_start_ns"].to_numpy(dtype=np.int64)
-    waited_ns = np.round(server.times["queue_us"].to_numpy() * 1e3).astype(np.int64)
-    shares = reached.mean_level(until - waited_ns, until)
-    return float(np.nansum(shares * waited_ns)) / max(float(waited_ns.sum()), 1.0)
-
-
-def _cpu(server: _Server) -> Cpu | None:
-    measured = server.times["off_cpu_us"].notna()
-    calls, times = server.served[measured], server.times[measured]
-    wall_us = float(_wall_ns(calls).sum()) / 1e3
-    if wall_us <= 0 or wall_us < MEASURED_SHARE * float(_wall_ns(server.served).sum()) / 1e3:
+def _cpu(trace: Trace, served: pd.DataFrame, times: pd.DataFrame, at_work: Steps) -> Cpu | None:
+    measured = times["off_cpu_us"].notna()
+    sums = times[measured].sum()
+    wall_us, on_us = float(sums["served_us"]), float(sums["on_cpu_us"])
+    if wall_us <= 0 or wall_us < MEASURED_SHARE * times["served_us"].sum():
         return None
-    on_us, off_us = float(times["on_cpu_us"].sum()), float(times["off_cpu_us"].sum())
-    long_us = _long_operators_us(server, calls)
-    uncrowded, whole, first = _off_ratios(server, calls, times)
+    calls = served[measured]
+    of_calls = trace.operators["call_id"].isin(calls["call_id"])
+    gil_us = max(on_us - _in_long_ns(trace.operators[of_calls]) / 1e3, 0.0)
+    uncrowded, whole, first = _off_ratios(at_work, calls, times[measured])
     return Cpu(
         on_share=on_us / wall_us,
-        run_queue_share=float(times["run_queue_us"].sum()) / wall_us,
-        off_share=off_us / wall_us,
+        run_queue_share=float(sums["run_queue_us"]) / wall_us,
+        off_share=float(sums["off_cpu_us"]) / wall_us,
         off_uncrowded_ratio=uncrowded,
         off_uncrowded_whole_ratio=whole,
         off_first_ratio=first,
-        cpus_used=on_us * 1e3 / max(float(server.steps.time_at_level()[1:].sum()), 1.0),
-        gil_share=None if long_us is None else max(on_us - long_us, 0.0) / wall_us,
+        cpus_used=on_us * 1e3 / max(float(at_work.time_at_level()[1:].sum()), 1.0),
+        gil_share=gil_us / wall_us if trace.operators_recorded else None,
     )
 
 
-def _off_ratios(
-    server: _Server, calls: pd.DataFrame, times: pd.DataFrame
-) -> tuple[float | None, float | None, float | None]:
+def _off_ratios(at_work: Steps, calls: pd.DataFrame, times: pd.DataFrame) -> list[float | None]:
     """Off-CPU time over what is usual: of the uncrowded calls, and of those that began alone.
 
-    Usual is the mean of the calls of that name; for uncrowded ones, per CPU time and as it is.
+    Usual is the mean of the calls of that name; for uncrowded ones, per CPU time and as it is. None
+    if there are too few of them.
     """
     start, end = (calls[f"server_{edge}_ns"].to_numpy(np.int64) for edge in ("start", "end"))
     off, on = times["off_cpu_us"], times["on_cpu_us"]
     usual_off, usual_on = (
         part.groupby(calls["name"], observed=True).transform("mean") for part in (off, on)
     )
-    company = server.steps.mean_level(start, end)
-    uncrowded = pd.Series(company <= UNCROWDED * np.nanmean(company), index=off.index)
-    first = pd.Series(server.steps.level_at(start) == 1, index=off.index)
+    company = at_work.mean_level(start, end)
+    uncrowded, first = company <= UNCROWDED * np.nanmean(company), at_work.level_at(start) == 1
     by_cpu = on * usual_off / usual_on.where(usual_on > 0)
-    return (
-        _ratio_of(off, by_cpu, uncrowded),
-        _ratio_of(off, usual_off, uncrowded),
-        _ratio_of(off, usual_off, first),
-    )
-
-
-def _ratio_of(values: pd.Series, usual: pd.Series, some: pd.Series) -> float | None:
-    """The sum of some values over the sum of the usual ones; None if there are too few."""
-    expected = float(usual[some].sum())
-    if some.sum() < ENOUGH_TO_COMPARE or expected <= 0:
-        return None
-    return float(values[some].sum()) / expected
-
-
-def _long_operators_us(server: _Server, calls: pd.DataFrame) -> float | None:
-    """Time in long operators that the calls ran; None if operators were not recorded."""
-    operators = server.trace.operators
-    if not server.trace.operators_recorded:
-        return None
-    return _in_long_ns(operators[operators["call_id"].isin(calls["call_id"])]) / 1e3
+    ratios: list[float | None] = []
+    for usual, some in ((by_cpu, uncrowded), (usual_off, uncrowded), (usual_off, first)):
+        expected = float(usual[some].sum())
+        is_enough = some.sum() >= ENOUGH_TO_COMPARE and expected > 0
+        ratios.append(float(off[some].sum()) / expected if is_enough else None)
+    return ratios
 
 
 def long_operators_ns(trace: Trace, rank: int, thread: int | None) -> float:
@@ -300,45 +237,29 @@ def long_operators_ns(trace: Trace, rank: int, thread: int | None) -> float:
 
 
 def _in_long_ns(operators: pd.DataFrame) -> float:
-    lasted = operators["end_ns"] - operators["start_ns"] >= LONG_OPERATOR_NS
-    long = operators[lasted]
+    long = operators[operators["end_ns"] - operators["start_ns"] >= LONG_OPERATOR_NS]
     thread = group_codes((long["rank"].to_numpy(), long["thread"].to_numpy()))
-    return _total(united(Spans(thread, long["start_ns"].to_numpy(), long["end_ns"].to_numpy())))
+    return united(Spans.of(long)._replace(group=thread)).total_ns()
 
 
-def _nested_share(server: _Server) -> float:
+def _nested_share(trace: Trace, served: pd.DataFrame) -> float:
     """Of the served time, the share in which a call made by the server's code was under way."""
-    served = server.served.set_index("call_id")
-    inner = server.trace.calls[server.trace.calls["end_ns"].notna()]
+    served = served.set_index("call_id")
+    begun, left = (served[f"server_{edge}_ns"].astype("int64") for edge in ("start", "end"))
+    inner = trace.calls[trace.calls["end_ns"].notna()]
     inner = inner[inner["parent_call"].isin(served.index)]
-    outer = served.loc[inner["parent_call"]]
-    start = np.maximum(inner["start_ns"].to_numpy(), outer["server_start_ns"].to_numpy(np.int64))
-    end = np.minimum(inner["end_ns"].to_numpy(np.int64), outer["server_end_ns"].to_numpy(np.int64))
-    spans = Spans(inner["parent_call"].to_numpy(np.int64), start, end)
-    return _total(united(spans.take(end > start))) / max(float(_wall_ns(served).sum()), 1.0)
+    parent = inner["parent_call"].to_numpy(np.int64)
+    start = np.maximum(inner["start_ns"].to_numpy(), begun.loc[parent].to_numpy())
+    end = np.minimum(inner["end_ns"].to_numpy(np.int64), left.loc[parent].to_numpy())
+    nested = united(Spans(parent, start, end).take(end > start))
+    return nested.total_ns() / max(float((left - begun).sum()), 1.0)
 
 
-def _operator_parallelism(server: _Server) -> float | None:
-    table = parallelism(server.trace, "operators")
-    known = table.loc[table["rank"] == server.rank, "mean_while_busy"]
-    return float(known.iloc[0]) if len(known) and known.notna().all() else None
-
-
-def _host_cpus_used(server: _Server) -> float | None:
-    """CPU seconds of the trace's processes on the server's machine, over the window's seconds."""
-    opened, closed = window(server.trace)
-    host = server.process.host if server.process else None
-    used = [rank.cpu_s for rank in server.trace.ranks if rank.host == host]
+def _host_cpus_used(trace: Trace, host: str) -> float | None:
+    """CPU seconds of the trace's processes on a machine, over the window's seconds."""
+    whole_ns = window_length_ns(trace)
+    used = [rank.cpu_s for rank in trace.ranks if rank.host == host]
     known = [cpu_s for cpu_s in used if cpu_s is not None]
-    if not used or len(known) < len(used) or closed <= opened:
+    if not used or len(known) < len(used) or whole_ns <= 0:
         return None
-    return sum(known) / ((closed - opened) / 1e9)
-
-
-def _wall_ns(served: pd.DataFrame) -> pd.Series:
-    """The wall time of each served call on the server."""
-    return (served["server_end_ns"] - served["server_start_ns"]).astype("int64")
-
-
-def _total(spans: Spans) -> float:
-    return float((spans.end - spans.start).sum())
+    return sum(known) / (whole_ns / 1e9)

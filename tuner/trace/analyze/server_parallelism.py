@@ -17,22 +17,13 @@ With L(t) the number of a server's threads at work at the time t, in a window of
 Two spans do not overlap if one ends in the nanosecond in which the other starts.
 """
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from tuner.trace.analyze.time_spans import (
-    IntArray,
-    Spans,
-    Steps,
-    group_codes,
-    open_over_time,
-    summed,
-    united,
-)
+from tuner.trace.analyze.time_spans import Spans, Steps, group_codes, open_over_time, united
 from tuner.trace.model.trace import UNKNOWN_RANK, Trace
 
 Source = Literal["calls", "operators"]
@@ -55,21 +46,6 @@ LEVEL_COLUMNS = {"server": "str", "level": "int64", "share": "float64"}
 THREAD_COLUMNS = {"server": "str", "thread": "int64", "busy_fraction": "float64", "calls": "int64"}
 
 
-class _Work(NamedTuple):
-    """One row per served call or remote operator; times in nanoseconds."""
-
-    rank: IntArray
-    thread: IntArray
-    """The kernel's thread id; if it is unknown, a negative number of the row's own."""
-    start: IntArray
-    end: IntArray
-    call: IntArray
-    """The call's id; -1 for none."""
-
-    def take(self, where: NDArray[np.bool_]) -> "_Work":
-        return _Work(*(values[where] for values in self))
-
-
 def window(trace: Trace) -> tuple[int, int]:
     """Start and end of the trace in nanoseconds, widened to contain all its events."""
     calls, operators = trace.calls, trace.operators
@@ -83,16 +59,21 @@ def window(trace: Trace) -> tuple[int, int]:
     return (min(edges), max(edges)) if edges else (0, 0)
 
 
+def window_length_ns(trace: Trace) -> int:
+    """How long the `window` is."""
+    opened, closed = window(trace)
+    return closed - opened
+
+
 def threads_at_work(trace: Trace, source: Source = "calls") -> dict[int, Steps]:
     """How many threads of each server are at work over time, by the server's rank."""
-    work = _work(trace, source)
-    return {rank: _steps(work.take(work.rank == rank)) for rank in _servers(work)}
+    return {rank: _steps(work) for rank, work in _by_server(_work(trace, source))}
 
 
 def threads_taken(trace: Trace) -> dict[int, Steps]:
     """How many threads of each server are not free: at work, or pickling the answer of a call."""
     work = _served_calls(trace, with_answer=True)
-    return {rank: _steps(work.take(work.rank == rank)) for rank in _servers(work)}
+    return {rank: _steps(own) for rank, own in _by_server(work)}
 
 
 def parallelism(trace: Trace, source: Source = "calls") -> pd.DataFrame:
@@ -108,20 +89,18 @@ def parallelism(trace: Trace, source: Source = "calls") -> pd.DataFrame:
         are fractions. `efficiency` is the share of its threads that a busy server kept at work; it
         is also low if there are more threads than the callers can fill, though those cost little.
     """
-    work = _work(trace, source)
-    opened, closed = window(trace)
+    whole_ns = window_length_ns(trace)
     rows = []
-    for rank in _servers(work):
-        own = work.take(work.rank == rank)
-        total_ns, busy_ns, highest = _extent(_steps(own))
+    for rank, work in _by_server(_work(trace, source)):
+        total_ns, busy_ns, highest = _extent(_steps(work))
         process = trace.process(rank)
-        threads = process.num_worker_threads if process else None
-        while_busy = _ratio(total_ns, busy_ns)
-        mean, busy = _ratio(total_ns, closed - opened), _ratio(busy_ns, closed - opened)
+        threads, while_busy = process.num_worker_threads, _ratio(total_ns, busy_ns)
+        mean, busy = _ratio(total_ns, whole_ns), _ratio(busy_ns, whole_ns)
         efficiency = _ratio(while_busy, threads or 0)
-        calls = len(pd.unique(own.call[own.call >= 0]))
-        name = server_name(trace, rank)
-        rows.append((name, rank, threads, mean, busy, while_busy, highest, efficiency, calls))
+        calls = work.loc[work["call"] >= 0, "call"].nunique()
+        rows.append(
+            (process.name, rank, threads, mean, busy, while_busy, highest, efficiency, calls)
+        )
     return _frame(rows, PARALLELISM_COLUMNS)
 
 
@@ -136,13 +115,13 @@ def levels(trace: Trace, source: Source = "calls") -> pd.DataFrame:
         LEVEL_COLUMNS, one row per server and level, from 0 to the server's highest. `level` is the
         number of threads at work, `share` the fraction of the window at that level.
     """
-    opened, closed = window(trace)
+    whole_ns = window_length_ns(trace)
     rows = []
     for rank, steps in threads_at_work(trace, source).items():
         time_ns = steps.time_at_level()
-        time_ns[0] = (closed - opened) - time_ns[1:].sum()
-        name = server_name(trace, rank)
-        rows += [(name, level, _ratio(ns, closed - opened)) for level, ns in enumerate(time_ns)]
+        time_ns[0] = whole_ns - time_ns[1:].sum()
+        name = trace.process(rank).name
+        rows += [(name, level, _ratio(ns, whole_ns)) for level, ns in enumerate(time_ns)]
     return _frame(rows, LEVEL_COLUMNS)
 
 
@@ -158,21 +137,18 @@ def thread_use(trace: Trace, source: Source = "calls") -> pd.DataFrame:
         was at work, and its number of calls. RPC threads that were never at work are included if
         the trace names them.
     """
-    work = _work(trace, source)
-    opened, closed = window(trace)
+    whole_ns = window_length_ns(trace)
     rows = []
-    for rank in _servers(work):
-        own = work.take((work.rank == rank) & (work.thread >= 0))
-        code, threads = pd.factorize(own.thread)
-        busy = united(Spans(code, own.start, own.end))
-        busy_ns = summed(busy.group, busy.end - busy.start, len(threads))
-        pairs = pd.DataFrame({"code": code, "call": own.call})[own.call >= 0].drop_duplicates()
-        calls = np.bincount(pairs["code"], minlength=len(threads))
-        use = {int(thread): (0.0, 0) for thread in _rpc_threads(trace, rank)}
-        for thread, ns, count in zip(threads, busy_ns, calls, strict=True):
-            use[int(thread)] = (_ratio(ns, closed - opened), int(count))
-        name = server_name(trace, rank)
-        rows += [(name, thread, *use[thread]) for thread in sorted(use)]
+    for rank, work in _by_server(_work(trace, source)):
+        process, own = trace.process(rank), work[work["thread"] >= 0]
+        code, threads = pd.factorize(own["thread"].to_numpy())
+        busy = united(Spans(code, own["start"].to_numpy(), own["end"].to_numpy()))
+        calls = own["call"].where(own["call"] >= 0).groupby(code).nunique()
+        named = [thread for thread, role in process.threads if role.startswith("RPC worker")]
+        use = dict.fromkeys(named, (0.0, 0))
+        for thread, ns, count in zip(threads, busy.by_group_ns(), calls, strict=True):
+            use[int(thread)] = (_ratio(ns, whole_ns), int(count))
+        rows += [(process.name, thread, *use[thread]) for thread in sorted(use)]
     return _frame(rows, THREAD_COLUMNS)
 
 
@@ -194,17 +170,15 @@ def remote_parallelism(trace: Trace) -> tuple[float, float]:
     return (_ratio(sum(total_ns), sum(busy_ns)), float(max(highest)))
 
 
-def server_name(trace: Trace, rank: int) -> str:
-    """A rank's RPC name; `rank N` if the trace does not say."""
-    process = trace.process(rank)
-    return process.name if process else f"rank {rank}"
+def _work(trace: Trace, source: Source) -> pd.DataFrame:
+    """A row per served call or remote operator; times in nanoseconds.
 
-
-def _work(trace: Trace, source: Source) -> _Work:
+    `thread` is the kernel's id, or a negative number of the row's own; `call` the call's id, or -1.
+    """
     return _served_calls(trace) if source == "calls" else _remote_operators(trace)
 
 
-def _served_calls(trace: Trace, *, with_answer: bool = False) -> _Work:
+def _served_calls(trace: Trace, *, with_answer: bool = False) -> pd.DataFrame:
     calls = trace.calls[trace.calls["server_start_ns"].notna()]
     nowhere = -1 - np.arange(len(calls))
     thread = calls["server_thread"]
@@ -213,39 +187,39 @@ def _served_calls(trace: Trace, *, with_answer: bool = False) -> _Work:
         # The answer of an async_execution function is pickled by the thread that completes it.
         answered = calls["answered_ns"].where(calls["done_ns"].isna())
         end = np.maximum(end, answered.to_numpy(dtype=np.int64, na_value=0))
-    return _Work(
-        calls["server_rank"].to_numpy(),
-        np.where(thread.isna(), nowhere, thread.to_numpy(dtype=np.int64, na_value=0)),
-        calls["server_start_ns"].to_numpy(dtype=np.int64),
-        end,
-        calls["call_id"].to_numpy(),
+    return pd.DataFrame(
+        {
+            "rank": calls["server_rank"].to_numpy(),
+            "thread": np.where(thread.isna(), nowhere, thread.to_numpy(dtype=np.int64, na_value=0)),
+            "start": calls["server_start_ns"].to_numpy(dtype=np.int64),
+            "end": end,
+            "call": calls["call_id"].to_numpy(),
+        }
     )
 
 
-def _remote_operators(trace: Trace) -> _Work:
+def _remote_operators(trace: Trace) -> pd.DataFrame:
     calls, operators = trace.calls, trace.operators
     called = (operators["call_name"] != "").to_numpy()
     if called.any() or calls["server_start_ns"].notna().any():
         operators = operators[called]
     elif len(calls) and (calls["server_rank"] != UNKNOWN_RANK).all():
         operators = operators[operators["rank"].isin(calls["server_rank"]).to_numpy()]
-    return _Work(
-        operators["rank"].to_numpy(),
-        operators["thread"].to_numpy(),
-        operators["start_ns"].to_numpy(),
-        operators["end_ns"].to_numpy(),
-        operators["call_id"].to_numpy(dtype=np.int64, na_value=-1),
-    )
+    names = {"start_ns": "start", "end_ns": "end", "call_id": "call"}
+    work = operators[["rank", "thread", *names]].rename(columns=names)
+    return work.assign(call=work["call"].to_numpy(dtype=np.int64, na_value=-1))
 
 
-def _servers(work: _Work) -> list[int]:
-    """The ranks that ran something."""
-    return [int(rank) for rank in sorted(pd.unique(work.rank))]
+def _by_server(work: pd.DataFrame) -> Iterator[tuple[int, pd.DataFrame]]:
+    """What each rank ran that ran something."""
+    for rank in sorted(work["rank"].unique()):
+        yield int(rank), work[work["rank"] == rank]
 
 
-def _steps(work: _Work) -> Steps:
+def _steps(work: pd.DataFrame) -> Steps:
     """How many threads of one rank are at work over time."""
-    busy = united(Spans(group_codes((work.thread,)), work.start, work.end))
+    thread, start, end = (work[name].to_numpy() for name in ("thread", "start", "end"))
+    busy = united(Spans(group_codes((thread,)), start, end))
     return open_over_time(busy.start, busy.end)
 
 
@@ -255,15 +229,7 @@ def _extent(steps: Steps) -> tuple[float, float, int]:
     return float(time_ns @ np.arange(len(time_ns))), float(time_ns[1:].sum()), len(time_ns) - 1
 
 
-def _rpc_threads(trace: Trace, rank: int) -> list[int]:
-    """The RPC threads of a rank that the trace names."""
-    process = trace.process(rank)
-    named = process.threads if process else ()
-    return [thread for thread, role in named if role.startswith("RPC worker")]
-
-
 def _frame(rows: Sequence[tuple[object, ...]], columns: dict[str, str]) -> pd.DataFrame:
-    """A frame of rows, each column of its declared type."""
     return pd.DataFrame(rows, columns=pd.Index(columns)).astype(columns)
 
 

@@ -7,8 +7,6 @@ wait for a CPU, and the ranks themselves hold all of them.
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from tuner.process_knobs import CPU_BINDING, EQUAL, SWITCH_INTERVAL
 from tuner.text import whole_percent
 from tuner.trace.analyze.critical_path import CriticalPath
@@ -19,6 +17,7 @@ from tuner.trace.analyze.diagnosis_rules import (
     QUEUED,
     RUN_QUEUE_ON_FULL_HOST,
     WAITED_FULL,
+    host_cpus,
     host_is_full,
     logical_cpus,
     main_thread_used,
@@ -26,10 +25,10 @@ from tuner.trace.analyze.diagnosis_rules import (
 )
 from tuner.trace.analyze.path_limits import Limit
 from tuner.trace.analyze.server_evidence import Evidence, long_operators_ns
-from tuner.trace.analyze.server_parallelism import window
-from tuner.trace.analyze.time_spans import FloatArray
+from tuner.trace.analyze.server_parallelism import window_length_ns
+from tuner.trace.analyze.time_spans import floats
 from tuner.trace.model.spans import TraceRank
-from tuner.trace.model.trace import Trace
+from tuner.trace.model.trace import FloatArray, Trace
 
 INTERVAL_NS = 4_000_000
 """A thread that waits for the GIL asks for it after 5 ms, Python's switch interval."""
@@ -71,22 +70,15 @@ class Suggestion:
 def suggest(
     trace: Trace, path: CriticalPath, limit: Limit, found: Evidence, *, is_cpus_full: bool
 ) -> Suggestion | None:
-    """The knob that may help with a limit on a server.
+    """The knob that may help with a limit on a server; None where the trace shows of none.
 
-    Args:
-        trace: The trace.
-        path: Its critical path.
-        limit: One of its limits.
-        found: The evidence on the limit's server.
-        is_cpus_full: Whether the limit is put down to full logical CPUs.
-
-    Returns:
-        None where the trace shows of no knob that it may help.
+    `found` is the evidence on that server; `is_cpus_full` says that the limit is put down to full
+    logical CPUs.
     """
-    if limit.kind in ("wire", "dispatch", "off_cpu"):
-        waits = _waits_for_gil(trace, path, found)
-        if waits is not None:
-            return waits
+    if limit.kind in ("wire", "dispatch", "off_cpu") and (
+        for_gil := _waits_for_gil(trace, path, found)
+    ):
+        return for_gil
     if is_cpus_full or (limit.kind in ("wire", "dispatch") and _waits_for_cpu(trace, path, found)):
         return _held_by_ranks(trace, found)
     return None
@@ -102,18 +94,12 @@ def _waits_for_gil(trace: Trace, path: CriticalPath, found: Evidence) -> Suggest
     process = trace.process(found.rank)
     took_ns = _took_to_begin_ns(trace, found.rank)
     waited, slow = (took_ns >= WAITED_NS).mean(), float((took_ns >= INTERVAL_NS).mean())
-    if slow < max(MANY, MOST_THAT_WAITED * waited):
+    if slow < max(MANY, MOST_THAT_WAITED * waited) or not _computes(trace, path, process):
         return None
-    if process is None or not _computes(trace, path, process):
-        return None
-    seconds = _window_s(trace)
-    assert process.main_cpu_s is not None
-    main_run_queue = process.main_run_queue_s and process.main_run_queue_s / seconds
-    used = main_thread_used(process.main_cpu_s / seconds, main_run_queue)
     why = (
         f"Calls wait for the GIL of {found.server}: {whole_percent(slow)} of them took "
-        f"{short_time(INTERVAL_NS / 1e3)} or more to begin though a thread was free, and its main "
-        f"thread {used}."
+        f"{short_time(INTERVAL_NS / 1e3)} or more to begin though a thread was free, and "
+        f"{main_thread_used(process, _window_s(trace))}."
     )
     return Suggestion(knob=SWITCH_INTERVAL, values="5ms,1ms,0.2ms", why=why)
 
@@ -122,11 +108,9 @@ def _took_to_begin_ns(trace: Trace, rank: int) -> FloatArray:
     """How long the calls to a server took to begin, without what their bytes may take."""
     calls = trace.calls
     seen = calls[(calls["server_rank"] == rank) & calls["server_start_ns"].notna()]
-    issued = seen["issued_ns"].fillna(seen["start_ns"])
-    took = (seen["server_start_ns"] - issued).to_numpy(np.float64)
-    sent = NS_PER_BYTE * seen["request_bytes"].to_numpy(np.float64, na_value=0.0)
-    begun: FloatArray = took - sent - trace.clock_error_ns
-    return begun
+    seen = seen.fillna({"issued_ns": seen["start_ns"], "request_bytes": 0})
+    took_ns = floats(seen, "server_start_ns") - floats(seen, "issued_ns")
+    return took_ns - NS_PER_BYTE * floats(seen, "request_bytes") - trace.clock_error_ns
 
 
 def _computes(trace: Trace, path: CriticalPath, process: TraceRank) -> bool:
@@ -137,34 +121,28 @@ def _computes(trace: Trace, path: CriticalPath, process: TraceRank) -> bool:
     """
     if process.main_cpu_s is None:
         return False
-    steps_s = float(path.total_ns.sum() + path.disturbed_ns.sum()) / 1e9
-    outside_s = _window_s(trace) - steps_s
+    outside_s = _window_s(trace) - path.length_s
     in_operators_s = long_operators_ns(trace, process.rank, process.pid) / 1e9
     computed_s = process.main_cpu_s - in_operators_s - outside_s
-    return computed_s > 0 and computed_s >= MOST * (steps_s - (process.main_run_queue_s or 0.0))
+    ran_s = path.length_s - (process.main_run_queue_s or 0.0)
+    return computed_s > 0 and computed_s >= MOST * ran_s
 
 
 def _waits_for_cpu(trace: Trace, path: CriticalPath, found: Evidence) -> bool:
     """Whether the driver's thread, or the server's, is ready and waits for a CPU noticeably."""
-    driver, seconds = path.driver, _window_s(trace)
-    process = trace.process(driver.rank)
-    waited = [found.cpu.run_queue_share] if found.cpu else []
-    is_main = process is not None and driver.is_alone and driver.thread == process.pid
-    if is_main and process is not None and process.main_run_queue_s is not None and seconds > 0:
-        waited.append(process.main_run_queue_s / seconds)
-    return max(waited, default=0.0) >= RUN_QUEUE_ON_FULL_HOST
+    process, seconds = trace.process(path.driver.rank), _window_s(trace)
+    server = found.cpu.run_queue_share if found.cpu else 0.0
+    driver_s = (process.main_run_queue_s or 0.0) if path.driver.is_main_of(process) else 0.0
+    return max(server, driver_s / seconds if seconds > 0 else 0.0) >= RUN_QUEUE_ON_FULL_HOST
 
 
 def _held_by_ranks(trace: Trace, found: Evidence) -> Suggestion | None:
     """That ranks keep the CPUs of the server's host busy, and not by serving its calls."""
-    cpu, cpus, process = found.cpu, found.cpu_count, trace.process(found.rank)
-    if cpu is None or cpus is None or process is None or not host_is_full(found):
+    cpu, cpus, host = found.cpu, found.cpu_count, trace.process(found.rank).host
+    if cpu is None or cpus is None or not host_is_full(found) or cpu.cpus_used >= FULL_HOST * cpus:
         return None
-    if cpu.cpus_used >= FULL_HOST * cpus:
-        return None
-    ranks = [rank for rank in trace.ranks if rank.host == process.host]
-    assert found.host_cpus_used is not None
-    held = f"{logical_cpus(found.host_cpus_used, cpus)} are in use by the ranks"
+    ranks = [rank for rank in trace.ranks if rank.host == host]
+    held = f"{host_cpus(found)} are in use by the ranks"
     # What it would use at once, if it got it.
     wanted = found.use.parallelism * (cpu.on_share + cpu.run_queue_share)
     if len(ranks) > 1 and wanted <= ONE_CPU[1] * (cpus // len(ranks)):
@@ -187,5 +165,4 @@ def _polled_s(trace: Trace, rank: TraceRank) -> float:
 
 
 def _window_s(trace: Trace) -> float:
-    opened, closed = window(trace)
-    return (closed - opened) / 1e9
+    return window_length_ns(trace) / 1e9

@@ -60,7 +60,7 @@ class Event(msgspec.Struct, gc=False):
     args: Args | None = None
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Header(Facts):
     """The facts about the trace, and the version of the file's format."""
 

@@ -108,18 +108,26 @@ class TraceRank:
     """Thread ids and what each is: `main`, `RPC worker 1`, or the kernel's name for it."""
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What a trace that we recorded says of itself; see `tuner.trace.model.trace.Trace`."""
+    """What a trace says of itself."""
 
     base_time_ns: int
+    """Unix time of its zero."""
     window_ns: tuple[int, int]
+    """When recording began and ended."""
     ranks: tuple[TraceRank, ...]
+    """What is known of each process."""
     operators_recorded: bool = True
+    """Whether operators were recorded at all."""
     steps: int | None = None
+    """Steps of the workload in the window; None where no workload was traced."""
     clock_error_ns: int = 0
+    """Times of different ranks are comparable to within this; 0 on one host."""
     tracing_overhead: float | None = None
+    """Traced step time over untraced step time."""
     losses: tuple[str, ...] = ()
+    """What the trace lacks, each as a sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,13 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from tuner.trace.model.spans import TraceRank
+from tuner.trace.model.spans import Facts, TraceRank
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 Recorder = Literal["rpc-tuner", "kineto", "legacy"]
 """What recorded a trace."""
@@ -80,37 +85,24 @@ class RankFile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trace:
+class Trace(Facts):
     """The calls and the operators of one world, on one clock."""
 
+    base_time_ns: int = 0
+    window_ns: tuple[int, int] = (0, 0)
     calls: pd.DataFrame
     """One row per call, by start: `tuner.trace.model.trace.CALL_COLUMNS`."""
     operators: pd.DataFrame
     """One row per operator on any thread, by rank, thread and start: `OPERATOR_COLUMNS`."""
-    ranks: tuple[TraceRank, ...]
-    """What is known of each process."""
     source: Recorder
     """What has recorded it."""
-    base_time_ns: int = 0
-    """Unix time of the frames' zero."""
-    window_ns: tuple[int, int] = (0, 0)
-    """When recording began and ended."""
-    operators_recorded: bool = True
-    """Whether operators were recorded at all."""
-    steps: int | None = None
-    """Steps of the workload in the window; None where no workload was traced."""
-    clock_error_ns: int = 0
-    """Times of different ranks are comparable to within this; 0 on one host."""
-    tracing_overhead: float | None = None
-    """Traced step time over untraced step time."""
-    losses: tuple[str, ...] = ()
-    """What the trace lacks, each as a sentence."""
     rank_files: tuple[RankFile, ...] = ()
     """The file of each rank; empty where one file has all ranks by its format."""
 
-    def process(self, rank: int) -> TraceRank | None:
-        """The process of this rank; None if the trace has no facts about it."""
-        return next((known for known in self.ranks if known.rank == rank), None)
+    def process(self, rank: int) -> TraceRank:
+        """What is known of the process of this rank, if only its number."""
+        unknown = TraceRank(rank=rank, name=f"rank {rank}")
+        return next((known for known in self.ranks if known.rank == rank), unknown)
 
 
 def make_calls(columns: dict[str, object]) -> pd.DataFrame:
@@ -123,10 +115,7 @@ def make_calls(columns: dict[str, object]) -> pd.DataFrame:
 
 
 def make_operators(columns: dict[str, object]) -> pd.DataFrame:
-    """An operators frame from columns of OPERATOR_COLUMNS; as `make_calls`.
-
-    Sorted by rank, thread and start.
-    """
+    """As `make_calls`, from columns of OPERATOR_COLUMNS; sorted by rank, thread and start."""
     frame = _typed(columns, OPERATOR_COLUMNS)
     return frame.sort_values(["rank", "thread", "start_ns"], kind="stable", ignore_index=True)
 
@@ -135,22 +124,23 @@ def _typed(columns: dict[str, object], declared: dict[str, str]) -> pd.DataFrame
     if unknown := sorted(set(columns) - set(declared)):
         raise ValueError(f"no such columns: {', '.join(unknown)}")
     rows = len(next(iter(columns.values()), ()))  # type: ignore[arg-type]
-    typed: dict[str, pd.Series] = {}
     for name, dtype in declared.items():
-        if name in columns:
-            typed[name] = pd.Series(columns[name], dtype=dtype)
-        elif dtype == "int64" and rows:
+        if dtype == "int64" and rows and name not in columns:
             raise ValueError(f"the column {name} must be given")
-        else:
-            typed[name] = _missing(rows, dtype)
-    return pd.DataFrame(typed)
+    return pd.DataFrame(
+        {
+            name: pd.Series(columns[name], dtype=dtype)
+            if name in columns
+            else _missing(rows, dtype)
+            for name, dtype in declared.items()
+        }
+    )
 
 
 def _missing(rows: int, dtype: str) -> pd.Series:
     """A column of nulls or empty text; one of plain integers has no rows."""
     if dtype == "Int64":
-        empty = pd.arrays.IntegerArray(np.zeros(rows, np.int64), np.ones(rows, bool))
-        return pd.Series(empty)
+        return pd.Series(pd.arrays.IntegerArray(np.zeros(rows, np.int64), np.ones(rows, bool)))
     if dtype == "Float64":
         return pd.Series(pd.arrays.FloatingArray(np.zeros(rows), np.ones(rows, bool)))
     if dtype == "category":

@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -108,8 +108,8 @@ def _joined(folder: Path, ended_ns: int, clocks: Mapping[str, ClockOffset]) -> M
         (min(part.start_ns for part in parts), max(part.end_ns for part in parts)),
         may_lack_spans=True,
     )
-    merged.facts.losses = (*losses, *merged.facts.losses)
-    return merged
+    facts = replace(merged.facts, losses=(*losses, *merged.facts.losses))
+    return replace(merged, facts=facts)
 
 
 def _recorded_agents(folder: Path) -> Iterator[_Agent]:
