@@ -1,13 +1,27 @@
-"""Chrome trace events that other programs wrote: any of them may be malformed, or lack a time."""
+"""Chrome trace events that other programs wrote: any of them may be malformed, or lack a time.
 
-from dataclasses import dataclass
+They are read part by part, into columns of spans (names, threads, times to 1 ns), and calls.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Annotated
+from itertools import compress, count
+from typing import Annotated, Any
 
 import msgspec
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import union_categoricals
 
 from tuner.errors import UsageError
+from tuner.text import shortened
 from tuner.trace.files.trace_text import NO_OBJECTS, TraceText, decode_json
+from tuner.trace.model.spans import read_call_name
+from tuner.trace.model.trace import UNKNOWN_RANK, BoolArray, FloatArray, IntArray, make_calls
 
 EventId = int | str | None
 """The id of a process or a thread in its trace."""
@@ -17,10 +31,17 @@ UNKNOWN_CLOCKS = "How far the clocks of different hosts are apart is not known."
 
 _MOST_COMMAS = 100_000
 """In a text without objects; a larger one is not looked at element by element."""
+_LONGEST_US = 2.0**60 / 1e3
+_LATEST_US = 2.0**61 / 1e3
+"""36 years, and 73 years since 1970: sums of smaller times fit into an int64 of nanoseconds."""
+_PS_PER_US = 1_000_000
+_DIGITS = re.compile(r"-?[0-9]{1,18}")
+_NOT_JSON, _NO_EVENT = "not valid as JSON", "not in the Chrome trace format"
 
 _Whole = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
 _Fraction = Annotated[float, msgspec.Meta(gt=-(2.0**43), lt=2.0**43)]
 """Microseconds of which a float64 holds every nanosecond: whole ones, and others of 101 days."""
+_Size = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
 class Event(msgspec.Struct, gc=False):
@@ -44,8 +65,8 @@ class ExactEvent(Event, gc=False):
 
 
 class _Distributed(msgspec.Struct):
-    rank: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] | None = None
-    world_size: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] | None = None
+    rank: _Size | None = None
+    world_size: _Size | None = None
 
 
 _NO_EVENTS = msgspec.Raw()
@@ -70,63 +91,52 @@ class EventParts:
         """The last part, with the header of the file."""
         self.is_whole = True
         """Whether it does not break off."""
-        self._wrong = _LeftOut()
-        self._bad = _LeftOut()
+        self._left_out: dict[str, tuple[int, int, str]] = {}
+        """By reason: how many, the first one's place, and what is wrong with it."""
 
     def read_part(self, text: TraceText) -> list[Event]:
         """The events of a part, which is an object or an array. UsageError if it is neither."""
-        seen = self.read + self._wrong.number + self._bad.number
+        seen = self.read + sum(number for number, *_ in self._left_out.values())
         bad: list[int] = []
         try:
             self.document, events, wrong, self.is_whole = _read(text)
         except UsageError as error:
-            readable, (bad, problem) = text.without_bad_events(ExactEvent)
+            readable, bad, problem = text.without_bad_events(ExactEvent)
             if not bad:
                 raise
             try:
                 self.document, events, wrong, self.is_whole = _read(readable)
             except UsageError:
                 raise error from None
-            self._bad.add(len(bad), seen + bad[0], problem)
+            self._leave_out(_NOT_JSON, len(bad), seen + bad[0], problem)
         if wrong:
             first = place = min(wrong)
             for other in bad:
                 # Its place among all events, also those that were left out before.
                 place += other <= place
-            self._wrong.add(len(wrong), seen + place, wrong[first])
+            self._leave_out(_NO_EVENT, len(wrong), seen + place, wrong[first])
         self.read += len(events)
         return events
 
+    def _leave_out(self, why: str, number: int, first: int, problem: str) -> None:
+        before, first, problem = self._left_out.get(why, (0, first, problem))
+        self._left_out[why] = before + number, first, problem
+
     def losses(self, last: TraceText) -> list[str]:
         """What the trace lacks, once its last part is read. UsageError if it has no event."""
-        losses = [
-            last.left_out(what.number, "event", f"{why}, first event {what.first}: {what.problem}")
-            for what, why in (
-                (self._bad, "not valid as JSON"),
-                (self._wrong, "not in the Chrome trace format"),
-            )
-            if what.number
-        ]
+        losses = []
+        for why in (_NOT_JSON, _NO_EVENT):
+            if why in self._left_out:
+                number, first, problem = self._left_out[why]
+                losses.append(
+                    last.left_out(number, "event", f"{why}, first event {first}: {problem}")
+                )
         if not self.is_whole:
             losses.append(last.broken_off(self.read))
         if not self.read:
             what = "no event that can be read" if losses else "a trace without events"
             raise last.foreign(what, losses)
         return losses
-
-
-@dataclass
-class _LeftOut:
-    """Events that are not read."""
-
-    number: int = 0
-    first: int = 0
-    problem: str = ""
-
-    def add(self, number: int, first: int, problem: str) -> None:
-        if not self.number:
-            self.first, self.problem = first, problem
-        self.number += number
 
 
 def _read(text: TraceText) -> tuple[Document, list[Event], dict[int, str], bool]:
@@ -155,19 +165,200 @@ def _read(text: TraceText) -> tuple[Document, list[Event], dict[int, str], bool]
 def _one_by_one(raw: msgspec.Raw, text: TraceText) -> tuple[list[Event], dict[int, str]]:
     if bytes(raw).count(b",") > _MOST_COMMAS + 100 * bytes(raw).count(b"{"):
         raise text.foreign(NO_OBJECTS)
+    events: list[Event] = []
+    wrong = {}
     try:
-        each_raw = decode_json(raw, list[msgspec.Raw])
+        for place, each in enumerate(decode_json(raw, list[msgspec.Raw])):
+            try:
+                events.append(decode_json(each, ExactEvent))
+            except msgspec.ValidationError as error:
+                wrong[place] = str(error)
     except msgspec.ValidationError as error:
         raise text.foreign(f"JSON, but no trace: its events: {error}") from None
     except ValueError as error:
         raise text.malformed(error) from None
-    events: list[Event] = []
-    wrong = {}
-    for place, each in enumerate(each_raw):
-        try:
-            events.append(decode_json(each, ExactEvent))
-        except msgspec.ValidationError as error:
-            wrong[place] = str(error)
-        except ValueError as error:
-            raise text.malformed(error) from None
     return events, wrong
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spans:
+    """Events with a start and an end, as columns of equal length."""
+
+    names: pd.Categorical
+    threads: NDArray[np.signedinteger[Any]]
+    start_ns: IntArray
+    end_ns: IntArray
+
+    def window_ns(self) -> list[int]:
+        """The first start and the last end; empty if there is no span."""
+        return [int(self.start_ns.min()), int(self.end_ns.max())] if len(self.names) else []
+
+    def take(self, where: BoolArray) -> "Spans":
+        """The spans that a mask selects."""
+        return Spans(
+            names=self.names[where].remove_unused_categories(),
+            threads=self.threads[where],
+            start_ns=self.start_ns[where],
+            end_ns=self.end_ns[where],
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence["Spans"]) -> "Spans":
+        """All spans of several parts."""
+        return cls(
+            names=union_categoricals([part.names for part in parts]),
+            threads=np.concatenate([part.threads for part in parts]),
+            start_ns=np.concatenate([part.start_ns for part in parts]),
+            end_ns=np.concatenate([part.end_ns for part in parts]),
+        )
+
+
+class SpanColumns:
+    """The spans of events that come part by part; those without proper times are counted only."""
+
+    def __init__(self) -> None:
+        self._places = defaultdict[EventId, int](count().__next__)
+        self._parts: list[Spans] = []
+        self._lost: Counter[str] = Counter()
+
+    @property
+    def lost(self) -> dict[str, int]:
+        """How many events were left out, by reason: in one order, however the parts were cut."""
+        return {reason: number for reason, number in self._lost.items() if number}
+
+    @property
+    def threads(self) -> Sequence[EventId]:
+        """The threads of all events, in the order in which they came."""
+        return list(self._places)
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Add the spans of more events."""
+        if not events and self._parts:
+            return
+        threads = np.array([self._places[event.tid] for event in events], dtype=np.int32)
+        spans, lost = _spans_of(events, threads)
+        self._parts.append(spans)
+        self._lost.update(lost)
+
+    def spans(self, numbers: Mapping[EventId, int], zero_ns: int = 0) -> Spans:
+        """All spans. `numbers` has the number of each thread; `zero_ns` is added to all times."""
+        self.add([])
+        of_place = np.array([numbers[each] for each in self._places], dtype=np.int64)
+        spans = Spans.joined(self._parts)
+        self._parts = []
+        # In place: a copy of all times takes memory.
+        for times_ns in (spans.start_ns, spans.end_ns):
+            times_ns += zero_ns
+        return replace(spans, threads=of_place[spans.threads])
+
+
+def _spans_of(events: Sequence[Event], threads: NDArray[np.int32]) -> tuple[Spans, dict[str, int]]:
+    """The spans of these events, and how many events were left out, by every reason."""
+    ts: list[Any] = [event.ts for event in events]
+    dur: list[Any] = [event.dur for event in events]
+    is_exact = bool(events) and isinstance(events[0], ExactEvent)
+    if is_exact:
+        ts, dur = (
+            [each if each is not None and each.is_finite() else None for each in us]
+            for us in (ts, dur)
+        )
+    # None becomes NaN, for which no comparison holds.
+    ts_us, dur_us = np.array(ts, dtype=np.float64), np.array(dur, dtype=np.float64)
+    stamped, lasting = np.abs(ts_us) < _LATEST_US, np.abs(dur_us) < _LONGEST_US
+    forward = dur_us >= 0
+    kept = stamped & lasting & forward
+    if not kept.all():
+        events, ts, dur = (list(compress(each, kept)) for each in (events, ts, dur))
+        ts_us, dur_us, threads = ts_us[kept], dur_us[kept], threads[kept]
+    start = _split_exactly(ts) if is_exact else _split(ts_us)
+    lasted = _split_exactly(dur) if is_exact else _split(dur_us)
+    spans = Spans(
+        names=categorical([event.name for event in events]),
+        threads=threads,
+        start_ns=_nanoseconds(start),
+        # Not the start plus the duration, each rounded: what begins where another ends must do so
+        # afterwards, too.
+        end_ns=_nanoseconds(start + lasted),
+    )
+    return spans, {
+        "without a time stamp": int((~stamped).sum()),
+        "without a duration": int((stamped & ~lasting).sum()),
+        "with a negative duration": int((stamped & lasting & ~forward).sum()),
+    }
+
+
+def _split(us: FloatArray) -> IntArray:
+    """Whole microseconds, and the picoseconds beside them: two rows.
+
+    They are converted apart, since nanoseconds since 1970 as a float64 have steps of 256. What a
+    number has beside its nanoseconds, as 30.00000000000022 has, is less than a picosecond.
+    """
+    whole = np.floor(us)
+    return np.array([whole, np.rint((us - whole) * _PS_PER_US)]).astype(np.int64)
+
+
+def _split_exactly(us: Sequence[Decimal]) -> IntArray:
+    """The same of decimal numbers of any length."""
+    pairs = [divmod(int(each * _PS_PER_US), _PS_PER_US) for each in us]
+    split: IntArray = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return split
+
+
+def _nanoseconds(split: IntArray) -> IntArray:
+    """Nanoseconds, rounded: of equal times they are equal, and of a later time not less."""
+    whole_us, rest_ps = split
+    ns: IntArray = whole_us * 1000 + (rest_ps + 500) // 1000
+    return ns
+
+
+def thread_numbers(ids: Iterable[EventId]) -> dict[EventId, int]:
+    """An int64 for each thread: its id, or, where that is text or too large, an unused number."""
+    own = {each: number for each in ids if (number := id_number(each)) is not None}
+    used = {*own.values()}
+    free = (number for number in count(1) if number not in used)
+    return {each: own[each] if each in own else next(free) for each in dict.fromkeys(ids)}
+
+
+def id_number(each: EventId) -> int | None:
+    """An id as an int64: before PyTorch 1.10 those of threads are text. None if it is none."""
+    if isinstance(each, str):
+        each = int(each) if _DIGITS.fullmatch(each) else None
+    return each if each is not None and abs(each) < 2**63 else None
+
+
+def categorical(values: Iterable[str]) -> pd.Categorical:
+    """A categorical of strings: much faster than pandas' own way if few of them differ.
+
+    Long ones are shortened: no function has a name of a million characters.
+    """
+    codes: defaultdict[str, int] = defaultdict(count().__next__)
+    of_each = np.array([codes[value] for value in values], dtype=np.int32)
+    names: defaultdict[str, int] = defaultdict(count().__next__)
+    name_of = np.array([names[shortened(value)] for value in codes], dtype=np.int32)
+    return pd.Categorical.from_codes(name_of[of_each], pd.Index(list(names), dtype="str"))
+
+
+def calls_by_name(spans: Spans, client_rank: IntArray, ranks: Mapping[str, int]) -> pd.DataFrame:
+    """The calls frame of spans that all have names of calls; `ranks` is by RPC name."""
+    names = spans.names.remove_unused_categories()
+    parts = [part for part in map(read_call_name, names.categories) if part]
+    rank = [ranks.get(part.server, UNKNOWN_RANK) for part in parts]
+    order = np.argsort(spans.start_ns, kind="stable")
+    ids = np.empty(len(order), dtype=np.int64)
+    ids[order] = np.arange(1, len(order) + 1)
+    return make_calls(
+        {
+            **{
+                name: categorical(getattr(part, name) for part in parts)[names.codes]
+                for name in ("kind", "body", "function", "client", "server")
+            },
+            "call_id": ids,
+            "name": names,
+            "client_rank": client_rank,
+            "server_rank": np.array(rank, dtype=np.int64)[names.codes],
+            "client_thread": spans.threads,
+            "start_ns": spans.start_ns,
+            "end_ns": spans.end_ns,
+            "status": np.full(len(names), "ok"),
+        }
+    )

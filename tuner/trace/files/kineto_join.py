@@ -3,22 +3,19 @@
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count, pairwise
 
 import numpy as np
-import pandas as pd
-from pandas.api.types import union_categoricals
 
 from tuner.errors import UsageError
 from tuner.text import listed, three_digits
-from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS
-from tuner.trace.files.event_spans import IntArray, Spans, calls_by_name
+from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS, Spans, calls_by_name
 from tuner.trace.files.kineto_reader import YEAR_2001_NS, KinetoFile, Process
 from tuner.trace.files.trace_text import READ
-from tuner.trace.model.spans import TraceRank, read_call_name
-from tuner.trace.model.trace import RankFile, RankSource, Trace, make_operators
+from tuner.trace.model.spans import TraceRank
+from tuner.trace.model.trace import IntArray, RankFile, Trace, make_operators
 
 NO_CALLS = (
     "Kineto records operators, not calls: how long calls took, and which call ran an operator, "
@@ -28,16 +25,6 @@ CLIENTS_ONLY = "The calls are those that their clients annotated; their servers'
 
 _MOST_NAMED = 4
 _NUMBERED = re.compile(r"([^0-9]*)([0-9]*)")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Rank:
-    """A process and its rank in the joined trace."""
-
-    number: int
-    name: str
-    by: RankSource
-    process: Process
 
 
 def join_kineto(files: Sequence[KinetoFile]) -> Trace:
@@ -57,23 +44,26 @@ def join_kineto(files: Sequence[KinetoFile]) -> Trace:
         if len(found) == 1:
             raise UsageError(f"{found[0]}; {READ}", losses)
         raise UsageError(f"no operator and no call in these traces; {READ}", [*found, *losses])
-    ranks = _numbered(processes)
+    rank_files = _rank_files(processes)
+    numbers = [each.rank for each in rank_files]
+    names = _names(processes, numbers)
     windows = [each.window_ns for each in processes if each.window_ns]
     zero_ns = min((start for start, _ in windows), default=0)
-    calls = _calls(ranks, zero_ns)
+    client, spans = _together(numbers, [each.calls for each in processes], zero_ns)
+    calls = calls_by_name(spans, client, dict(zip(names, numbers, strict=True)))
+    rank, spans = _together(numbers, [each.operators for each in processes], zero_ns)
+    operators = {
+        "rank": rank, "thread": spans.threads, "name": spans.names, "start_ns": spans.start_ns,
+        "end_ns": spans.end_ns,
+    }  # fmt: skip
+    ranks = [
+        TraceRank(rank=number, name=name, host=each.host, pid=each.pid, threads=each.threads)
+        for number, name, each in zip(numbers, names, processes, strict=True)
+    ]
     return Trace(
         calls=calls,
-        operators=_operators(ranks, zero_ns),
-        ranks=tuple(
-            TraceRank(
-                rank=rank.number,
-                name=rank.name,
-                host=rank.process.host,
-                pid=rank.process.pid,
-                threads=rank.process.threads,
-            )
-            for rank in sorted(ranks, key=lambda rank: rank.number)
-        ),
+        operators=make_operators(operators),
+        ranks=tuple(sorted(ranks, key=lambda each: each.rank)),
         source="kineto",
         base_time_ns=zero_ns,
         window_ns=(0, max((end for _, end in windows), default=0) - zero_ns),
@@ -82,10 +72,7 @@ def join_kineto(files: Sequence[KinetoFile]) -> Trace:
             NO_CALLS if calls.empty else CLIENTS_ONLY,
             *([] if _is_one_host(processes) else [UNKNOWN_CLOCKS]),
         ),
-        rank_files=tuple(
-            RankFile(rank=rank.number, file=rank.process.subject, by=rank.by)
-            for rank in sorted(ranks, key=lambda rank: rank.number)
-        ),
+        rank_files=tuple(sorted(rank_files, key=lambda each: each.rank)),
     )
 
 
@@ -163,9 +150,8 @@ def _windows_apart(processes: Sequence[Process]) -> list[str]:
 
 def _apart(late: Process, start_ns: int, after_ns: int, processes: Sequence[Process]) -> str:
     """That a recording begins so long after the others have ended."""
-    said = (
-        f"{late.subject} begins {three_digits(after_ns / 1e9)} s after the end of the earlier ones"
-    )
+    after = f"{three_digits(after_ns / 1e9)} s after the end of the earlier ones"
+    said = f"{late.subject} begins {after}"
     if start_ns >= YEAR_2001_NS:
         said += f", at {datetime.fromtimestamp(start_ns / 1e9, tz=UTC):%Y-%m-%d %H:%M:%S} UTC"
     hosts = sorted({each.host for each in processes})
@@ -182,7 +168,7 @@ def _is_one_host(processes: Sequence[Process]) -> bool:
     return len(processes) == 1 or {each.host for each in processes} == {processes[0].host or None}
 
 
-def _numbered(processes: Sequence[Process]) -> list[_Rank]:
+def _rank_files(processes: Sequence[Process]) -> list[RankFile]:
     """The rank of each: as its file says, by its name in its calls, or the lowest free one."""
     said = {place: each.rank for place, each in enumerate(processes) if each.rank is not None}
     named = {
@@ -194,17 +180,13 @@ def _numbered(processes: Sequence[Process]) -> list[_Rank]:
         named = {}
     known = named | said
     free = (number for number in count() if number not in {*known.values()})
-    numbers = [known[place] if place in known else next(free) for place in range(len(processes))]
     return [
-        _Rank(
-            number=number,
-            name=name,
+        RankFile(
+            rank=known[place] if place in known else next(free),
+            file=each.subject,
             by="file" if place in said else "calls" if place in named else "order",
-            process=processes[place],
         )
-        for place, (number, name) in enumerate(
-            zip(numbers, _names(processes, numbers), strict=True)
-        )
+        for place, each in enumerate(processes)
     ]
 
 
@@ -215,12 +197,7 @@ def _names(processes: Sequence[Process], numbers: Sequence[int]) -> list[str]:
     called have theirs.
     """
     own = [each.rpc_name for each in processes]
-    called = {
-        name.server
-        for each in processes
-        for name in map(read_call_name, each.calls.names.categories)
-        if name
-    }
+    called = {name.server for each in processes for name in each.call_names}
     servers: dict[int | None, str] = {}
     if all(_number_in(name) == number for name, number in zip(own, numbers, strict=True) if name):
         servers = {_number_in(name): name for name in sorted(called - {*own})}
@@ -237,36 +214,9 @@ def _number_in(name: str | None) -> int | None:
 
 
 def _together(
-    ranks: Sequence[_Rank], spans: Sequence[Spans], zero_ns: int
-) -> tuple[pd.Categorical, IntArray, IntArray, IntArray, IntArray]:
-    """Names, ranks, threads, starts and ends of all ranks' spans; times since `zero_ns`."""
-    return (
-        union_categoricals([each.names for each in spans]),
-        np.repeat([rank.number for rank in ranks], [len(each.names) for each in spans]),
-        np.concatenate([each.threads for each in spans]),
-        np.concatenate([each.start_ns for each in spans]) - zero_ns,
-        np.concatenate([each.end_ns for each in spans]) - zero_ns,
-    )
-
-
-def _operators(ranks: Sequence[_Rank], zero_ns: int) -> pd.DataFrame:
-    name, rank, thread, start_ns, end_ns = _together(
-        ranks, [each.process.operators for each in ranks], zero_ns
-    )
-    return make_operators(
-        {"rank": rank, "thread": thread, "name": name, "start_ns": start_ns, "end_ns": end_ns}
-    )
-
-
-def _calls(ranks: Sequence[_Rank], zero_ns: int) -> pd.DataFrame:
-    names, rank, thread, start_ns, end_ns = _together(
-        ranks, [each.process.calls for each in ranks], zero_ns
-    )
-    return calls_by_name(
-        names,
-        client_rank=rank,
-        client_thread=thread,
-        start_ns=start_ns,
-        end_ns=end_ns,
-        ranks={each.name: each.number for each in ranks},
-    )
+    numbers: Sequence[int], parts: Sequence[Spans], zero_ns: int
+) -> tuple[IntArray, Spans]:
+    """The rank of each span, and the spans of all ranks; times since `zero_ns`."""
+    spans = Spans.joined(parts)
+    rank = np.repeat(numbers, [len(each.names) for each in parts])
+    return rank, replace(spans, start_ns=spans.start_ns - zero_ns, end_ns=spans.end_ns - zero_ns)

@@ -20,13 +20,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
-import numpy as np
 
 from tuner.text import first_of, plural, shortened
-from tuner.trace.files.chrome_events import Document, Event, EventId, EventParts
-from tuner.trace.files.event_spans import SpanColumns, Spans, id_number, thread_numbers
+from tuner.trace.files.chrome_events import (
+    Document,
+    Event,
+    EventId,
+    EventParts,
+    SpanColumns,
+    Spans,
+    id_number,
+    thread_numbers,
+)  # fmt: skip
 from tuner.trace.files.trace_text import TraceText, decode_json
-from tuner.trace.model.spans import read_call_name
+from tuner.trace.model.spans import CallName, read_call_name
 
 OPERATORS = ("cpu_op", "Operator")
 ANNOTATION = "user_annotation"
@@ -75,14 +82,18 @@ class Process:
     calls: Spans
     window_ns: tuple[int, int] | None
     """When the profiler recorded; None if nothing in the file has a time."""
-    is_baseless: bool
+    is_baseless: bool = False
     """Whether the file breaks off before the base that its times count from."""
+
+    @property
+    def call_names(self) -> list[CallName]:
+        """The names of its calls."""
+        return [name for name in map(read_call_name, self.calls.names.categories) if name]
 
     @property
     def rpc_name(self) -> str | None:
         """The client's name in its calls; None if it made none."""
-        names = (read_call_name(name) for name in self.calls.names.categories)
-        return next((name.client for name in names if name), None)
+        return next((name.client for name in self.call_names), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,11 +133,10 @@ class _Columns:
         """Its operators and its calls: a call may have the category of operators, too."""
         operators = self.operators.spans(numbers, zero_ns)
         calls = self.calls.spans(numbers, zero_ns)
-        names = operators.names
-        of_calls = [code for code, name in enumerate(names.categories) if read_call_name(name)]
+        of_calls = [name for name in operators.names.categories if read_call_name(name)]
         if not of_calls:
             return operators, calls
-        is_call = np.isin(names.codes, of_calls)
+        is_call = operators.names.isin(of_calls)
         return operators.take(~is_call), Spans.joined([calls, operators.take(is_call)])
 
 
@@ -158,9 +168,8 @@ class KinetoEvents:
     def file(self, events: EventParts, last: TraceText) -> KinetoFile:
         """The file, once its last part was added. UsageError if it is no trace of Kineto."""
         losses, others, document = events.losses(last), _what_else(self._others), events.document
-        base_ns = document.baseTimeNanoseconds or 0
-        threads = thread_numbers(self._profiler.threads)
-        recorded_ns = self._profiler.spans(threads, base_ns).window_ns()
+        threads, base_ns = thread_numbers(self._profiler.threads), document.baseTimeNanoseconds
+        recorded_ns = self._profiler.spans(threads, base_ns or 0).window_ns()
         pids = [pid for pid, each in self._columns.items() if each.has_spans]
         if self._others and not pids and not any(map(_OF_TORCH.fullmatch, self._others)):
             what = f"not of torch.profiler: no operator and no call in it{others}"
@@ -174,7 +183,7 @@ class KinetoEvents:
             processes.append(process)
             losses += lost
         latest_ns = max((each.window_ns[1] for each in processes if each.window_ns), default=0)
-        is_based = document.baseTimeNanoseconds is not None or latest_ns >= YEAR_2001_NS
+        is_based = base_ns is not None or latest_ns >= YEAR_2001_NS
         # An array never has a base: it does not lack one.
         if not is_based and not events.is_whole and last.first != b"[":
             processes = [replace(each, is_baseless=True) for each in processes]
@@ -191,13 +200,12 @@ class KinetoEvents:
 
 def _grouped(events: Iterable[Event]) -> dict[EventId, dict[str, list[Event]]]:
     """Spans and metadata, by process and category."""
-    groups: defaultdict[EventId, dict[str, list[Event]]]
-    groups = defaultdict(lambda: defaultdict(list))
-    group: list[Event] | None = None
+    groups: dict[EventId, dict[str, list[Event]]] = defaultdict(lambda: defaultdict(list))
+    group: list[Event] = []
     for event in events:
         if event.ph in _PHASES:
             # Most events are of the group of the one before.
-            if group is None or event.cat != group[-1].cat or event.pid != group[-1].pid:
+            if not group or event.cat != group[-1].cat or event.pid != group[-1].pid:
                 group = groups[event.pid][event.cat]
             group.append(event)
     return groups
@@ -211,11 +219,7 @@ def _categories(group: Mapping[str, Sequence[Event]]) -> dict[str, int]:
 
 
 def _process(
-    text: TraceText,
-    document: Document,
-    pid: EventId,
-    columns: _Columns,
-    recorded_ns: Sequence[int],
+    text: TraceText, document: Document, pid: EventId, columns: _Columns, recorded_ns: Sequence[int]
 ) -> tuple[Process, list[str]]:
     """One process, from its columns and when the profiler recorded; and the losses."""
     numbers = thread_numbers([*columns.labels, *columns.operators.threads, *columns.calls.threads])
@@ -232,7 +236,6 @@ def _process(
         operators=operators,
         calls=calls,
         window_ns=(min(times_ns), max(times_ns)) if times_ns else None,
-        is_baseless=False,
     )
     return process, [
         text.left_out(number, noun, why)
@@ -283,11 +286,13 @@ def _threads(
     numbers: Mapping[EventId, int], labels: Mapping[EventId, str]
 ) -> tuple[tuple[int, str], ...]:
     """The named threads, by number; an id that is text serves as the name."""
-    named = {
-        number: labels.get(track) or (track if isinstance(track, str) else "")
-        for track, number in numbers.items()
-    }
-    return tuple(sorted((number, name) for number, name in named.items() if name))
+    return tuple(
+        sorted(
+            (number, name)
+            for track, number in numbers.items()
+            if (name := labels.get(track) or (track if isinstance(track, str) else ""))
+        )
+    )
 
 
 def _what_else(others: Mapping[str, int]) -> str:
@@ -295,7 +300,7 @@ def _what_else(others: Mapping[str, int]) -> str:
     if not others:
         return ""
     names = first_of([each or "none" for each in others], _MOST_CATEGORIES)
+    number = plural(sum(others.values()), "event")
     if all(map(_OF_DEVICES.fullmatch, others)):
-        number = plural(sum(others.values()), "event")
         return f", only {number} of GPUs ({names}): profile the CPU, too"
-    return f", but {plural(sum(others.values()), 'event')} of other categories ({names})"
+    return f", but {number} of other categories ({names})"

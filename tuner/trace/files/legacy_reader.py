@@ -7,15 +7,23 @@ each process.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
 import pandas as pd
 
 from tuner.text import plural
-from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS, Event, EventId, EventParts
-from tuner.trace.files.event_spans import SpanColumns, calls_by_name, thread_numbers
+from tuner.trace.files.chrome_events import (
+    UNKNOWN_CLOCKS,
+    Event,
+    EventId,
+    EventParts,
+    SpanColumns,
+    Spans,
+    calls_by_name,
+    categorical,
+    thread_numbers,
+)  # fmt: skip
 from tuner.trace.files.trace_text import TraceText
 from tuner.trace.model.spans import REMOTE_OPERATOR, TraceRank, read_call_name
 from tuner.trace.model.trace import UNKNOWN_RANK, Trace, make_operators
@@ -30,22 +38,6 @@ KNOWN_LOSS = (
 )
 
 _REMOTE_THREAD = re.compile(r"\s*node_id:(\d{1,9}), thread_id:(\d{1,18})\s*")
-
-
-@dataclass(frozen=True)
-class _Name:
-    """The parts of an event's name."""
-
-    own: str
-    """The name of the operator or the call itself."""
-    call: str
-    """The name of the call that ran it; empty if none did."""
-
-    @classmethod
-    def read(cls, name: str) -> "_Name":
-        """`call#remote_op: call#remote_op: aten::mul`: a call may run calls."""
-        *calls, own = name.split(REMOTE_OPERATOR)
-        return cls(own, calls[-1] if calls else "")
 
 
 def legacy_events(events: Iterable[Event]) -> list[Event]:
@@ -88,6 +80,7 @@ def legacy_trace(columns: SpanColumns, events: EventParts, last: TraceText) -> T
 def _rows(columns: SpanColumns) -> pd.DataFrame:
     """Columns rank, thread, own, call, is_call, start_ns, end_ns.
 
+    `own` is the name of the operator or the call, `call` that of the call that ran it, if any did.
     The process that profiled has UNKNOWN_RANK.
     """
     threads = columns.threads
@@ -96,15 +89,16 @@ def _rows(columns: SpanColumns) -> pd.DataFrame:
     located = np.array(
         [_remote(thread) or (UNKNOWN_RANK, local[thread]) for thread in threads], dtype=np.int64
     ).reshape(-1, 2)[spans.threads]
-    names = [_Name.read(name) for name in spans.names.categories]
-    is_call = np.array([bool(read_call_name(name.own)) for name in names], dtype=bool)
+    # `call#remote_op: call#remote_op: aten::mul`: a call may run calls.
+    parts = [["", *name.split(REMOTE_OPERATOR)] for name in spans.names.categories]
+    is_call = np.array([bool(read_call_name(part[-1])) for part in parts], dtype=bool)
     codes = spans.names.codes
     return pd.DataFrame(
         {
             "rank": located[:, 0],
             "thread": located[:, 1],
-            "own": pd.Series([name.own for name in names], dtype="category").array.take(codes),
-            "call": pd.Series([name.call for name in names], dtype="category").array.take(codes),
+            "own": categorical(part[-1] for part in parts)[codes],
+            "call": categorical(part[-2] for part in parts)[codes],
             "is_call": is_call[codes],
             "start_ns": spans.start_ns,
             "end_ns": spans.end_ns,
@@ -136,14 +130,13 @@ def _ranks(rows: pd.DataFrame) -> tuple[dict[int, str], int]:
 
 def _calls(rows: pd.DataFrame, ranks: Mapping[str, int]) -> pd.DataFrame:
     of_calls = rows[rows["is_call"]].sort_values("start_ns", kind="stable", ignore_index=True)
-    calls = calls_by_name(
-        of_calls["own"].array,
-        client_rank=of_calls["rank"].to_numpy(),
-        client_thread=of_calls["thread"].to_numpy(),
+    spans = Spans(
+        names=of_calls["own"].array,
+        threads=of_calls["thread"].to_numpy(),
         start_ns=of_calls["start_ns"].to_numpy(),
         end_ns=of_calls["end_ns"].to_numpy(),
-        ranks=ranks,
     )
+    calls = calls_by_name(spans, of_calls["rank"].to_numpy(), ranks)
     calls["parent_call"] = _callers(of_calls, calls, may_be_itself=False)
     return calls
 
@@ -153,11 +146,11 @@ def _operators(rows: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
     call_id = _callers(operators, calls)
     return make_operators(
         {
-            "rank": operators["rank"].to_numpy(),
-            "thread": operators["thread"].to_numpy(),
+            **{
+                name: operators[name].to_numpy()
+                for name in ("rank", "thread", "start_ns", "end_ns")
+            },
             "name": operators["own"].array.remove_unused_categories(),
-            "start_ns": operators["start_ns"].to_numpy(),
-            "end_ns": operators["end_ns"].to_numpy(),
             "call_id": call_id,
             "call_name": operators["call"].array.remove_unused_categories(),
             "link": np.where(call_id.isna(), "", "inferred"),
@@ -170,20 +163,11 @@ def _callers(
 ) -> pd.arrays.IntegerArray:
     """The id of the call that ran each row: of those of its name, the last that had begun."""
     names = calls["name"].cat.categories.get_indexer(rows["call"].cat.categories)
-    ran = pd.DataFrame(
-        {
-            "start_ns": rows["start_ns"].to_numpy(),
-            "name": names[rows["call"].cat.codes].astype(np.int64),
-            "place": np.arange(len(rows)),
-        }
+    ran = rows[["start_ns"]].assign(
+        name=names[rows["call"].cat.codes].astype(np.int64), place=np.arange(len(rows))
     )
-    begun = pd.DataFrame(
-        {
-            "start_ns": calls["start_ns"].to_numpy(),
-            "name": calls["name"].cat.codes.to_numpy().astype(np.int64),
-            "call_id": calls["call_id"].to_numpy(),
-            "end_ns": calls["end_ns"].to_numpy(dtype=np.int64),
-        }
+    begun = calls[["start_ns", "call_id"]].assign(
+        name=calls["name"].cat.codes.astype(np.int64), end_ns=calls["end_ns"].astype(np.int64)
     )
     ran = ran[ran["name"] >= 0].sort_values("start_ns", kind="stable")
     found = pd.merge_asof(ran, begun, on="start_ns", by="name", allow_exact_matches=may_be_itself)

@@ -1,9 +1,11 @@
 """Reads our own trace files, as `tuner.trace.files.native_writer` writes them."""
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -12,17 +14,19 @@ from pandas.api.types import union_categoricals
 
 from tuner.errors import UsageError
 from tuner.text import plural, shortened
-from tuner.trace.files.event_spans import IntArray, categorical
-from tuner.trace.files.native_events import Args, Document, Event
+from tuner.trace.files.chrome_events import categorical
 from tuner.trace.files.native_writer import CALL, FORMAT, OPERATOR, READ_FORMATS, SERVED
-from tuner.trace.files.trace_text import TraceText
-from tuner.trace.model.trace import Trace, make_calls, make_operators
+from tuner.trace.files.trace_text import Number, TraceText
+from tuner.trace.model.spans import Facts
+from tuner.trace.model.trace import IntArray, Trace, make_calls, make_operators
 
-_Groups = defaultdict[tuple[str, str], list[Event]]
-"""Events by category and phase."""
+Lasting = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
+"""Nanoseconds that something takes."""
+Time = Annotated[float, msgspec.Meta(gt=-(2.0**52), lt=2.0**52)]
+Length = Annotated[float, msgspec.Meta(ge=0, lt=2.0**52)]
+"""Microseconds: no more than fit into an int64 as nanoseconds."""
 _NO_CALL = -(2**63)
 """Beyond the numbers of calls."""
-
 _CARRIED = (
     *("kind", "body", "function", "client", "server", "client_rank", "server_rank"),
     *("issued_ns", "error", "timeout_s", "request_bytes", "link"),
@@ -30,6 +34,82 @@ _CARRIED = (
 """The columns that the arguments of a call's first event hold, with equal names."""
 _SORTED = {*_CARRIED, "status"}
 """The columns whose categories are in their own order, not in that of their first use."""
+_BOUNDS: dict[tuple[str, ...], tuple[float, float]] = {
+    ("rank", "num_worker_threads", "cpu_count", "steps"): (0, 2**31),
+    ("cpu_s", "rpc_timeout_s", "main_cpu_s", "main_run_queue_s"): (0, 2**32),
+    ("tracing_overhead", "observer_effect"): (sys.float_info.min, 1e9),
+    # The sum of two times fits into an int64.
+    ("pid", "base_time_ns", "clock_error_ns"): (-(2**62), 2**62),
+}
+"""What the facts' numbers must not be below, and what they must be below."""
+
+
+class Args(msgspec.Struct, gc=False):
+    """The arguments of our events, and the `name` of metadata events."""
+
+    name: str | None = None
+    call: Number | None = None
+    """The call's id, on every event that belongs to one."""
+    kind: str = ""
+    body: str = ""
+    function: str = ""
+    client: str = ""
+    server: str = ""
+    client_rank: Number = 0
+    server_rank: Number = 0
+    issued_ns: Number | None = None
+    status: str = ""
+    error: str = ""
+    parent: Number | None = None
+    link: str = ""
+    timeout_s: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    request_bytes: Lasting | None = None
+    answered_ns: Number | None = None
+    done_ns: Number | None = None
+    cpu_ns: Lasting | None = None
+    run_queue_ns: Lasting | None = None
+
+
+class Event(msgspec.Struct, gc=False):
+    """One event. `ts` and `dur` are microseconds since the base, with three decimals."""
+
+    name: str = ""
+    ph: str = ""
+    cat: str = ""
+    ts: Time | None = None
+    dur: Length | None = None
+    pid: Number | None = None
+    """The rank."""
+    tid: Number | None = None
+    id: Number | None = None
+    """The call's id, on async events and arrows."""
+    args: Args | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header(Facts):
+    """The facts about the trace, and the version of the file's format."""
+
+    format: int
+    observer_effect: float | None = None
+    """The tracing overhead in format 1."""
+
+    def __post_init__(self) -> None:
+        for facts in (*self.ranks, self):
+            for names, (least, below) in _BOUNDS.items():
+                for name in names:
+                    value = getattr(facts, name, None)
+                    if value is not None and not least <= value < below:
+                        raise ValueError(f"{name} cannot be {value}")
+        if not all(-(2**62) <= each < 2**62 for each in self.window_ns):
+            raise ValueError(f"window_ns cannot be {list(self.window_ns)}")
+
+
+class Document(msgspec.Struct):
+    """A whole file."""
+
+    rpc_tuner: Header
+    traceEvents: list[Event]  # noqa: N815 - the format's own name
 
 
 class _Format(msgspec.Struct):
@@ -56,10 +136,10 @@ def read_native(parts: Iterable[TraceText]) -> Trace:
             document, whole = text.decode(Document)
         except msgspec.ValidationError as error:
             raise _not_ours(text, error) from None
-        facts = document.rpc_tuner
-        if facts.format not in READ_FORMATS:
-            raise _unknown_format(text, facts.format)
-        if facts.window_ns[0] > facts.window_ns[1]:
+        header = document.rpc_tuner
+        if header.format not in READ_FORMATS:
+            raise _unknown_format(text, header.format)
+        if header.window_ns[0] > header.window_ns[1]:
             raise text.refused("damaged: its window ends before it begins")
         count += len(document.traceEvents)
         with _reporting_damage(text):
@@ -67,19 +147,11 @@ def read_native(parts: Iterable[TraceText]) -> Trace:
     with _reporting_damage(text):
         calls, losses = _calls(frames, text)
         operators = _operators(frames, calls)
-    return Trace(
-        calls=calls,
-        operators=operators,
-        ranks=facts.ranks,
-        source="rpc-tuner",
-        base_time_ns=facts.base_time_ns,
-        window_ns=facts.window_ns,
-        operators_recorded=facts.operators_recorded,
-        steps=facts.steps,
-        clock_error_ns=facts.clock_error_ns,
-        tracing_overhead=(facts.observer_effect if facts.format == 1 else facts.tracing_overhead),
-        losses=(*facts.losses, *([] if whole else [text.broken_off(count)]), *losses),
-    )
+    facts = {field.name: getattr(header, field.name) for field in fields(Facts)}
+    if header.format == 1:
+        facts["tracing_overhead"] = header.observer_effect
+    facts["losses"] = (*header.losses, *([] if whole else [text.broken_off(count)]), *losses)
+    return Trace(calls=calls, operators=operators, source="rpc-tuner", **facts)
 
 
 def _not_ours(text: TraceText, problem: msgspec.ValidationError) -> UsageError:
@@ -133,18 +205,25 @@ class _Frames(NamedTuple):
     calls: pd.DataFrame
     """As far as their clients recorded how they began; with the status of those that ended."""
     ended: pd.DataFrame
+    """Columns call_id, end_ns."""
     served: pd.DataFrame
+    """Columns call_id, and those of a calls frame that the servers recorded."""
     operators: pd.DataFrame
     """Without the names of their calls."""
 
 
 def _frames(events: Iterable[Event]) -> _Frames:
-    groups: _Groups = defaultdict(list)
+    groups = defaultdict[tuple[str, str], list[Event]](list)
     for event in events:
         groups[event.cat, event.ph].append(event)
+    ended, what = groups[CALL, "e"], "the end of a call"
+    ends = {
+        "call_id": _integers([event.id for event in ended], what),
+        "end_ns": _times_ns([event.ts for event in ended], what),
+    }
     return _Frames(
         calls=_begun(groups[CALL, "b"]),
-        ended=_ended(groups[CALL, "e"]),
+        ended=pd.DataFrame(ends),
         served=_served(groups[SERVED, "X"] + groups[SERVED, "B"]),
         operators=_run(groups[OPERATOR, "X"]),
     )
@@ -171,44 +250,33 @@ def _bounded(value: object) -> object:
     return shortened(value) if isinstance(value, str) else value
 
 
-def _ended(ended: Sequence[Event]) -> pd.DataFrame:
-    """Columns call_id, end_ns."""
-    ids = _integers([event.id for event in ended], "the end of a call")
-    times_ns = _times_ns([event.ts for event in ended], "the end of a call")
-    return pd.DataFrame({"call_id": ids, "end_ns": times_ns})
-
-
 def _served(served: Sequence[Event]) -> pd.DataFrame:
-    """Columns call_id, and those of a calls frame that the servers recorded."""
     facts = [event.args or Args() for event in served]
     starts_ns = _times_ns([event.ts for event in served], "a served call")
-    ends_ns = [
-        None if event.dur is None else start + round(event.dur * 1e3)
-        for start, event in zip(starts_ns.tolist(), served, strict=True)
-    ]
     columns = {
         "call_id": _integers([fact.call for fact in facts], "a served call"),
         "server_thread": [event.tid for event in served],
         "server_start_ns": starts_ns,
-        "server_end_ns": ends_ns,
-        "answered_ns": [fact.answered_ns for fact in facts],
-        "done_ns": [fact.done_ns for fact in facts],
-        "cpu_ns": [fact.cpu_ns for fact in facts],
-        "run_queue_ns": [fact.run_queue_ns for fact in facts],
+        "server_end_ns": [
+            None if event.dur is None else start + round(event.dur * 1e3)
+            for start, event in zip(starts_ns.tolist(), served, strict=True)
+        ],
     }
+    for name in ("answered_ns", "done_ns", "cpu_ns", "run_queue_ns"):
+        columns[name] = [getattr(fact, name) for fact in facts]
     return pd.DataFrame(columns, dtype="Int64")
 
 
 def _run(events: Sequence[Event]) -> pd.DataFrame:
-    facts = [event.args or Args() for event in events]
-    start_ns = _times_ns([event.ts for event in events], "an operator")
+    facts, what = [event.args or Args() for event in events], "an operator"
+    start_ns = _times_ns([event.ts for event in events], what)
     return make_operators(
         {
-            "rank": _integers([event.pid for event in events], "an operator"),
-            "thread": _integers([event.tid for event in events], "an operator"),
+            "rank": _integers([event.pid for event in events], what),
+            "thread": _integers([event.tid for event in events], what),
             "name": categorical(event.name for event in events),
             "start_ns": start_ns,
-            "end_ns": start_ns + _times_ns([event.dur for event in events], "an operator"),
+            "end_ns": start_ns + _times_ns([event.dur for event in events], what),
             "call_id": pd.array([fact.call for fact in facts], dtype="Int64"),
             "link": categorical(fact.link for fact in facts),
         }
@@ -237,8 +305,7 @@ def _calls(frames: Sequence[_Frames], text: TraceText) -> tuple[pd.DataFrame, li
     end_ns = ended.drop_duplicates("call_id", keep="last").set_index("call_id")["end_ns"]
     served = pd.DataFrame(_together(part.served for part in frames)).set_index("call_id")
     _unique(served.index, "served twice")
-    has_ended = ids.isin(end_ns.index)
-    status = np.where(has_ended, np.asarray(begun["status"]), "unfinished")
+    status = np.where(ids.isin(end_ns.index), np.asarray(begun["status"]), "unfinished")
     calls = make_calls(
         {
             **begun,

@@ -69,22 +69,12 @@ def _client_events(call: MergedCall) -> Iterator[dict[str, Any]]:
     span = call.span
     here = {"name": call.name, "pid": call.client_rank, "tid": span.thread}
     facts = {
-        "call": span.call_id,
-        "kind": span.kind,
-        "body": span.body,
-        "function": span.function,
-        "client": call.client,
-        "server": span.server,
-        "client_rank": call.client_rank,
-        "server_rank": span.server_rank,
-        "issued_ns": span.issued_ns,
-        "status": span.status,
-        "error": span.error,
-        "timeout_s": span.timeout_s,
-        "request_bytes": span.request_bytes,
-        "parent": span.parent_call,
-        "link": call.link,
-    }
+        "call": span.call_id, "kind": span.kind, "body": span.body, "function": span.function,
+        "client": call.client, "server": span.server, "client_rank": call.client_rank,
+        "server_rank": span.server_rank, "issued_ns": span.issued_ns, "status": span.status,
+        "error": span.error, "timeout_s": span.timeout_s, "request_bytes": span.request_bytes,
+        "parent": span.parent_call, "link": call.link,
+    }  # fmt: skip
     spans = {**here, "cat": CALL, "id": span.call_id}
     yield {**spans, "ph": "b", "ts": span.start_ns / 1e3, "args": facts}
     if span.end_ns is not None:
@@ -100,8 +90,7 @@ def _client_events(call: MergedCall) -> Iterator[dict[str, Any]]:
             "dur": (span.issued_ns - span.start_ns) / 1e3,
             "args": {"call": span.call_id},
         }
-        arrow = {**here, "cat": CALL, "id": span.call_id}
-        yield {**arrow, "ph": "s", "ts": span.start_ns / 1e3}
+        yield {**spans, "ph": "s", "ts": span.start_ns / 1e3}
 
 
 def _server_events(call: MergedCall) -> Iterator[dict[str, Any]]:
@@ -109,18 +98,11 @@ def _server_events(call: MergedCall) -> Iterator[dict[str, Any]]:
     if served is None:
         return
     here = {"name": call.name, "pid": call.span.server_rank, "tid": served.thread}
-    event = {
-        **here,
-        "cat": SERVED,
-        "ts": served.start_ns / 1e3,
-        "args": {
-            "call": served.call_id,
-            "cpu_ns": served.cpu_ns,
-            "run_queue_ns": served.run_queue_ns,
-            "answered_ns": served.answered_ns,
-            "done_ns": call.done_ns,
-        },
-    }
+    facts = {
+        "call": served.call_id, "cpu_ns": served.cpu_ns, "run_queue_ns": served.run_queue_ns,
+        "answered_ns": served.answered_ns, "done_ns": call.done_ns,
+    }  # fmt: skip
+    event = {**here, "cat": SERVED, "ts": served.start_ns / 1e3, "args": facts}
     if served.end_ns is None:
         yield {**event, "ph": "B"}
     else:
@@ -132,14 +114,9 @@ def _server_events(call: MergedCall) -> Iterator[dict[str, Any]]:
 def _operator_event(operator: MergedOperator) -> dict[str, Any]:
     span = operator.span
     event = {
-        "ph": "X",
-        "cat": OPERATOR,
-        "name": span.name,
-        "pid": operator.rank,
-        "tid": span.thread,
-        "ts": span.start_ns / 1e3,
-        "dur": (span.end_ns - span.start_ns) / 1e3,
-    }
+        "ph": "X", "cat": OPERATOR, "name": span.name, "pid": operator.rank, "tid": span.thread,
+        "ts": span.start_ns / 1e3, "dur": (span.end_ns - span.start_ns) / 1e3,
+    }  # fmt: skip
     if operator.call_id is not None:
         event["args"] = {"call": operator.call_id, "link": operator.link}
     return event

@@ -18,8 +18,7 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from tuner.errors import UsageError
-from tuner.trace.files.chrome_events import EventParts
-from tuner.trace.files.event_spans import SpanColumns
+from tuner.trace.files.chrome_events import EventParts, SpanColumns
 from tuner.trace.files.kineto_join import join_kineto
 from tuner.trace.files.kineto_reader import KinetoEvents, KinetoFile, read_kineto
 from tuner.trace.files.legacy_reader import legacy_events, legacy_trace
@@ -167,7 +166,14 @@ def read_traces(paths: Sequence[Path]) -> Trace:
     if not complete:
         return join_kineto(partial)
     if len(paths) > 1:
-        raise _not_together(complete)
+        raise UsageError.about(
+            "these traces do not belong together",
+            [
+                f"{path} is from {RECORDERS[trace.source]}, which writes all ranks to one file: "
+                "read it alone"
+                for path, trace in complete.items()
+            ],
+        )
     return complete[paths[0]]
 
 
@@ -178,17 +184,6 @@ def _read(path: Path) -> Trace | KinetoFile:
         raise first.foreign("empty")
     read = next(reader.read for reader in READERS if reader.recognizes(first))
     return read(chain([first], parts))
-
-
-def _not_together(complete: dict[Path, Trace]) -> UsageError:
-    return UsageError.about(
-        "these traces do not belong together",
-        [
-            f"{path} is from {RECORDERS[trace.source]}, which writes all ranks to one file: read "
-            "it alone"
-            for path, trace in complete.items()
-        ],
-    )
 
 
 def open_trace(path: Path) -> Iterator[TraceText]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -15,6 +15,8 @@ from tuner.errors import UsageError
 from tuner.text import plural
 
 T = TypeVar("T")
+Number = Annotated[int, msgspec.Meta(ge=-(2**62), lt=2**62)]
+"""Of a rank, a thread or a call; and nanoseconds. The sum of two fits into an int64."""
 
 READ = (
     "rpc-tuner reads its own traces, and the JSON that torch.profiler and the legacy profiler "
@@ -95,15 +97,6 @@ def event_places(content: bytes, start: int = 0) -> tuple[list[tuple[int, int]],
     return places, None
 
 
-class BadEvents(NamedTuple):
-    """The events of a text that are no JSON."""
-
-    places: list[int]
-    """Which of all events of the text they are."""
-    problem: str
-    """What is wrong with the first one."""
-
-
 def _error_of(event: bytes, form: type[object]) -> ValueError:
     """Why an event is no JSON."""
     try:
@@ -162,13 +155,13 @@ class TraceText:
         no JSON or holds no complete event; `msgspec.ValidationError` if it is JSON of another type.
         """
         try:
-            return decode_json(self.content, form), True
-        except msgspec.ValidationError:
-            raise
-        except ValueError as error:
-            if not self._breaks_off(error):
-                raise self.malformed(error) from None
-        try:
+            try:
+                return decode_json(self.content, form), True
+            except msgspec.ValidationError:
+                raise
+            except ValueError as error:
+                if not self._breaks_off(error):
+                    raise
             return decode_json(self._whole_events(), form), False
         except msgspec.ValidationError:
             raise
@@ -184,8 +177,8 @@ class TraceText:
         found = self._problem(problem, self.content, 0)
         return self.foreign(found if "UTF-8" in found else f"not JSON, so no trace: {found}")
 
-    def without_bad_events(self, form: type[object]) -> tuple["TraceText", BadEvents]:
-        """The same without the events that are no JSON; and these.
+    def without_bad_events(self, form: type[object]) -> tuple["TraceText", list[int], str]:
+        """The same without the events that are no JSON; their places, and what is wrong first.
 
         `form` is what is read of an event; its other fields are not decoded.
         """
@@ -201,7 +194,7 @@ class TraceText:
         kept = [event for place, (_, event) in enumerate(pieces) if place not in left_out]
         # What breaks off after the last event is left out, too.
         tail = b"" if end is None else self.content[end:]
-        return replace(self, content=head + b",".join(kept) + tail), BadEvents(bad, problem)
+        return replace(self, content=head + b",".join(kept) + tail), bad, problem
 
     def _pieces(
         self, start: int, places: list[tuple[int, int]], end: int | None
@@ -236,9 +229,8 @@ class TraceText:
 
     def broken_off(self, events: int) -> str:
         """The loss of a text that is not whole."""
-        return (
-            f"{self.subject} breaks off at {self._end}, after {plural(events, 'complete event')}."
-        )
+        after = plural(events, "complete event")
+        return f"{self.subject} breaks off at {self._end}, after {after}."
 
     def left_out(self, number: int, noun: str, why: str) -> str:
         """The loss of spans or events that cannot be used."""

@@ -11,9 +11,8 @@ from typing import Any
 from tuner.errors import TraceError
 from tuner.files import head_of
 from tuner.text import first_of, listed, plural
-from tuner.trace.files.native_events import Number
 from tuner.trace.files.native_writer import trace_document
-from tuner.trace.files.trace_text import decode_json
+from tuner.trace.files.trace_text import Number, decode_json
 from tuner.trace.model.spans import CALLS_PER_RANK, MergedTrace, OperatorSpan, RankRecording
 from tuner.trace.record.clock import SAME_CLOCK, ClockOffset
 from tuner.trace.record.journal import MOST_CALLS

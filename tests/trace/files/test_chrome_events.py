@@ -13,8 +13,15 @@ from hypothesis import strategies as st
 
 from tests.trace.golden_files import rows
 from tuner.trace.analyze.recipe_table import recipe_table
-from tuner.trace.files.chrome_events import Event, ExactEvent
-from tuner.trace.files.event_spans import SpanColumns, Spans, categorical, id_number, thread_numbers
+from tuner.trace.files.chrome_events import (
+    Event,
+    ExactEvent,
+    SpanColumns,
+    Spans,
+    categorical,
+    id_number,
+    thread_numbers,
+)
 from tuner.trace.files.reader import read_trace
 
 NEW_YEAR_NS = 1_704_067_200_000_000_000
