@@ -13,8 +13,14 @@ from tuner.flags import say
 
 if TYPE_CHECKING:
     from tuner.present.analysis import Analysis
-    from tuner.trace.model.trace import Trace
 
+TracesArgument = Annotated[list[Path], typer.Argument(
+    metavar="TRACE", show_default=False, help="A trace; for torch.profiler one per rank of a run.",
+)]  # fmt: skip
+TimelineOption = Annotated[Path | None, typer.Option(
+    metavar="FILE",
+    help="The picture, .png or .svg. Default: TRACE.timeline.png in the current folder.",
+)]  # fmt: skip
 NoTimelineOption = Annotated[bool, typer.Option("--no-timeline", help="Draw no picture.")]
 RowLimitOption = Annotated[
     int, typer.Option(min=0, metavar="N", help="The most rows of a table; 0 for all.")
@@ -36,21 +42,8 @@ EPILOG = (
 
 @app.command(cls=Command, epilog=EPILOG)
 def analyze(
-    traces: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="TRACE",
-            show_default=False,
-            help="A trace; for torch.profiler one per rank of a run.",
-        ),
-    ],
-    timeline: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The picture, .png or .svg. Default: TRACE.timeline.png in the current folder.",
-        ),
-    ] = None,
+    traces: TracesArgument,
+    timeline: TimelineOption = None,
     no_timeline: NoTimelineOption = False,
     row_limit: RowLimitOption = FEW_ROWS,
     as_json: JsonOption = False,
@@ -116,10 +109,17 @@ def show(
 
     problem = None
     if picture is not None:
+        # Late: without a picture nobody need wait for matplotlib.
+        from tuner.present.figures import write_timeline_figure
+
         try:
-            _draw(analysis.trace, picture, title)
+            write_timeline_figure(analysis.trace, picture, title=title)
+        except OSError as error:
+            problem = UsageError(f"cannot write the timeline {picture}: {error.strerror}")
         except UsageError as error:
-            picture, problem = None, error
+            problem = error
+    if problem is not None:
+        picture = None
     if as_json:
         path = None if picture is None else str(picture)
         print_json({**analysis.to_json(), **(more or {}), "timeline": path})
@@ -130,17 +130,6 @@ def show(
         if must_draw:
             raise problem
         say(f"note: {problem}", file=sys.stderr)
-
-
-def _draw(trace: "Trace", path: Path, title: str) -> None:
-    """Draw the timeline. UsageError if there is none, or it cannot be written."""
-    # Late: without a picture nobody need wait for matplotlib.
-    from tuner.present.figures import write_timeline_figure
-
-    try:
-        write_timeline_figure(trace, path, title=title)
-    except OSError as error:
-        raise UsageError(f"cannot write the timeline {path}: {error.strerror}") from None
 
 
 def main(arguments: list[str] | None = None, program: str = "python -m tuner.analyze") -> int:

@@ -6,14 +6,14 @@ what a served function did itself, on the path, the parts follow from its CPU an
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
 from tuner.torch_private.private_names import BACKWARD
-from tuner.trace.analyze.path_walk import Driver, Part, find_driver, walk
+from tuner.trace.analyze.path_walk import CALLER, SERVED, WALKED, Driver, find_driver, walk
 from tuner.trace.analyze.server_parallelism import window
 from tuner.trace.analyze.time_spans import Spans, floats, group_codes, summed, united
 from tuner.trace.model.trace import BoolArray, FloatArray, IntArray, Trace
@@ -101,10 +101,7 @@ def step_edges(trace: Trace, driver: Driver) -> IntArray:
 
 
 def is_usual(trace: Trace, total_ns: FloatArray) -> BoolArray:
-    """Which steps were not disturbed, by their durations.
-
-    The steps of a workload all do the same. Those of a program need not: they are all usual.
-    """
+    """Which steps were not disturbed: of a program, whose steps need not do the same, all."""
     usual: BoolArray = total_ns <= USUAL * np.quantile(total_ns, FAST)
     if trace.steps != len(total_ns) or usual.sum() < LEAST_STEPS:
         return np.ones(len(total_ns), bool)
@@ -122,10 +119,7 @@ def time_by_step(
 
 
 def share_of(time: FloatArray, total: FloatArray) -> Share:
-    """The share that `time`, of each step, has in `total`, with an interval by Student's t.
-
-    It is a ratio of two sums, both of which vary from step to step.
-    """
+    """The share of `time` in `total`, both by step and both varying, with Student's interval."""
     steps, whole = len(total), float(total.sum())
     share = float(time.sum()) / whole
     if steps < 2:
@@ -144,7 +138,7 @@ class CriticalPath:
     rows: pd.DataFrame
     """part, process and function, one row per column of `time_ns`."""
     time_ns: FloatArray
-    """(steps, rows); without the steps that were disturbed, see `is_usual`."""
+    """(steps, rows); without the steps that were disturbed."""
     disturbed_ns: FloatArray
     """The same of the steps that were."""
 
@@ -203,13 +197,16 @@ def critical_path(trace: Trace) -> pd.DataFrame:
 
 
 def _with_backward(trace: Trace, driver: Driver, path: IntArray) -> IntArray:
-    """The path, with the driver's own time in backward passes of distributed autograd apart."""
+    """The path, with the driver's own time in backward passes of distributed autograd apart.
+
+    It has the number after those of WALKED.
+    """
     operators = trace.operators
     passes = operators[(operators["name"] == BACKWARD) & (operators["rank"] == driver.rank)]
     if passes.empty:
         return path
     inside = united(Spans.of(passes))
-    is_own = path[:, 2] == Part.CALLER
+    is_own = path[:, 2] == CALLER
     # Each piece is cut at the edges that lie in it.
     piece, start, end, _ = _cut(
         np.sort(np.concatenate([inside.start, inside.end])), *path[is_own, :2].T
@@ -218,7 +215,7 @@ def _with_backward(trace: Trace, driver: Driver, path: IntArray) -> IntArray:
     pieces[:, 0], pieces[:, 1] = start, end
     begun = np.searchsorted(inside.start, start, side="right")
     is_inside = begun > np.searchsorted(inside.end, start, side="right")
-    pieces[is_inside, 2] = Part.BACKWARD
+    pieces[is_inside, 2] = len(WALKED)
     return np.concatenate([path[~is_own], pieces])
 
 
@@ -245,10 +242,10 @@ def _with_cpu(trace: Trace, path: IntArray) -> tuple[IntArray, FloatArray]:
     A thread cannot compute while it waits for a call of its own: the times that the server measured
     are those of what the path does not put down to such calls.
     """
-    names = list(PARTS)
-    numbers = np.array([names.index(cast(PathPart, each.name.lower())) for each in Part])
+    names: list[str] = list(PARTS)
+    numbers = np.array([names.index(name) for name in (*WALKED, "backward")])
     start, end, part, call = path.T
-    is_served = part == Part.SERVED
+    is_served = part == SERVED
     shares = _cpu_shares(trace, start, end, call, is_served)
     is_split = is_served & ~np.isnan(shares[0][call])
     plain, split = np.flatnonzero(~is_split), np.flatnonzero(is_split)

@@ -1,12 +1,10 @@
 """What limits a program's steps: sentences that follow from the shares of its critical path.
 
-The first sentence names the limits, or the largest shares where nothing stands out: `limits`. Where
-a limit lies on a server, more sentences say why, and whether more threads help. Those follow from
-what the trace shows of that server, by the first rule of `RULES` that fits. Causes come before
-their effects: with full CPUs everything takes longer, also the waits for locks and threads; and
-threads that wait for each other, or sleep, make calls queue. So a queue is put down to the number
-of threads only where no cause before it explains it. What the trace does not show is no cause: it
-is said to be missing.
+The first sentence names the limits, or the largest shares where nothing stands out. Where a limit
+lies on a server, more sentences say why, and whether more threads help, by the first rule of
+`RULES` that fits. Causes come before their effects: with full CPUs everything takes longer, also
+the waits for locks and threads; and threads that wait for each other, or sleep, make calls queue.
+What the trace does not show is no cause: it is said to be missing.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,27 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from tuner.text import duration, plural, whole_percent
+from tuner.trace.analyze import diagnosis_rules as rules
+from tuner.trace.analyze import path_limits
 from tuner.trace.analyze.critical_path import CriticalPath, find_critical_path
-from tuner.trace.analyze.diagnosis_rules import (
-    WAITS_FOR,
-    blocked_threads,
-    cpus_full,
-    gil_or_lock,
-    main_thread_used,
-    queueing,
-    scaled,
-    short_of_threads,
-    taken_by_others,
-)
 from tuner.trace.analyze.failed_calls import failed_calls
-from tuner.trace.analyze.path_limits import (
-    Limit,
-    limits_of,
-    said,
-    shares_of_path,
-    unseen_shares,
-    why_unseen,
-)
+from tuner.trace.analyze.path_limits import Limit, shares_of_path, why_unseen
 from tuner.trace.analyze.path_walk import Driver
 from tuner.trace.analyze.server_evidence import Evidence, gather
 from tuner.trace.analyze.server_parallelism import window, window_length_ns
@@ -48,10 +30,10 @@ Rule = Literal[
 ]  # fmt: skip
 """What limits the steps; `calls`: the served functions themselves, whatever the configuration."""
 RULES: tuple[tuple[Rule, Callable[[Evidence], tuple[str, ...]]], ...] = (
-    ("cpus-full", cpus_full),
-    ("gil-or-lock", gil_or_lock),
-    ("blocked-threads", blocked_threads),
-    ("queueing", queueing),
+    ("cpus-full", rules.cpus_full),
+    ("gil-or-lock", rules.gil_or_lock),
+    ("blocked-threads", rules.blocked_threads),
+    ("queueing", rules.queueing),
 )
 ENOUGH_CALLS = 10
 """Fewer served calls are too few to judge by."""
@@ -114,7 +96,7 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
         sentences = (*failures, clear)
         return Diagnosis(rule="no-clear-limit", sentences=sentences)
     driver, shares = trace.process(path.driver.rank).name, shares_of_path(path, roles)
-    limits = limits_of(shares)
+    limits = path_limits.limits_of(shares)
     whys = [_why(trace, path, limit) for limit in limits]
     # A knob is named once, with the largest limit that it may help with.
     by_knob: dict[str, Suggestion] = {}
@@ -125,11 +107,11 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
         rule=whys[0].rule if whys else "no-clear-limit",
         sentences=(
             *failures,
-            said(driver, len(path.driver.calls), shares, limits),
+            path_limits.said(driver, len(path.driver.calls), shares, limits),
             # Two limits of one server have one explanation.
             *dict.fromkeys(sentence for why in whys for sentence in why.sentences),
             *(each.sentence for each in by_knob.values()),
-            *unseen_shares(trace, driver, shares),
+            *path_limits.unseen_shares(trace, driver, shares),
             *_disturbed(path, driver, roles),
             *_beside_calls(trace, path),
         ),
@@ -150,9 +132,8 @@ def explain(found: Evidence) -> tuple[Rule, tuple[str, ...]]:
 
 def _doubt(trace: Trace) -> str:
     """Why the trace is too little to judge by; empty if it is not."""
-    calls = trace.calls
-    served = int((calls["server_end_ns"].notna() & calls["end_ns"].notna()).sum())
-    number = int(calls["end_ns"].notna().sum())
+    calls, has_ended = trace.calls, trace.calls["end_ns"].notna()
+    number, served = int(has_ended.sum()), int((calls["server_end_ns"].notna() & has_ended).sum())
     if calls.empty:
         return "holds no calls"
     if not served:
@@ -192,15 +173,12 @@ def _beside_calls(trace: Trace, path: CriticalPath) -> tuple[str, ...]:
     of_whole = f"{whole_percent(calls_s / whole_s)} of the {duration(whole_s)} recorded"
     about = f"All of that is about the {duration(calls_s)} from the first call"
     if number := int(outside.sum()):
+        about += f" of {trace.process(path.driver.rank).name} to the end of its last one"
         lie = "lies" if number == 1 else "lie"
-        return (
-            f"{about} of {trace.process(path.driver.rank).name} to the end of its last one, "
-            f"{of_whole}: {number} of {plural(len(calls), 'call')} {lie} outside of it.",
-        )
-    return (
-        f"{about} to the end of the last one, {of_whole}: the rest holds no call, and no option of "
-        "RPC changes it.",
-    )
+        outside_of = f"{number} of {plural(len(calls), 'call')} {lie} outside of it"
+        return (f"{about}, {of_whole}: {outside_of}.",)
+    nothing = "the rest holds no call, and no option of RPC changes it"
+    return (f"{about} to the end of the last one, {of_whole}: {nothing}.",)
 
 
 def _why(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
@@ -218,23 +196,23 @@ def _why(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
     calls = trace.calls
     of_it = (calls["server"] == limit.processes[0]) & calls["server_end_ns"].notna()
     found = gather(trace, int(calls.loc[of_it, "server_rank"].iloc[0]))
-    why = _Why("wire") if limit.kind == "wire" else _why_on_server(limit, found)
-    is_cpus_full = why.rule == "cpus-full"
-    return why._replace(suggestion=suggest(trace, path, limit, found, is_cpus_full=is_cpus_full))
+    why = _Why("wire") if limit.kind == "wire" else _why_on_server(limit.kind, found)
+    is_full = why.rule == "cpus-full"
+    return why._replace(suggestion=suggest(trace, path, limit.kind, found, is_cpus_full=is_full))
 
 
-def _why_on_server(limit: Limit, found: Evidence) -> _Why:
+def _why_on_server(kind: str, found: Evidence) -> _Why:
     rule, sentences = explain(found)
-    if limit.kind == "dispatch" and rule in ("blocked-threads", "queueing"):
+    if kind == "dispatch" and rule in ("blocked-threads", "queueing"):
         # These explain calls that find no thread free, or have one at once.
         rule = "calls"
     if rule == "calls":
         sentences = spare = _spare_threads(found)
-        if limit.kind == "run_queue":
-            rule, sentences = "cpus-full", (*taken_by_others(found), *spare)
+        if kind == "run_queue":
+            rule, sentences = "cpus-full", (*rules.taken_by_others(found), *spare)
         is_enough = bool(spare)
     else:
-        hardly_waited = rule == "blocked-threads" and not short_of_threads(found)
+        hardly_waited = rule == "blocked-threads" and not rules.short_of_threads(found)
         is_enough = hardly_waited or rule in ("cpus-full", "gil-or-lock")
     return _Why(rule, sentences, (found.server,) if is_enough else ())
 
@@ -249,7 +227,7 @@ def _pickled(trace: Trace, limit: Limit) -> tuple[str, ...]:
     helps = f"No option of RPC makes that faster: {'make fewer and larger' if is_small else less}"
     if size.empty:
         return (f"{helps} calls.",)
-    mean = scaled(size.mean(), ("bytes", "kB", "MB"))
+    mean = rules.scaled(size.mean(), ("bytes", "kB", "MB"))
     return f"These are {plural(len(size), 'request')} of {mean} each.", f"{helps} calls."
 
 
@@ -276,12 +254,12 @@ def _caller_meanwhile(trace: Trace, driver: Driver, own_share: float, is_whole: 
     of_operators = f"; of its operators, {operator}" if operator else ""
     if not driver.is_main_of(process) or process.main_cpu_s is None or seconds <= 0:
         return f"{unknown}{of_operators}."
-    does = f"sleeps, or waits for {WAITS_FOR}"
+    does = f"sleeps, or waits for {rules.WAITS_FOR}"
     if process.main_cpu_s / seconds >= MOST_OF_OWN_TIME * own_share:
         does = f"computes{of_operators}"
     elif (process.main_run_queue_s or 0.0) / seconds >= MOST_OF_OWN_TIME * own_share:
         does = "waits for a free CPU"
-    return f"Meanwhile {process.name} {does}: {main_thread_used(process, seconds)}."
+    return f"Meanwhile {process.name} {does}: {rules.main_thread_used(process, seconds)}."
 
 
 def _busiest_operator(trace: Trace, driver: Driver) -> str:

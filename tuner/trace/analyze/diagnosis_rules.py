@@ -8,18 +8,16 @@ from tuner.trace.model.spans import TraceRank
 
 BUSY = 0.3
 """A server that works for less of the window than this is not what limits the program."""
-IDLE = 0.5
-"""A server that works for less of the window than this is not what fills the time."""
 MOST = 0.5
-"""What takes more than this share is the one to name."""
+"""What takes more than this share is the one to name: a server that fills the time, threads that
+are all at work. Calls that waited for a thread for less of their wait waited for something else."""
 QUEUED = 0.15
 """Calls that wait for a thread for less of their latency than this: the estimate's own jitter."""
 MATERIAL = 0.05
 """A queue that takes less of the window than this is not worth a thread."""
-WAITED_FULL = 0.5
-"""Calls that mostly waited while a thread was free were not waiting for a thread."""
 SEVERAL = 1.5
-"""The parallelism from which several calls run at once; at 1.0 they run one after another."""
+"""The parallelism from which several calls run at once; at 1.0 they run one after another. Also
+how many times it must rise if more threads are to be worth naming."""
 ONE_CPU = (0.75, 1.25)
 """Calls that hold one lock in turn use one CPU together: less because handing the lock over takes
 time, more because of what they do without it."""
@@ -32,8 +30,6 @@ WAITS_FOR = "I/O, a lock, the GIL or a call that is not recorded"
 MOVE_WORK = "Move work into longer operators, which release the GIL, or to more processes."
 BLOCKED = 0.8
 """A thread that is off the CPU for this share of its time does little but wait."""
-FULL = 0.5
-"""All threads were at work for most of the busy time."""
 RUN_QUEUE = 0.2
 """Waiting for a CPU for this share of the served time is more than a scheduler's usual delays."""
 RUN_QUEUE_ON_FULL_HOST = 0.1
@@ -52,8 +48,6 @@ UNHINDERED = 0.67
 calls wait for others. Not so with a GIL that many take turns with."""
 GIL_LETS_ONE = 0.67
 """A GIL held for more of the served time than this allows a parallelism below 1.5."""
-GAIN = 1.5
-"""More threads are worth naming if they could raise the parallelism this many times."""
 DEFAULT_THREADS = 16
 """PyTorch's num_worker_threads: a bound beyond it is not worth naming."""
 
@@ -62,39 +56,31 @@ def short_of_threads(found: Evidence) -> bool:
     """Whether calls waited noticeably, and mostly because all threads were at work."""
     queue_share, use = found.means.queue_share, found.use
     is_noticeable = queue_share >= QUEUED and queue_share * use.in_flight_fraction >= MATERIAL
-    return is_noticeable and use.waited_full_share >= WAITED_FULL
+    return is_noticeable and use.waited_full_share >= MOST
 
 
-def serving(found: Evidence) -> str:
-    """How the server ran its calls: the beginning of a sentence."""
-    use = found.use
-    how = "in parallel" if use.parallelism >= SEVERAL else "one after another"
-    on_threads = f"parallelism {number(use.parallelism)} on {plural(found.pool, 'thread')}"
-    busy = f"busy {whole_percent(use.busy_fraction)} of the time"
-    return f"{found.server} ran its calls {how} ({on_threads}, {busy})"
+def host_is_full(found: Evidence) -> bool:
+    """Whether the processes of the trace keep all logical CPUs of the machine busy."""
+    used, cpus = found.host_cpus_used, found.cpu_count
+    return used is not None and cpus is not None and used >= FULL_HOST * cpus
 
 
-def waiting(found: Evidence) -> str:
-    """How the server ran its calls while others waited; the caller adds what follows from it."""
-    waited = f"while each waited {short_time(found.means.queue_us)} for a thread"
-    return f"{serving(found)} {waited} ({whole_percent(found.means.queue_share)} of its latency)"
+def host_cpus(found: Evidence) -> str:
+    """How many logical CPUs the trace's processes used, where that is known."""
+    assert found.host_cpus_used is not None
+    return logical_cpus(found.host_cpus_used, found.cpu_count)
 
 
 def logical_cpus(used: float, of: int | None = None) -> str:
     """`2 of 4 logical CPUs`; `0.8 logical CPUs` without `of`."""
     if of is not None:
-        return f"{number(used)} of {plural(of, 'logical CPU')}"
-    return "1 logical CPU" if number(used) == "1" else f"{number(used)} logical CPUs"
+        return f"{_number(used)} of {plural(of, 'logical CPU')}"
+    return "1 logical CPU" if _number(used) == "1" else f"{_number(used)} logical CPUs"
 
 
 def few_named(names: Sequence[str]) -> str:
     """`a and b`, or `a, b, c, 4 more`."""
     return listed(names) if len(names) <= MOST_NAMED else first_of(names, MOST_NAMED)
-
-
-def number(value: float) -> str:
-    """A small number with two decimals at most."""
-    return three_digits(round(value, 2))
 
 
 def short_time(us: float) -> str:
@@ -105,7 +91,11 @@ def short_time(us: float) -> str:
 def scaled(value: float, units: Sequence[str]) -> str:
     """Three digits, in the unit that fits: each is a thousand times the one before."""
     place = 0 if value < 1e3 else 1 if value < 1e6 else 2
-    return f"{number(value / 1e3**place)} {units[place]}"
+    return f"{_number(value / 1e3**place)} {units[place]}"
+
+
+def _number(value: float) -> str:
+    return three_digits(round(value, 2))
 
 
 def main_thread_used(process: TraceRank, seconds: float) -> str:
@@ -116,6 +106,21 @@ def main_thread_used(process: TraceRank, seconds: float) -> str:
     )
     waited = "" if ready is None else f" and waited for a free one for {ready}"
     return f"its main thread was on the CPU for {on_cpu} of the time{waited}"
+
+
+def _serving(found: Evidence) -> str:
+    """How the server ran its calls: the beginning of a sentence."""
+    use = found.use
+    how = "in parallel" if use.parallelism >= SEVERAL else "one after another"
+    on_threads = f"parallelism {_number(use.parallelism)} on {plural(found.pool, 'thread')}"
+    busy = f"busy {whole_percent(use.busy_fraction)} of the time"
+    return f"{found.server} ran its calls {how} ({on_threads}, {busy})"
+
+
+def _waiting(found: Evidence) -> str:
+    """The same while others waited; the caller adds what follows from it."""
+    waited = f"while each waited {short_time(found.means.queue_us)} for a thread"
+    return f"{_serving(found)} {waited} ({whole_percent(found.means.queue_share)} of its latency)"
 
 
 # Each of the rules gives what it says; nothing if it does not fit.
@@ -134,11 +139,11 @@ def blocked_threads(found: Evidence) -> tuple[str, ...]:
         if not nested and use.parallelism >= SEVERAL and cpu.off_first_ratio is None:
             # No call began alone, which would show whether calls wait for each other.
             blocked = f"{blocked[:-1]}; if they wait for a lock, more threads do not help."
-        return (f"{waiting(found)}: more threads help.", blocked)
-    limits = use.full_share >= FULL and use.busy_fraction >= IDLE
+        return (f"{_waiting(found)}: more threads help.", blocked)
+    limits = use.full_share >= MOST and use.busy_fraction >= MOST
     if not limits or found.means.queue_share >= QUEUED:
         return ()
-    hardly = f"{serving(found)}, and they hardly waited for a thread"
+    hardly = f"{_serving(found)}, and they hardly waited for a thread"
     return (f"{hardly}: the calls themselves are the limit.", blocked)
 
 
@@ -147,31 +152,24 @@ def cpus_full(found: Evidence) -> tuple[str, ...]:
     cpu, used, cpus = found.cpu, found.host_cpus_used, found.cpu_count
     if cpu is None or found.use.busy_fraction < BUSY:
         return ()
-    host_full = host_is_full(found)
     served_full = cpus is not None and cpu.cpus_used >= FULL_HOST * cpus
-    ready = cpu.run_queue_share >= (RUN_QUEUE_ON_FULL_HOST if host_full else RUN_QUEUE)
+    ready = RUN_QUEUE_ON_FULL_HOST if host_is_full(found) else RUN_QUEUE
     # Calls that are off the CPU for longer than they wait for one have another limit first.
-    if not (served_full or (ready and cpu.run_queue_share >= cpu.off_share)):
+    if not (served_full or cpu.run_queue_share >= max(ready, cpu.off_share)):
         return ()
     said = (
         f"The logical CPUs are full: the calls that {found.server} ran, with a parallelism of "
-        f"{number(found.use.parallelism)}, used {logical_cpus(cpu.cpus_used, cpus)} and waited for "
-        f"a free one for {whole_percent(cpu.run_queue_share)} of their time: more threads do not "
-        "help."
+        f"{_number(found.use.parallelism)}, used {logical_cpus(cpu.cpus_used, cpus)} and waited "
+        f"for a free one for {whole_percent(cpu.run_queue_share)} of their time: more threads do "
+        "not help."
     )
     if used is None or served_full:
         return (said,)
-    if not host_full:
+    if not host_is_full(found):
         return (said, *taken_by_others(found))
     served = cpu.cpus_used * found.use.busy_fraction
     polling = ": the shm transport polls on one in each process" if used - served >= 1 else ""
     return (said, f"All processes of the trace used {host_cpus(found)}{polling}.")
-
-
-def host_is_full(found: Evidence) -> bool:
-    """Whether the processes of the trace keep all logical CPUs of the machine busy."""
-    used, cpus = found.host_cpus_used, found.cpu_count
-    return used is not None and cpus is not None and used >= FULL_HOST * cpus
 
 
 def taken_by_others(found: Evidence) -> tuple[str, ...]:
@@ -186,20 +184,15 @@ def taken_by_others(found: Evidence) -> tuple[str, ...]:
     return (f"All processes of the trace used {host_cpus(found)}: {rest}.",)
 
 
-def host_cpus(found: Evidence) -> str:
-    """How many logical CPUs the trace's processes used, where that is known."""
-    assert found.host_cpus_used is not None
-    return logical_cpus(found.host_cpus_used, found.cpu_count)
-
-
 def gil_or_lock(found: Evidence) -> tuple[str, ...]:
     """That calls wait for each other."""
     cpu, use = found.cpu, found.use
     if cpu is None or use.busy_fraction < BUSY:
         return ()
-    if _waits_though_threads_are_free(found, cpu):
+    uses_one_cpu = ONE_CPU[0] <= cpu.cpus_used <= ONE_CPU[1]
+    if uses_one_cpu and _waits_though_threads_are_free(found):
         return (
-            f"{serving(found)} and used {logical_cpus(cpu.cpus_used)}, while each waited "
+            f"{_serving(found)} and used {logical_cpus(cpu.cpus_used)}, while each waited "
             f"{short_time(found.means.queue_us)} though threads were free: calls wait for the GIL, "
             "and more threads do not help.",
             MOVE_WORK,
@@ -207,45 +200,38 @@ def gil_or_lock(found: Evidence) -> tuple[str, ...]:
     if use.parallelism < SEVERAL:
         return _gil_ahead(found, cpu)
     hinder = _hinder_each_other(found, cpu)
-    if hinder is False or (hinder is None and not _use_one_cpu(cpu)):
+    if hinder is False or (hinder is None and not uses_one_cpu):
         return ()
     gil = cpu.cpus_used >= GIL_AT_LEAST
     of_what = "the GIL or a lock" if gil else "a lock, or what works like one"
     operators = found.operator_parallelism
-    in_operators = "" if operators is None else f", and operators with one of {number(operators)},"
-    used = logical_cpus(cpu.cpus_used)
+    in_operators = "" if operators is None else f", and operators with one of {_number(operators)},"
     return (
         f"Threads of {found.server} {'' if hinder else 'seem to '}wait for {of_what}: calls with "
-        f"a parallelism of {number(use.parallelism)}{in_operators} used {used} together, each off "
-        f"the CPU for {whole_percent(cpu.off_share)} of its time: more threads do not help.",
+        f"a parallelism of {_number(use.parallelism)}{in_operators} used "
+        f"{logical_cpus(cpu.cpus_used)} together, each off the CPU for "
+        f"{whole_percent(cpu.off_share)} of its time: more threads do not help.",
         MOVE_WORK if gil else "Hold it for less time, or use more processes.",
     )
 
 
-def _waits_though_threads_are_free(found: Evidence, cpu: Cpu) -> bool:
-    """Whether calls wait while others use one CPU, although threads are free: each needs the GIL.
+def _waits_though_threads_are_free(found: Evidence) -> bool:
+    """Whether calls wait while others run, although threads are free: each needs the GIL.
 
     It is not the wire that holds the requests back: without a queue, a call takes no longer on the
     way than on the server.
     """
     means, use = found.means, found.use
+    is_long = means.queue_share * use.waited_serving_share >= QUEUED
     return (
-        means.queue_share * use.waited_serving_share >= QUEUED
-        and use.waited_full_share <= WAITED_FREE
-        and means.transport_us <= means.served_us
-        and _use_one_cpu(cpu)
+        is_long and use.waited_full_share <= WAITED_FREE and means.transport_us <= means.served_us
     )
-
-
-def _use_one_cpu(cpu: Cpu) -> bool:
-    return ONE_CPU[0] <= cpu.cpus_used <= ONE_CPU[1]
 
 
 def _hinder_each_other(found: Evidence, cpu: Cpu) -> bool | None:
     """Whether calls are off the CPU because of each other; None if that is not known."""
     nested = found.nested_share >= MOST * cpu.off_share
-    off = cpu.off_share >= OFF_CPU and cpu.off_share > cpu.run_queue_share
-    if nested or not off:
+    if nested or cpu.off_share < OFF_CPU or cpu.off_share <= cpu.run_queue_share:
         return False
     if cpu.off_first_ratio is not None and cpu.off_first_ratio <= UNHINDERED:
         return True
@@ -261,7 +247,7 @@ def _gil_ahead(found: Evidence, cpu: Cpu) -> tuple[str, ...]:
     if gil is None or gil < GIL_LETS_ONE or not short_of_threads(found):
         return ()
     return (
-        f"{waiting(found)}, but more threads do not help: for {whole_percent(gil)} of their "
+        f"{_waiting(found)}, but more threads do not help: for {whole_percent(gil)} of their "
         "time they are in Python or in short operators, which the GIL lets only one thread run.",
         MOVE_WORK,
     )
@@ -270,30 +256,24 @@ def _gil_ahead(found: Evidence, cpu: Cpu) -> tuple[str, ...]:
 def queueing(found: Evidence) -> tuple[str, ...]:
     """That calls wait for a thread, and more of them would help."""
     most, why = _highest_parallelism(found)
-    if not short_of_threads(found) or most < GAIN * found.use.parallelism:
+    if not short_of_threads(found) or most < SEVERAL * found.use.parallelism:
         return ()
-    cpu = found.cpu
+    cpu, conditions = found.cpu, []
     if cpu is None:
         unknown = "The trace does not tell whether they were on the CPU while they ran."
-        return (f"{waiting(found)}: more threads help.", unknown)
+        return (f"{_waiting(found)}: more threads help.", unknown)
+    # Calls that compute need more than a thread.
+    if cpu.on_share >= MOST and cpu.gil_share is None and found.use.parallelism < SEVERAL:
+        conditions.append("the calls release the GIL, as operators do")
+    if cpu.on_share >= MOST and host_is_full(found):
+        conditions.append(f"they get a CPU ({host_cpus(found)} are in use)")
     on_cpu = f"They were on the CPU for {whole_percent(cpu.on_share)} of their time"
-    if conditions := _conditions(found, cpu):
-        return (f"{waiting(found)}: more threads help if {conditions}.", f"{on_cpu}.")
+    if conditions:
+        helps = f"more threads help if {' and '.join(conditions)}"
+        return (f"{_waiting(found)}: {helps}.", f"{on_cpu}.")
     named = most < DEFAULT_THREADS
     bound = f"; the parallelism cannot exceed {three_digits(most)}, {why}" if named else ""
-    return (f"{waiting(found)}: more threads help.", f"{on_cpu}{bound}.")
-
-
-def _conditions(found: Evidence, cpu: Cpu) -> str:
-    """The conditions under which more threads help calls that compute; empty if there are none."""
-    if cpu.on_share < MOST:
-        return ""
-    conditions = []
-    if cpu.gil_share is None and found.use.parallelism < SEVERAL:
-        conditions.append("the calls release the GIL, as operators do")
-    if host_is_full(found):
-        conditions.append(f"they get a CPU ({host_cpus(found)} are in use)")
-    return " and ".join(conditions)
+    return (f"{_waiting(found)}: more threads help.", f"{on_cpu}{bound}.")
 
 
 def _highest_parallelism(found: Evidence) -> tuple[float, str]:

@@ -1,10 +1,9 @@
 """What limits the driver's steps: the large shares of the critical path, where they are sure.
 
 A share is a limit if it is LARGE, if it is COMPARABLE with the largest one, and if the lower end
-of its interval is at least SURE. What is less than that, but not much, is said beside the limits.
-So if one trace of a configuration names a share that is about LARGE, and the next one does not, the
-next one still shows it. What the trace does not show may be anything: it is no limit itself, and
-nothing smaller than it is one. How much of the time that is, and why, is said too.
+of its interval is at least SURE. What is less than that, but not much, is said beside the limits:
+the next trace may show it as one. What the trace does not show may be anything: it is no limit
+itself, and nothing smaller than it is one. How much of the time that is, and why, is said too.
 """
 
 import re
@@ -81,17 +80,15 @@ class Limit:
 
     def phrase(self, driver: str) -> str:
         """What the driver did: `waited for calls of f that waited for a thread of p`."""
-        is_first = self.kind in ("wire", "run_queue")
         # The function of a fetch has no name.
         names = [name or "to_here" for name in self.functions]
         if self.kind == "issue" and self.processes == (driver,):
             return f"pickled requests of {few_named(names)}"
+        was, it = ("was", "it was") if len(names) == 1 else ("were", "they were")
+        is_first = self.kind in ("wire", "run_queue")
+        process = self.processes[0] if is_first else few_named(self.processes)
         return _PHRASES[self.kind].format(
-            f=names[0],
-            fs=few_named(names),
-            p=self.processes[0] if is_first else few_named(self.processes),
-            was="was" if len(names) == 1 else "were",
-            it="it was" if len(names) == 1 else "they were",
+            f=names[0], fs=few_named(names), p=process, was=was, it=it
         )
 
     @property
@@ -107,8 +104,7 @@ def shares_of_path(path: CriticalPath, roles: Sequence[tuple[str, str]] = ()) ->
     """All shares, the largest first: by kind of waiting, and by what waited.
 
     A server that is short of threads is so whatever its calls run: all functions of a process are
-    taken together, and processes of one role that have a function in common. For `roles` see
-    `tuner.roles.role_of`.
+    taken together, and processes of one role that have a function in common.
     """
     kind = path.rows["part"].replace(dict.fromkeys(WIRE, "wire"))
     alike = _alike(path.rows, roles).mask(kind.isin([*_NAMES]), 0)

@@ -18,7 +18,6 @@ call; or the other threads of its process.
 
 from array import array
 from bisect import bisect_right
-from enum import IntEnum
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -43,28 +42,14 @@ CONCURRENT = 64
 DRIVER_FRAME = -1
 
 
-class Part(IntEnum):
-    """What a call, or the driver, did."""
-
-    CALLER = 0
-    ISSUE = 1
-    TO_SERVER = 2
-    QUEUE = 3
-    DISPATCH = 4
-    SERVED = 5
-    PENDING = 6
-    ANSWER = 7
-    TO_CLIENT = 8
-    UNSEEN = 9
-    BACKWARD = 10
-    """Of the driver's own time; the walk does not separate it."""
-
-
-# The loop is faster without an attribute of a class for each.
+# What a call, or the driver, did. Plain numbers: the loop is faster without attributes of a class.
+WALKED = (
+    "caller", "issue", "to_server", "queue", "dispatch", "served", "pending", "answer", "to_client",
+    "unseen",
+)  # fmt: skip
 (
-    _CALLER, _ISSUE, _TO_SERVER, _QUEUE, _DISPATCH, _SERVED, _PENDING, _ANSWER, _TO_CLIENT, _UNSEEN,
-    _,
-) = map(int, Part)  # fmt: skip
+    CALLER, _ISSUE, _TO_SERVER, _QUEUE, _DISPATCH, SERVED, _PENDING, _ANSWER, _TO_CLIENT, _UNSEEN,
+) = range(len(WALKED))  # fmt: skip
 
 
 class Driver(NamedTuple):
@@ -113,8 +98,8 @@ def walk(trace: Trace, driver: Driver, opened: int, closed: int) -> IntArray:
     """The driver's critical path from `opened` to `closed`, in nanoseconds.
 
     Returns:
-        One row per piece, the latest first, without gaps: its start, its end, its Part, and the
-        call, which is DRIVER_FRAME for the driver's own time.
+        One row per piece, the latest first, without gaps: its start, its end, its part by its
+        place in WALKED, and the call, which is DRIVER_FRAME for the driver's own time.
     """
     walking = _Walk(trace, driver, closed)
     walking.through_frame(DRIVER_FRAME, opened, closed, DRIVER_FRAME, 0)
@@ -193,7 +178,7 @@ class _Walk:
 
     def through_frame(self, frame: int, since: int, until: int, owner: int, depth: int) -> None:
         """From `until` back to `since` in a frame; `owner` is the call whose time is its own."""
-        own = _CALLER if owner < 0 else _SERVED if frame == owner else _PENDING
+        own = CALLER if owner < 0 else SERVED if frame == owner else _PENDING
         end_times, issue_times = self.end_times, self.issue_times
         low, high = self.children.get(frame, (0, 0))
         ended = bisect_right(end_times, until, low, high) - 1
@@ -251,7 +236,7 @@ class _Walk:
             (self.answered[call], _TO_CLIENT),
             (self.done[call], _ANSWER),
             (self.left[call], _PENDING),
-            (self.served[call], _SERVED),
+            (self.served[call], SERVED),
             (self.arrived[call], _QUEUE if self.waits_for_thread[call] else _DISPATCH),
             (since, _TO_SERVER),
         ):
@@ -260,7 +245,7 @@ class _Walk:
                 continue
             if part == _PENDING:
                 self._pending(call, begin, until, depth + 1)
-            elif part == _SERVED:
+            elif part == SERVED:
                 self.through_frame(call, begin, until, call, depth + 1)
             else:
                 self.add(begin, until, part, call)

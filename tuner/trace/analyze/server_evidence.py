@@ -5,14 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from tuner.trace.analyze import server_parallelism
 from tuner.trace.analyze.call_times import call_times
-from tuner.trace.analyze.server_parallelism import (
-    parallelism,
-    threads_at_work,
-    threads_taken,
-    window,
-    window_length_ns,
-)
+from tuner.trace.analyze.server_parallelism import threads_at_work, threads_taken, window
 from tuner.trace.analyze.time_spans import Spans, Steps, group_codes, united
 from tuner.trace.model.trace import Trace
 
@@ -128,7 +123,11 @@ def gather(trace: Trace, rank: int) -> Evidence:
     times = call_times(sent).loc[served.index].assign(served_us=served_us)
     at_work = threads_at_work(trace)[rank]
     threads_seen = max(1, served["server_thread"].nunique(), len(at_work.time_at_level()) - 1)
-    in_operators = parallelism(trace, "operators").set_index("rank")["mean_while_busy"].get(rank)
+    in_operators = (
+        server_parallelism.parallelism(trace, "operators")
+        .set_index("rank")["mean_while_busy"]
+        .get(rank)
+    )
     return Evidence(
         server=process.name,
         rank=rank,
@@ -162,7 +161,7 @@ def _means(times: pd.DataFrame) -> Means:
 def _use(
     trace: Trace, rank: int, sent: pd.DataFrame, times: pd.DataFrame, at_work: Steps, pool: int
 ) -> Use:
-    whole_ns = max(window_length_ns(trace), 1)
+    whole_ns = max(server_parallelism.window_length_ns(trace), 1)
     taken = threads_taken(trace)[rank]
     time_ns, taken_ns = at_work.time_at_level(), taken.time_at_level()
     busy_ns = float(time_ns[1:].sum())
@@ -257,7 +256,7 @@ def _nested_share(trace: Trace, served: pd.DataFrame) -> float:
 
 def _host_cpus_used(trace: Trace, host: str) -> float | None:
     """CPU seconds of the trace's processes on a machine, over the window's seconds."""
-    whole_ns = window_length_ns(trace)
+    whole_ns = server_parallelism.window_length_ns(trace)
     used = [rank.cpu_s for rank in trace.ranks if rank.host == host]
     known = [cpu_s for cpu_s in used if cpu_s is not None]
     if not used or len(known) < len(used) or whole_ns <= 0:

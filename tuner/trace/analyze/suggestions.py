@@ -9,21 +9,8 @@ from dataclasses import dataclass
 
 from tuner.process_knobs import CPU_BINDING, EQUAL, SWITCH_INTERVAL
 from tuner.text import whole_percent
+from tuner.trace.analyze import diagnosis_rules as rules
 from tuner.trace.analyze.critical_path import CriticalPath
-from tuner.trace.analyze.diagnosis_rules import (
-    FULL_HOST,
-    MOST,
-    ONE_CPU,
-    QUEUED,
-    RUN_QUEUE_ON_FULL_HOST,
-    WAITED_FULL,
-    host_cpus,
-    host_is_full,
-    logical_cpus,
-    main_thread_used,
-    short_time,
-)
-from tuner.trace.analyze.path_limits import Limit
 from tuner.trace.analyze.server_evidence import Evidence, long_operators_ns
 from tuner.trace.analyze.server_parallelism import window_length_ns
 from tuner.trace.analyze.time_spans import floats
@@ -50,7 +37,6 @@ class Suggestion:
     """A knob that may help, and why."""
 
     knob: str
-    """As in `--space`."""
     values: str
     """To be searched, as in `--space`; the default is one of them."""
     why: str
@@ -68,18 +54,16 @@ class Suggestion:
 
 
 def suggest(
-    trace: Trace, path: CriticalPath, limit: Limit, found: Evidence, *, is_cpus_full: bool
+    trace: Trace, path: CriticalPath, kind: str, found: Evidence, *, is_cpus_full: bool
 ) -> Suggestion | None:
-    """The knob that may help with a limit on a server; None where the trace shows of none.
+    """The knob that may help with this kind of limit on a server; None where there is none.
 
-    `found` is the evidence on that server; `is_cpus_full` says that the limit is put down to full
-    logical CPUs.
+    `is_cpus_full` says that the limit is put down to full logical CPUs.
     """
-    if limit.kind in ("wire", "dispatch", "off_cpu") and (
-        for_gil := _waits_for_gil(trace, path, found)
-    ):
-        return for_gil
-    if is_cpus_full or (limit.kind in ("wire", "dispatch") and _waits_for_cpu(trace, path, found)):
+    for_gil = kind in ("wire", "dispatch", "off_cpu")
+    if for_gil and (switch_interval := _waits_for_gil(trace, path, found)):
+        return switch_interval
+    if is_cpus_full or (kind in ("wire", "dispatch") and _waits_for_cpu(trace, path, found)):
         return _held_by_ranks(trace, found)
     return None
 
@@ -88,7 +72,7 @@ def _waits_for_gil(trace: Trace, path: CriticalPath, found: Evidence) -> Suggest
     """That calls to a server wait for the GIL while its main thread computes."""
     means = found.means
     on_the_way = means.latency_us - means.served_us - means.pending_us
-    for_a_thread = found.use.waited_full_share >= WAITED_FULL and means.queue_share >= QUEUED
+    for_a_thread = found.use.waited_full_share >= rules.MOST and means.queue_share >= rules.QUEUED
     if for_a_thread or not on_the_way >= GAIN * means.latency_us:
         return None
     process = trace.process(found.rank)
@@ -98,8 +82,8 @@ def _waits_for_gil(trace: Trace, path: CriticalPath, found: Evidence) -> Suggest
         return None
     why = (
         f"Calls wait for the GIL of {found.server}: {whole_percent(slow)} of them took "
-        f"{short_time(INTERVAL_NS / 1e3)} or more to begin though a thread was free, and "
-        f"{main_thread_used(process, _window_s(trace))}."
+        f"{rules.short_time(INTERVAL_NS / 1e3)} or more to begin though a thread was free, and "
+        f"{rules.main_thread_used(process, _window_s(trace))}."
     )
     return Suggestion(knob=SWITCH_INTERVAL, values="5ms,1ms,0.2ms", why=why)
 
@@ -125,7 +109,7 @@ def _computes(trace: Trace, path: CriticalPath, process: TraceRank) -> bool:
     in_operators_s = long_operators_ns(trace, process.rank, process.pid) / 1e9
     computed_s = process.main_cpu_s - in_operators_s - outside_s
     ran_s = path.length_s - (process.main_run_queue_s or 0.0)
-    return computed_s > 0 and computed_s >= MOST * ran_s
+    return computed_s > 0 and computed_s >= rules.MOST * ran_s
 
 
 def _waits_for_cpu(trace: Trace, path: CriticalPath, found: Evidence) -> bool:
@@ -133,26 +117,31 @@ def _waits_for_cpu(trace: Trace, path: CriticalPath, found: Evidence) -> bool:
     process, seconds = trace.process(path.driver.rank), _window_s(trace)
     server = found.cpu.run_queue_share if found.cpu else 0.0
     driver_s = (process.main_run_queue_s or 0.0) if path.driver.is_main_of(process) else 0.0
-    return max(server, driver_s / seconds if seconds > 0 else 0.0) >= RUN_QUEUE_ON_FULL_HOST
+    return max(server, driver_s / seconds if seconds > 0 else 0.0) >= rules.RUN_QUEUE_ON_FULL_HOST
 
 
 def _held_by_ranks(trace: Trace, found: Evidence) -> Suggestion | None:
     """That ranks keep the CPUs of the server's host busy, and not by serving its calls."""
     cpu, cpus, host = found.cpu, found.cpu_count, trace.process(found.rank).host
-    if cpu is None or cpus is None or not host_is_full(found) or cpu.cpus_used >= FULL_HOST * cpus:
+    if (
+        cpu is None
+        or cpus is None
+        or not rules.host_is_full(found)
+        or cpu.cpus_used >= rules.FULL_HOST * cpus
+    ):
         return None
     ranks = [rank for rank in trace.ranks if rank.host == host]
-    held = f"{host_cpus(found)} are in use by the ranks"
+    held = f"{rules.host_cpus(found)} are in use by the ranks"
     # What it would use at once, if it got it.
     wanted = found.use.parallelism * (cpu.on_share + cpu.run_queue_share)
-    if len(ranks) > 1 and wanted <= ONE_CPU[1] * (cpus // len(ranks)):
+    if len(ranks) > 1 and wanted <= rules.ONE_CPU[1] * (cpus // len(ranks)):
         why = f"{held}, and {found.server} does not get its share of them."
         return Suggestion(knob=CPU_BINDING, values=f"none,{EQUAL}", why=why)
     polled = sum(_polled_s(trace, rank) for rank in ranks) / _window_s(trace)
     if polled < 1:
         return None
     why = (
-        f"{held}, {logical_cpus(polled)} by threads that neither serve calls nor are a main "
+        f"{held}, {rules.logical_cpus(polled)} by threads that neither serve calls nor are a main "
         "thread: those of the shm transport poll."
     )
     return Suggestion(knob="transports", values="default,uv", why=why)

@@ -18,21 +18,14 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from tuner.errors import UsageError
+from tuner.trace.files import trace_text
 from tuner.trace.files.chrome_events import EventParts, SpanColumns
 from tuner.trace.files.kineto_join import join_kineto
 from tuner.trace.files.kineto_reader import KinetoEvents, KinetoFile, read_kineto
 from tuner.trace.files.legacy_reader import legacy_events, legacy_trace
 from tuner.trace.files.native_reader import read_native
 from tuner.trace.files.native_writer import MARK
-from tuner.trace.files.trace_text import (
-    BETWEEN,
-    NO_OBJECTS,
-    TraceText,
-    closing_of,
-    decode_json,
-    event_places,
-    head_of,
-)
+from tuner.trace.files.trace_text import TraceText, closing_of, decode_json, head_of
 from tuner.trace.model.trace import RECORDERS, Trace
 
 MOST_BYTES = 2**30
@@ -129,14 +122,11 @@ def read_trace(path: str | PathLike[str]) -> Trace:
 
 
 def read_traces(paths: Sequence[Path]) -> Trace:
-    """Reads the files of one run as one trace.
+    """Reads the files of one run as one trace; see `read_trace`.
 
     Args:
         paths: The files of all ranks, as `torch.profiler` exported them in each; or one file of
             any other format, which holds all ranks.
-
-    Returns:
-        The trace; see `read_trace`.
 
     Raises:
         UsageError: No file is named, a file is named twice or cannot be read, or the files do not
@@ -146,35 +136,27 @@ def read_traces(paths: Sequence[Path]) -> Trace:
         raise UsageError("no trace was named")
     if repeated := [path for path, times in Counter(map(Path.resolve, paths)).items() if times > 1]:
         raise UsageError.about("named more than once", [str(path) for path in repeated])
-    complete: dict[Path, Trace] = {}
-    partial: list[KinetoFile] = []
+    found: dict[Path, Trace | KinetoFile] = {}
     problems: list[str] = []
     for path in paths:
         try:
-            found = _read(path)
+            found[path] = _read(path)
         except UsageError as error:
             problems.append(str(error))
-            continue
-        if isinstance(found, Trace):
-            complete[path] = found
-        else:
-            partial.append(found)
     if len(problems) == 1:
         raise UsageError(problems[0])
     if problems:
         raise UsageError(f"{len(problems)} traces cannot be read", problems)
+    complete = {path: trace for path, trace in found.items() if isinstance(trace, Trace)}
     if not complete:
-        return join_kineto(partial)
-    if len(paths) > 1:
-        raise UsageError.about(
-            "these traces do not belong together",
-            [
-                f"{path} is from {RECORDERS[trace.source]}, which writes all ranks to one file: "
-                "read it alone"
-                for path, trace in complete.items()
-            ],
-        )
-    return complete[paths[0]]
+        return join_kineto([each for each in found.values() if isinstance(each, KinetoFile)])
+    if len(paths) == 1:
+        return complete[paths[0]]
+    alone = "which writes all ranks to one file: read it alone"
+    raise UsageError.about(
+        "these traces do not belong together",
+        [f"{path} is from {RECORDERS[one.source]}, {alone}" for path, one in complete.items()],
+    )
 
 
 def _read(path: Path) -> Trace | KinetoFile:
@@ -232,18 +214,12 @@ def _bounded(path: Path, unpacked: bool, chunks: Iterable[bytes]) -> Iterator[by
         content = chunk if size else chunk.removeprefix(codecs.BOM_UTF8)
         size += len(chunk)
         objects += chunk.count(b"{")
-        if size > MOST_BYTES:
-            what = f"{MOST_BYTES >> 20:,} MB" + (", once it is unpacked" if unpacked else "")
-            raise _too_large(path, what)
-        if objects > MOST_OBJECTS:
-            raise _too_large(path, f"{MOST_OBJECTS:,} JSON objects")
+        if size > MOST_BYTES or objects > MOST_OBJECTS:
+            what = f"{MOST_BYTES >> 20:,} MB{', once it is unpacked' * unpacked}"
+            what = what if size > MOST_BYTES else f"{MOST_OBJECTS:,} JSON objects"
+            most = "the most that is read of a trace; record fewer steps"
+            raise UsageError(f"{path}: more than {what}, {most}")
         yield content
-
-
-def _too_large(path: Path, what: str) -> UsageError:
-    return UsageError(
-        f"{path}: more than {what}, the most that is read of a trace; record fewer steps"
-    )
 
 
 def _parts(subject: str, unpacked: bool, chunks: Iterable[bytes]) -> Iterator[TraceText]:
@@ -285,11 +261,11 @@ def _events_in(held: bytes) -> tuple[int, int] | None:
                 continue
             return end, following
     # An event that is no JSON ends as others do.
-    last = event_places(held)[0][-2:]
+    last = trace_text.event_places(held)[0][-2:]
     if len(last) < 2:
         return None
     end = last[0][1]
-    return end, end + len(held[end:]) - len(held[end:].lstrip(BETWEEN))
+    return end, end + len(held[end:]) - len(held[end:].lstrip(trace_text.BETWEEN))
 
 
 def _endless(text: TraceText) -> UsageError:
@@ -301,5 +277,5 @@ def _endless(text: TraceText) -> UsageError:
     if not text.head and text.first == b"{":
         return text.without_events()
     if b"{" not in text.content[len(text.head) :]:
-        return text.foreign(NO_OBJECTS)
+        return text.foreign(trace_text.NO_OBJECTS)
     return text.foreign(f"no trace: no event ends within {MOST_EVENT_BYTES >> 20} MB")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -37,9 +37,6 @@ BETWEEN = b" \t\r\n,"
 _HALF = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}[^\\\\]")
 _NEAR_BYTES = 16
 _FIRST_KEY = re.compile(rb'\s*\{\s*"([^"\\]{1,100})"')
-_ENDS_TRIED = 100
-_MOST_TRIED_BYTES = 2**32
-"""Closing braces that are tried from the end: those of the incomplete last event, and one more."""
 
 
 def decode_json(raw: bytes | msgspec.Raw, form: type[T]) -> T:
@@ -98,7 +95,6 @@ def event_places(content: bytes, start: int = 0) -> tuple[list[tuple[int, int]],
 
 
 def _error_of(event: bytes, form: type[object]) -> ValueError:
-    """Why an event is no JSON."""
     try:
         # With white space, so that msgspec does not say that half a character is truncated.
         decode_json(event + b" " * _NEAR_BYTES, form)
@@ -108,7 +104,7 @@ def _error_of(event: bytes, form: type[object]) -> ValueError:
 
 
 def _bad_ones(events: list[bytes], form: type[object], first: int = 0) -> list[int]:
-    """Which events of a list are no JSON; `first` is the place of its first one."""
+    """The places of the events that are no JSON; `first` is that of the first one."""
     try:
         decode_json(b"[" + b",".join(events) + b"]", form)
     except ValueError as error:
@@ -118,12 +114,6 @@ def _bad_ones(events: list[bytes], form: type[object], first: int = 0) -> list[i
         former = _bad_ones(events[:half], form, first)
         return former + _bad_ones(events[half:], form, first + half)
     return []
-
-
-class _Shell(msgspec.Struct):
-    """Any object that holds events, which are not parsed."""
-
-    traceEvents: list[msgspec.Raw]  # noqa: N815 - the format's own name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,19 +257,9 @@ class TraceText:
 
     def _whole_events(self) -> bytes:
         """The text up to its last complete event, closed."""
-        form: Any = list[msgspec.Raw] if self.first == b"[" else _Shell
-        closing = b"]" if self.first == b"[" else b"]}"
-        end = len(self.content)
-        for _ in range(min(_ENDS_TRIED, 1 + _MOST_TRIED_BYTES // (1 + end))):
-            end = self.content.rfind(b"}", 0, end)
-            if end < 0:
-                break
-            closed = self.content[: end + 1] + closing
-            try:
-                decode_json(closed, form)
-            except ValueError:
-                continue  # a brace inside an event
-            return closed
-        if self.follows:
-            return self.head + closing
+        head = self.head or head_of(self.content)
+        places = event_places(self.content, len(head))[0] if head else []
+        if places or self.follows:
+            end = places[-1][1] if places else len(head)
+            return self.content[:end] + closing_of(head)
         raise self.refused(f"breaks off at {self._end}, before any event in it is complete")
