@@ -13,10 +13,11 @@ from rich.text import Text
 from tuner.present.named_rows import Column, named_rows, time_columns
 from tuner.text import decimal, first_of, percent, plural, share, three_digits
 from tuner.trace.analyze.call_times import breakdown, latency
-from tuner.trace.analyze.critical_path import PARTS, critical_path
+from tuner.trace.analyze.critical_path import critical_path
 from tuner.trace.analyze.diagnosis import Diagnosis, diagnose
 from tuner.trace.analyze.failed_calls import SlowestCall, slowest_call
 from tuner.trace.analyze.headroom import LeastThreads, least_threads
+from tuner.trace.analyze.path_walk import PARTS
 from tuner.trace.analyze.recipe_table import of_all_ranks, recipe_table
 from tuner.trace.analyze.server_parallelism import Source, levels, parallelism, thread_use, window
 from tuner.trace.model.trace import RANKS_BY, RECORDERS, Trace

@@ -8,10 +8,7 @@ from tuner.trace.model.trace import FloatArray, Trace
 
 
 def latency(calls: pd.DataFrame) -> pd.DataFrame:
-    """The latencies of calls, by name.
-
-    Args:
-        calls: A calls frame, CALL_COLUMNS.
+    """The latencies of the calls of a frame with CALL_COLUMNS, by name.
 
     Returns:
         One row per name, which is the index, the largest total first. p50_us, p90_us, p99_us,
@@ -96,10 +93,7 @@ def call_times(calls: pd.DataFrame, clock_error_ns: int = 0) -> pd.DataFrame:
 
 
 def breakdown(calls: pd.DataFrame) -> pd.DataFrame:
-    """Where the time of a call goes on average, by name.
-
-    Args:
-        calls: A calls frame, CALL_COLUMNS.
+    """Where the time of a call goes on average, by name, from a frame with CALL_COLUMNS.
 
     Returns:
         One row per name, which is the index, the longest latency first. The means are in

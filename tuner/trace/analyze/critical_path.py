@@ -6,14 +6,26 @@ what a served function did itself, on the path, the parts follow from its CPU an
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from tuner.torch_private.private_names import BACKWARD
-from tuner.trace.analyze.path_walk import CALLER, SERVED, WALKED, Driver, find_driver, walk
+from tuner.torch_private.private_names import BACKWARD as BACKWARD_NAME
+from tuner.trace.analyze.path_walk import (
+    BACKWARD,
+    CALLER,
+    ISSUE,
+    OFF_CPU,
+    ON_CPU,
+    PARTS,
+    RUN_QUEUE,
+    SERVED,
+    Driver,
+    find_driver,
+    walk,
+)
 from tuner.trace.analyze.server_parallelism import window
 from tuner.trace.analyze.time_spans import Spans, floats, group_codes, summed, united
 from tuner.trace.model.trace import BoolArray, FloatArray, IntArray, Trace
@@ -33,29 +45,8 @@ SLICES = 20
 WIDE = 0.5
 SURE = 0.1
 """A share whose interval is wider than WIDE, and begins below SURE, is not known."""
-PathPart = Literal[
-    "caller", "backward", "issue", "to_server", "queue", "dispatch", "on_cpu", "run_queue",
-    "off_cpu", "served", "pending", "answer", "to_client", "unseen",
-]  # fmt: skip
-PARTS: dict[PathPart, str] = {
-    "caller": "the driver's own time, between its calls",
-    "backward": "is in dist_autograd.backward; what the ranks send meanwhile is not recorded",
-    "issue": "a call is pickled and sent",
-    "to_server": "the way to the server",
-    "queue": "waits for a thread of the server",
-    "dispatch": "waits to be run though a thread is free: for the GIL, or to be woken",
-    "on_cpu": "runs on the CPU",
-    "run_queue": "is ready to run, but no CPU is free",
-    "off_cpu": "sleeps, or waits for I/O, a lock, the GIL, or a call that is not recorded",
-    "served": "runs; whether on the CPU is not known",
-    "pending": "has returned, but its result is not complete",
-    "answer": "its thread pickles the answer, or the exception",
-    "to_client": "the way back",
-    "unseen": "is under way, but the trace does not show how it was served",
-}
-"""The parts of the path, and what each means; also their order."""
 PATH_COLUMNS = {
-    "part": "str",  # PathPart
+    "part": "str",  # one of PARTS
     "process": "str",  # the server; for `caller`, `backward` and `issue` the one that calls
     "function": "str",  # empty for `caller` and `backward`
     "share": "float64",
@@ -135,12 +126,9 @@ class CriticalPath:
     """The time on the critical path, step by step."""
 
     driver: Driver
-    rows: pd.DataFrame
-    """part, process and function, one row per column of `time_ns`."""
-    time_ns: FloatArray
-    """(steps, rows); without the steps that were disturbed."""
-    disturbed_ns: FloatArray
-    """The same of the steps that were."""
+    rows: pd.DataFrame  # part, process and function, one row per column of `time_ns`
+    time_ns: FloatArray  # (steps, rows); without the steps that were disturbed
+    disturbed_ns: FloatArray  # the same of the steps that were
 
     @property
     def length_s(self) -> float:
@@ -175,9 +163,6 @@ def critical_path(trace: Trace) -> pd.DataFrame:
 
     The driver is rank 0 of a workload, else the process that waits for calls the longest.
 
-    Args:
-        trace: Any trace.
-
     Returns:
         PATH_COLUMNS, one row per part of a call (`PARTS`), process and function, the largest share
         first, but `unseen` last. `share` is of the time of all steps, but for those of a workload
@@ -197,25 +182,20 @@ def critical_path(trace: Trace) -> pd.DataFrame:
 
 
 def _with_backward(trace: Trace, driver: Driver, path: IntArray) -> IntArray:
-    """The path, with the driver's own time in backward passes of distributed autograd apart.
-
-    It has the number after those of WALKED.
-    """
+    """The path, with the driver's own time in backward passes of distributed autograd apart."""
     operators = trace.operators
-    passes = operators[(operators["name"] == BACKWARD) & (operators["rank"] == driver.rank)]
+    passes = operators[(operators["name"] == BACKWARD_NAME) & (operators["rank"] == driver.rank)]
     if passes.empty:
         return path
     inside = united(Spans.of(passes))
     is_own = path[:, 2] == CALLER
     # Each piece is cut at the edges that lie in it.
-    piece, start, end, _ = _cut(
-        np.sort(np.concatenate([inside.start, inside.end])), *path[is_own, :2].T
-    )
+    edges = np.sort(np.concatenate([inside.start, inside.end]))
+    piece, start, end, _ = _cut(edges, *path[is_own, :2].T)
     pieces = path[is_own][piece]
     pieces[:, 0], pieces[:, 1] = start, end
     begun = np.searchsorted(inside.start, start, side="right")
-    is_inside = begun > np.searchsorted(inside.end, start, side="right")
-    pieces[is_inside, 2] = len(WALKED)
+    pieces[begun > np.searchsorted(inside.end, start, side="right"), 2] = BACKWARD
     return np.concatenate([path[~is_own], pieces])
 
 
@@ -237,66 +217,49 @@ def _cut(
 
 
 def _with_cpu(trace: Trace, path: IntArray) -> tuple[IntArray, FloatArray]:
-    """Start, end, part and call of all pieces, and their weights; `served` split by CPU and wait.
+    """Start, end, part and call of all pieces, and their weights; SERVED by what the CPU did.
 
     A thread cannot compute while it waits for a call of its own: the times that the server measured
-    are those of what the path does not put down to such calls.
-    """
-    names: list[str] = list(PARTS)
-    numbers = np.array([names.index(name) for name in (*WALKED, "backward")])
-    start, end, part, call = path.T
-    is_served = part == SERVED
-    shares = _cpu_shares(trace, start, end, call, is_served)
-    is_split = is_served & ~np.isnan(shares[0][call])
-    plain, split = np.flatnonzero(~is_split), np.flatnonzero(is_split)
-    order = np.concatenate([plain, *([split] * 3)])
-    parts = [np.full(len(split), names.index(name)) for name in ("on_cpu", "run_queue", "off_cpu")]
-    weight = np.concatenate([np.ones(len(plain)), *(each[call[split]] for each in shares)])
-    pieces = path.T[:, order]
-    pieces[2] = np.concatenate([numbers[part[plain]], *parts])
-    return pieces, weight
-
-
-def _cpu_shares(
-    trace: Trace, start: IntArray, end: IntArray, call: IntArray, is_own: IntArray
-) -> list[FloatArray]:
-    """Of each call's own time: on the CPU, in the run queue, off the CPU; NaN if not measured.
-
-    If the path has a piece of a call only, its CPU time is taken to be spread evenly.
+    are those of what the path does not put down to such calls. If the path has a piece of a call
+    only, its CPU time is taken to be spread evenly.
     """
     calls = trace.calls
-    on_cpu, run_queue = floats(calls, "cpu_ns"), floats(calls, "run_queue_ns")
-    wall = floats(calls, "server_end_ns") - floats(calls, "server_start_ns")
+    start, end, part, call = path.T
+    served = np.flatnonzero(part == SERVED)
+    of_call = call[served]
     first, last = np.full(len(calls), np.inf), np.full(len(calls), -np.inf)
-    np.minimum.at(first, call[is_own], start[is_own])
-    np.maximum.at(last, call[is_own], end[is_own])
-    own = summed(call[is_own], (end - start)[is_own], len(calls))
+    np.minimum.at(first, of_call, start[served])
+    np.maximum.at(last, of_call, end[served])
+    own = summed(of_call, (end - start)[served], len(calls))
+    wall = floats(calls, "server_end_ns") - floats(calls, "server_start_ns")
     with np.errstate(invalid="ignore", divide="ignore"):
         piece = np.minimum((last - first) / wall, 1.0)
-        on_cpu = np.minimum(on_cpu * piece, own)
-        run_queue = np.minimum(np.nan_to_num(run_queue) * piece, own - on_cpu)
-        return [part / own for part in (on_cpu, run_queue, own - on_cpu - run_queue)]
+        on_cpu = np.minimum(floats(calls, "cpu_ns") * piece, own)
+        run_queue = np.nan_to_num(floats(calls, "run_queue_ns")) * piece
+        run_queue = np.minimum(run_queue, own - on_cpu)
+        shares = [each / own for each in (on_cpu, run_queue, own - on_cpu - run_queue)]
+    split = served[~np.isnan(shares[0][of_call])]
+    plain = np.delete(np.arange(len(path)), split)
+    pieces = path.T[:, np.concatenate([plain, *([split] * 3)])]
+    pieces[2, len(plain) :] = np.repeat([ON_CPU, RUN_QUEUE, OFF_CPU], len(split))
+    return pieces, np.concatenate([np.ones(len(plain)), *(each[call[split]] for each in shares)])
 
 
 def _rows(
     trace: Trace, driver: Driver, part: IntArray, call: IntArray
 ) -> tuple[IntArray, pd.DataFrame]:
     """The row of each segment; and the rows: part, process and function."""
-    calls, names = trace.calls, list(PARTS)
-    is_caller = np.isin(part, [names.index("caller"), names.index("backward")])
-    is_issue = part == names.index("issue")
+    is_caller = np.isin(part, [CALLER, BACKWARD])
     # Names as text: a category's codes of two columns differ.
     client, server, function = (
-        calls[name].astype("str").to_numpy()[call] for name in ("client", "server", "function")
+        trace.calls[name].astype("str").to_numpy()[call]
+        for name in ("client", "server", "function")
     )
     process = np.where(is_caller, trace.process(driver.rank).name, server)
-    process = np.where(is_issue, client, process)
+    process = np.where(part == ISSUE, client, process)
     function = np.where(is_caller, "", function)
     keys = [part, pd.factorize(process)[0], pd.factorize(function)[0]]
     _, first, row = np.unique(group_codes(keys), return_index=True, return_inverse=True)
-    rows = {
-        "part": [names[each] for each in part[first]],
-        "process": process[first],
-        "function": function[first],
-    }
+    parts = [[*PARTS][each] for each in part[first]]
+    rows = {"part": parts, "process": process[first], "function": function[first]}
     return row, pd.DataFrame(rows).astype("str")

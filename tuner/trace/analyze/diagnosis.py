@@ -74,8 +74,7 @@ class _Why(NamedTuple):
 
     rule: Rule
     sentences: tuple[str, ...] = ()
-    enough_threads: tuple[str, ...] = ()
-    """The server, where more threads do not help."""
+    enough_threads: tuple[str, ...] = ()  # the server, where more threads do not help
     suggestion: Suggestion | None = None
 
 
@@ -206,15 +205,18 @@ def _why_on_server(kind: str, found: Evidence) -> _Why:
     if kind == "dispatch" and rule in ("blocked-threads", "queueing"):
         # These explain calls that find no thread free, or have one at once.
         rule = "calls"
-    if rule == "calls":
-        sentences = spare = _spare_threads(found)
-        if kind == "run_queue":
-            rule, sentences = "cpus-full", (*rules.taken_by_others(found), *spare)
-        is_enough = bool(spare)
-    else:
+    server, most = (found.server,), found.use.parallelism_max
+    if rule != "calls":
         hardly_waited = rule == "blocked-threads" and not rules.short_of_threads(found)
         is_enough = hardly_waited or rule in ("cpus-full", "gil-or-lock")
-    return _Why(rule, sentences, (found.server,) if is_enough else ())
+        return _Why(rule, sentences, server if is_enough else ())
+    others = rules.taken_by_others(found) if kind == "run_queue" else ()
+    rule = "cpus-full" if kind == "run_queue" else rule
+    # Of calls that the trace does not show, more threads may have been at work.
+    if found.threads is None or most >= found.threads or found.served_calls < found.calls:
+        return _Why(rule, others)
+    at_work = f"At most {most} of the {found.threads} threads of {found.server}"
+    return _Why(rule, (*others, f"{at_work} were at work at a time: more do not help."), server)
 
 
 def _pickled(trace: Trace, limit: Limit) -> tuple[str, ...]:
@@ -229,15 +231,6 @@ def _pickled(trace: Trace, limit: Limit) -> tuple[str, ...]:
         return (f"{helps} calls.",)
     mean = rules.scaled(size.mean(), ("bytes", "kB", "MB"))
     return f"These are {plural(len(size), 'request')} of {mean} each.", f"{helps} calls."
-
-
-def _spare_threads(found: Evidence) -> tuple[str, ...]:
-    most = found.use.parallelism_max
-    # Of calls that the trace does not show, more threads may have been at work.
-    if found.threads is None or most >= found.threads or found.served_calls < found.calls:
-        return ()
-    at_work = f"At most {most} of the {found.threads} threads of {found.server}"
-    return (f"{at_work} were at work at a time: more do not help.",)
 
 
 def _caller_meanwhile(trace: Trace, driver: Driver, own_share: float, is_whole: bool) -> str:

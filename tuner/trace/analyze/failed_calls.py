@@ -16,15 +16,13 @@ MOST_FAILURES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class SlowestCall:
-    """The call that came nearest to its time limit."""
+    """The call that came nearest to its time limit, `timeout_s`."""
 
     name: str
     took_s: float
     """To its end, or to the trace's."""
     status: str
-    """CallStatus, as its client saw it."""
     timeout_s: float
-    """Its time limit."""
 
     @property
     def text(self) -> str:
@@ -73,14 +71,7 @@ def _exception(error: str) -> str:
 
 
 def slowest_call(trace: Trace) -> SlowestCall | None:
-    """The call that came nearest to its time limit.
-
-    Args:
-        trace: Any trace.
-
-    Returns:
-        The call; None if there is none, or if the trace knows of no time limit.
-    """
+    """The call that came nearest to its time limit; None if there is none, or no known limit."""
     limit_s = _time_limits_s(trace).dropna()
     if limit_s.empty:
         return None

@@ -42,15 +42,14 @@ class LeastThreads:
     under_way: int
     """The most calls to that process that were under way at once."""
     threads: int | None
-    """The worker threads of that process; None if the trace does not say."""
+    """Its worker threads; None if the trace does not say."""
     is_sure: bool
-    """Whether every served call of the role was seen, and on the CPU or in calls of its own, and
-    neither a script nor distributed autograd may have made others; False where the role served
-    nothing."""
+    """Whether every served call of the role, of which there are some, was seen, and on the CPU or
+    in calls of its own, and neither a script nor distributed autograd may have made others."""
     has_ended: bool
     """Whether every call that the process served ended."""
     stuck: int
-    """The threads of the process that waited, for calls of theirs, when the trace ended."""
+    """Its threads that waited, for calls of theirs, when the trace ended."""
 
     @property
     def least(self) -> int | None:
@@ -117,18 +116,16 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
     one. A function that had not ended by the time of the answer may have waited for it; one that
     returned before did not. A function that was off the CPU beside its calls may have waited for
     another served function, or for a call that the trace does not show, as those of scripts and of
-    distributed autograd: then nothing is promised.
-
-    Args:
-        trace: A trace; one that was not recorded by us does not say which calls are nested.
-        roles: Pairs of a role and a pattern of its RPC names; see `tuner.roles.role_of`.
+    distributed autograd: then nothing is promised. For `roles` see `tuner.roles.role_of`.
 
     Returns:
         One value per role, in order of rank: that of a process in a deadlock, else of the process
-        with the most threads waiting.
-        No value where the trace lacks a rank: what that one served, or called, is not known.
+        with the most threads waiting. No value where the trace lacks a rank, or does not say which
+        calls are nested, as only ours do.
     """
-    if trace.source != "rpc-tuner" or trace.calls.empty or not _has_all_ranks(trace):
+    known, called = {rank.name for rank in trace.ranks}, set(trace.calls["server"].astype(str))
+    has_all = called <= known and {rank.rank for rank in trace.ranks} == set(range(len(known)))
+    if trace.source != "rpc-tuner" or trace.calls.empty or not has_all:
         return []
     held = _nested_waits(trace.calls)
     served = _served(trace.calls, held)
@@ -151,11 +148,13 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
         names = [each.name for each in trace.ranks if role_of(each.name, roles) == role]
         mine = served[served["server"].isin(names)]
         is_sure = bool((mine["is_seen"] & ~mine["is_off"]).all())
+        number = mine.loc[waits[mine.index], "function"].value_counts()
+        often = number[number >= OFTEN * mine["function"].value_counts()[number.index]]
         found = LeastThreads(
             role=role,
             waiting=waiting.get(rank.name, 0),
             may_wait=may_wait.get(rank.name, 0),
-            functions=_often(mine["function"], waits[mine.index]),
+            functions=tuple(often.index),
             under_way=under_way.get(rank.name, 0),
             threads=rank.num_worker_threads,
             is_sure=not calls_unseen and len(mine) > 0 and is_sure,
@@ -169,12 +168,6 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
             key=lambda each: (each.is_deadlock, each.may_wait, each.waiting),
         )
     return list(by_role.values())
-
-
-def _has_all_ranks(trace: Trace) -> bool:
-    names = {rank.name for rank in trace.ranks}
-    called = set(trace.calls["server"].astype(str))
-    return called <= names and {rank.rank for rank in trace.ranks} == set(range(len(names)))
 
 
 def _nested_waits(calls: pd.DataFrame, kinds: Sequence[str] = _WAITED_FOR) -> Spans:
@@ -224,12 +217,6 @@ def _sums_us(calls: pd.DataFrame, spans: Spans) -> FloatArray:
     """The time of each call's spans; their group is the call's id."""
     row = pd.Index(calls["call_id"]).get_indexer(pd.Index(spans.group))
     return spans._replace(group=row.astype(np.int64)).by_group_ns(len(calls)) / 1e3
-
-
-def _often(function: pd.Series, waits: pd.Series) -> tuple[str, ...]:
-    """The functions whose calls often waited, the most frequent first."""
-    number, of_all = function[waits].value_counts(), function.value_counts()
-    return tuple(str(name) for name in number.index if number[name] >= OFTEN * of_all[name])
 
 
 def _most_open(calls: pd.DataFrame, spans: Spans) -> dict[str, int]:

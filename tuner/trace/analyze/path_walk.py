@@ -42,26 +42,38 @@ CONCURRENT = 64
 DRIVER_FRAME = -1
 
 
-# What a call, or the driver, did. Plain numbers: the loop is faster without attributes of a class.
-WALKED = (
-    "caller", "issue", "to_server", "queue", "dispatch", "served", "pending", "answer", "to_client",
-    "unseen",
-)  # fmt: skip
+PARTS = {
+    "caller": "the driver's own time, between its calls",
+    "backward": "is in dist_autograd.backward; what the ranks send meanwhile is not recorded",
+    "issue": "a call is pickled and sent",
+    "to_server": "the way to the server",
+    "queue": "waits for a thread of the server",
+    "dispatch": "waits to be run though a thread is free: for the GIL, or to be woken",
+    "on_cpu": "runs on the CPU",
+    "run_queue": "is ready to run, but no CPU is free",
+    "off_cpu": "sleeps, or waits for I/O, a lock, the GIL, or a call that is not recorded",
+    "served": "runs; whether on the CPU is not known",
+    "pending": "has returned, but its result is not complete",
+    "answer": "its thread pickles the answer, or the exception",
+    "to_client": "the way back",
+    "unseen": "is under way, but the trace does not show how it was served",
+}
+"""The parts of the path, and what each means; also their order. The walk does not part `served` by
+what the CPU did, nor `backward` from `caller`."""
+# Plain numbers: the loop is faster without attributes of a class.
 (
-    CALLER, _ISSUE, _TO_SERVER, _QUEUE, _DISPATCH, SERVED, _PENDING, _ANSWER, _TO_CLIENT, _UNSEEN,
-) = range(len(WALKED))  # fmt: skip
+    CALLER, BACKWARD, ISSUE, _TO_SERVER, _QUEUE, _DISPATCH, ON_CPU, RUN_QUEUE, OFF_CPU, SERVED,
+    _PENDING, _ANSWER, _TO_CLIENT, _UNSEEN,
+) = range(len(PARTS))  # fmt: skip
 
 
 class Driver(NamedTuple):
     """Whose steps the critical path explains."""
 
     rank: int
-    thread: int
-    """The thread with the most time in calls."""
-    is_alone: bool
-    """Whether the driver is that thread alone, not all threads of its process."""
-    calls: pd.DataFrame
-    """Its calls that ended."""
+    thread: int  # the thread with the most time in calls
+    is_alone: bool  # whether the driver is that thread alone, not all threads of its process
+    calls: pd.DataFrame  # its calls that ended
 
     def is_main_of(self, process: TraceRank) -> bool:
         """Whether it is the main thread of its process, alone."""
@@ -99,7 +111,7 @@ def walk(trace: Trace, driver: Driver, opened: int, closed: int) -> IntArray:
 
     Returns:
         One row per piece, the latest first, without gaps: its start, its end, its part by its
-        place in WALKED, and the call, which is DRIVER_FRAME for the driver's own time.
+        place in PARTS, and the call, which is DRIVER_FRAME for the driver's own time.
     """
     walking = _Walk(trace, driver, closed)
     walking.through_frame(DRIVER_FRAME, opened, closed, DRIVER_FRAME, 0)
@@ -196,7 +208,7 @@ class _Walk:
                 self.add(issue_ns, until, own, owner)
                 call = self.by_issue[issued]
                 until = max(self.start[call], since)
-                self.add(until, issue_ns, _ISSUE, call)
+                self.add(until, issue_ns, ISSUE, call)
                 issued -= 1
             else:
                 self.add(end_ns, until, own, owner)

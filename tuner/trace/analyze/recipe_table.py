@@ -24,11 +24,7 @@ def recipe_table(trace: Trace) -> pd.DataFrame:
     (time in which several ran counts once), without the calls made inside it, and without what the
     client's thread ran while it issued the call. Foreign traces do not have when a call was issued:
     there that is all that the thread ran until the call ended. Calls beside an asynchronous one,
-    which is under way meanwhile, are not inside it.
-
-    Args:
-        trace: Any trace. A call that never ended has no duration and is left out; `latency` counts
-            such calls.
+    which is under way meanwhile, are not inside it. A call that never ended is left out.
 
     Returns:
         RECIPE_COLUMNS, one row per name and rank, the largest "CPU total" first. Times are in

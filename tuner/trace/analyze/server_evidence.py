@@ -26,8 +26,7 @@ ENOUGH_TO_COMPARE = 10
 class Means:
     """Where the time of a call went, on average; the parts add up to the latency."""
 
-    calls: int
-    """How many calls: those that were served, and whose client waited for the answer."""
+    calls: int  # how many calls: those that were served, and whose client waited for the answer
     latency_us: float
     transport_us: float
     queue_us: float
@@ -42,45 +41,35 @@ class Means:
 
 @dataclass(frozen=True, kw_only=True)
 class Use:
-    """How the server's threads were used. Shares and fractions lie in 0..1."""
+    """How the server's threads were used; shares of the time in which what is said was so."""
 
-    in_flight_fraction: float
-    """Of the window, the share in which a call to the server was under way."""
-    busy_fraction: float
-    """Of the window, the share in which it ran a call."""
-    parallelism: float
-    """Calls that it ran at once, on average while it was busy."""
+    in_flight_fraction: float  # of the window: a call to the server was under way
+    busy_fraction: float  # of the window: it ran a call
+    parallelism: float  # calls that it ran at once, on average while it was busy
     parallelism_max: int
-    full_share: float
-    """Of the time in which a thread was taken, the share in which none was free."""
-    waited_full_share: float
-    """Of the time that calls waited for a thread, the share in which none was free."""
-    waited_serving_share: float
-    """Of the same time, the share in which at least one thread was taken."""
+    full_share: float  # of the time in which a thread was taken: none was free
+    waited_full_share: float  # of the time that calls waited for a thread: none was free
+    waited_serving_share: float  # of the same time: at least one thread was taken
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cpu:
-    """What the threads did while they ran calls. The first three are shares that add up to 1."""
+    """What the threads did while they ran calls. The first three are shares that add up to 1.
+
+    Ratios are of off-CPU time over what is usual; None if there were too few such calls. That of
+    the uncrowded calls is about 1 if calls sleep, less if they wait for each other. Calls that
+    compute longer in one call than in another sleep no longer for it: so it is given also over what
+    is usual whatever the CPU time.
+    """
 
     on_share: float
-    run_queue_share: float
-    """Ready to run, but no CPU was free."""
-    off_share: float
-    """Neither: asleep, or waiting for I/O, a lock, the GIL."""
-    off_uncrowded_ratio: float | None
-    """Off-CPU time of the uncrowded calls over what is usual for their CPU time: about 1 if calls
-    sleep, less if they wait for each other; None if there were too few such calls."""
-    off_uncrowded_whole_ratio: float | None
-    """The same over what is usual whatever their CPU time: calls that sleep, and compute longer in
-    one call than in another, sleep no longer for it."""
-    off_first_ratio: float | None
-    """Off-CPU time of the calls that began while no other ran, over what is usual; None if there
-    were too few such calls."""
-    cpus_used: float
-    """CPU time of the calls over the time in which the server was busy."""
-    gil_share: float | None
-    """Share of the served time on the CPU outside long operators; None without operators."""
+    run_queue_share: float  # ready to run, but no CPU was free
+    off_share: float  # neither: asleep, or waiting for I/O, a lock, the GIL
+    off_uncrowded_ratio: float | None  # of uncrowded calls, over what is usual for their CPU time
+    off_uncrowded_whole_ratio: float | None  # the same, over what is usual whatever their CPU time
+    off_first_ratio: float | None  # of the calls that began while no other ran
+    cpus_used: float  # CPU time of the calls over the time in which the server was busy
+    gil_share: float | None  # of the served time: on the CPU outside long operators, if recorded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,23 +78,16 @@ class Evidence:
 
     server: str
     rank: int
-    threads: int | None
-    """Its num_worker_threads."""
-    threads_seen: int
-    """How many of its threads were seen at work."""
-    calls: int
-    """Calls to it that run something there, which a fetch of a value does not."""
-    served_calls: int
-    """Those of them whose start and end on the server are known."""
+    threads: int | None  # its num_worker_threads
+    threads_seen: int  # how many of its threads were seen at work
+    calls: int  # calls to it that run something there, which a fetch of a value does not
+    served_calls: int  # those of them whose start and end on the server are known
     means: Means
     use: Use
     cpu: Cpu | None
-    nested_share: float
-    """Share of its served time in which it waited for calls of its own."""
-    operator_parallelism: float | None
-    """Remote operators that it ran at once, on average while any ran."""
-    host_cpus_used: float | None
-    """CPU time of the trace's processes on its machine, over the window."""
+    nested_share: float  # of its served time: it waited for calls of its own
+    operator_parallelism: float | None  # of remote operators, on average while any ran
+    host_cpus_used: float | None  # by the processes of the trace on its machine
     cpu_count: int | None
 
     @property
@@ -123,11 +105,8 @@ def gather(trace: Trace, rank: int) -> Evidence:
     times = call_times(sent).loc[served.index].assign(served_us=served_us)
     at_work = threads_at_work(trace)[rank]
     threads_seen = max(1, served["server_thread"].nunique(), len(at_work.time_at_level()) - 1)
-    in_operators = (
-        server_parallelism.parallelism(trace, "operators")
-        .set_index("rank")["mean_while_busy"]
-        .get(rank)
-    )
+    operators = server_parallelism.parallelism(trace, "operators").set_index("rank")
+    in_operators = operators["mean_while_busy"].get(rank)
     return Evidence(
         server=process.name,
         rank=rank,

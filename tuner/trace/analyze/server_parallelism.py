@@ -3,9 +3,8 @@
 It is counted in threads, each of which runs one call at a time. A thread is at work from
 `server_start_ns` to `server_end_ns` of each call that it runs, or to the end of the window if the
 call never left it. Then it pickles the answer: it is not free (`threads_taken`), but that is
-none of the work that is counted. If operators are counted, it is at work while it is
-inside one. Spans that overlap on one thread, as those of nested operators do, are united first, so
-no thread counts twice.
+none of the work that is counted. If operators are counted, it is at work while it is inside one.
+Spans that overlap on one thread are united first, so no thread counts twice.
 With L(t) the number of a server's threads at work at the time t, in a window of length W:
 
     mean            = integral of L over the window / W
@@ -81,13 +80,12 @@ def parallelism(trace: Trace, source: Source = "calls") -> pd.DataFrame:
 
     Args:
         trace: Any trace.
-        source: Whether to count calls or remote operators.
+        source: What is counted.
 
     Returns:
-        PARALLELISM_COLUMNS, one row per server, by rank. `mean_while_busy` is the mean while any
-        call, or operator, ran; `mean` is over the whole window; `busy_fraction` and `efficiency`
-        are fractions. `efficiency` is the share of its threads that a busy server kept at work; it
-        is also low if there are more threads than the callers can fill, though those cost little.
+        PARALLELISM_COLUMNS, one row per server, by rank. `efficiency` is the share of its threads
+        that a busy server kept at work; it is also low if there are more threads than the callers
+        can fill, though those cost little.
     """
     whole_ns = window_length_ns(trace)
     rows = []
@@ -105,11 +103,7 @@ def parallelism(trace: Trace, source: Source = "calls") -> pd.DataFrame:
 
 
 def levels(trace: Trace, source: Source = "calls") -> pd.DataFrame:
-    """How long each server had how many threads at work.
-
-    Args:
-        trace: Any trace.
-        source: Whether to count calls or remote operators.
+    """How long each server had how many threads at work; arguments as of `parallelism`.
 
     Returns:
         LEVEL_COLUMNS, one row per server and level, from 0 to the server's highest. `level` is the
@@ -126,11 +120,7 @@ def levels(trace: Trace, source: Source = "calls") -> pd.DataFrame:
 
 
 def thread_use(trace: Trace, source: Source = "calls") -> pd.DataFrame:
-    """How busy each thread of each server was.
-
-    Args:
-        trace: Any trace.
-        source: Whether to count calls or remote operators.
+    """How busy each thread of each server was; arguments as of `parallelism`.
 
     Returns:
         THREAD_COLUMNS, one row per thread: the kernel's id, the fraction of the window in which it
@@ -153,14 +143,9 @@ def thread_use(trace: Trace, source: Source = "calls") -> pd.DataFrame:
 
 
 def remote_parallelism(trace: Trace) -> tuple[float, float]:
-    """The parallelism of all servers together.
+    """The mean of `mean_while_busy`, weighted by the servers' busy times, and the largest `max`.
 
-    Args:
-        trace: Any trace. Calls are counted if servers' spans are known, else remote operators.
-
-    Returns:
-        The mean of `mean_while_busy`, weighted by the servers' busy times, and the largest `max`;
-        NaN where the trace shows neither calls nor operators on a server.
+    Calls are counted if servers' spans are known, else remote operators; NaN without either.
     """
     source: Source = "calls" if trace.calls["server_start_ns"].notna().any() else "operators"
     extents = [_extent(steps) for steps in threads_at_work(trace, source).values()]

@@ -1,8 +1,8 @@
 """The knob that may help with a limit, where the trace shows what that knob changes.
 
-Two things are looked for. Calls wait for the GIL while the server's main thread computes: such a
-call takes at least one switch interval to begin, whatever else the server does. Or ready threads
-wait for a CPU, and the ranks themselves hold all of them.
+Calls may wait for the GIL while the server's main thread computes: such a call takes at least one
+switch interval to begin. Or ready threads wait for a CPU, and the ranks themselves hold all of
+them.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from tuner.trace.analyze.server_evidence import Evidence, long_operators_ns
 from tuner.trace.analyze.server_parallelism import window_length_ns
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.model.spans import TraceRank
-from tuner.trace.model.trace import FloatArray, Trace
+from tuner.trace.model.trace import Trace
 
 INTERVAL_NS = 4_000_000
 """A thread that waits for the GIL asks for it after 5 ms, Python's switch interval."""
@@ -76,7 +76,12 @@ def _waits_for_gil(trace: Trace, path: CriticalPath, found: Evidence) -> Suggest
     if for_a_thread or not on_the_way >= GAIN * means.latency_us:
         return None
     process = trace.process(found.rank)
-    took_ns = _took_to_begin_ns(trace, found.rank)
+    calls = trace.calls
+    seen = calls[(calls["server_rank"] == found.rank) & calls["server_start_ns"].notna()]
+    seen = seen.fillna({"issued_ns": seen["start_ns"], "request_bytes": 0})
+    # Without what their bytes may take.
+    took_ns = floats(seen, "server_start_ns") - floats(seen, "issued_ns") - trace.clock_error_ns
+    took_ns -= NS_PER_BYTE * floats(seen, "request_bytes")
     waited, slow = (took_ns >= WAITED_NS).mean(), float((took_ns >= INTERVAL_NS).mean())
     if slow < max(MANY, MOST_THAT_WAITED * waited) or not _computes(trace, path, process):
         return None
@@ -86,15 +91,6 @@ def _waits_for_gil(trace: Trace, path: CriticalPath, found: Evidence) -> Suggest
         f"{rules.main_thread_used(process, _window_s(trace))}."
     )
     return Suggestion(knob=SWITCH_INTERVAL, values="5ms,1ms,0.2ms", why=why)
-
-
-def _took_to_begin_ns(trace: Trace, rank: int) -> FloatArray:
-    """How long the calls to a server took to begin, without what their bytes may take."""
-    calls = trace.calls
-    seen = calls[(calls["server_rank"] == rank) & calls["server_start_ns"].notna()]
-    seen = seen.fillna({"issued_ns": seen["start_ns"], "request_bytes": 0})
-    took_ns = floats(seen, "server_start_ns") - floats(seen, "issued_ns")
-    return took_ns - NS_PER_BYTE * floats(seen, "request_bytes") - trace.clock_error_ns
 
 
 def _computes(trace: Trace, path: CriticalPath, process: TraceRank) -> bool:
@@ -137,7 +133,12 @@ def _held_by_ranks(trace: Trace, found: Evidence) -> Suggestion | None:
     if len(ranks) > 1 and wanted <= rules.ONE_CPU[1] * (cpus // len(ranks)):
         why = f"{held}, and {found.server} does not get its share of them."
         return Suggestion(knob=CPU_BINDING, values=f"none,{EQUAL}", why=why)
-    polled = sum(_polled_s(trace, rank) for rank in ranks) / _window_s(trace)
+    served_ns = trace.calls.groupby("server_rank")["cpu_ns"].sum().astype(float)
+    polled_s = [
+        (rank.cpu_s or 0.0) - (rank.main_cpu_s or 0.0) - served_ns.get(rank.rank, 0.0) / 1e9
+        for rank in ranks
+    ]
+    polled = sum(max(each, 0.0) for each in polled_s) / _window_s(trace)
     if polled < 1:
         return None
     why = (
@@ -145,12 +146,6 @@ def _held_by_ranks(trace: Trace, found: Evidence) -> Suggestion | None:
         "thread: those of the shm transport poll."
     )
     return Suggestion(knob="transports", values="default,uv", why=why)
-
-
-def _polled_s(trace: Trace, rank: TraceRank) -> float:
-    """CPU seconds of a rank in which it neither served calls nor ran its main thread."""
-    served_ns = trace.calls.loc[trace.calls["server_rank"] == rank.rank, "cpu_ns"].sum()
-    return max((rank.cpu_s or 0.0) - (rank.main_cpu_s or 0.0) - float(served_ns) / 1e9, 0.0)
 
 
 def _window_s(trace: Trace) -> float:

@@ -6,10 +6,9 @@ They are read part by part, into columns of spans (names, threads, times to 1 ns
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import compress, count
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -180,8 +179,7 @@ def _one_by_one(raw: msgspec.Raw, text: TraceText) -> tuple[list[Event], dict[in
     return events, wrong
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spans:
+class Spans(NamedTuple):
     """Events with a start and an end, as columns of equal length."""
 
     names: pd.Categorical
@@ -195,22 +193,14 @@ class Spans:
 
     def take(self, where: BoolArray) -> "Spans":
         """The spans that a mask selects."""
-        return Spans(
-            names=self.names[where].remove_unused_categories(),
-            threads=self.threads[where],
-            start_ns=self.start_ns[where],
-            end_ns=self.end_ns[where],
-        )
+        names, threads = self.names[where].remove_unused_categories(), self.threads[where]
+        return Spans(names, threads, self.start_ns[where], self.end_ns[where])
 
     @classmethod
     def joined(cls, parts: Sequence["Spans"]) -> "Spans":
         """All spans of several parts."""
-        return cls(
-            names=union_categoricals([part.names for part in parts]),
-            threads=np.concatenate([part.threads for part in parts]),
-            start_ns=np.concatenate([part.start_ns for part in parts]),
-            end_ns=np.concatenate([part.end_ns for part in parts]),
-        )
+        names, *columns = zip(*parts, strict=True)
+        return cls(union_categoricals(names), *map(np.concatenate, columns))
 
 
 class SpanColumns:
@@ -249,7 +239,7 @@ class SpanColumns:
         # In place: a copy of all times takes memory.
         for times_ns in (spans.start_ns, spans.end_ns):
             times_ns += zero_ns
-        return replace(spans, threads=of_place[spans.threads])
+        return spans._replace(threads=of_place[spans.threads])
 
 
 def _spans_of(events: Sequence[Event], threads: NDArray[np.int32]) -> tuple[Spans, dict[str, int]]:
@@ -272,14 +262,10 @@ def _spans_of(events: Sequence[Event], threads: NDArray[np.int32]) -> tuple[Span
         ts_us, dur_us, threads = ts_us[kept], dur_us[kept], threads[kept]
     start = _split_exactly(ts) if is_exact else _split(ts_us)
     lasted = _split_exactly(dur) if is_exact else _split(dur_us)
-    spans = Spans(
-        names=categorical([event.name for event in events]),
-        threads=threads,
-        start_ns=_nanoseconds(start),
-        # Not the start plus the duration, each rounded: what begins where another ends must do so
-        # afterwards, too.
-        end_ns=_nanoseconds(start + lasted),
-    )
+    names = categorical([event.name for event in events])
+    # The end is not the start plus the duration, each rounded: what begins where another ends must
+    # do so afterwards, too.
+    spans = Spans(names, threads, _nanoseconds(start), _nanoseconds(start + lasted))
     return spans, {
         "without a time stamp": int((~stamped).sum()),
         "without a duration": int((stamped & ~lasting).sum()),

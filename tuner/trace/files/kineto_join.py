@@ -3,7 +3,6 @@
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count, pairwise
 
@@ -44,6 +43,8 @@ def join_kineto(files: Sequence[KinetoFile]) -> Trace:
         if len(found) == 1:
             raise UsageError(f"{found[0]}; {READ}", losses)
         raise UsageError(f"no operator and no call in these traces; {READ}", [*found, *losses])
+    hosts = {each.host for each in processes}
+    is_one_host = len(processes) == 1 or (len(hosts) == 1 and "" not in hosts)
     rank_files = _rank_files(processes)
     numbers = [each.rank for each in rank_files]
     names = _names(processes, numbers)
@@ -70,7 +71,7 @@ def join_kineto(files: Sequence[KinetoFile]) -> Trace:
         losses=(
             *losses,
             NO_CALLS if calls.empty else CLIENTS_ONLY,
-            *([] if _is_one_host(processes) else [UNKNOWN_CLOCKS]),
+            *([] if is_one_host else [UNKNOWN_CLOCKS]),
         ),
         rank_files=tuple(sorted(rank_files, key=lambda each: each.rank)),
     )
@@ -94,7 +95,9 @@ def _same_ranks(processes: Sequence[Process]) -> list[str]:
         subjects = list(dict.fromkeys(each.subject for each in group))
         more = [f"{len(subjects) - _MOST_NAMED} more"] if len(subjects) > _MOST_NAMED else []
         named = listed([*subjects[:_MOST_NAMED], *more])
-        if len(group) > 1 and _are_apart([each.window_ns for each in group]):
+        known = sorted(each.window_ns for each in group if each.window_ns)
+        are_apart = all(former[1] < latter[0] for former, latter in pairwise(known))
+        if len(known) == len(group) > 1 and are_apart:
             verb = "are" if what == "rank" else "look like"
             problems.append(
                 f"{named} {verb} windows of one recording of {what} {number}, as "
@@ -105,14 +108,6 @@ def _same_ranks(processes: Sequence[Process]) -> list[str]:
             both = "both" if len(subjects) == 2 else "all"
             problems.append(f"{named} are {both} of rank {number}")
     return problems
-
-
-def _are_apart(windows: Sequence[tuple[int, int] | None]) -> bool:
-    """Whether no two of them overlap."""
-    known = sorted(window for window in windows if window)
-    return len(known) == len(windows) and all(
-        former[1] < latter[0] for former, latter in pairwise(known)
-    )
 
 
 def _world_sizes(processes: Sequence[Process]) -> list[str]:
@@ -135,37 +130,22 @@ def _baseless(processes: Sequence[Process]) -> list[str]:
 
 def _windows_apart(processes: Sequence[Process]) -> list[str]:
     """Recordings that begin after all earlier ones have ended: those of one run overlap."""
-    windows = sorted(
-        ((each.window_ns, each) for each in processes if each.window_ns),
-        key=lambda pair: (pair[0], pair[1].subject),
-    )
+    hosts = sorted({each.host for each in processes})
+    clocks = "" if len(hosts) == 1 or "" in hosts else (
+        f"; if they are of one run, the clocks of the hosts {listed(hosts)} are that far apart: "
+        "read the files of each host alone"
+    )  # fmt: skip
+    windows = sorted((*each.window_ns, each.subject) for each in processes if each.window_ns)
     problems = []
-    latest_ns = windows[0][0][1] if windows else 0
-    for (start_ns, end_ns), each in windows:
+    latest_ns = windows[0][1] if windows else 0
+    for start_ns, end_ns, subject in windows:
         if start_ns > latest_ns:
-            problems.append(_apart(each, start_ns, start_ns - latest_ns, processes))
+            after = f"{three_digits((start_ns - latest_ns) / 1e9)} s after the end of the earlier"
+            begun = datetime.fromtimestamp(start_ns / 1e9, tz=UTC)
+            at = f", at {begun:%Y-%m-%d %H:%M:%S} UTC" if start_ns >= YEAR_2001_NS else ""
+            problems.append(f"{subject} begins {after} ones{at}{clocks}")
         latest_ns = max(latest_ns, end_ns)
     return problems
-
-
-def _apart(late: Process, start_ns: int, after_ns: int, processes: Sequence[Process]) -> str:
-    """That a recording begins so long after the others have ended."""
-    after = f"{three_digits(after_ns / 1e9)} s after the end of the earlier ones"
-    said = f"{late.subject} begins {after}"
-    if start_ns >= YEAR_2001_NS:
-        said += f", at {datetime.fromtimestamp(start_ns / 1e9, tz=UTC):%Y-%m-%d %H:%M:%S} UTC"
-    hosts = sorted({each.host for each in processes})
-    if len(hosts) == 1 or "" in hosts:
-        return said
-    return (
-        f"{said}; if they are of one run, the clocks of the hosts {listed(hosts)} are that far "
-        "apart: read the files of each host alone"
-    )
-
-
-def _is_one_host(processes: Sequence[Process]) -> bool:
-    """Whether all processes are known to share a clock."""
-    return len(processes) == 1 or {each.host for each in processes} == {processes[0].host or None}
 
 
 def _rank_files(processes: Sequence[Process]) -> list[RankFile]:
@@ -219,4 +199,4 @@ def _together(
     """The rank of each span, and the spans of all ranks; times since `zero_ns`."""
     spans = Spans.joined(parts)
     rank = np.repeat(numbers, [len(each.names) for each in parts])
-    return rank, replace(spans, start_ns=spans.start_ns - zero_ns, end_ns=spans.end_ns - zero_ns)
+    return rank, spans._replace(start_ns=spans.start_ns - zero_ns, end_ns=spans.end_ns - zero_ns)

@@ -1,8 +1,7 @@
 """Reads the Chrome traces that `torch.profiler` exports, one process at a time.
 
 They hold operators. Kineto does not record calls; but a program may annotate them with PyTorch's
-names, and then the clients' side is known. Every version of PyTorch with `torch.profiler` is read,
-which is 1.8 and later:
+names, and then the clients' side is known. Every version of PyTorch since 1.8 is read:
 
 - The category of operators is `Operator` in 1.8 and 1.9, and `cpu_op` since. Older versions write
   annotations with it, too, so that a call is known by its name alone.
@@ -51,27 +50,20 @@ _THREAD_LABEL = re.compile(r"thread \d+ \((.*)\)")
 _RANK = re.compile(r"\[?(?:rank|wr|tp)[ _:-]?([0-9]{1,9})\b.*", re.IGNORECASE)
 """The id of a process in a joined file: `[rank1] 7`, `[rank 1] 7`, `[TP01] 7`."""
 _LAST_NUMBER = re.compile(r"(?:.*[^0-9])?([0-9]{1,18})\]?")
-_OF_DEVICES = re.compile(
-    r"kernel|memcpy|memset|runtime|gpu_.*|.*_runtime|.*_driver|cuda_.*", re.IGNORECASE
-)
-_OF_TORCH = re.compile(
-    rf"{_OF_DEVICES.pattern}|python_function|Trace|user_annotation", re.IGNORECASE
-)
+_OF_DEVICES = re.compile(r"(?i)kernel|memcpy|memset|runtime|gpu_.*|.*_runtime|.*_driver|cuda_.*")
+_OF_TORCH = re.compile(rf"{_OF_DEVICES.pattern}|python_function|Trace|user_annotation")
 _MOST_CATEGORIES = 5
 
 
 class _Label(msgspec.Struct):
-    """The arguments of a metadata event that names a thread."""
-
     name: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Process:
-    """One process of one file. Times are nanoseconds of Unix time."""
+    """One process of one file, the subject. Times are nanoseconds of Unix time."""
 
     subject: str
-    """The file, for messages."""
     rank: int | None
     """The rank in `torch.distributed`; None if the file does not say it."""
     world_size: int | None
@@ -96,15 +88,14 @@ class Process:
         return next((name.client for name in self.call_names), None)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class KinetoFile:
-    """What one file holds: usually one process."""
+    """What one file, the subject, holds: usually one process."""
 
     subject: str
-    processes: tuple[Process, ...]
-    losses: tuple[str, ...]
-    others: str
-    """What it has beside operators and calls, for messages."""
+    processes: list[Process]
+    losses: list[str]
+    others: str  # what it has beside operators and calls, for messages
 
 
 class _Columns:
@@ -116,11 +107,6 @@ class _Columns:
         self.labels: dict[EventId, str] = {}
         self.is_annotated = False
 
-    @property
-    def has_spans(self) -> bool:
-        """Whether it has operators or calls, with proper times or without."""
-        return bool(self.operators.threads or self.calls.threads)
-
     def add(self, group: Mapping[str, list[Event]], pid: EventId) -> None:
         """Add its events, by category."""
         self.is_annotated |= bool(group[ANNOTATION])
@@ -129,23 +115,44 @@ class _Columns:
         self.calls.add([event for event in group[ANNOTATION] if read_call_name(event.name)])
         self.labels |= _thread_labels(group[METADATA], pid)
 
-    def spans(self, numbers: Mapping[EventId, int], zero_ns: int) -> tuple[Spans, Spans]:
-        """Its operators and its calls: a call may have the category of operators, too."""
+    def process(
+        self, subject: str, document: Document, pid: EventId, recorded_ns: Sequence[int]
+    ) -> Process:
+        """The process; `recorded_ns` is when the profiler recorded."""
+        numbers = thread_numbers([*self.labels, *self.operators.threads, *self.calls.threads])
+        zero_ns = document.baseTimeNanoseconds or 0
         operators = self.operators.spans(numbers, zero_ns)
         calls = self.calls.spans(numbers, zero_ns)
-        of_calls = [name for name in operators.names.categories if read_call_name(name)]
-        if not of_calls:
-            return operators, calls
-        is_call = operators.names.isin(of_calls)
-        return operators.take(~is_call), Spans.joined([calls, operators.take(is_call)])
+        # A call may have the category of operators, too.
+        if of_calls := [name for name in operators.names.categories if read_call_name(name)]:
+            is_call = operators.names.isin(of_calls)
+            calls = Spans.joined([calls, operators.take(is_call)])
+            operators = operators.take(~is_call)
+        named = {
+            number: self.labels.get(track) or (track if isinstance(track, str) else "")
+            for track, number in numbers.items()
+        }
+        times_ns = [*operators.window_ns(), *calls.window_ns(), *recorded_ns]
+        distributed = document.distributedInfo
+        return Process(
+            subject=subject,
+            rank=distributed.rank if distributed else None,
+            world_size=distributed.world_size if distributed else None,
+            host=document.host_name,
+            pid=_pid(pid),
+            threads=tuple(sorted((number, name) for number, name in named.items() if name)),
+            operators=operators,
+            calls=calls,
+            window_ns=(min(times_ns), max(times_ns)) if times_ns else None,
+        )
 
-
-def read_kineto(parts: Iterable[TraceText]) -> KinetoFile:
-    """The processes of a file, in its order. UsageError if it is no trace."""
-    events, kineto = EventParts(), KinetoEvents()
-    for text in parts:
-        kineto.add(events.read_part(text), text)
-    return kineto.file(events, text)
+    def losses(self, text: TraceText) -> list[str]:
+        """Its spans that lack a proper time."""
+        return [
+            text.left_out(number, noun, why)
+            for noun, spans in (("operator", self.operators), ("call", self.calls))
+            for why, number in spans.lost.items()
+        ]
 
 
 class KinetoEvents:
@@ -170,32 +177,25 @@ class KinetoEvents:
         losses, others, document = events.losses(last), _what_else(self._others), events.document
         threads, base_ns = thread_numbers(self._profiler.threads), document.baseTimeNanoseconds
         recorded_ns = self._profiler.spans(threads, base_ns or 0).window_ns()
-        pids = [pid for pid, each in self._columns.items() if each.has_spans]
+        columns = self._columns
+        pids = [
+            pid for pid, each in columns.items() if each.operators.threads or each.calls.threads
+        ]
         if self._others and not pids and not any(map(_OF_TORCH.fullmatch, self._others)):
             what = f"not of torch.profiler: no operator and no call in it{others}"
             raise last.foreign(what, losses)
         # Other events, such as annotations on a GPU, are of no process of their own.
-        annotated = [pid for pid, each in self._columns.items() if each.is_annotated]
-        pids = pids or annotated or [None]
-        processes = []
-        for pid in pids:
-            process, lost = _process(last, document, pid, self._columns[pid], recorded_ns)
-            processes.append(process)
-            losses += lost
+        pids = pids or [pid for pid, each in columns.items() if each.is_annotated] or [None]
+        processes = [columns[pid].process(last.subject, document, pid, recorded_ns) for pid in pids]
+        losses += [loss for pid in pids for loss in columns[pid].losses(last)]
         latest_ns = max((each.window_ns[1] for each in processes if each.window_ns), default=0)
         is_based = base_ns is not None or latest_ns >= YEAR_2001_NS
         # An array never has a base: it does not lack one.
         if not is_based and not events.is_whole and last.first != b"[":
             processes = [replace(each, is_baseless=True) for each in processes]
-            losses.append(
-                f"{last.subject} lacks its base time: from when its times count is not known."
-            )
-        return KinetoFile(
-            subject=last.subject,
-            processes=tuple(_with_ranks(processes, pids)),
-            losses=tuple(losses),
-            others=others,
-        )
+            unknown = "from when its times count is not known"
+            losses.append(f"{last.subject} lacks its base time: {unknown}.")
+        return KinetoFile(last.subject, _with_ranks(processes, pids), losses, others)
 
 
 def _grouped(events: Iterable[Event]) -> dict[EventId, dict[str, list[Event]]]:
@@ -218,33 +218,7 @@ def _categories(group: Mapping[str, Sequence[Event]]) -> dict[str, int]:
     return {each: number for each, number in found.items() if number and each not in OPERATORS}
 
 
-def _process(
-    text: TraceText, document: Document, pid: EventId, columns: _Columns, recorded_ns: Sequence[int]
-) -> tuple[Process, list[str]]:
-    """One process, from its columns and when the profiler recorded; and the losses."""
-    numbers = thread_numbers([*columns.labels, *columns.operators.threads, *columns.calls.threads])
-    operators, calls = columns.spans(numbers, document.baseTimeNanoseconds or 0)
-    times_ns = [*operators.window_ns(), *calls.window_ns(), *recorded_ns]
-    distributed = document.distributedInfo
-    process = Process(
-        subject=text.subject,
-        rank=distributed.rank if distributed else None,
-        world_size=distributed.world_size if distributed else None,
-        host=document.host_name,
-        pid=_pid(pid),
-        threads=_threads(numbers, columns.labels),
-        operators=operators,
-        calls=calls,
-        window_ns=(min(times_ns), max(times_ns)) if times_ns else None,
-    )
-    return process, [
-        text.left_out(number, noun, why)
-        for noun, spans in (("operator", columns.operators), ("call", columns.calls))
-        for why, number in spans.lost.items()
-    ]
-
-
-def _with_ranks(processes: Sequence[Process], pids: Sequence[EventId]) -> Sequence[Process]:
+def _with_ranks(processes: Sequence[Process], pids: Sequence[EventId]) -> list[Process]:
     """The processes with the ranks that the ids of a joined file say."""
     found = [_RANK.fullmatch(pid) if isinstance(pid, str) else None for pid in pids]
     ranks = [int(each[1]) if each else None for each in found]
@@ -280,19 +254,6 @@ def _thread_labels(metadata: Iterable[Event], pid: EventId) -> dict[EventId, str
         is_main = event.tid is not None and id_number(event.tid) == _pid(pid)
         labels[event.tid] = "main" if is_main else own[1] if own else name
     return labels
-
-
-def _threads(
-    numbers: Mapping[EventId, int], labels: Mapping[EventId, str]
-) -> tuple[tuple[int, str], ...]:
-    """The named threads, by number; an id that is text serves as the name."""
-    return tuple(
-        sorted(
-            (number, name)
-            for track, number in numbers.items()
-            if (name := labels.get(track) or (track if isinstance(track, str) else ""))
-        )
-    )
 
 
 def _what_else(others: Mapping[str, int]) -> str:

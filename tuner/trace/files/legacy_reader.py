@@ -16,7 +16,6 @@ from tuner.text import plural
 from tuner.trace.files.chrome_events import (
     UNKNOWN_CLOCKS,
     Event,
-    EventId,
     EventParts,
     SpanColumns,
     Spans,
@@ -86,9 +85,13 @@ def _rows(columns: SpanColumns) -> pd.DataFrame:
     threads = columns.threads
     spans = columns.spans({thread: place for place, thread in enumerate(threads)})
     local = thread_numbers(threads)
-    located = np.array(
-        [_remote(thread) or (UNKNOWN_RANK, local[thread]) for thread in threads], dtype=np.int64
-    ).reshape(-1, 2)[spans.threads]
+    places = [
+        (int(found[1]), int(found[2]))
+        if isinstance(thread, str) and (found := _REMOTE_THREAD.fullmatch(thread))
+        else (UNKNOWN_RANK, local[thread])
+        for thread in threads
+    ]
+    located = np.array(places, dtype=np.int64).reshape(-1, 2)[spans.threads]
     # `call#remote_op: call#remote_op: aten::mul`: a call may run calls.
     parts = [["", *name.split(REMOTE_OPERATOR)] for name in spans.names.categories]
     is_call = np.array([bool(read_call_name(part[-1])) for part in parts], dtype=bool)
@@ -104,12 +107,6 @@ def _rows(columns: SpanColumns) -> pd.DataFrame:
             "end_ns": spans.end_ns,
         }
     )
-
-
-def _remote(thread: EventId) -> tuple[int, int] | None:
-    """Rank and thread of a remote operator."""
-    found = _REMOTE_THREAD.fullmatch(thread) if isinstance(thread, str) else None
-    return (int(found[1]), int(found[2])) if found else None
 
 
 def _ranks(rows: pd.DataFrame) -> tuple[dict[int, str], int]:
@@ -130,13 +127,8 @@ def _ranks(rows: pd.DataFrame) -> tuple[dict[int, str], int]:
 
 def _calls(rows: pd.DataFrame, ranks: Mapping[str, int]) -> pd.DataFrame:
     of_calls = rows[rows["is_call"]].sort_values("start_ns", kind="stable", ignore_index=True)
-    spans = Spans(
-        names=of_calls["own"].array,
-        threads=of_calls["thread"].to_numpy(),
-        start_ns=of_calls["start_ns"].to_numpy(),
-        end_ns=of_calls["end_ns"].to_numpy(),
-    )
-    calls = calls_by_name(spans, of_calls["rank"].to_numpy(), ranks)
+    times = (of_calls[name].to_numpy() for name in ("thread", "start_ns", "end_ns"))
+    calls = calls_by_name(Spans(of_calls["own"].array, *times), of_calls["rank"].to_numpy(), ranks)
     calls["parent_call"] = _callers(of_calls, calls, may_be_itself=False)
     return calls
 

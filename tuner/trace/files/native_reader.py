@@ -2,8 +2,7 @@
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, NamedTuple
 
@@ -45,11 +44,9 @@ _BOUNDS: dict[tuple[str, ...], tuple[float, float]] = {
 
 
 class Args(msgspec.Struct, gc=False):
-    """The arguments of our events, and the `name` of metadata events."""
+    """The arguments of our events."""
 
-    name: str | None = None
-    call: Number | None = None
-    """The call's id, on every event that belongs to one."""
+    call: Number | None = None  # the call's id, on every event that belongs to one
     kind: str = ""
     body: str = ""
     function: str = ""
@@ -78,11 +75,9 @@ class Event(msgspec.Struct, gc=False):
     cat: str = ""
     ts: Time | None = None
     dur: Length | None = None
-    pid: Number | None = None
-    """The rank."""
+    pid: Number | None = None  # the rank
     tid: Number | None = None
-    id: Number | None = None
-    """The call's id, on async events and arrows."""
+    id: Number | None = None  # the call's id, on async events and arrows
     args: Args | None = None
 
 
@@ -91,8 +86,7 @@ class Header(Facts):
     """The facts about the trace, and the version of the file's format."""
 
     format: int
-    observer_effect: float | None = None
-    """The tracing overhead in format 1."""
+    observer_effect: float | None = None  # the tracing overhead in format 1
 
     def __post_init__(self) -> None:
         for facts in (*self.ranks, self):
@@ -131,22 +125,23 @@ def read_native(parts: Iterable[TraceText]) -> Trace:
     """The trace in one of our files. UsageError if it is damaged, or of a newer format."""
     frames: list[_Frames] = []
     count = 0
-    for text in parts:
-        try:
-            document, whole = text.decode(Document)
-        except msgspec.ValidationError as error:
-            raise _not_ours(text, error) from None
-        header = document.rpc_tuner
-        if header.format not in READ_FORMATS:
-            raise _unknown_format(text, header.format)
-        if header.window_ns[0] > header.window_ns[1]:
-            raise text.refused("damaged: its window ends before it begins")
-        count += len(document.traceEvents)
-        with _reporting_damage(text):
+    try:
+        for text in parts:
+            try:
+                document, whole = text.decode(Document)
+            except msgspec.ValidationError as error:
+                raise _not_ours(text, error) from None
+            header = document.rpc_tuner
+            if header.format not in READ_FORMATS:
+                raise _unknown_format(text, header.format)
+            if header.window_ns[0] > header.window_ns[1]:
+                raise _DamageError("its window ends before it begins")
+            count += len(document.traceEvents)
             frames.append(_frames(document.traceEvents))
-    with _reporting_damage(text):
         calls, losses = _calls(frames, text)
         operators = _operators(frames, calls)
+    except _DamageError as damage:
+        raise text.refused(f"damaged: {damage}") from None
     facts = {field.name: getattr(header, field.name) for field in fields(Facts)}
     if header.format == 1:
         facts["tracing_overhead"] = header.observer_effect
@@ -175,15 +170,7 @@ def _unknown_format(text: TraceText, version: int) -> UsageError:
 
 
 class _DamageError(Exception):
-    """An event lacks a field that every event of its kind has, or ends before it begins."""
-
-
-@contextmanager
-def _reporting_damage(text: TraceText) -> Iterator[None]:
-    try:
-        yield
-    except _DamageError as damage:
-        raise text.refused(f"damaged: {damage}") from None
+    """What is wrong: an event lacks a field that every event of its kind has, or the like."""
 
 
 def _times_ns(us: Sequence[float | None], what: str) -> IntArray:

@@ -21,7 +21,7 @@ from tuner.errors import UsageError
 from tuner.trace.files import trace_text
 from tuner.trace.files.chrome_events import EventParts, SpanColumns
 from tuner.trace.files.kineto_join import join_kineto
-from tuner.trace.files.kineto_reader import KinetoEvents, KinetoFile, read_kineto
+from tuner.trace.files.kineto_reader import KinetoEvents, KinetoFile
 from tuner.trace.files.legacy_reader import legacy_events, legacy_trace
 from tuner.trace.files.native_reader import read_native
 from tuner.trace.files.native_writer import MARK
@@ -46,8 +46,7 @@ _PLACES_TRIED = 10
 class Reader(NamedTuple):
     """How to read one format."""
 
-    recognizes: Callable[[TraceText], bool]
-    """By the first part of a file."""
+    recognizes: Callable[[TraceText], bool]  # by the first part of a file
     read: Callable[[Iterable[TraceText]], Trace | KinetoFile]
 
 
@@ -81,12 +80,13 @@ def _refuse_binary(parts: Iterable[TraceText]) -> Trace:
     raise text.foreign(_binary_kind(text))
 
 
-def _read_array(parts: Iterable[TraceText]) -> Trace | KinetoFile:
-    """An array of events: the legacy profiler's if any is, else Kineto's without their header."""
+def _read_chrome(parts: Iterable[TraceText]) -> Trace | KinetoFile:
+    """Events of the legacy profiler, if any in an array is; else Kineto's."""
     events, legacy, kineto = EventParts(), SpanColumns(), KinetoEvents()
     for text in parts:
         found = events.read_part(text)
-        legacy.add(legacy_events(found))
+        if text.first == b"[":
+            legacy.add(legacy_events(found))
         if not legacy.threads:
             kineto.add(found, text)
     return legacy_trace(legacy, events, text) if legacy.threads else kineto.file(events, text)
@@ -95,9 +95,8 @@ def _read_array(parts: Iterable[TraceText]) -> Trace | KinetoFile:
 READERS = (
     Reader(lambda text: text.content.startswith(MARK), read_native),
     Reader(lambda text: bool(_binary_kind(text)), _refuse_binary),
-    Reader(lambda text: text.first == b"[", _read_array),
     # Last, for any other text: it says why a text is no trace.
-    Reader(lambda _: True, read_kineto),
+    Reader(lambda _: True, _read_chrome),
 )
 """One entry per format; the first that recognizes a text reads it."""
 

@@ -118,19 +118,14 @@ def _bad_ones(events: list[bytes], form: type[object], first: int = 0) -> list[i
 
 @dataclass(frozen=True, kw_only=True)
 class TraceText:
-    """The JSON of one trace, not yet parsed."""
+    """The JSON of one trace, not yet parsed; `subject` is its path, for messages."""
 
     subject: str
-    """Its name in messages: the path."""
     content: bytes
-    unpacked: bool = False
-    """Whether it was compressed, so that positions differ from those in the file."""
-    head: bytes = b""
-    """What the content of a part repeats of the whole text: all before the first event."""
-    skipped: int = 0
-    """Bytes of the whole text between the head and the events of this part."""
-    follows: bool = False
-    """Whether events of the whole text are in parts before this one."""
+    unpacked: bool = False  # whether it was compressed: positions differ from those in the file
+    head: bytes = b""  # what a part repeats of the whole text: all before the first event
+    skipped: int = 0  # bytes of the whole text between the head and the events of this part
+    follows: bool = False  # whether events of the whole text are in parts before this one
 
     @property
     def first(self) -> bytes:
@@ -139,10 +134,10 @@ class TraceText:
         return found[0] if found else b""
 
     def decode(self, form: type[T]) -> tuple[T, bool]:
-        """The text parsed as that type, and whether the text is whole.
+        """The text parsed as that type, and whether it is whole, and not cut off by a kill.
 
-        Where a killed process left half a text, its complete events are read. UsageError if it is
-        no JSON or holds no complete event; `msgspec.ValidationError` if it is JSON of another type.
+        UsageError if it is no JSON or holds no complete event; `msgspec.ValidationError` if it is
+        JSON of another type.
         """
         try:
             try:
@@ -245,7 +240,7 @@ class TraceText:
     @property
     def _end(self) -> str:
         end = self._in_whole_text(len(self.content))
-        return f"byte {end}" + (" of its unpacked text" if self.unpacked else "")
+        return f"byte {end}{' of its unpacked text' * self.unpacked}"
 
     def _breaks_off(self, error: ValueError) -> bool:
         if "truncated" in str(error):

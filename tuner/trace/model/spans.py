@@ -42,14 +42,11 @@ class ClientSpan(NamedTuple):
     parent_call: int | None
     start_ns: int
     issued_ns: int
-    end_ns: int | None
-    """None if the call was still under way when the trace ended."""
+    end_ns: int | None  # None if the call was still under way when the trace ended
     status: str
     error: str
-    timeout_s: float | None = None
-    """After how many seconds PyTorch fails the call; 0 for never, None where that is not known."""
-    request_bytes: int | None = None
-    """The size of what was sent, pickle and tensors; None where PyTorch packs it in C++."""
+    timeout_s: float | None = None  # after which PyTorch fails it; 0 for never, None if not known
+    request_bytes: int | None = None  # pickle and tensors; None where PyTorch packs them in C++
 
     @property
     def has_server_span(self) -> bool:
@@ -63,15 +60,11 @@ class ServerSpan(NamedTuple):
     call_id: int
     thread: int
     start_ns: int
-    end_ns: int | None
-    """When the function left its thread; None if it was still running."""
+    end_ns: int | None  # when the function left its thread; None if it was still running
     cpu_ns: int | None
-    run_queue_ns: int | None
-    """None where the kernel does not measure it."""
-    answered_ns: int | None = None
-    """When the thread had pickled the answer; None where that is not known."""
-    error: str = ""
-    """What the function raised, in one line."""
+    run_queue_ns: int | None  # None where the kernel does not measure it
+    answered_ns: int | None = None  # when the thread had pickled the answer, if that is known
+    error: str = ""  # what the function raised, in one line
 
 
 class OperatorSpan(NamedTuple):
@@ -130,8 +123,7 @@ class Facts:
     """What the trace lacks, each as a sentence."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CallName:
+class CallName(NamedTuple):
     """The parts of a call's name."""
 
     kind: CallKind
@@ -159,10 +151,9 @@ def call_name(span: ClientSpan, client: str) -> str:
 def read_call_name(name: str) -> CallName | None:
     """The parts of a call's name; None if it is the name of something else."""
     if call := _CALL.fullmatch(name):
-        kind, function, client, server = call.groups()
-        return CallName(kind=cast(CallKind, kind), function=function, client=client, server=server)
+        return CallName(cast(CallKind, call[1]), *call.group(2, 3, 4))
     if fetch := _TO_HERE.fullmatch(name):
-        return CallName(kind="to_here", function="", client=fetch[1], server=fetch[2])
+        return CallName("to_here", "", *fetch.groups())
     return None
 
 
@@ -205,29 +196,19 @@ class RankRecording:
     rank: int
     name: str
     host: str
-    boot_id: str
-    """Equal for processes of one host, which share its clock."""
+    boot_id: str  # equal for processes of one host, which share its clock
     pid: int
     cpu_count: int
     num_worker_threads: int | None
-    cpu_s: float | None
-    """None for a process that was killed."""
+    cpu_s: float | None  # None for a process that was killed
     threads: dict[int, str]
     client_spans: list[ClientSpan]
     server_spans: list[ServerSpan]
-    done_ns: dict[int, int]
-    """When the future of each `async_execution` call was complete."""
-    operators: list[OperatorSpan] | None
-    """None if operators are not recorded."""
-    noted: list[OperatorSpan] = field(default_factory=list)
-    """Operators that are noted in Python, whether operators are recorded or not."""
-    main_thread_s: tuple[float, float] | None = None
-    """CPU seconds of the main thread, and seconds that it waited for a CPU."""
-    disturbed: bool
-    """Whether another profiler ended the recording of operators early."""
-    issued: dict[tuple[str, str], int]
-    """Calls issued, by server and body, counted when Python hands them to C++."""
-    arrived: dict[int, int]
-    """Requests that arrived, by the client's rank, counted before anything runs."""
-    rpc_timeout_s: float | None = None
-    """What calls get that name no timeout of their own."""
+    done_ns: dict[int, int]  # when the future of each `async_execution` call was complete
+    operators: list[OperatorSpan] | None  # None if operators are not recorded
+    noted: list[OperatorSpan] = field(default_factory=list)  # noted in Python, recorded or not
+    main_thread_s: tuple[float, float] | None = None  # on a CPU, and waiting for one
+    disturbed: bool  # whether another profiler ended the recording of operators early
+    issued: dict[tuple[str, str], int]  # by server and body, counted when handed to C++
+    arrived: dict[int, int]  # requests by the client's rank, counted before anything runs
+    rpc_timeout_s: float | None = None  # what calls get that name no timeout of their own
