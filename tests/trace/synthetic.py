@@ -37,31 +37,20 @@ def call(
     kind = columns.get("kind", "rpc_async")
     client, server = columns.get("client_rank", 0), columns.get("server_rank", 1)
     began, left = served_ms or (None, None)
+    times = {
+        "start_ns": start_ms, "issued_ns": start_ms, "end_ns": end_ms, "server_start_ns": began,
+        "server_end_ns": left, "done_ns": None, "cpu_ns": cpu_ms, "run_queue_ns": run_queue_ms,
+    }  # fmt: skip
     row = {
-        "call_id": call_id,
-        "name": f"{kind}#{function}(worker{client} -> worker{server})",
-        "kind": kind,
-        "body": "python",
-        "function": function,
-        "client": f"worker{client}",
-        "server": f"worker{server}",
-        "client_rank": client,
-        "server_rank": server,
-        "client_thread": 1,
-        "start_ns": ns(start_ms),
-        "issued_ns": ns(start_ms),
-        "end_ns": None if end_ms is None else ns(end_ms),
-        "status": "unfinished" if end_ms is None else "ok",
-        "error": "",
-        "parent_call": None,
+        "call_id": call_id, "name": f"{kind}#{function}(worker{client} -> worker{server})",
+        "kind": kind, "body": "python", "function": function,
+        "client": f"worker{client}", "server": f"worker{server}",
+        "client_rank": client, "server_rank": server, "client_thread": 1,
+        "status": "unfinished" if end_ms is None else "ok", "error": "", "parent_call": None,
         "link": "" if served_ms is None else "exact",
         "server_thread": None if served_ms is None else thread,
-        "server_start_ns": None if began is None else ns(began),
-        "server_end_ns": None if left is None else ns(left),
-        "done_ns": None,
-        "cpu_ns": None if cpu_ms is None else ns(cpu_ms),
-        "run_queue_ns": None if run_queue_ms is None else ns(run_queue_ms),
-    }
+        **{name: None if ms is None else ns(ms) for name, ms in times.items()},
+    }  # fmt: skip
     return row | columns
 
 
@@ -76,33 +65,17 @@ def operator(
 ) -> dict[str, Any]:
     """A row of the operators frame; `of` is the row of the call that ran it."""
     return {
-        "rank": rank,
-        "thread": thread,
-        "name": name,
-        "start_ns": ns(start_ms),
-        "end_ns": ns(end_ms),
-        "call_id": of["call_id"] if of else None,
-        "call_name": of["name"] if of else "",
+        "rank": rank, "thread": thread, "name": name,
+        "start_ns": ns(start_ms), "end_ns": ns(end_ms),
+        "call_id": of["call_id"] if of else None, "call_name": of["name"] if of else "",
         "link": "exact" if of else "",
-    }
+    }  # fmt: skip
 
 
-def ranks(
-    size: int = 2,
-    *,
-    threads: int | None = 4,
-    cpu_count: int | None = None,
-    cpu_s: float | None = None,
-) -> tuple[TraceRank, ...]:
+def ranks(size: int = 2, *, threads: int | None = 4, **facts: Any) -> tuple[TraceRank, ...]:
     """Alike processes of one machine: worker0, worker1 and so on."""
     return tuple(
-        TraceRank(
-            rank=rank,
-            name=f"worker{rank}",
-            num_worker_threads=threads,
-            cpu_count=cpu_count,
-            cpu_s=cpu_s,
-        )
+        TraceRank(rank=rank, name=f"worker{rank}", num_worker_threads=threads, **facts)
         for rank in range(size)
     )
 
@@ -213,13 +186,9 @@ class _Server:
                 continue
 
     def drive(
-        self,
-        parts_of: Callable[[int], Sequence[Part]],
-        first: int,
-        steps: int,
-        at_once: int,
+        self, parts_of: Callable[[int], Sequence[Part]], first: int, steps: int, at_once: int,
         think_ms: float,
-    ) -> _Process:
+    ) -> _Process:  # fmt: skip
         """A caller."""
         for step in range(steps):
             answers = _Resource()
@@ -263,16 +232,9 @@ class _Server:
             self.give(self.gil, 0)
         self.give(self.threads, thread)
         yield self.way_ms
+        spent_ms = {"cpu_ms": spent["cpu"], "run_queue_ms": spent["run_queue"]}
         self.calls.append(
-            call(
-                call_id,
-                start_ms,
-                self.now_ms,
-                served_ms=served_ms,
-                thread=thread,
-                cpu_ms=spent["cpu"],
-                run_queue_ms=spent["run_queue"],
-            )
+            call(call_id, start_ms, self.now_ms, served_ms=served_ms, thread=thread, **spent_ms)
         )
         self.give(answers, 0)
 
@@ -293,16 +255,11 @@ class _Server:
             self.give(shared, 0)
         if part.kind == "operator":
             ran_by = call(call_id, 0, 0)
-            self.operators.append(
-                operator("aten::mm", began_ms, self.now_ms, of=ran_by, thread=thread)
-            )
+            ran = operator("aten::mm", began_ms, self.now_ms, of=ran_by, thread=thread)
+            self.operators.append(ran)
         if part.kind == "call":
-            inner: dict[str, Any] = {
-                "parent_call": call_id,
-                "client_rank": 1,
-                "server_rank": 2,
-                "client_thread": thread,
-            }
+            number = 1_000_000 + len(self.calls)
             self.calls.append(
-                call(1_000_000 + len(self.calls), began_ms, self.now_ms, function="inner", **inner)
-            )
+                call(number, began_ms, self.now_ms, function="inner", parent_call=call_id,
+                     client_rank=1, server_rank=2, client_thread=thread)
+            )  # fmt: skip

@@ -44,32 +44,19 @@ def with_calls(taken: Trace, *more: dict[str, Any]) -> Trace:
 def in_pairs(*, on_cpu: float, threads: int = 4) -> Trace:
     """Always two calls in parallel that are on the CPU for this share of their time."""
     calls = [
-        call(
-            2 * i + who,
-            10 * i,
-            10 * i + 10,
-            served_ms=(10 * i, 10 * i + 10),
-            thread=11 + who,
-            cpu_ms=10 * on_cpu,
-            run_queue_ms=0,
-        )
+        call(2 * i + who, 10 * i, 10 * i + 10, served_ms=(10 * i, 10 * i + 10), thread=11 + who,
+             cpu_ms=10 * on_cpu, run_queue_ms=0)
         for i in range(100)
         for who in (0, 1)
-    ]
+    ]  # fmt: skip
     return trace(calls, processes=ranks(threads=threads))
 
 
 def waits_for_a_cpu(share: float, *, off: float = 0.0, cpu_s: float | None = None) -> Trace:
     """A second of calls, one by one, that wait for a CPU, and are off it, for these shares."""
     calls = [
-        call(
-            i,
-            10 * i,
-            10 * i + 10,
-            served_ms=(10 * i, 10 * i + 10),
-            cpu_ms=10 * (1 - share - off),
-            run_queue_ms=10 * share,
-        )
+        call(i, 10 * i, 10 * i + 10, served_ms=(10 * i, 10 * i + 10),
+             cpu_ms=10 * (1 - share - off), run_queue_ms=10 * share)
         for i in range(100)
-    ]
+    ]  # fmt: skip
     return trace(calls, processes=ranks(threads=1, cpu_count=2, cpu_s=cpu_s))

@@ -36,14 +36,6 @@ class TestLatency:
         assert (other["calls"], other["failed"], other["unfinished"]) == (1, 1, 0)
         assert (other["raised"], other["timed_out"]) == (1, 0)
 
-    def test_a_name_of_which_no_call_ended_has_a_row(self) -> None:
-        (row,) = latency(trace([call(1, 0, None)]).calls).to_dict("records")
-        assert (row["calls"], row["unfinished"], row["total_us"]) == (0, 1, 0)
-        assert np.isnan(row["p50_us"])
-
-    def test_no_calls_no_rows(self) -> None:
-        assert latency(trace().calls).empty
-
 
 class TestCallTimes:
     def test_the_parts_of_one_call(self) -> None:
@@ -87,19 +79,6 @@ class TestCallTimes:
         assert queues(0) == pytest.approx([0, 300, 900])
         assert queues(-50) == pytest.approx(queues(0))
 
-    def test_each_name_has_a_fastest_request_of_its_own(self) -> None:
-        rows = [
-            call(1, 0, 10, served_ms=(1, 2)),
-            call(2, 0, 10, served_ms=(4, 5), function="large"),
-            call(3, 0, 10, served_ms=(6, 7), function="large"),
-        ]
-        assert call_times(trace(rows).calls)["queue_us"].tolist() == [0, 0, 2_000]
-
-    def test_calls_that_wait_for_a_full_pool_wait_as_long_as_the_first_ones_sleep(self) -> None:
-        taken = simulate([Part("sleep", 1000)], threads=4, at_once=8, steps=1)
-        queue_ms = call_times(taken.calls)["queue_us"] / 1e3
-        assert queue_ms.tolist() == pytest.approx([0] * 4 + [1000] * 4, abs=0.01)
-
     def test_unknown_times_are_null(self) -> None:
         rows = [
             call(1, 0, None),
@@ -126,10 +105,6 @@ class TestCallTimes:
             [4_000, 0, 0],
             [3_000, 1_000, 0],
         ]
-
-    def test_rows_keep_the_calls_index(self) -> None:
-        calls = trace([call(i, i, i + 1) for i in range(4)]).calls.iloc[[2, 3]]
-        assert call_times(calls).index.tolist() == [2, 3]
 
 
 class TestBreakdown:
@@ -159,14 +134,6 @@ class TestBreakdown:
         assert table["latency_us"].tolist() == [10_000, 5_000]
         assert table["served_us"].tolist() == [6_000, 2_000]
         assert table["on_cpu_us"].isna().tolist() == [False, True]
-
-    def test_a_wait_for_a_future_is_pending_time(self) -> None:
-        row = call(1, 0, 10, served_ms=(2, 3), cpu_ms=1, run_queue_ms=0, done_ns=ns(8))
-        (means,) = breakdown(trace([row]).calls).to_dict("records")
-        assert (means["transport_us"], means["pending_us"]) == (4_000, 5_000)
-
-    def test_no_calls_no_rows(self) -> None:
-        assert breakdown(trace().calls).empty
 
 
 class TestRpcCpuTotal:

@@ -4,14 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.trace.analyze.diagnosed import (
-    COMPUTE,
-    SLEEP,
-    in_pairs,
-    said,
-    waits_for_a_cpu,
-    with_calls,
-)
+from tests.trace.analyze.diagnosed import COMPUTE, SLEEP, said, with_calls
 from tests.trace.analyze.planted import a_chain_of_three, repeated
 from tests.trace.synthetic import call, ranks, simulate, trace
 from tuner.trace.analyze.diagnosis import Rule, diagnose
@@ -21,11 +14,6 @@ from tuner.trace.model.trace import Trace
 def test_no_calls() -> None:
     assert diagnose(trace()).limits == ()
     said(trace(), "no-clear-limit", "No clear limit: the trace holds no calls.")
-
-
-def test_no_server_s_side() -> None:
-    calls = [call(i, i, i + 1) for i in range(50)]
-    said(trace(calls), "no-clear-limit", "does not show how any call was served")
 
 
 def test_too_few_calls() -> None:
@@ -110,54 +98,10 @@ def test_a_queue_of_less_than_a_seventh_of_the_latency(queued_ms: float, rule: R
         start = 16 * i
         calls += [
             call(2 * i, start, start + 8, served_ms=(start, start + 8), cpu_ms=8, run_queue_ms=0),
-            call(
-                2 * i + 1,
-                start + 8 - 2 * queued_ms,
-                start + 16,
-                cpu_ms=8,
-                run_queue_ms=0,
-                served_ms=(start + 8, start + 16),
-            ),
-        ]
+            call(2 * i + 1, start + 8 - 2 * queued_ms, start + 16, cpu_ms=8, run_queue_ms=0,
+                 served_ms=(start + 8, start + 16)),
+        ]  # fmt: skip
     said(trace(calls, processes=ranks(threads=1)), rule)
-
-
-@pytest.mark.parametrize(
-    ("on_cpu", "rule"),
-    [(0.3, "calls"), (0.5, "gil-or-lock"), (0.7, "calls")],
-)
-def test_a_parallelism_of_two_that_does_not_use_one_cpu(on_cpu: float, rule: Rule) -> None:
-    said(in_pairs(on_cpu=on_cpu), rule)
-
-
-@pytest.mark.parametrize("share", [0.1, 0.19])
-def test_waits_for_a_cpu_as_schedulers_make_them(share: float) -> None:
-    said(waits_for_a_cpu(share), "calls")
-
-
-@pytest.mark.parametrize(("off", "rule"), [(0.75, "calls"), (0.85, "blocked-threads")])
-def test_threads_that_are_not_blocked_throughout(off: float, rule: Rule) -> None:
-    said(in_pairs(on_cpu=1 - off, threads=2), rule)
-
-
-def test_builtin_calls_without_cpu_times() -> None:
-    calls = [
-        call(
-            i,
-            10 * i,
-            10 * i + 9,
-            served_ms=(10 * i + 1, 10 * i + 8),
-            body="builtin",
-            link="inferred",
-        )
-        for i in range(20)
-    ]
-    said(trace(calls), "calls", "waited while udf ran on worker1")
-
-
-def test_calls_without_length() -> None:
-    calls = [call(i, i, i + 1, served_ms=(i, i), cpu_ms=0, run_queue_ms=0) for i in range(20)]
-    assert diagnose(trace(calls)).rule == "wire"
 
 
 def of_durations(*durations_ms: float, steps: int | None) -> Trace:
@@ -198,12 +142,6 @@ def test_how_much_of_a_program_s_time_holds_calls_is_said() -> None:
     assert "recorded: the rest" not in diagnose(replace(taken, steps=20)).text
     assert "outside of it" not in diagnose(taken).text
     assert "recorded: the rest" not in diagnose(replace(taken, window_ns=(0, 200_000_000))).text
-
-
-def test_one_call_that_lies_outside_is_one() -> None:
-    calls = [call(i, 10 * i, 10 * i + 9, served_ms=(10 * i, 10 * i + 8)) for i in range(20)]
-    other = call(99, 1000, 1010, client_rank=1, server_rank=0)
-    said(trace([*calls, other]), "calls", "recorded: 1 of 21 calls lies outside of it.")
 
 
 def test_calls_of_others_beside_the_driver_s_are_not_said_to_be_none() -> None:

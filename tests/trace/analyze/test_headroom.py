@@ -50,15 +50,6 @@ def test_threads_that_wait_at_once_count() -> None:
     )
 
 
-def test_a_thread_with_two_calls_under_way_counts_once() -> None:
-    found = traced(
-        served(1, 0, 50, off_ms=30),
-        nested(11, 1, 10, 30, kind="rpc_async"),
-        nested(12, 1, 12, 40, kind="rpc_async"),
-    )
-    assert server_of(found).waiting == 1
-
-
 def test_a_function_that_ended_before_the_answer_did_not_wait_for_it() -> None:
     found = traced(served(1, 0, 20, off_ms=0), nested(11, 1, 10, 30, kind="rpc_async"))
     assert server_of(found).waiting == 0
@@ -125,10 +116,6 @@ def test_with_more_calls_under_way_more_threads_might_have_waited() -> None:
     )
     assert server_of(found).least is None
     assert server_of(found).text.endswith("with 2 threads: it may need more.")
-
-
-def test_one_thread_whose_calls_only_computed_was_enough() -> None:
-    assert server_of(traced(served(1, 0, 9, off_ms=0), threads=1)).least == 1
 
 
 def waits_for_three(at_ms: float, number: int) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trace.synthetic import Part, call, ns, operator, simulate, trace
+from tests.trace.synthetic import call, ns, operator, trace
 from tuner.trace.analyze.recipe_table import (
     RECIPE_COLUMNS,
     format_table,
@@ -42,13 +42,6 @@ class TestRecipeTable:
         assert table["# of Calls"].tolist() == [1, 1, 1]
         assert table["Node ID"].tolist() == [0, 1, 1]
 
-    def test_calls_of_one_key_are_one_row(self) -> None:
-        calls = [call(1, 0, 10), call(2, 5, 9), call(3, 6, 8, function="other")]
-        table = recipe_table(trace(calls))
-        udf = row_of(table, UDF)
-        assert (udf["# of Calls"], udf["CPU total"], udf["CPU time avg"]) == (2, 14_000, 7_000)
-        assert len(table) == 2
-
     def test_an_operator_that_no_call_ran_keeps_its_name_and_its_rank(self) -> None:
         served = call(1, 0, 10, served_ms=(2, 8))
         mine = operator("aten::mul", 3, 4, of=served)
@@ -83,21 +76,10 @@ class TestRecipeTable:
         doubled = [operator("aten::a", 0, 4), operator("aten::b", 1, 5), operator("aten::b", 2, 9)]
         assert (recipe_table(trace([], doubled))["Self CPU"] >= 0).all()
 
-    def test_operators_of_equal_start_nest_whatever_their_order(self) -> None:
-        inner, outer = operator("aten::empty", 1, 2), operator("aten::rand", 1, 4)
-        table = recipe_table(trace([], [inner, outer]))
-        assert row_of(table, "aten::rand")["Self CPU"] == 2_000
-        assert row_of(table, "aten::empty")["Self CPU"] == 1_000
-
     def test_a_call_within_a_call_counts_in_its_own_row(self) -> None:
-        nested: dict[str, Any] = {
-            "kind": "rpc_sync",
-            "function": "inner",
-            "client_rank": 1,
-            "server_rank": 2,
-        }
         outer = call(1, 0, 10, served_ms=(1, 9))
-        inner = call(2, 3, 7, served_ms=(4, 6), thread=21, parent_call=1, **nested)
+        inner = call(2, 3, 7, served_ms=(4, 6), thread=21, parent_call=1, kind="rpc_sync",
+                     function="inner", client_rank=1, server_rank=2)  # fmt: skip
         ran = operator("aten::mm", 4, 5, of=inner, rank=2, thread=21)
         before = operator("aten::mm", 2, 4, of=outer)
         table = recipe_table(trace([outer, inner], [ran, before]))
@@ -131,15 +113,6 @@ class TestRecipeTable:
             annotated["name"]: 5_000, "aten::add": 5_000, "aten::mul": 5_000, "forward": 2_000,
         }  # fmt: skip
 
-    def test_a_call_that_a_thread_makes_while_it_waits_for_another_is_inside_that(self) -> None:
-        outer = call(1, 0, 10, kind="rpc_sync", issued_ns=None)
-        inner = call(2, 2, 6, kind="to_here", function="", issued_ns=None)
-        ran = operator("aten::add", 3, 4, rank=0, thread=1)
-        later = operator("aten::add", 7, 8, rank=0, thread=1)
-        table = recipe_table(trace([outer, inner], [ran, later]))
-        assert row_of(table, outer["name"])["Self CPU"] == 5_000
-        assert row_of(table, inner["name"])["Self CPU"] == 3_000
-
     def test_calls_beside_an_asynchronous_one_are_not_inside_it(self) -> None:
         outer = call(1, 0, 10, issued_ns=None)
         inner = call(2, 2, 6, function="other", issued_ns=None)
@@ -156,15 +129,6 @@ class TestRecipeTable:
         lost = call(1, 0, None, served_ms=(1, None))
         table = recipe_table(trace([lost], [operator("aten::mm", 2, 3, of=lost)]))
         assert table["Name"].tolist() == [f"{UDF}#remote_op: aten::mm"]
-
-    def test_self_times_add_up_to_the_time_of_the_calls(self) -> None:
-        parts = [Part("gil", 1), Part("operator", 2), Part("sleep", 1)]
-        taken = simulate(parts, threads=2, at_once=4, steps=3)
-        table = recipe_table(taken)
-        span = (taken.calls["end_ns"] - taken.calls["start_ns"]).sum() / 1e3
-        assert table["Self CPU"].sum() == pytest.approx(span)
-        assert table["Self CPU %"].sum() == pytest.approx(100)
-        assert row_of(table, f"{UDF}#remote_op: aten::mm")["# of Calls"] == 12
 
     def test_an_empty_trace_has_an_empty_table(self) -> None:
         table = recipe_table(trace())
@@ -210,6 +174,8 @@ def test_the_text_has_pytorchs_layout() -> None:
         "             1             1"
     )
     assert lines[6] == "Self CPU time total: 1.234s"
+    limited = format_table(recipe_table(trace([served])), row_limit=0).splitlines()
+    assert [line[:4] for line in limited] == ["----", "    ", "----", "----", "Self"]
     assert {len(line) for line in lines[:6]} == {len(lines[0])}
 
 
@@ -223,11 +189,3 @@ def test_the_rows_of_all_ranks_are_one_per_name() -> None:
     assert table["# of Calls"].tolist() == [3, 1]
     assert table["Node ID"].tolist() == [3, 1]
     assert table["Self CPU %"].sum() == pytest.approx(100)
-
-
-def test_the_text_can_be_limited_to_some_rows() -> None:
-    table = recipe_table(trace([call(1, 0, 3), call(2, 0, 2, function="other")]))
-    text = format_table(table, row_limit=1)
-    assert "udf" in text
-    assert "other" not in text
-    assert text.endswith("Self CPU time total: 5.000ms")

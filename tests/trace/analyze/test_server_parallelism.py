@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trace.synthetic import Part, call, ns, operator, ranks, simulate, trace
+from tests.trace.synthetic import call, ns, operator, ranks, trace
 from tuner.trace.analyze.server_parallelism import (
     LEVEL_COLUMNS,
     PARALLELISM_COLUMNS,
@@ -19,7 +19,7 @@ from tuner.trace.analyze.server_parallelism import (
     window,
 )
 from tuner.trace.model.spans import TraceRank
-from tuner.trace.model.trace import UNKNOWN_RANK, Trace
+from tuner.trace.model.trace import UNKNOWN_RANK
 
 
 def one(table: pd.DataFrame) -> dict[str, Any]:
@@ -28,20 +28,7 @@ def one(table: pd.DataFrame) -> dict[str, Any]:
     return {str(column): value for column, value in row.items()}
 
 
-def eight_sleeps_on_four_threads() -> Trace:
-    return simulate([Part("sleep", 1000)], threads=4, at_once=8, steps=1, way_ms=0.0)
-
-
 class TestParallelism:
-    def test_eight_sleeps_on_four_threads(self) -> None:
-        row = one(parallelism(eight_sleeps_on_four_threads()))
-        assert (row["server"], row["rank"], row["threads"]) == ("worker1", 1, 4)
-        assert row["mean_while_busy"] == pytest.approx(4.0, abs=1e-4)
-        assert row["mean"] == pytest.approx(4.0, abs=1e-4)
-        assert row["busy_fraction"] == pytest.approx(1.0, abs=1e-4)
-        assert row["efficiency"] == pytest.approx(1.0, abs=1e-4)
-        assert (row["max"], row["calls"]) == (4, 8)
-
     def test_fractions_are_of_the_window(self) -> None:
         calls = [
             call(1, 0, 9, served_ms=(2, 6), thread=11),
@@ -52,18 +39,8 @@ class TestParallelism:
         assert row["busy_fraction"] == pytest.approx(6 / 16)
         assert row["mean_while_busy"] == pytest.approx(8 / 6)
         assert row["efficiency"] == pytest.approx(8 / 6 / 4)
-        assert row["max"] == 2
-
-    def test_calls_that_follow_each_other_do_not_overlap(self) -> None:
-        calls = [call(i, 0, 9, served_ms=(i, i + 1), thread=11 + i % 2) for i in range(6)]
-        row = one(parallelism(trace(calls)))
-        assert (row["max"], row["mean_while_busy"]) == (1, 1.0)
-
-    def test_one_thread_never_counts_twice(self) -> None:
-        calls = [call(1, 0, 9, served_ms=(1, 5)), call(2, 0, 9, served_ms=(2, 6))]
-        row = one(parallelism(trace(calls)))
-        assert (row["max"], row["mean_while_busy"]) == (1, 1.0)
-        assert row["busy_fraction"] == pytest.approx(5 / 9)
+        assert (row["server"], row["rank"], row["threads"]) == ("worker1", 1, 4)
+        assert (row["max"], row["calls"]) == (2, 2)
 
     def test_unknown_threads_count_as_different_ones(self) -> None:
         calls = [call(i, 0, 9, served_ms=(1, 5), thread=None) for i in range(3)]
@@ -128,11 +105,6 @@ class TestParallelism:
         served = call(1, 0, 9, served_ms=(1, 2))
         assert parallelism(trace([served], [operator("aten::mm", 0, 4)]), "operators").empty
 
-    def test_a_call_without_length_is_served_and_takes_no_time(self) -> None:
-        row = one(parallelism(trace([call(1, 0, 4, served_ms=(2, 2))])))
-        assert (row["busy_fraction"], row["max"], row["calls"]) == (0.0, 0, 1)
-        assert np.isnan(row["mean_while_busy"])
-
 
 served_spans = st.lists(
     st.tuples(st.integers(1, 3), st.integers(0, 25), st.integers(0, 9)), min_size=1, max_size=15
@@ -174,25 +146,14 @@ def test_every_number_agrees_with_counting_threads_at_every_moment(
         assert use[thread] == pytest.approx(sum(thread in threads for threads in at_work) / 40)
 
 
-class TestLevels:
-    def test_the_share_of_the_window_at_each_level(self) -> None:
-        calls = [
-            call(1, 0, 9, served_ms=(2, 6), thread=11),
-            call(2, 0, 9, served_ms=(4, 8), thread=12),
-        ]
-        table = levels(trace(calls, window_ms=(0, 10)))
-        assert table["server"].tolist() == ["worker1"] * 3
-        assert table["level"].tolist() == [0, 1, 2]
-        assert table["share"].tolist() == pytest.approx([0.4, 0.4, 0.2])
-
-    def test_each_server_has_its_own(self) -> None:
-        calls = [
-            call(1, 0, 10, served_ms=(0, 5)),
-            call(2, 0, 10, served_ms=(0, 10), server_rank=2),
-        ]
-        table = levels(trace(calls, processes=ranks(3)))
-        assert table.groupby("server")["share"].sum().tolist() == pytest.approx([1.0, 1.0])
-        assert table.groupby("server")["share"].first().tolist() == pytest.approx([0.5, 0.0])
+def test_each_server_has_its_own_levels() -> None:
+    calls = [
+        call(1, 0, 10, served_ms=(0, 5)),
+        call(2, 0, 10, served_ms=(0, 10), server_rank=2),
+    ]
+    table = levels(trace(calls, processes=ranks(3)))
+    assert table.groupby("server")["share"].sum().tolist() == pytest.approx([1.0, 1.0])
+    assert table.groupby("server")["share"].first().tolist() == pytest.approx([0.5, 0.0])
 
 
 class TestThreadUse:

@@ -10,7 +10,6 @@ from tuner.trace.analyze.time_spans import (
     group_codes,
     open_over_time,
     parents,
-    summed,
     united,
 )
 
@@ -105,20 +104,11 @@ def test_the_mean_level_is_the_mean_over_moments(of: list[Row], over: list[Row])
         assert mean == pytest.approx(sum(count) / len(count))
 
 
-def test_a_span_without_length_has_no_mean_level() -> None:
-    steps = open_over_time(np.array([0]), np.array([5]))
-    assert np.isnan(steps.mean_level(np.array([2]), np.array([2]))).all()
-
-
 def test_codes_ascend_as_the_keys_do() -> None:
     keys = (np.array([7, 7, 3, 3]), np.array([1, 2, 9, 1]))
     codes = group_codes(keys)
     assert len(set(codes)) == 4
     assert np.argsort(codes).tolist() == [3, 2, 0, 1]
-
-
-def test_values_are_summed_by_code() -> None:
-    assert summed(np.array([2, 0, 2]), np.array([1, 5, 3]), 4).tolist() == [5.0, 0.0, 4.0, 0.0]
 
 
 @pytest.mark.parametrize("function", [united, lambda given: given.take(parents(given) < 0)])

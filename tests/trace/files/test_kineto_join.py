@@ -10,7 +10,6 @@ from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS
 from tuner.trace.files.kineto_join import CLIENTS_ONLY
 from tuner.trace.files.reader import read_trace, read_traces
 from tuner.trace.files.trace_text import READ
-from tuner.trace.model.trace import RankFile
 
 SPAN = ("rank", "thread", "name", "start_ns", "end_ns")
 
@@ -40,19 +39,6 @@ def test_several_ranks_get_one_clock(paths: tuple[Path, ...]) -> None:
     assert trace.losses == (CLIENTS_ONLY, UNKNOWN_CLOCKS)
 
 
-def test_a_server_among_the_files_is_found_by_the_name_it_calls_under(tmp_path: Path) -> None:
-    paths = [
-        write_kineto(tmp_path / "a", annotated("rpc_sync#f(one -> two)")),
-        write_kineto(tmp_path / "b", annotated("rpc_async#aten::add(two -> one)")),
-    ]
-    trace = read_traces(paths)
-    assert [rank.name for rank in trace.ranks] == ["one", "two"]
-    assert rows(trace.calls, "client_rank", "server_rank", "body") == [
-        (0, 1, "python"),
-        (1, 0, "builtin"),
-    ]
-
-
 def test_without_ranks_in_the_files_the_natural_order_of_their_names_decides(
     tmp_path: Path,
 ) -> None:
@@ -70,14 +56,6 @@ def test_without_ranks_in_the_files_the_natural_order_of_their_names_decides(
         ]
         found = rows(read_traces(order).operators, "rank", "name")
         assert found == [(0, "zero"), (1, "worker1"), (2, "worker2"), (3, "worker10")]
-
-
-def test_names_that_differ_in_zeros_are_in_the_order_of_their_paths(tmp_path: Path) -> None:
-    names = ["worker1", "worker01", "worker001"]
-    paths = [write_kineto(tmp_path / name, [operator(pid=len(name))]) for name in names]
-    for order in (paths, paths[::-1]):
-        found = [name for _, name, _ in rank_files(order)]
-        assert found == ["worker001", "worker01", "worker1"]
 
 
 def test_the_numbers_in_rpc_names_are_ranks(tmp_path: Path) -> None:
@@ -111,12 +89,6 @@ def test_a_process_that_calls_nobody_has_the_name_that_others_call_its_rank_by(
     assert rows(trace.calls, "server_rank") == [(1,)]
     other = write_kineto(tmp_path / "0", annotated("rpc_sync#f(trainer -> w1)"))
     assert [each.name for each in read_traces([other, server]).ranks] == ["trainer", "rank 1"]
-
-
-def test_the_rank_in_the_file_comes_before_the_name(tmp_path: Path) -> None:
-    called = annotated("rpc_sync#f(w0 -> w1)")
-    path = write_kineto(tmp_path / "a", called, distributedInfo={"rank": 3})
-    assert read_trace(path).rank_files == (RankFile(rank=3, file=str(path), by="file"),)
 
 
 @pytest.mark.parametrize(
@@ -205,17 +177,6 @@ def test_an_array_that_breaks_off_never_had_a_base_time(tmp_path: Path) -> None:
     assert any("breaks off" in loss for loss in found.losses)
 
 
-@pytest.mark.parametrize("header", [{"baseTimeNanoseconds": 10**18}, {}])
-def test_a_file_that_breaks_off_after_its_base_time_is_joined(
-    header: dict[str, int], tmp_path: Path
-) -> None:
-    ts = 10.0 if header else 1e15 + 10
-    cut = write_kineto(tmp_path / "a", [operator(ts=ts), operator(ts=ts + 5)], **header)
-    cut.write_bytes(cut.read_bytes()[:-20])
-    whole = write_kineto(tmp_path / "b", [operator(pid=8, ts=ts)], **header)
-    assert len(read_traces([cut, whole]).ranks) == 2
-
-
 def test_files_without_operators_and_calls_are_all_named(tmp_path: Path) -> None:
     paths = [write_kineto(tmp_path / f"{pid}", [operator(cat="kernel", pid=pid)]) for pid in (7, 8)]
     with pytest.raises(UsageError) as refused:
@@ -228,17 +189,6 @@ def test_files_without_operators_and_calls_are_all_named(tmp_path: Path) -> None
             for path in paths
         ),
     ]
-
-
-def test_two_files_of_one_rank_do_not_belong_together(tmp_path: Path) -> None:
-    copy = tmp_path / "copy.json"
-    copy.write_bytes(KINETO[0].read_bytes())
-    with pytest.raises(UsageError) as refused:
-        read_traces([*KINETO, copy])
-    first, second = sorted([str(copy), str(KINETO[0])])
-    assert str(refused.value) == (
-        f"these traces do not belong together: {first} and {second} are both of rank 0"
-    )
 
 
 def test_worlds_of_different_size_do_not_belong_together(tmp_path: Path) -> None:

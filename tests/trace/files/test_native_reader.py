@@ -60,52 +60,16 @@ def test_calls_are_sorted_by_start_and_have_both_sides() -> None:
     ]
 
 
-def test_operators_have_the_name_of_their_call() -> None:
-    columns = ("rank", "thread", "name", "start_ns", "end_ns", "call_id", "call_name", "link")
-    assert rows(read_trace(NATIVE).operators, *columns) == [
-        (0, 70, "aten::ones", 500_000, 501_000, None, "", ""),
-        (1, 81, "aten::mul", 2_100_250, 2_110_251, 12, WORK, "exact"),
-        (
-            *(1, 82, "aten::add", 1_200_000, 1_250_000),
-            *(11, "rpc_sync#aten::add(caller -> server)", "inferred"),
-        ),
-    ]
-
-
 def test_facts_are_kept() -> None:
     trace = read_trace(NATIVE)
     assert trace.ranks[0] == TraceRank(
-        rank=0,
-        name="caller",
-        num_worker_threads=16,
-        host="alpha",
-        pid=70,
-        cpu_count=4,
-        cpu_s=0.25,
-        threads=((70, "main"),),
-    )
+        rank=0, name="caller", num_worker_threads=16, host="alpha", pid=70, cpu_count=4,
+        cpu_s=0.25, threads=((70, "main"),),
+    )  # fmt: skip
     assert trace.ranks[1].threads == ((81, "RPC worker"), (82, "RPC worker"))
     assert (trace.base_time_ns, trace.window_ns) == (1_700_000_000_000_000_000, (0, 9_000_000))
     assert (trace.steps, trace.clock_error_ns, trace.tracing_overhead) == (3, 0, 1.25)
     assert trace.losses == ("One thread had no name.",)
-
-
-def test_nanoseconds_are_exact() -> None:
-    """Microseconds in a float are exact to the nanosecond for more than a week."""
-    for start_ns in (1, 999, 86_400_000_000_001, 691_200_123_456_789):
-        events = changed("rpc", "b", ts=start_ns / 1e3)
-        next(each for each in events if each["ph"] == "e")["ts"] = start_ns / 1e3 + 1
-        assert start_ns in list(trace_of(document(*events), "a").calls["start_ns"])
-    served = trace_of(document(*changed("rpc_served", "X", dur=1.001)), "a").calls.iloc[1]
-    assert served["server_end_ns"] - served["server_start_ns"] == 1001
-
-
-def test_a_trace_without_calls_is_a_trace() -> None:
-    (name, *_) = GOLDEN["traceEvents"]
-    trace = trace_of(document(name), "a")
-    assert trace.calls.empty
-    assert trace.operators.empty
-    assert len(trace.ranks) == 2
 
 
 def test_a_file_of_format_1_is_read_in_full() -> None:
@@ -116,10 +80,6 @@ def test_a_file_of_format_1_is_read_in_full() -> None:
         (WORK, 1_500_500, 8_123_457, 2_000_000, 4_000_000)
     ]
     assert rows(trace.operators, "name", "call_name") == [("aten::mul", WORK)]
-
-
-def test_the_name_of_format_1_means_nothing_in_a_later_format() -> None:
-    assert trace_of(document(observer_effect=9.0), "a").tracing_overhead == 1.25
 
 
 def test_a_newer_format_is_refused_with_the_advice_to_upgrade() -> None:
@@ -135,64 +95,36 @@ def test_a_newer_format_is_named_even_if_nothing_else_can_be_read() -> None:
     newer = b'{"rpc_tuner": {"format": 99, "ranks": "all"}, "traceEvents": {}}'
     with pytest.raises(UsageError, match=r"^a\.json: a newer rpc-tuner wrote it, in format 99;"):
         trace_of(newer, "a.json")
-
-
-def test_a_format_that_never_was_is_damage() -> None:
     with pytest.raises(UsageError, match=r"^a\.json: damaged: there is no format 0$"):
         trace_of(document(format=0), "a.json")
 
 
-DAMAGE = {
-    "a call without facts": (changed("rpc", "b", args=None), "damaged: a call lacks its facts"),
-    "a call without a time": (changed("rpc", "b", ts=None), "damaged: a call has no time"),
-    "a call without a thread": (
-        changed("rpc", "b", tid=None),
-        "damaged: a call lacks its number, rank or thread",
-    ),
-    "a call twice": (changed("rpc", "b", id=11), "damaged: call 11 is repeated"),
-    "a call served twice": (
-        changed("rpc_served", "X", args={"call": 11}),
-        "damaged: call 11 is served twice",
-    ),
-    "a served call of no call": (
-        changed("rpc_served", "X", args={}),
-        "damaged: a served call lacks its number, rank or thread",
-    ),
-    "an operator without an end": (
-        changed("cpu_op", "X", dur=None),
-        "damaged: an operator has no time",
-    ),
-    "a call that ends before it begins": (
-        changed("rpc", "e", ts=-1),
-        "damaged: call 12 ends before it begins",
-    ),
-    "a time beyond 64 bits": (
-        changed("rpc", "b", ts=1e300),
-        "not as rpc-tuner writes its traces: Expected `float` < 4503599627370496.0 - at "
-        "`$.traceEvents[3].ts`",
-    ),
-    "a negative duration": (
-        changed("cpu_op", "X", dur=-1),
-        "not as rpc-tuner writes its traces: Expected `float` >= 0.0 - at `$.traceEvents[14].dur`",
-    ),
-    "a thread beyond 64 bits": (
-        changed("cpu_op", "X", tid=2**70),
-        "not as rpc-tuner writes its traces: Expected `int` <= 4611686018427387903 - at "
-        "`$.traceEvents[14].tid`",
-    ),
-    "a rank that is no number": (
-        changed("cpu_op", "X", pid="0"),
-        "not as rpc-tuner writes its traces: Expected `int | null`, got `str` - at "
-        "`$.traceEvents[14].pid`",
-    ),
-}
+OTHER = "not as rpc-tuner writes its traces: Expected"
 
 
-@pytest.mark.parametrize(("events", "problem"), DAMAGE.values(), ids=DAMAGE.keys())
-def test_a_damaged_trace_is_refused(events: list[dict[str, Any]], problem: str) -> None:
+@pytest.mark.parametrize(
+    ("cat", "ph", "changes", "problem"),
+    [
+        ("rpc", "b", {"args": None}, "damaged: a call lacks its facts"),
+        ("rpc", "b", {"ts": None}, "damaged: a call has no time"),
+        ("rpc", "b", {"tid": None}, "damaged: a call lacks its number, rank or thread"),
+        ("rpc", "b", {"id": 11}, "damaged: call 11 is repeated"),
+        ("rpc_served", "X", {"args": {"call": 11}}, "damaged: call 11 is served twice"),
+        ("rpc_served", "X", {"args": {}}, "damaged: a served call lacks its number, rank or "),
+        ("cpu_op", "X", {"dur": None}, "damaged: an operator has no time"),
+        ("rpc", "e", {"ts": -1}, "damaged: call 12 ends before it begins"),
+        ("rpc", "b", {"ts": 1e300}, f"{OTHER} `float` < 4503599627370496.0 - at `$.traceEvents[3"),
+        ("cpu_op", "X", {"dur": -1}, f"{OTHER} `float` >= 0.0 - at `$.traceEvents[14].dur`"),
+        ("cpu_op", "X", {"tid": 2**70}, f"{OTHER} `int` <= 4611686018427387903 - at `$.traceE"),
+        ("cpu_op", "X", {"pid": "0"}, f"{OTHER} `int | null`, got `str` - at `$.traceEvents[14]"),
+    ],
+)
+def test_a_damaged_trace_is_refused(
+    cat: str, ph: str, changes: dict[str, Any], problem: str
+) -> None:
     with pytest.raises(UsageError) as refused:
-        trace_of(document(*events), "a.json")
-    assert str(refused.value) == f"a.json: {problem}"
+        trace_of(document(*changed(cat, ph, **changes)), "a.json")
+    assert str(refused.value).startswith(f"a.json: {problem}")
 
 
 def test_a_served_call_without_its_client_is_left_out_and_a_loss() -> None:

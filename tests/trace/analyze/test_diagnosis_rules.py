@@ -1,0 +1,247 @@
+"""The rules of the diagnosis: what each says of a planted trace, and both sides of its limits."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.trace.analyze.diagnosed import COMPUTE, SLEEP, in_pairs, said, waits_for_a_cpu
+from tests.trace.synthetic import Part, call, ranks, simulate, trace
+from tuner.trace.analyze.diagnosis import Rule, explain
+from tuner.trace.analyze.diagnosis_rules import gil_or_lock, taken_by_others
+from tuner.trace.analyze.server_evidence import Cpu, Evidence, Means, Use, gather
+from tuner.trace.model.trace import Trace
+
+PYTHON = [Part("gil", 0.1)] * 30
+"""Short turns with the GIL, as the interpreter gives them."""
+
+
+@pytest.mark.parametrize(
+    ("taken", "rule", "phrases"),
+    [
+        # Threads that are off the CPU.
+        (partial(simulate, SLEEP, threads=1, at_once=4), "blocked-threads",
+         ["one after another (parallelism 1 on 1 thread",
+          "waited 7.5 ms for a thread (59 % of its latency): more threads help.",
+          "off the CPU for 100 % of their time, asleep, or waiting for I/O or a call that is not "
+          "recorded."]),
+        (partial(simulate, [Part("sleep", 1000)], threads=4, at_once=8, steps=2), "blocked-threads",
+         ["ran its calls in parallel (parallelism 4 on 4 threads",
+          "each waited 500 ms for a thread",
+          "more threads help", "if they wait for a lock, more threads do not help."]),
+        (partial(simulate, SLEEP, threads=4, at_once=4), "blocked-threads",
+         ["hardly waited for a thread: the calls themselves are the limit"]),
+        (partial(simulate, [Part("cpu", 0.1), Part("call", 5)], threads=2, at_once=8),
+         "blocked-threads",
+         ["more threads help.", "off the CPU for 98 % of their time, waiting for calls of their"]),
+        (partial(in_pairs, on_cpu=0.15, threads=2), "blocked-threads", []),
+        (partial(in_pairs, on_cpu=0.25, threads=2), "calls", []),
+        # Full logical CPUs.
+        (partial(simulate, [Part("cpu", 0.1)] * 30, threads=8, at_once=8, cpus=2),
+         "cpus-full",
+         ["ran, with a parallelism of 7.9, used 2 of 2 logical CPUs and waited for a free one for "
+          "75", "more threads do not help"]),
+        (partial(simulate, COMPUTE, threads=2, at_once=8, cpus=2), "cpus-full",
+         ["2 of 2 logical CPUs"]),
+        (partial(waits_for_a_cpu, 0.12, cpu_s=0.8), "calls", []),
+        (partial(waits_for_a_cpu, 0.12, cpu_s=1.0), "cpus-full",
+         ["All processes of the trace used 2 of 2 logical CPUs",
+          "the shm transport polls on one in each process."]),
+        (partial(waits_for_a_cpu, 0.4, cpu_s=0.4), "cpus-full",
+         ["used 0.6 of 2 logical CPUs and waited for a free one for 40 % of their time",
+          "All processes of the trace used 0.8 of 2 logical CPUs: other programs, or a limit"]),
+        (partial(waits_for_a_cpu, 0.19), "calls", []),
+        (partial(waits_for_a_cpu, 0.25), "cpus-full", []),
+        (partial(waits_for_a_cpu, 0.25, off=0.4), "calls", []),
+        # The GIL, or a lock.
+        *((partial(simulate, PYTHON, threads=threads, at_once=6), "gil-or-lock",
+           ["Threads of worker1", "wait for the GIL or a lock", "used 1 logical CPU together",
+            "more threads do not help.", "operators"]) for threads in (4, 16)),
+        (partial(simulate, PYTHON, threads=4, at_once=4), "gil-or-lock",
+         ["seem to wait", "off the CPU for 75 % of its time"]),
+        (partial(simulate, [Part("gil", 0.1), Part("operator", 0.02)] * 20, threads=4, at_once=6),
+         "gil-or-lock", ["operators with one of 1, used"]),
+        (partial(simulate, COMPUTE, threads=16, at_once=4, gil_throughout=True), "gil-or-lock",
+         ["one after another (parallelism 1 on 16 threads",
+          "each waited 7.5 ms though threads were free", "the GIL, and more threads do not help"]),
+        (partial(simulate, [Part("lock", 5)], threads=4, at_once=8), "gil-or-lock",
+         ["wait for a lock", "used 0 logical CPUs together", "more threads do not help"]),
+        # Each call holds the GIL for half of its time: it is full with two CPUs used.
+        (partial(simulate, [Part("gil", 0.1), Part("cpu", 0.1)] * 20, threads=4, at_once=6),
+         "gil-or-lock", ["used 1.9"]),
+        # No operator ran, though they were recorded: all of it is Python.
+        (partial(simulate, [Part("cpu", 2)], threads=1, at_once=4, operators_recorded=True),
+         "gil-or-lock", ["more threads do not help"]),
+        (partial(simulate, [Part("gil", 0.08), Part("operator", 0.02)] * 20, threads=1, at_once=4),
+         "gil-or-lock",
+         ["ran its calls one after another",
+          "but more threads do not help: for 100 % of their time they are in Python or in short"]),
+        # They use one CPU together by chance: each of four, a quarter of its time.
+        (partial(simulate, [Part("cpu", 1), Part("sleep", 3)], threads=4, at_once=6), "queueing",
+         []),
+        (partial(simulate, [Part("cpu", 1), Part("call", 3)], threads=4, at_once=4),
+         "no-clear-limit", []),
+        (partial(in_pairs, on_cpu=0.3), "calls", []),
+        (partial(in_pairs, on_cpu=0.5), "gil-or-lock", []),
+        (partial(in_pairs, on_cpu=0.7), "calls", []),
+        # Too few threads.
+        (partial(simulate, COMPUTE, threads=1, at_once=4), "queueing",
+         ["worker1 ran its calls one after another (parallelism 1 on 1 thread, busy 99 % of the "
+          "time) while each waited 7.5 ms for a thread (59 % of its latency)",
+          "more threads help if the calls release the GIL, as operators do.",
+          "on the CPU for 100 % of their time"]),
+        (partial(simulate, COMPUTE, threads=2, at_once=8), "queueing",
+         ["ran its calls in parallel (parallelism 2 on 2 threads", "more threads help."]),
+        (partial(simulate, COMPUTE, threads=2, at_once=8, processes=ranks(threads=None)),
+         "queueing", ["ran its calls in parallel (parallelism 2 on 2 threads"]),
+        (partial(simulate, [Part("gil", 0.02), Part("operator", 0.08)] * 20, threads=1, at_once=4),
+         "queueing",
+         ["more threads help.",
+          "the parallelism cannot exceed 5, as the GIL is held for 20 % of their time"]),
+        (partial(simulate, COMPUTE, threads=2, at_once=8, cpus=4), "queueing",
+         ["the parallelism cannot exceed 4, as the machine has 4 logical CPUs"]),
+        (partial(simulate, COMPUTE, threads=2, at_once=8, steps=5,
+                 processes=ranks(threads=2, cpu_count=4, cpu_s=0.2)), "queueing",
+         ["more threads help if they get a CPU (3.96 of 4 logical CPUs are in use)."]),
+    ],
+)  # fmt: skip
+def test_what_a_rule_says(taken: Callable[[], Trace], rule: Rule, phrases: list[str]) -> None:
+    said(taken(), rule, *phrases)
+
+
+def test_calls_without_cpu_times() -> None:
+    waited = simulate(COMPUTE, threads=1, at_once=4).calls.assign(cpu_ns=None, run_queue_ns=None)
+    said(
+        replace(trace(), calls=waited, ranks=ranks(threads=1)),
+        "queueing",
+        "more threads help.",
+        "The trace does not tell whether they were on the CPU while they ran.",
+    )
+
+
+def test_what_the_trace_s_own_processes_may_have_used_is_not_put_down_to_others() -> None:
+    """The server is busy for half of the window: its processes may have used all CPUs then."""
+
+    def half_busy(cpu_s: float) -> Evidence:
+        found = gather(waits_for_a_cpu(0.4, cpu_s=cpu_s), 1)
+        return replace(found, use=replace(found.use, busy_fraction=0.5))
+
+    assert taken_by_others(half_busy(0.5)) == ()
+    assert "used 0.8 of 2 logical CPUs: other pro" in "".join(taken_by_others(half_busy(0.4)))
+
+
+def test_calls_that_compute_longer_alone_and_sleep_as_long_do_not_wait_for_each_other() -> None:
+    crowded = [
+        call(3 * i + who, 10 * i, 10 * i + 10, served_ms=(10 * i, 10 * i + 10), thread=11 + who,
+             cpu_ms=0.3, run_queue_ms=0)
+        for i in range(80)
+        for who in range(3)
+    ]  # fmt: skip
+    alone = [
+        call(240 + i, 800 + 11 * i, 811 + 11 * i, served_ms=(800 + 11 * i, 810.6 + 11 * i),
+             thread=11, cpu_ms=0.9, run_queue_ms=0)
+        for i in range(30)
+    ]  # fmt: skip
+    found = gather(trace([*crowded, *alone], processes=ranks(threads=4)), 1)
+    assert found.cpu is not None
+    assert found.cpu.off_uncrowded_ratio == pytest.approx(0.41, abs=0.01)
+    assert found.cpu.off_uncrowded_whole_ratio == pytest.approx(1.0, abs=0.01)
+    assert gil_or_lock(found) == ()
+
+
+TWO = {"use.parallelism": 2.0, "cpu.off_share": 0.5, "cpu.cpus_used": 1.0}
+UNQUEUED = {"means.queue_us": 0}
+Changes = dict[str, Any]
+
+
+def ratios(value: float) -> Changes:
+    return {"cpu.off_uncrowded_ratio": value, "cpu.off_uncrowded_whole_ratio": value}
+
+
+@pytest.mark.parametrize(
+    ("both", "here", "rule", "there", "other_rule"),
+    [
+        # What both sides have; evidence on one side of a threshold, and the rule; on the other.
+        ({}, {"means.calls": 9}, "calls", {"means.calls": 10}, "queueing"),
+        ({}, {"served_calls": 79}, "calls", {"served_calls": 81}, "queueing"),
+        ({}, {"means.queue_us": 140}, "calls", {"means.queue_us": 160}, "queueing"),
+        ({"use.busy_fraction": 0.1}, {"use.in_flight_fraction": 0.12}, "calls",
+         {"use.in_flight_fraction": 0.14}, "queueing"),
+        ({}, {"use.waited_full_share": 0.45}, "calls", {"use.waited_full_share": 0.55}, "queueing"),
+        ({}, {"use.waited_full_share": 0.3}, "calls", {"use.waited_full_share": 0.2},
+         "gil-or-lock"),
+        ({"use.waited_full_share": 0.0}, {"means.transport_us": 550}, "calls",
+         {"means.transport_us": 450}, "gil-or-lock"),
+        ({"use.waited_full_share": 0.0}, {"use.waited_serving_share": 0.3}, "calls",
+         {"use.waited_serving_share": 0.5}, "gil-or-lock"),
+        ({"cpu.gil_share": 0.9}, {"use.busy_fraction": 0.29}, "calls",
+         {"use.busy_fraction": 0.31}, "gil-or-lock"),
+        ({}, {"cpu.gil_share": 0.66}, "queueing", {"cpu.gil_share": 0.68}, "gil-or-lock"),
+        ({"cpu.cpus_used": 2.0, "cpu_count": 3}, {"use.parallelism": 2.1}, "calls",
+         {"use.parallelism": 1.9}, "queueing"),
+        (TWO | UNQUEUED, {"cpu.cpus_used": 0.7}, "calls", {"cpu.cpus_used": 0.8}, "gil-or-lock"),
+        (TWO | UNQUEUED, {"cpu.off_share": 0.29}, "calls", {"cpu.off_share": 0.31}, "gil-or-lock"),
+        (TWO, ratios(0.85), "queueing", ratios(0.75), "gil-or-lock"),
+        (TWO | {"cpu.cpus_used": 0.1}, {"cpu.off_first_ratio": 0.7}, "queueing",
+         {"cpu.off_first_ratio": 0.6}, "gil-or-lock"),
+        ({}, {"cpu.run_queue_share": 0.19}, "queueing", {"cpu.run_queue_share": 0.21}, "cpus-full"),
+        ({"host_cpus_used": 8.0}, {"cpu.run_queue_share": 0.09}, "queueing",
+         {"cpu.run_queue_share": 0.11}, "cpus-full"),
+        ({"cpu.run_queue_share": 0.15}, {"host_cpus_used": 7.1}, "queueing",
+         {"host_cpus_used": 7.3}, "cpus-full"),
+        ({}, {"cpu.cpus_used": 7.1}, "queueing", {"cpu.cpus_used": 7.3}, "cpus-full"),
+        ({}, {"cpu.off_share": 0.79}, "queueing", {"cpu.off_share": 0.81}, "blocked-threads"),
+        (UNQUEUED | {"cpu.off_share": 0.9}, {"use.full_share": 0.45}, "calls",
+         {"use.full_share": 0.55}, "blocked-threads"),
+        (UNQUEUED, {"means.served_us": 310}, "calls", {"use.busy_fraction": 0.49}, "calls"),
+        # What uses more than one CPU is native code, which releases the GIL: no bound.
+        ({"use.parallelism": 3.0, "cpu.gil_share": 0.9}, {"cpu.cpus_used": 1.3}, "calls",
+         {"cpu.cpus_used": 3.0}, "queueing"),
+    ],
+)  # fmt: skip
+def test_a_rule_speaks_on_one_side_of_its_threshold(
+    both: Changes, here: Changes, rule: Rule, there: Changes, other_rule: Rule
+) -> None:
+    assert explain(evidence(both | here))[0] == rule
+    assert explain(evidence(both | there))[0] == other_rule
+
+
+@pytest.mark.parametrize(
+    ("changes", "phrase"),
+    [
+        (TWO | {"cpu.off_first_ratio": 0.5, "cpu.cpus_used": 0.6}, "1 wait for the GIL or a lock"),
+        (TWO | {"cpu.off_first_ratio": 0.5, "cpu.cpus_used": 0.4}, "1 wait for a lock, or what"),
+        (TWO, "worker1 seem to wait"),
+        ({"cpu_count": 15}, "parallelism cannot exceed 15,"),
+        # That many threads are the default.
+        ({"cpu_count": 17}, "They were on the CPU for 100 % of their time."),
+    ],
+)
+def test_the_words_depend_on_the_evidence(changes: Changes, phrase: str) -> None:
+    assert phrase in " ".join(explain(evidence(changes))[1])
+
+
+def evidence(changes: Changes) -> Evidence:
+    """A server with one thread, too few, that runs operators on 8 CPUs; with these changes."""
+    found = Evidence(
+        server="worker1", rank=1, threads=1, threads_seen=1, calls=100, served_calls=100,
+        means=Means(
+            calls=100, latency_us=1000, transport_us=100, queue_us=400, served_us=500, pending_us=0
+        ),
+        use=Use(
+            in_flight_fraction=0.9, busy_fraction=0.8, parallelism=1.0, parallelism_max=1,
+            full_share=1.0, waited_full_share=0.9, waited_serving_share=0.9,
+        ),
+        cpu=Cpu(
+            on_share=1.0, run_queue_share=0.0, off_share=0.0, off_uncrowded_ratio=None,
+            off_uncrowded_whole_ratio=None, off_first_ratio=None, cpus_used=1.0, gil_share=0.0,
+        ),
+        nested_share=0.0, operator_parallelism=None, host_cpus_used=None, cpu_count=8,
+    )  # fmt: skip
+    for name, value in changes.items():
+        part, _, field = name.rpartition(".")
+        new = replace(getattr(found, part), **{field: value}) if part else value
+        found = replace(found, **{part or field: new})
+    return found
