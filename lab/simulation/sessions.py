@@ -20,6 +20,7 @@ from tuner.searching.progress_reports import Silent
 from tuner.searching.runner import TRACED_TIME_S, Runner
 from tuner.searching.session import Session
 from tuner.study.conclusion import Conclusion, conclude
+from tuner.study.evidence import gain_of
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import Record
@@ -196,21 +197,20 @@ def _study(cell: Cell, seed: int, budgets_s: Sequence[float], **measuring: Any) 
         session = Session(runner, store, Silent(), budget)
         session.run()
     conclusion = conclude(session.log)
-    assert conclusion is not None
     return _outcome(cell, session.log, conclusion, machine.now_s)
 
 
 def _outcome(cell: Cell, log: StudyLog, conclusion: Conclusion, spent_s: float) -> Outcome:
-    assert conclusion.best is not None
-    comparison = conclusion.comparison
-    found = None if comparison is None else comparison.log_speedup
-    challenger = conclusion.challenger
-    chosen = conclusion.best if conclusion.leader is None else conclusion.leader
+    best, challenger = conclusion.best_trial, conclusion.challenger_trial
+    assert best is not None
+    assert conclusion.verdict is not None
+    found = None if challenger is None else gain_of(log, challenger)
+    chosen = best if conclusion.leader_trial is None else conclusion.leader_trial
     together = together_of(log, chosen)
     return Outcome(
-        recommended=conclusion.best,
+        recommended=best,
         favourite=chosen,
-        verdict=conclusion.kind,
+        verdict=conclusion.verdict,
         wrong=_is_wrong(cell, log, conclusion),
         wrong_knobs=together is not None and _is_wrong_of_knobs(cell, together),
         knobs_covered=_covered_gains(cell, chosen, together),
@@ -265,11 +265,11 @@ def _is_wrong(cell: Cell, log: StudyLog, conclusion: Conclusion) -> bool:
     if BASELINE in log.unreliable:
         # It is left for its failures, however fast it is.
         return False
-    best, rivals = conclusion.best, range(cell.size)
+    best, rivals = conclusion.best_trial, range(cell.size)
     assert best is not None
     log_epsilon = math.log1p(EPSILON) + 1e-12
     keeps = any(cell.gain(rival) > log_epsilon for rival in rivals)
-    match conclusion.kind:
+    match conclusion.verdict:
         case "better":
             return cell.gain(best) <= 0
         case "keep-baseline":

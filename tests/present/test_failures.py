@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.present.results import ROWS, study_result
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.failures import failing_sentences
-from tuner.study.reliability import Cause
+from tuner.study.evidence import Cause
 
 
 def test_each_cause_of_one_configuration_has_its_own_number_of_worlds(plan: StudyPlan) -> None:

@@ -18,8 +18,8 @@ from tuner.present.sentences import (
 )
 from tuner.present.summary import print_summary
 from tuner.study.answer import StudyAnswer
+from tuner.study.records import Sampling
 from tuner.study.rows import TrialDetail
-from tuner.study.sampled import Sampling
 
 LESSON = "transports=uv: all 3 tried failed; 197 configurations with it not tried"
 SAMPLING = Sampling(sampler="gp", configs=1000, went_on=(0, 1, 2, 3), lessons=(LESSON,))

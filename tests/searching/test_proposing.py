@@ -14,7 +14,7 @@ from tests.searching.planted import (
 )
 from tuner.plan.config import Config
 from tuner.searching.proposing import Proposer
-from tuner.study.sampled import OptunaSampler
+from tuner.study.records import OptunaSampler
 from tuner.study.storage.sampling import Axis, SamplingProcess, proposals
 
 

@@ -14,7 +14,6 @@ from tests.present.results import ENVIRONMENT
 from tests.present.screen import Screen
 from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.decide.rules import VerdictKind
-from tuner.decide.verdict import Comparison
 from tuner.plan.draft import draft_plan
 from tuner.plan.limits import Limit
 from tuner.plan.study_plan import StudyPlan
@@ -27,7 +26,6 @@ from tuner.present.tables import trial_lines
 from tuner.recommended.building import recommendation_of
 from tuner.study.answer import StudyAnswer, study_answer
 from tuner.study.conclusion import Conclusion, conclude
-from tuner.study.evidence import gain_of
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import CALIBRATION_BLOCK, Phase, Record
@@ -223,13 +221,8 @@ def reasons(answer: StudyAnswer) -> dict[int, tuple[str, str | None]]:
 
 def recommended(log: StudyLog, best: int, kind: VerdictKind = "better") -> StudyAnswer:
     """The answer of a log that recommends this trial, whatever its medians say."""
-    conclusion = conclude(log)
-    assert conclusion is not None
-    comparison = Comparison(gain_of(log, best), kind)
-    return answer_of(
-        log,
-        replace(conclusion, best=best, kind=kind, challenger=best or 1, comparison=comparison),
-    )
+    found = conclude(log)
+    return answer_of(log, replace(found, best_trial=best, verdict=kind, challenger_trial=best or 1))
 
 
 def test_what_stands_above_the_best_and_why_it_is_not_recommended(plan: StudyPlan) -> None:

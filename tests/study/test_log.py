@@ -211,7 +211,7 @@ def test_a_log_without_a_block_is_that_of_the_other_worlds(plan: StudyPlan) -> N
             outcome = took(noise.uniform(1, 2), world_s=noise.uniform(1, 2))
             machine = busy if block in (2, 3) else None
             log.add(world("race", trial, block, outcome.model_copy(update={"machine": machine})))
-    assert log.disturbed(2)
+    assert log.rows.disturbed(2)
     log.put_aside(2)
     log.put_aside(4)
     fresh = StudyLog(plan, plan.candidates(), log.records)
@@ -223,7 +223,7 @@ def test_a_log_without_a_block_is_that_of_the_other_worlds(plan: StudyPlan) -> N
         assert log.world_s(trial) == pytest.approx(fresh.world_s(trial))
     assert log.variance_within() == fresh.variance_within()
     for block in range(6):
-        assert log.disturbed(block) == fresh.disturbed(block) == (block == 3)
+        assert log.rows.disturbed(block) == fresh.rows.disturbed(block) == (block == 3)
 
 
 def test_a_world_costs_the_log_the_same_however_many_there_are(plan: StudyPlan) -> None:
@@ -242,7 +242,7 @@ def test_a_world_costs_the_log_the_same_however_many_there_are(plan: StudyPlan) 
         try:
             for record in records:
                 log.add(record)
-            log.disturbed(block)
+            log.rows.disturbed(block)
             log.variance_within()
         finally:
             sys.setprofile(None)

@@ -20,7 +20,7 @@ from tuner.present.report.study_report import notebook_html, report_html
 from tuner.present.study_result import StudyResult
 from tuner.present.summary import print_summary
 from tuner.present.wording import busy_sentence
-from tuner.study.machine_use import MachineUse
+from tuner.study.answer import MachineUse
 from tuner.study.metrics import metrics_of
 from tuner.world.environment import MachineState
 from tuner.world.measurement import Measurement

@@ -4,9 +4,9 @@ from tests.fakes import UDF
 from tests.study.test_log import failed, log_of, took, world
 from tuner.plan.draft import draft_plan
 from tuner.plan.study_plan import StudyPlan
+from tuner.study.evidence import causes_of, fails_more_often
 from tuner.study.log import StudyLog
 from tuner.study.records import CALIBRATION_BLOCK
-from tuner.study.reliability import causes_of, fails_more_often
 from tuner.world.measurement import Failure
 
 
@@ -55,7 +55,7 @@ def test_causes_are_those_of_what_has_run_the_most_frequent_first(plan: StudyPla
         failure = Failure(failure="wrong-answer", message=message, world_s=1.0)
         log.add(world("race", 2, 100 + block, failure))
     never = log_of(plan, world("calibration", 2, CALIBRATION_BLOCK, failed()))
-    assert causes_of(never, range(3)) == ()
-    first, second = causes_of(log, range(3))
+    assert causes_of(never) == ()
+    first, second = causes_of(log)
     assert (first.failure, first.message, first.worlds) == ("wrong-answer", "no shard 7", {2: 4})
     assert (second.failure, second.worlds) == ("crashed", {0: 1, 1: 2})

@@ -89,9 +89,7 @@ def test_the_only_knob_that_changes_gives_what_the_verdict_says() -> None:
     log.eliminated = dict.fromkeys((2, 3, 4, 5), "behind")
     chosen = strongest_rival(log)
     conclusion = conclude(log)
-    assert conclusion is not None
-    assert conclusion.comparison is not None
-    speedup = conclusion.comparison.speedup
+    speedup = conclusion.challenger_speedup
     assert speedup is not None
     assert [(each.gain, each.interval) for each in found.gains] == [(speedup.estimate, speedup)]
     assert str(log.configs[chosen or 0]) == "cpu_binding=equal num_worker_threads=16"

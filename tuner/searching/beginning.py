@@ -24,8 +24,7 @@ from tuner.searching.runner import Runner
 from tuner.study.finding import earlier_studies
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
-from tuner.study.records import CALIBRATION_BLOCK, Record
-from tuner.study.sampled import Sampling
+from tuner.study.records import CALIBRATION_BLOCK, Record, Sampling
 from tuner.study.storage.opening import REFUSED, Claim, create_study
 from tuner.study.storage.prior import IDENTITY, identity_of, in_prior_order, prior_costs
 from tuner.study.storage.store import StudyStore

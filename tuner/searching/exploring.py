@@ -15,7 +15,7 @@ from tuner.searching.measurer import Measurer
 from tuner.searching.proposing import Proposer
 from tuner.study.front import front_of
 from tuner.study.log import BASELINE, StudyLog
-from tuner.study.sampled import Sampling
+from tuner.study.records import Sampling
 from tuner.study.storage.sampling import SamplingProcess, proposals
 from tuner.text import distance
 from tuner.world.measurement import Failure, Measurement

@@ -21,8 +21,7 @@ from tuner.searching.exploring import EXPLORATION_SHARE, FRONT_SHARE, KEPT, samp
 from tuner.searching.measurer import STEPS_MARGIN
 from tuner.searching.runner import Runner, steps_in
 from tuner.study.folder import StudyFolder
-from tuner.study.records import is_repeated
-from tuner.study.sampled import Sampling
+from tuner.study.records import Sampling, is_repeated
 from tuner.world.failure_evidence import without_evidence
 from tuner.world.launcher import Launcher
 from tuner.world.measurement import Failure, Measurement

@@ -13,6 +13,7 @@ from tuner.searching.group_threads import BlockWorld
 from tuner.searching.parallel import ParallelBlocks
 from tuner.searching.progress_reports import Observer, ProgressReporter
 from tuner.searching.runner import Runner, steps_in
+from tuner.study.evidence import fails_more_often
 from tuner.study.log import BASELINE, BLOCK_PHASES
 from tuner.study.records import (
     AGAIN,
@@ -20,10 +21,9 @@ from tuner.study.records import (
     TRACE_BLOCK,
     Phase,
     Record,
+    Sampling,
     is_repeated,
 )
-from tuner.study.reliability import fails_more_often
-from tuner.study.sampled import Sampling
 from tuner.study.storage.store import StudyStore
 from tuner.study.stored import stored_log
 from tuner.text import plural
@@ -274,7 +274,7 @@ class Measurer:
         self._judge_failures(block, trials)
         # An exploration goes on to other configurations, and claims nothing of these.
         counts = bool(trials) and self._phase != "exploration"
-        if counts and self.log.disturbed(block) and self.blocks_left(trials) >= LEAST_LEFT:
+        if counts and self.log.rows.disturbed(block) and self.blocks_left(trials) >= LEAST_LEFT:
             self._put_aside(block)
         self.reporter.note_leader()
 

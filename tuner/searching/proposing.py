@@ -7,7 +7,7 @@ from tuner.decide.regions import Level, Region, bad_levels, failing_regions, lie
 from tuner.plan.config import Config, Dimension
 from tuner.plan.knobs import KNOBS, IntegerKnob, SecondsKnob, Value
 from tuner.plan.study_plan import StudyPlan
-from tuner.study.sampled import OptunaSampler
+from tuner.study.records import OptunaSampler
 from tuner.study.storage.sampling import Axis, Point, proposals
 from tuner.text import plural, three_digits
 

@@ -103,12 +103,13 @@ class Session:
         """End every trial that is still running; the recommended one is never pruned."""
         store, log = self._measurer.store, self.log
         conclusion = conclude(log)
-        if conclusion is not None and conclusion.best not in (None, BASELINE):
-            self._measurer.readmit(conclusion.best)
+        best = conclusion.best_trial
+        if best is not None and best != BASELINE:
+            self._measurer.readmit(best)
         answer = concluded(store, log, conclusion)
         values = comparable_values(answer.rows, log.plan.objective)
-        if conclusion is not None and conclusion.best is not None:
-            store.note_answer(conclusion.best)
+        if best is not None:
+            store.note_answer(best)
         for trial in store.running():
             value, numbers = values.get(trial), log.numbers(trial)
             outcome, broken = log.outcome(trial), log.broken(trial)

@@ -1,27 +1,26 @@
 """What a search answers: one frozen value for people, files and programs."""
 
 import math
-from collections.abc import Mapping
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import pandas as pd
 
-from tuner.decide.rules import VerdictKind
-from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.choice import PassedOver, passed_over
 from tuner.study.conclusion import Conclusion, resume_budget_s
+from tuner.study.evidence import Cause, causes_of
 from tuner.study.folder import StudyFolder
 from tuner.study.front import Front, front_of
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
-from tuner.study.machine_use import MachineUse
 from tuner.study.metrics import metric_columns
-from tuner.study.reliability import Cause, causes_of
+from tuner.study.records import Sampling
 from tuner.study.rows import (
     Observation,
     PairedTrials,
@@ -31,21 +30,98 @@ from tuner.study.rows import (
     ratio_json,
     rows_of,
 )
-from tuner.study.sampled import Sampling
 from tuner.study.together import Together, together_of
 from tuner.text import MOST_TELLING
-from tuner.world.environment import Environment
+from tuner.world.environment import DISTURBED_SHARE, Environment
 from tuner.world.measurement import Measurement, Quantiles
 
 JSON_FORMAT = 2
 
 Contender = Literal["baseline", "best", "challenger"]
 """What a trial is in the verdict."""
+BUSY_SHARE = 0.1
+"""The machine was busy if more than this share of the worlds was disturbed."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyAnswer:
-    """The answer of a study, finished or interrupted. Trials are known by their numbers."""
+class MachineUse:
+    """What other programs and the hypervisor took of the machine; means over worlds."""
+
+    worlds: int
+    """The worlds that count, and of which it is known."""
+    disturbed: int
+    """Those of them in which others took more than a tenth of the logical CPUs."""
+    cpus: int
+    others_cpus: float
+    """CPU seconds per second that other programs used."""
+    stolen_cpus: float
+    """CPU seconds per second that the hypervisor gave to other virtual machines."""
+    throttled: int
+    """The worlds that a CPU quota stopped for a while."""
+    repeated_blocks: int
+    """The disturbed blocks that were measured again; their worlds do not count."""
+    pressure_some: float | None
+    """Share of the time in which some thread waited for a CPU, those of the worlds included."""
+    mhz: float | None
+    load: float | None
+    """Load average when a world began, those of the study included."""
+
+    @classmethod
+    def of(cls, worlds: Iterable[Measurement], repeated_blocks: int = 0) -> Self | None:
+        """The use of the machine by others during these worlds; None where it is not known."""
+        known = [world.machine for world in worlds if world.machine is not None]
+        states = [state for state in known if state.others_cpus is not None]
+        if not states:
+            return None
+        return cls(
+            worlds=len(states),
+            disturbed=sum(state.is_disturbed for state in states),
+            cpus=states[-1].cpus,
+            others_cpus=_mean([state.others_cpus for state in states]) or 0.0,
+            stolen_cpus=_mean([state.stolen_cpus for state in states]) or 0.0,
+            throttled=sum(bool(state.throttled_periods) for state in states),
+            repeated_blocks=repeated_blocks,
+            pressure_some=_mean([state.pressure_some for state in states]),
+            mhz=_mean([state.mhz for state in states]),
+            load=_mean([state.load for state in states]),
+        )
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether so many worlds were disturbed that the study's intervals suffer."""
+        return self.disturbed > BUSY_SHARE * self.worlds
+
+    @property
+    def taken_share(self) -> float:
+        """Share of the logical CPUs that others took."""
+        return (self.others_cpus + self.stolen_cpus) / self.cpus
+
+    def to_json(self) -> dict[str, Any]:
+        """As in `--json`."""
+        return {
+            "busy": self.is_busy,
+            "worlds": self.worlds,
+            "disturbed_worlds": self.disturbed,
+            "disturbed_from_share": DISTURBED_SHARE,
+            "cpus": self.cpus,
+            "others_cpus": self.others_cpus,
+            "stolen_cpus": self.stolen_cpus,
+            "throttled_worlds": self.throttled,
+            "repeated_blocks": self.repeated_blocks,
+            "pressure_some": self.pressure_some,
+            "mhz": self.mhz,
+            "load": self.load,
+        }
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(statistics.fmean(known), 4) if known else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyAnswer(Conclusion):
+    """The answer of a study, finished or interrupted: its conclusion, and what that rests on."""
 
     study: str
     folder: StudyFolder
@@ -55,32 +131,8 @@ class StudyAnswer:
     plan: StudyPlan
     environment: Environment
     objective: Objective
-    best_trial: int | None
-    """The trial to use; None if the study was interrupted, nothing could run, or the baseline
-    failed and no block measured another."""
-    verdict: VerdictKind | None
-    """None if the study was interrupted or nothing could run."""
-    speedup: Interval | None
-    """Baseline / best, paired within blocks; None when too few were measured to tell."""
-    challenger_trial: int | None
-    """The strongest rival of the baseline."""
-    challenger_speedup: Interval | None
-    epsilon_achieved: float | None
-    """The best is shown to be at most this fraction slower than any other configuration."""
-    not_excluded: tuple[int, ...] = ()
-    """The trials that may be more than epsilon better than the best, as far as measured."""
-    not_told_apart: tuple[int, ...] = ()
-    """The trials that are not shown to be worse than the best; the not excluded are among them."""
-    leader_trial: int | None = None
-    """The trial that is most likely the best: what to bet on where nothing is shown."""
-    more_s: float | None = None
-    """About how many more seconds of measuring would decide, where the verdict is undecided."""
     resume_budget_s: int
     """The least budget with which it is worth it to resume the study."""
-    noise_floor: Interval | None = None
-    """Baseline / baseline, from its two worlds in each block; None where too few tell."""
-    least_gain: float | None = None
-    """The smallest gain over the baseline that the study could have shown, a fraction."""
     blocks: int
     worlds: int
     elapsed_s: float
@@ -212,20 +264,18 @@ class StudyAnswer:
             "require": [str(limit) for limit in self.plan.measuring.require],
             "unit": self.objective.unit,
             "baseline": self.baseline.to_json(),
-            "best": None if self.best is None else self.best.to_json(),
+            "best": _json_of(self.best),
             "verdict": self.verdict,
             "speedup": ratio_json(self.speedup),
             "challenger": {
-                "config": None if self.challenger is None else self.challenger.to_json(),
+                "config": _json_of(self.challenger),
                 "speedup": ratio_json(self.challenger_speedup),
             },
             "why": {name: row.diagnosis for name, row in self.why.items()},
             "epsilon_achieved": _known_share(self.epsilon_achieved),
-            "not_excluded": [self.by_trial[trial].config.to_json() for trial in self.not_excluded],
-            "not_told_apart": [
-                self.by_trial[trial].config.to_json() for trial in self.not_told_apart
-            ],
-            "leader": None if self.leader is None else self.leader.to_json(),
+            "not_excluded": self._configs(self.not_excluded),
+            "not_told_apart": self._configs(self.not_told_apart),
+            "leader": _json_of(self.leader),
             "noise_floor": ratio_json(self.noise_floor),
             "least_gain": _known_share(self.least_gain),
             "more_s": None if self.more_s is None else round(self.more_s, 1),
@@ -235,7 +285,7 @@ class StudyAnswer:
                     "failure": each.failure,
                     "message": each.message,
                     "worlds": sum(each.worlds.values()),
-                    "configs": [self.by_trial[trial].config.to_json() for trial in each.worlds],
+                    "configs": self._configs(each.worlds),
                 }
                 for each in self.causes
             ],
@@ -245,9 +295,16 @@ class StudyAnswer:
             "elapsed_s": round(self.elapsed_s, 3),
             "front": self.front and self.front.to_json(),
             "sampling": self.sampling and self.sampling.to_json(len(self.rows)),
-            "machine": None if self.machine is None else self.machine.to_json(),
+            "machine": self.machine and self.machine.to_json(),
             "trials": [row.to_json() for row in self.rows],
         }
+
+    def _configs(self, trials: Iterable[int]) -> list[dict[str, Any]]:
+        return [self.by_trial[trial].config.to_json() for trial in trials]
+
+
+def _json_of(config: Config | None) -> dict[str, Any] | None:
+    return None if config is None else config.to_json()
 
 
 def _known_share(share: float | None) -> float | None:
@@ -257,7 +314,7 @@ def _known_share(share: float | None) -> float | None:
 
 def study_answer(
     log: StudyLog,
-    conclusion: Conclusion | None,
+    conclusion: Conclusion,
     environment: Environment,
     folder: StudyFolder,
     *,
@@ -267,73 +324,40 @@ def study_answer(
     interrupted: bool,
     needed_s: int | None = None,
 ) -> StudyAnswer:
-    """The answer of a log.
-
-    Args:
-        log: What was measured.
-        conclusion: What the log says; None for a study that has no conclusion.
-        environment: Where it was measured.
-        folder: Where its files are.
-        storage: The URL of its storage, without a password; None where it is in the folder.
-        elapsed_s: Wall time of all sessions, in seconds.
-        measured_at: When the last session ended.
-        interrupted: Whether there is still something to measure.
-        needed_s: The budget that it takes, where that was too short to begin.
-    """
-    speedup = challenger_speedup = floor = None
+    """The answer of a log, and of what it says; see `StudyAnswer` for the rest."""
+    every = range(len(log.configs))
     observations = tuple(
         sorted(observations_of(log), key=lambda seen: (seen.block, seen.trial, seen.value))
     )
     paired = PairedTrials(log.plan.objective, log.rules.confidence, observations)
-    rows = rows_of(log, conclusion, paired)
-    best = None if conclusion is None else conclusion.best
-    if conclusion is not None:
-        floor = conclusion.noise_floor
-        challenger_speedup = conclusion.comparison.speedup if conclusion.comparison else None
-        if conclusion.best == conclusion.challenger:
-            speedup = challenger_speedup
-        elif conclusion.best == BASELINE:
-            speedup = Interval(1.0, 1.0, 1.0)
+    rows = rows_of(log, conclusion.tied_trials, paired)
     return StudyAnswer(
+        **vars(conclusion),
         study=log.plan.name,
         folder=folder,
         storage=storage,
         plan=log.plan,
         environment=environment,
         objective=log.plan.objective,
-        best_trial=best,
-        verdict=None if conclusion is None else conclusion.kind,
-        speedup=speedup,
-        challenger_trial=None if conclusion is None else conclusion.challenger,
-        challenger_speedup=challenger_speedup,
-        epsilon_achieved=None if conclusion is None else conclusion.epsilon_achieved,
-        not_excluded=() if conclusion is None else conclusion.not_excluded,
-        not_told_apart=() if conclusion is None else conclusion.not_told_apart,
-        leader_trial=None if conclusion is None else conclusion.leader,
-        more_s=None if conclusion is None else conclusion.more_s,
-        resume_budget_s=resume_budget_s(
-            log, elapsed_s, None if conclusion is None else conclusion.more_s
-        ),
-        noise_floor=None if floor is None else floor.exp(),
-        least_gain=None if conclusion is None else conclusion.least_gain,
+        resume_budget_s=resume_budget_s(log, elapsed_s, conclusion.more_s),
         blocks=sum(map(log.blocks, BLOCK_PHASES)),
         worlds=len(log.records),
         elapsed_s=elapsed_s,
         measured_at=measured_at,
-        interrupted=interrupted,
-        needed_s=needed_s,
         front=front_of(log),
         sampling=log.sampling,
+        interrupted=interrupted,
+        needed_s=needed_s,
         machine=MachineUse.of(
-            (world for trial in range(len(log.configs)) for world in log.samples(trial)),
+            (world for trial in every for world in log.samples(trial)),
             repeated_blocks=len(log.set_aside),
         ),
-        observations=observations,
-        details={trial: _detail(log, trial) for trial in range(len(log.configs))},
         rows=rows,
-        causes=causes_of(log, range(len(log.configs))),
-        passed_over=passed_over(log, rows, best, paired),
-        together=together_of(log, None if conclusion is None else conclusion.leader),
+        causes=causes_of(log),
+        passed_over=passed_over(log, rows, conclusion.best_trial, paired),
+        together=together_of(log, conclusion.leader_trial),
+        observations=observations,
+        details={trial: _detail(log, trial) for trial in every},
     )
 
 

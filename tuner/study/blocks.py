@@ -1,17 +1,21 @@
-"""The blocks of a study: which are begun, which count, and what each has measured."""
+"""The worlds of a study by block and by trial: what counts, and what is read of each once."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from tuner.decide.precision import variance_within
 from tuner.decide.statistics import FloatArray
+from tuner.plan.objectives import OBJECTIVES
 from tuner.study.records import TRACE_BLOCK, Phase, Record
-from tuner.world.measurement import Failure
+from tuner.world.measurement import Failure, Measurement, Outcome
 
 Costs = Sequence[float]
 """log(objective) of a world, its negative if more is better; and that of a second objective."""
+_CPU = OBJECTIVES["cpu_s"]
 
 
 class BlockRows:
@@ -22,32 +26,36 @@ class BlockRows:
     """
 
     def __init__(self) -> None:
-        self._begun: dict[Phase, dict[int, set[int]]] = {}
+        self._begun: dict[Phase, dict[int, set[int]]] = defaultdict(dict)
         """The columns that each block of a phase has measured."""
+        self._rows: dict[Phase, dict[int, dict[int, Costs]]] = defaultdict(dict)
+        """What each block of a phase has measured, by column."""
+        self._open: set[int] = set()
         self._failed: Counter[tuple[int, int]] = Counter()
         """How many worlds of a block and a column failed."""
-        self._open: set[int] = set()
-        self._rows: dict[Phase, dict[int, dict[int, Costs]]] = {}
-        """What each block of a phase has measured, by column."""
+        self._measured: Counter[int] = Counter()
+        """How many worlds of a block went well."""
+        self._disturbed: Counter[int] = Counter()
+        """How many of them others disturbed."""
         self._matrices: dict[tuple[tuple[Phase, ...], int, int], FloatArray] = {}
 
-    def add(self, record: Record) -> None:
-        """Note that a block has measured a column; or, after a failure, tried to."""
-        begun = self._begun.setdefault(record.phase, {}).setdefault(record.block, set())
-        if isinstance(record.outcome, Failure):
-            self._failed[record.block, record.column] += 1
+    def add(self, record: Record, costs: Costs | None = None) -> None:
+        """Take in a world, with its costs if it counts."""
+        begun = self._begun[record.phase].setdefault(record.block, set())
         if not record.is_repeated:
             begun.add(record.column)
-
-    def put(self, record: Record, costs: Costs) -> None:
-        """Take in what a block has measured of a column."""
-        row = self._rows.setdefault(record.phase, {}).setdefault(record.block, {})
-        row[record.column] = costs
-        self._matrices.clear()
+        if isinstance(record.outcome, Failure):
+            self._failed[record.block, record.column] += 1
+        else:
+            self._measured[record.block] += 1
+            self._disturbed[record.block] += record.outcome.is_disturbed
+        if costs is not None:
+            self._rows[record.phase].setdefault(record.block, {})[record.column] = costs
+            self._matrices.clear()
 
     def open(self, phase: Phase, block: int) -> None:
         """Begin a block, or go on with one."""
-        self._begun.setdefault(phase, {}).setdefault(block, set())
+        self._begun[phase].setdefault(block, set())
         self._open.add(block)
         self._matrices.clear()
 
@@ -56,12 +64,13 @@ class BlockRows:
         self._open.discard(block)
         self._matrices.clear()
 
-    def drop(self, blocks: Iterable[int]) -> None:
-        """Forget these blocks."""
+    def drop(self, blocks: Sequence[int]) -> None:
+        """Forget these blocks, but for their failures."""
+        tables: list[dict[int, Any]] = [*self._begun.values(), *self._rows.values()]
         for block in blocks:
             self._open.discard(block)
-            for of_phase in (*self._begun.values(), *self._rows.values()):
-                of_phase.pop(block, None)  # type: ignore[attr-defined]
+            for table in (*tables, self._measured, self._disturbed):
+                table.pop(block, None)
         self._matrices.clear()
 
     def counts(self, block: int) -> bool:
@@ -72,18 +81,27 @@ class BlockRows:
         """How many worlds of a column failed in a block."""
         return self._failed[block, column]
 
+    def disturbed(self, block: int) -> bool:
+        """Whether a block has a disturbed world, and at most half of the others are disturbed.
+
+        Where most are disturbed, a block that takes the place of one would be, too.
+        """
+        here = self._disturbed[block]
+        elsewhere = self._measured.total() - self._measured[block]
+        return here > 0 and self._disturbed.total() - here <= elsewhere / 2
+
     def begun(self, phase: Phase) -> int:
         """The number of blocks of a phase, those that are being measured included."""
-        return len(self._begun.get(phase, {}))
+        return len(self._begun[phase])
 
     @property
     def traced(self) -> int:
         """The number of trials that have been traced, with or without success."""
-        return len(self._begun.get("trace", {}).get(TRACE_BLOCK, ()))
+        return len(self._begun["trace"].get(TRACE_BLOCK, ()))
 
     def measured(self, phase: Phase) -> dict[int, set[int]]:
         """The columns that each block of a phase has measured, in the order of the blocks."""
-        return dict(sorted(self._begun.get(phase, {}).items()))
+        return dict(sorted(self._begun[phase].items()))
 
     @property
     def highest(self) -> int:
@@ -91,62 +109,104 @@ class BlockRows:
         return max((max(blocks) for blocks in self._begun.values() if blocks), default=-1)
 
     def matrix(self, phases: tuple[Phase, ...], trials: int, objective: int) -> FloatArray:
-        """The rows of the blocks that count, in order; NaN where nothing was measured.
-
-        Args:
-            phases: Whose blocks.
-            trials: How many there are.
-            objective: Whether it is the study's first one, 0, or its second one, 1.
-
-        Returns:
-            Blocks x (trials + 1), the last column for the baseline's second world.
-        """
+        """The rows of the blocks that count, in order; see `StudyLog.worlds`."""
         key = phases, trials, objective
-        if key in self._matrices:
-            return self._matrices[key]
-        rows = {
-            block: row
-            for phase in phases
-            for block, row in self._rows.get(phase, {}).items()
-            if self.counts(block)
-        }
-        found = np.full((len(rows), trials + 1), np.nan)
-        for place, block in enumerate(sorted(rows)):
-            found[place, list(rows[block])] = [costs[objective] for costs in rows[block].values()]
-        self._matrices[key] = found
-        return found
+        if key not in self._matrices:
+            rows = {
+                block: row
+                for phase in phases
+                for block, row in self._rows[phase].items()
+                if self.counts(block)
+            }
+            found = np.full((len(rows), trials + 1), np.nan)
+            for place, block in enumerate(sorted(rows)):
+                row = rows[block]
+                found[place, list(row)] = [costs[objective] for costs in row.values()]
+            self._matrices[key] = found
+        return self._matrices[key]
 
 
 @dataclass
-class _Block:
-    measured: int = 0
-    disturbed: int = 0
+class TrialWorlds:
+    """The worlds of one trial, by what they are for."""
 
+    calibration: Outcome | None = None
+    """The first one that went well, or else the first one."""
+    first_group: int | None = None
+    """The group that ran the calibration."""
+    trace: Outcome | None = None
+    ran: int = 0
+    """The worlds that went well, but traces; those of blocks that count no more included."""
+    failures: list[Failure] = field(default_factory=list)
+    """Of the worlds that failed, but traces."""
+    wrong_answer: Failure | None = None
+    """The first of these that gave a wrong answer."""
+    samples: list[Measurement] = field(default_factory=list)
+    blocks: list[int] = field(default_factory=list)
+    """The block of each sample."""
+    costs: list[float] = field(default_factory=list)
+    """log(objective), turned so that less is better, of each sample."""
+    cpu_costs: list[float] = field(default_factory=list)
+    """log(CPU seconds per step or run) of each sample."""
+    samples_s: float = 0.0
+    """How long the samples took together."""
+    repeated_s: float = 0.0
+    """How long the worlds of blocks took that failed."""
+    _within: dict[int, float | None] = field(default_factory=dict)
+    """`variance_within` of the samples that were asked for it, by their places."""
 
-@dataclass
-class Disturbances:
-    """How many worlds others disturbed, by block and in all."""
-
-    _blocks: dict[int, _Block] = field(default_factory=dict)
-    _all: _Block = field(default_factory=_Block)
-
-    def add(self, record: Record) -> None:
-        """Count a world; one that failed says nothing of the times in its block."""
-        if isinstance(record.outcome, Failure):
+    def add(self, record: Record, costs: Costs | None = None) -> None:
+        """Take in one world of the trial, with its costs if it counts."""
+        outcome = record.outcome
+        if record.phase == "trace":
+            self.trace = self.trace or outcome
             return
-        for count in (self._blocks.setdefault(record.block, _Block()), self._all):
-            count.measured += 1
-            count.disturbed += record.outcome.is_disturbed
+        if isinstance(outcome, Failure):
+            self.failures.append(outcome)
+            if outcome.failure == "wrong-answer":
+                self.wrong_answer = self.wrong_answer or outcome
+        else:
+            self.ran += 1
+        if record.phase == "calibration":
+            if not isinstance(self.calibration, Measurement):
+                self.calibration, self.first_group = outcome, record.group
+        elif isinstance(outcome, Failure):
+            self.repeated_s += outcome.world_s
+        elif costs is not None:
+            self.samples.append(outcome)
+            self.blocks.append(record.block)
+            self.costs.append(costs[0])
+            self.cpu_costs.append(_CPU.cost(_CPU.value(outcome)))
+            self.samples_s += outcome.world_s
 
     def drop(self, block: int) -> None:
-        """Count the worlds of a block no more."""
-        if (gone := self._blocks.pop(block, None)) is not None:
-            self._all.measured -= gone.measured
-            self._all.disturbed -= gone.disturbed
+        """Have the samples of a block count no more."""
+        while block in self.blocks:
+            place = self.blocks.index(block)
+            self.samples_s -= self.samples[place].world_s
+            for each in (self.blocks, self.samples, self.costs, self.cpu_costs):
+                del each[place]
+        self._within.clear()
 
-    def only_in(self, block: int) -> bool:
-        """Whether a block has a disturbed world, and at most half of the others are disturbed."""
-        here = self._blocks.get(block, _Block())
-        elsewhere = self._all.measured - here.measured
-        disturbed = self._all.disturbed - here.disturbed
-        return here.disturbed > 0 and disturbed <= elsewhere / 2
+    def world_s(self, min_time_s: float) -> float:
+        """Seconds that a world takes whose steps last so long, those that fail before it included.
+
+        0 where none went well.
+        """
+        if self.samples:
+            return (self.samples_s + self.repeated_s) / len(self.samples)
+        if not isinstance(self.calibration, Measurement):
+            return 0.0
+        # Its steps were few, and those of its other worlds last longer.
+        least_s = min_time_s if self.calibration.step_s else 0.0
+        longer_s = max(0.0, least_s - self.calibration.wall_s)
+        return self.calibration.world_s + longer_s + self.repeated_s
+
+    def recent_within(self, count: int) -> list[float]:
+        """`variance_within` of those of the latest samples that have enough steps to tell."""
+        places = range(max(0, len(self.samples) - count), len(self.samples))
+        for place in places:
+            if place not in self._within:
+                self._within[place] = variance_within(self.samples[place].step_s)
+        known = [self._within[place] for place in places]
+        return [within for within in known if within is not None]

@@ -1,7 +1,7 @@
 """From the log to the conclusion: pure, so that an interrupted study can be concluded too."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tuner.decide.precision import blocks_needed, variance_between
@@ -30,46 +30,50 @@ from tuner.text import MOST_RATIO
 LEAST_WORLDS = 4
 # A continued study has less of alpha: its intervals take so many times as many blocks.
 _LESS_ALPHA = 1.8
+_SAME = Interval(1.0, 1.0, 1.0)
 
 _Sides = Literal["either", "epsilon", "width"]
 """What a gain is told from: 0 or epsilon, or epsilon alone; or how well it is to be known."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Conclusion:
-    """What the log says, by trial number."""
+    """What the log says, by trial number. By default that is nothing, as of an unfinished study."""
 
-    kind: VerdictKind
-    best: int | None
+    verdict: VerdictKind | None = None
+    """None if the study was interrupted or nothing could run."""
+    best_trial: int | None = None
     """The trial to use: the baseline unless another is shown to be at least as good. None if the
-    baseline failed or breaks a limit, and nothing else was measured that keeps them."""
-    comparison: Comparison | None
-    """The challenger against the baseline; None when there was nothing to compare."""
-    challenger: int | None
-    tied: frozenset[int]
+    study was interrupted, nothing could run, or the baseline failed or breaks a limit and nothing
+    else was measured that keeps them."""
+    speedup: Interval | None = None
+    """Baseline / best, paired within blocks; None when too few were measured to tell."""
+    challenger_trial: int | None = None
+    """The strongest rival of the baseline."""
+    challenger_speedup: Interval | None = None
+    tied_trials: frozenset[int] = frozenset()
     """Trials within epsilon of the best, as far as measured; the best is among them."""
-    epsilon_achieved: float | None
+    epsilon_achieved: float | None = None
     """The best is shown to be at most this fraction slower than any other; None: not shown."""
     not_excluded: tuple[int, ...] = ()
     """Trials that may be more than epsilon better than the best, as far as measured."""
     not_told_apart: tuple[int, ...] = ()
     """Trials that are not shown to be worse than the best; those not excluded are among them."""
-    leader: int | None = None
+    leader_trial: int | None = None
     """The trial that is most likely the best, as far as measured: what to bet on, not what is
     shown."""
     more_s: float | None = None
     """About how many more seconds would decide; None if it is decided, or cannot be told."""
     noise_floor: Interval | None = None
-    """log(baseline / baseline), from its two worlds in each block: what no difference looks like.
-    """
+    """Baseline / baseline, from its two worlds in each block: what no difference looks like."""
     least_gain: float | None = None
     """The smallest gain over the baseline that these blocks could have shown, a fraction."""
 
 
-def conclude(log: StudyLog) -> Conclusion | None:
-    """The conclusion, or None if no configuration at all could run."""
+def conclude(log: StudyLog) -> Conclusion:
+    """The conclusion; it has no verdict if no configuration at all could run."""
     if not log.alive or (log.failures and not log.runnable):
-        return None
+        return Conclusion()
     challenger = strongest_rival(log)
     comparison = None
     best: int | None
@@ -88,19 +92,26 @@ def conclude(log: StudyLog) -> Conclusion | None:
         comparison = comparison_of(log)
         kind = comparison.kind
         best = challenger if kind in ("better", "tie") else BASELINE
-    return Conclusion(
-        kind=kind,
-        best=best,
-        comparison=comparison,
-        challenger=challenger,
-        tied=frozenset() if best is None else _tied(log, best),
-        epsilon_achieved=None if best is None else _epsilon_achieved(log, best),
-        not_excluded=() if best is None else tuple(not_excluded(log, best)),
-        not_told_apart=() if best is None else tuple(not_told_apart(log, best)),
-        leader=_leader(log, best, challenger) if kind == "undecided" else best,
+    speedup = None if comparison is None else comparison.speedup
+    found = Conclusion(
+        verdict=kind,
+        best_trial=best,
+        speedup=speedup if best == challenger else _SAME if best == BASELINE else None,
+        challenger_trial=challenger,
+        challenger_speedup=speedup,
+        leader_trial=_leader(log, best, challenger) if kind == "undecided" else best,
         more_s=seconds_to_clear(log, by_intervals=True) if kind == "undecided" else None,
         noise_floor=_noise_floor(log),
         least_gain=_least_gain(comparison),
+    )
+    if best is None:
+        return found
+    return replace(
+        found,
+        tied_trials=_tied(log, best),
+        epsilon_achieved=_epsilon_achieved(log, best),
+        not_excluded=tuple(not_excluded(log, best)),
+        not_told_apart=tuple(not_told_apart(log, best)),
     )
 
 
@@ -195,10 +206,7 @@ def resume_budget_s(log: StudyLog, elapsed_s: float, more_s: float | None = None
 
 
 def _least_more_s(log: StudyLog) -> float:
-    """About how many more seconds are the fewest that a resumed search makes something of.
-
-    That is the first worlds of those that had none, and the fewest blocks that give an interval.
-    """
+    """About how long first worlds take of those that had none, and blocks that give an interval."""
     new = [trial for trial in log.compared if trial not in log.runnable]
     new_s = len(new) * max((log.world_s(trial) for trial in log.runnable), default=0.0)
     return new_s + LEAST_BLOCKS * (log.block_s([AGAIN, *log.runnable]) + new_s)
@@ -236,9 +244,9 @@ def _distance(gain: float, epsilon: float, sides: _Sides) -> float:
 
 
 def _noise_floor(log: StudyLog) -> Interval | None:
-    worlds = worlds_without_spikes(log)
-    alpha = log.rules.alpha / 2
-    return one_sided(differences(worlds[:, BASELINE], worlds[:, AGAIN]), alpha, alpha)
+    worlds, alpha = worlds_without_spikes(log), log.rules.alpha / 2
+    found = one_sided(differences(worlds[:, BASELINE], worlds[:, AGAIN]), alpha, alpha)
+    return None if found is None else found.exp()
 
 
 def _least_gain(comparison: Comparison | None) -> float | None:
@@ -248,18 +256,15 @@ def _least_gain(comparison: Comparison | None) -> float | None:
 
 
 def _tied(log: StudyLog, best: int) -> frozenset[int]:
-    tied = {best}
-    for other in log.alive:
-        gain = mean_gain(log, other, best)
-        if gain is not None and abs(gain) <= log.rules.log_epsilon:
-            tied.add(other)
-    return frozenset(tied)
+    gains = {other: mean_gain(log, other, best) for other in log.alive}
+    epsilon = log.rules.log_epsilon
+    near = {trial for trial, gain in gains.items() if gain is not None and abs(gain) <= epsilon}
+    return frozenset({best, *near})
 
 
 def _epsilon_achieved(log: StudyLog, best: int) -> float | None:
     """How much better another one may be, from the same intervals as the verdict."""
     gains = [tested_gain(log, trial, best) for trial in log.compared if trial != best]
     known = [gain.high for gain in gains if gain is not None]
-    if not gains or len(known) < len(gains):
-        return None
-    return max(0.0, math.expm1(max(known)))
+    all_known = bool(gains) and len(known) == len(gains)
+    return max(0.0, math.expm1(max(known))) if all_known else None

@@ -1,8 +1,10 @@
-"""What the worlds of a study show about its rivals: which of them cannot be much better."""
+"""What the worlds of a study show about its trials: which are better, and which fail more often."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,12 +13,15 @@ from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.decide.ranking import best_measured, is_dominated, strongest
 from tuner.decide.simultaneous import AnalysedBlocks, gain_over
 from tuner.decide.statistics import FloatArray, Interval, differences, without_spikes
+from tuner.decide.verdict import FAILING_SHARE, fails_more
 from tuner.plan.config import Config, Dimension
 from tuner.plan.dimensions import varying
 from tuner.plan.knobs import Value
 from tuner.plan.subject import Subject
 from tuner.study.log import BASELINE, StudyLog, merged
 from tuner.study.records import AGAIN
+from tuner.world.failure_evidence import failure_signature
+from tuner.world.measurement import Failure
 
 DOMINATED_RATIO = 2.5
 """A configuration whose first world took so many times as long as is usual is not measured again.
@@ -77,19 +82,15 @@ def rivals_of(log: StudyLog) -> list[int]:
     Who was out before the race is none of them.
     """
     raced = _raced(log)
-    return [
-        trial
-        for trial in log.runnable
-        if trial != BASELINE and (trial not in log.eliminated or trial in raced)
-    ]
+    rivals = [trial for trial in log.runnable if trial != BASELINE]
+    return [trial for trial in rivals if trial not in log.eliminated or trial in raced]
 
 
 def _raced(log: StudyLog) -> set[int]:
     """The trials without a failure that a block of the race has measured, but the baseline."""
     values = log.matrix("race")
-    return {
-        trial for trial in log.alive if trial != BASELINE and not np.isnan(values[:, trial]).all()
-    }
+    rivals = [trial for trial in log.alive if trial != BASELINE]
+    return {trial for trial in rivals if not np.isnan(values[:, trial]).all()}
 
 
 def strongest_rival(log: StudyLog) -> int | None:
@@ -111,18 +112,14 @@ def gain_of(
 ) -> Interval | None:
     """log(how many times as good a rival is as a reference), as all looks have left it.
 
-    Args:
-        log: What was measured.
-        rival: A trial.
-        reference: What it is compared with.
-        shared: How many comparisons share the upper end's alpha, where it is not those that
-            the verdict makes.
+    `shared` is how many comparisons share the upper end's alpha, where it is not those that the
+    verdict makes.
     """
     count = len(_raced(log))
-    tests = [_test(log, look) for look in log.looks]
     if shared is None:
         # Where the data has chosen the reference, every rival could have been it.
         shared = 1 if reference == BASELINE else count
+    tests = [_test(log, look) for look in log.looks]
     return gain_over(tests, reference, rival, rivals=count, high_shared_by=shared)
 
 
@@ -209,9 +206,7 @@ def behind_in_first_world(log: StudyLog, trial: int, reference: int) -> float | 
     first, other = log.calibration(trial), log.calibration(reference)
     if first is None or other is None or log.samples(trial) or log.plan.objective.traced:
         return None
-    if first.is_disturbed:
-        return None
-    if log.first_group(trial) != log.first_group(reference):
+    if first.is_disturbed or log.first_group(trial) != log.first_group(reference):
         return None
     behind = log.first_cost(trial) - log.first_cost(reference)
     error = math.hypot(_error(first.step_s), _error(other.step_s))
@@ -224,3 +219,45 @@ def _error(step_s: Sequence[float]) -> float:
     if len(step_s) < 2:
         return 0.0
     return math.sqrt(math.pi / 2 * float(np.log(step_s).var(ddof=1)) / len(step_s))
+
+
+class Cause(NamedTuple):
+    """What failures have in common that are alike, of configurations that have run as well."""
+
+    failure: str
+    """The kind of the first one."""
+    message: str
+    """Its root cause."""
+    worlds: Mapping[int, int]
+    """How many worlds of each configuration failed so."""
+
+
+def causes_of(log: StudyLog) -> tuple[Cause, ...]:
+    """Of what worlds failed of trials that have run; what is most frequent comes first."""
+    first: dict[Hashable, Failure] = {}
+    counts: dict[Hashable, Counter[int]] = {}
+    for trial in filter(log.ran, range(len(log.configs))):
+        for each in log.failed(trial):
+            kind = failure_signature(each.failure, each.message)
+            first.setdefault(kind, each)
+            counts.setdefault(kind, Counter())[trial] += 1
+    ordered = sorted(first, key=lambda kind: -counts[kind].total())
+    return tuple(Cause(first[k].failure, first[k].message, counts[k]) for k in ordered)
+
+
+def fails_more_often(log: StudyLog, trial: int) -> bool:
+    """Whether a trial that has run is shown to fail more often than the others that have.
+
+    It may be asked whenever the trial has failed again.
+    """
+    every = [each for each in range(len(log.configs)) if log.ran(each)]
+    out = {trial, *log.unreliable, *log.wrong}
+    others = [each for each in every if each not in out]
+    failed, ran = len(log.failed(trial)), log.ran(trial)
+    if not (failed and ran and others):
+        return False
+    others_failed = sum(len(log.failed(each)) for each in others)
+    others_worlds = others_failed + sum(map(log.ran, others))
+    # Any of them may be shown to.
+    alpha = FAILING_SHARE * log.rules.alpha / len(every)
+    return fails_more(failed, failed + ran, others_failed, others_worlds, alpha)

@@ -13,11 +13,9 @@ from tuner.plan.config import Config
 from tuner.plan.limits import BrokenLimit, Limit
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
-from tuner.study.blocks import BlockRows, Disturbances
+from tuner.study.blocks import BlockRows, TrialWorlds
 from tuner.study.metrics import metrics_of
-from tuner.study.records import AGAIN, Phase, Record
-from tuner.study.sampled import Sampling
-from tuner.study.trial_worlds import TrialWorlds
+from tuner.study.records import AGAIN, Phase, Record, Sampling
 from tuner.world.measurement import Failure, Measurement
 
 BASELINE = 0
@@ -68,7 +66,6 @@ class StudyLog:
         self._records: list[Record] = []
         self._worlds = [TrialWorlds() for _ in self.configs]
         self.rows = BlockRows()
-        self._disturbances = Disturbances()
         for record in records:
             self.add(record)
 
@@ -84,19 +81,17 @@ class StudyLog:
 
     def add(self, record: Record) -> None:
         """Take in the outcome of one world."""
+        costs = None
+        if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
+            costs = self._costs(record.outcome)
         self._records.append(record)
-        self.rows.add(record)
-        self._disturbances.add(record)
+        self.rows.add(record, costs)
         worlds = self._worlds[record.trial]
-        worlds.add(record)
+        worlds.add(record, costs)
         self.failures.pop(record.trial, None)
         if worlds.failures and not worlds.ran:
             self.failures[record.trial] = worlds.failures[0]
         self._judge(record.trial)
-        if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
-            costs = self._costs(record.outcome)
-            self.rows.put(record, costs)
-            worlds.costs.append(costs[0])
 
     def _costs(self, world: Measurement) -> list[float]:
         first, second = self.plan.objective, self.plan.second_objective
@@ -107,18 +102,10 @@ class StudyLog:
         return costs
 
     def _judge(self, trial: int) -> None:
-        """Note whether a trial keeps the limits, after another world."""
         if len(self.samples(trial)) >= LEAST_TO_BAR and (broken := self.broken(trial)):
             self.barred[trial] = broken
         else:
             self.barred.pop(trial, None)
-
-    def disturbed(self, block: int) -> bool:
-        """Whether others disturbed a world of a block, and few other worlds.
-
-        Where most are disturbed, a block that takes the place of one would be, too.
-        """
-        return self._disturbances.only_in(block)
 
     def put_aside(self, *blocks: int) -> None:
         """Have these blocks count no more; their failures remain."""
@@ -134,11 +121,9 @@ class StudyLog:
         left = {each.trial for each in self._records if each.block in blocks}
         self._records = [each for each in self._records if each.block not in blocks]
         self.rows.drop(blocks)
-        for block in blocks:
-            self._disturbances.drop(block)
-            for trial in left:
-                self._worlds[trial].drop(block)
         for trial in left:
+            for block in blocks:
+                self._worlds[trial].drop(block)
             self._judge(trial)
 
     @property
@@ -168,7 +153,7 @@ class StudyLog:
     @property
     def compared(self) -> list[int]:
         """The alive trials that a claim is about: all, or those a sampler left."""
-        went_on = None if self.sampling is None else self.sampling.went_on
+        went_on = self.sampling and self.sampling.went_on
         return [trial for trial in self.alive if went_on is None or trial in went_on]
 
     @property
@@ -244,18 +229,15 @@ class StudyLog:
         """Each limit with what a trial has of it: the median over its worlds that count."""
         found = []
         for limit in self.plan.measuring.require:
-            values = [limit.number.read(world) for world in self.samples(trial)]
+            values = map(limit.number.read, self.samples(trial))
             if known := [value for value in values if value is not None]:
                 found.append((limit, statistics.median(known)))
         return found
 
     def broken(self, trial: int) -> list[BrokenLimit]:
         """The limits that a trial does not keep."""
-        return [
-            BrokenLimit(limit, value)
-            for limit, value in self.limited(trial)
-            if limit.excess(value) > 0
-        ]
+        found = self.limited(trial)
+        return [BrokenLimit(limit, value) for limit, value in found if limit.excess(value) > 0]
 
     @property
     def traced_s(self) -> float:
@@ -306,19 +288,15 @@ class StudyLog:
 
     def value(self, trial: int) -> float | None:
         """The typical objective of a trial, in its unit: a trimmed mean of logarithms."""
-        costs = self._worlds[trial].costs
-        if not costs:
+        if not (costs := self._worlds[trial].costs):
             return None
         cost = typical(np.array(costs))
         return math.exp(-cost if self.plan.objective.maximize else cost)
 
     def log_cost(self) -> FloatArray:
         """log(CPU seconds per step or run) of each trial, the median; NaN without samples."""
-        costs = np.full(len(self.configs), np.nan)
-        for trial in range(len(self.configs)):
-            if measured := self._worlds[trial].cpu_costs:
-                costs[trial] = np.median(measured)
-        return costs
+        costs = [np.median(each.cpu_costs) if each.cpu_costs else np.nan for each in self._worlds]
+        return np.array(costs)
 
     def threads(self) -> list[int]:
         """RPC worker threads of all ranks, by trial."""

@@ -1,12 +1,13 @@
-"""One world of a study: what was measured, of which trial, and what for."""
+"""What a study writes down: each world, and who proposed the configurations."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from tuner.world.measurement import Failure, FailureKind, Outcome
 
 Phase = Literal["calibration", "exploration", "trace", "race"]
+OptunaSampler = Literal["tpe", "gp", "random"]
 
 CALIBRATION_BLOCK = -1
 TRACE_BLOCK = -2
@@ -56,3 +57,26 @@ def is_repeated(outcome: Outcome, attempt: int) -> bool:
     """Whether a world is to be run again at once: it failed, did not hang, and not too often."""
     is_passing = isinstance(outcome, Failure) and outcome.failure not in HANGING
     return is_passing and attempt < MOST_REPEATS
+
+
+class Sampling(BaseModel):
+    """That a study measures what a sampler proposes, not its grid, and how far that is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sampler: OptunaSampler
+    configs: int
+    """The configurations of the grid, the baseline included."""
+    went_on: tuple[int, ...] | None = None
+    """The trials that went on to the race, the baseline among them; None until that is known."""
+    lessons: tuple[str, ...] = ()
+    """What is known of those that were not tried, as sentences."""
+
+    def to_json(self, tried: int) -> dict[str, Any]:
+        """The entry in `--json`, of a study that has tried so many configurations."""
+        return {
+            "sampler": self.sampler,
+            "configurations": self.configs,
+            "tried": tried,
+            "lessons": list(self.lessons),
+        }

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,13 +12,14 @@ from tuner.decide.statistics import Interval, interval, paired_ratio
 from tuner.plan.config import Config
 from tuner.plan.limits import BrokenLimit
 from tuner.plan.objectives import Objective
-from tuner.study.conclusion import Conclusion
 from tuner.study.evidence import gain_of
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
 from tuner.study.metrics import Metric, metric_columns
 from tuner.study.records import Phase
 from tuner.text import MOST_TELLING
 from tuner.world.measurement import CallPart, Failure, Measurement, Quantiles
+
+_UNTOLD = Interval(math.nan, math.nan, math.nan)
 
 
 class Paired(NamedTuple):
@@ -29,31 +30,12 @@ class Paired(NamedTuple):
     fewer than 3 blocks reaches from 0 to infinity."""
     blocks: int
 
-    def columns(self) -> dict[str, float]:
-        """The numbers by column; those of a ratio that is too uncertain to say are NaN."""
-        if not self.ratio.is_told:
-            return {**_UNPAIRED, "paired_blocks": self.blocks}
-        return {
-            "speedup": self.ratio.estimate,
-            "speedup_ci_low": self.ratio.low,
-            "speedup_ci_high": self.ratio.high,
-            "paired_blocks": self.blocks,
-        }
-
 
 def ratio_json(found: Interval | None) -> dict[str, float | None]:
     """A ratio as `estimate`, `ci_low`, `ci_high`; all null where it is too uncertain to say."""
     if found is None or not found.is_told:
         return {"estimate": None, "ci_low": None, "ci_high": None}
     return {"estimate": found.estimate, "ci_low": found.low, "ci_high": found.high}
-
-
-_UNPAIRED = {
-    "speedup": math.nan,
-    "speedup_ci_low": math.nan,
-    "speedup_ci_high": math.nan,
-    "paired_blocks": 0,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +126,8 @@ class TrialRow:
         }
 
     def _numbers(self) -> dict[str, Any]:
+        paired = self.against_baseline or Paired(_UNTOLD, 0)
+        ratio = paired.ratio if paired.ratio.is_told else _UNTOLD
         return {
             "outcome": self.outcome,
             "failure": self.failure,
@@ -153,7 +137,10 @@ class TrialRow:
             "value": self.value,
             "ci_low": self.ci_low,
             "ci_high": self.ci_high,
-            **(self.against_baseline.columns() if self.against_baseline else _UNPAIRED),
+            "speedup": ratio.estimate,
+            "speedup_ci_low": ratio.low,
+            "speedup_ci_high": ratio.high,
+            "paired_blocks": paired.blocks,
             **metric_columns(self.metrics),
             "diagnosis": self.diagnosis,
             "tied_with_best": self.tied_with_best,
@@ -237,18 +224,12 @@ def observations_of(log: StudyLog) -> Iterator[Observation]:
             yield Observation(record.trial, record.block, record.phase, value)
 
 
-def rows_of(
-    log: StudyLog, conclusion: Conclusion | None, trials: PairedTrials
-) -> tuple[TrialRow, ...]:
+def rows_of(log: StudyLog, tied: Collection[int], trials: PairedTrials) -> tuple[TrialRow, ...]:
     """The rows: the fastest first, as compared with the baseline within blocks.
 
-    Args:
-        log: What was measured.
-        conclusion: What the log says; None for a study that has no conclusion.
-        trials: How any two trials compare.
+    `tied` are the trials tied with the best; `trials` says how any two compare.
     """
     paired = _against_baseline(log, trials)
-    tied = frozenset[int]() if conclusion is None else conclusion.tied
     rows = [_row(log, trial, paired[trial], trial in tied) for trial in range(len(log.configs))]
     cost = log.plan.objective.cost
 
@@ -270,19 +251,16 @@ def _against_baseline(log: StudyLog, trials: PairedTrials) -> list[Paired | None
     if BASELINE in log.failures:
         return [None] * len(log.configs)
     found = [trials.compare(trial, BASELINE) for trial in range(len(log.configs))]
-    return [_as_tested(log, trial, each) for trial, each in enumerate(found)]
-
-
-def _as_tested(log: StudyLog, trial: int, found: Paired | None) -> Paired | None:
-    if found is None or trial == BASELINE:
-        return found
-    tested = gain_of(log, trial)
-    return found if tested is None else Paired(tested.exp(), found.blocks)
+    for trial, each in enumerate(found):
+        if each is not None and trial != BASELINE and (tested := gain_of(log, trial)) is not None:
+            found[trial] = Paired(tested.exp(), each.blocks)
+    return found
 
 
 def _row(log: StudyLog, trial: int, paired: Paired | None, tied: bool) -> TrialRow:
     failure, broken = log.why_out(trial), tuple(log.broken(trial))
-    values = log.values(trial)
+    traced, values = log.traced(trial), log.values(trial)
+    trace = traced.trace if isinstance(traced, Measurement) else None
     log_spread = interval(np.log(values), log.rules.confidence) if values else None
     spread = log_spread.exp() if log_spread else None
     if spread is not None and spread.spans_more_than(MOST_TELLING):
@@ -301,8 +279,8 @@ def _row(log: StudyLog, trial: int, paired: Paired | None, tied: bool) -> TrialR
         ci_high=spread.high if spread else math.nan,
         against_baseline=paired,
         metrics=log.metrics(trial),
-        diagnosis=_diagnosis(log.traced(trial)),
-        enough_threads=_enough_threads(log.traced(trial)),
+        diagnosis=_diagnosis(traced),
+        enough_threads=trace.enough_threads if trace else (),
         tied_with_best=tied and failure is None and not broken,
         broken=broken,
         eliminated=None if failure else log.eliminated.get(trial),
@@ -318,12 +296,6 @@ def _diagnosis(traced: Measurement | Failure | None) -> str | None:
     return " ".join([traced.trace.diagnosis, *(f"Note: {loss}." for loss in traced.trace.losses)])
 
 
-def _enough_threads(traced: Measurement | Failure | None) -> tuple[str, ...]:
-    if isinstance(traced, Measurement) and traced.trace is not None:
-        return traced.trace.enough_threads
-    return ()
-
-
 def comparable_values(rows: Sequence[TrialRow], objective: Objective) -> dict[int, float]:
     """The objective of each measured trial by number, in its unit, paired with the baseline's.
 
@@ -336,14 +308,11 @@ def comparable_values(rows: Sequence[TrialRow], objective: Objective) -> dict[in
         objective: The one that is compared.
     """
     measured = {row.trial: row for row in rows if not math.isnan(row.value)}
-    baseline = measured.get(BASELINE)
-    return {
-        trial: row.value
-        if baseline is None or row.against_baseline is None
-        else _times_as_good(objective, baseline.value, row.against_baseline.ratio.estimate)
-        for trial, row in measured.items()
-    }
-
-
-def _times_as_good(objective: Objective, value: float, ratio: float) -> float:
-    return value * ratio if objective.maximize else value / ratio
+    found = {trial: row.value for trial, row in measured.items()}
+    if BASELINE in measured:
+        value = measured[BASELINE].value
+        for trial, row in measured.items():
+            if row.against_baseline is not None:
+                ratio = row.against_baseline.ratio.estimate
+                found[trial] = value * ratio if objective.maximize else value / ratio
+    return found

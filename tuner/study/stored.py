@@ -5,7 +5,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.study.answer import StudyAnswer, study_answer
 from tuner.study.conclusion import Conclusion, conclude
 from tuner.study.log import StudyLog
-from tuner.study.sampled import Sampling
+from tuner.study.records import Sampling
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import REFUSED, load_study
 from tuner.study.storage.store import StudyStore
@@ -50,11 +50,12 @@ def stored_answer(place: StudyPlace) -> StudyAnswer:
 def answer_of(store: StudyStore, log: StudyLog) -> StudyAnswer:
     """The answer of a study that is open; no conclusion while there is something to measure."""
     interrupted = bool(store.running())
-    return concluded(store, log, None if interrupted else conclude(log), interrupted=interrupted)
+    conclusion = Conclusion() if interrupted else conclude(log)
+    return concluded(store, log, conclusion, interrupted=interrupted)
 
 
 def concluded(
-    store: StudyStore, log: StudyLog, conclusion: Conclusion | None, *, interrupted: bool = False
+    store: StudyStore, log: StudyLog, conclusion: Conclusion, *, interrupted: bool = False
 ) -> StudyAnswer:
     """The answer of a study that is open, with what its log says; see `study_answer`."""
     return study_answer(

@@ -17,7 +17,7 @@ from tuner.plan.config import Config
 from tuner.plan.measuring import Measuring
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.folder import StudyFolder
-from tuner.study.sampled import Sampling
+from tuner.study.records import Sampling
 from tuner.study.storage.address import StudyAddress, StudyPlace
 from tuner.study.storage.store import StudyStore
 from tuner.study.storage.study_lock import lock_file, study_lock

@@ -17,7 +17,7 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.trial import TrialState, create_trial
 
-from tuner.study.sampled import OptunaSampler
+from tuner.study.records import OptunaSampler
 
 Point = tuple[int, ...]
 
