@@ -12,7 +12,7 @@ from tests.programs.running import PROGRAMS, free_port
 from tests.recommended.documents import recommendation
 from tests.torch_alone import run_in, torch_alone
 from tests.world.command.recorded import recorded
-from tuner.recommended.json_and_toml import as_json
+from tuner.recommended.model import as_json
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]
 

@@ -101,7 +101,7 @@ def share_of_rank(index: int, ranks: int, sys: Path = SYS) -> CpuSet:
     count = sum(map(len, nodes))
     ranks = min(ranks, count)
     # Whole nodes, or else whole cores, or else logical CPUs: the first that uses most of them.
-    # The lines to paste do the same (`tuner.recommended.python_source`).
+    # The lines to paste do the same (`tuner.recommended.python_module`).
     for pools in [nodes], cores, cpus, [[*chain(*cores)]], [[*chain(*cpus)]]:
         homes = [rank * len(pools) // ranks for rank in range(ranks)]
         each = min(len(pools[home]) // homes.count(home) for home in homes)

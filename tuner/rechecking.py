@@ -17,8 +17,7 @@ from tuner.plan.draft import draft_plan
 from tuner.plan.keys import PLAN_KEYS
 from tuner.present.check_result import CheckResult
 from tuner.recommended.building import recommendation_of
-from tuner.recommended.json_and_toml import read_recommendation
-from tuner.recommended.model import Recommendation
+from tuner.recommended.model import Recommendation, read_recommendation
 from tuner.recommended.recheck import recheck_plan
 from tuner.scratch import own_prefix
 from tuner.searching.progress_reports import Observer

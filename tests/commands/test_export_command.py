@@ -11,7 +11,7 @@ import pytest
 from tests.plan.specs import threads
 from tests.present.results import nothing_ran, study_plan, study_result
 from tuner import export
-from tuner.recommended.json_and_toml import read_recommendation
+from tuner.recommended.model import read_recommendation
 from tuner.study.answer import StudyAnswer
 
 ROOT = Path(__file__).parents[2]

@@ -13,9 +13,8 @@ from tests.fuzz.fuzzing import fuzz, survives
 from tests.fuzz.mutations import as_json, mangled, mutated
 from tests.plan.specs import threads
 from tests.recommended.documents import document, recommendation
-from tuner.recommended.json_and_toml import as_json as written_json
-from tuner.recommended.json_and_toml import as_toml, read_recommendation
-from tuner.recommended.model import Recommendation
+from tuner.recommended.model import Recommendation, as_toml, read_recommendation
+from tuner.recommended.model import as_json as written_json
 from tuner.recommended.python_module import as_python
 from tuner.recommended.recheck import recheck_command
 

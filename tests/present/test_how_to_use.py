@@ -16,7 +16,7 @@ from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import RankSpec
 from tuner.present.how_to_use import exported, init_rpc_lines, snippet_of
-from tuner.recommended.python_source import BIND_CPUS
+from tuner.recommended.python_module import BIND_CPUS
 from tuner.study.answer import StudyAnswer
 from tuner.world.environment import Environment
 

@@ -19,7 +19,7 @@ from tuner import cpus as binding
 from tuner.cpus import named, share_of_rank
 from tuner.present.how_to_use import init_rpc_lines
 from tuner.process_knobs import place_on_host
-from tuner.recommended.python_source import BIND_CPUS, BINDING_IMPORTS
+from tuner.recommended.python_module import BIND_CPUS, BINDING_IMPORTS
 
 SYS = "/sys/devices/system"
 MARK = "RPC_TUNER_CPUS"

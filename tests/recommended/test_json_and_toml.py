@@ -12,8 +12,7 @@ from tests.plan.specs import threads, workload_spec
 from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, document, recommendation
 from tuner.errors import UsageError
 from tuner.plan.config import Config
-from tuner.recommended.json_and_toml import as_json, as_toml, read_recommendation
-from tuner.recommended.model import Recommendation
+from tuner.recommended.model import Recommendation, as_json, as_toml, read_recommendation
 
 EACH = [
     recommendation(threads(4)),

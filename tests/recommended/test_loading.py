@@ -21,8 +21,8 @@ from tuner.cpus import share_of_rank
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import WorkloadSpec
-from tuner.recommended.json_and_toml import as_json, as_toml
 from tuner.recommended.loading import ThreadsWarning
+from tuner.recommended.model import as_json, as_toml
 from tuner.torch_private.agent import tensorpipe_options
 from tuner.world.environment import Environment
 
@@ -366,7 +366,7 @@ def test_a_damaged_file_is_refused(
 
 def test_the_files_are_read_without_torch() -> None:
     script = (
-        "import sys, tuner.recommended.json_and_toml, tuner.recommended.python_module\n"
+        "import sys, tuner.recommended.model, tuner.recommended.python_module\n"
         "heavy = {'torch', 'numpy', 'pandas', 'optuna', 'scipy', 'matplotlib', 'tomli_w'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tuner.recommended.python_source import WIDTH, literal, table
+from tuner.recommended.python_module import WIDTH, literal, table
 
 
 @pytest.mark.parametrize(

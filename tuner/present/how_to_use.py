@@ -14,13 +14,12 @@ from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.subject import Subject, intra_op_threads
 from tuner.present.wording import verdict_sentence
 from tuner.recommended.building import recommendation_of
-from tuner.recommended.json_and_toml import as_json, as_toml
-from tuner.recommended.model import Recommendation
-from tuner.recommended.python_module import as_python
-from tuner.recommended.python_source import (
+from tuner.recommended.model import Recommendation, as_json, as_toml
+from tuner.recommended.python_module import (
     ALONE,
     BIND_CPUS,
     BINDING_IMPORTS,
+    as_python,
     by_role,
     options_call,
     switch_intervals,

@@ -3,14 +3,12 @@
 import math
 from pathlib import Path
 
-from tuner.decide.statistics import Interval
 from tuner.errors import UsageError
 from tuner.files import written_atomically
 from tuner.plan.knobs import INTRA_OP_THREADS
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.subject import Subject, intra_op_threads
 from tuner.recommended.document import FORMAT
-from tuner.recommended.json_and_toml import as_json
 from tuner.recommended.model import (
     Challenger,
     How,
@@ -18,6 +16,7 @@ from tuner.recommended.model import (
     MeasuredIn,
     Recommendation,
     Speedup,
+    as_json,
 )
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import TrialRow, ratio_json
@@ -42,12 +41,12 @@ def recommendation_of(answer: StudyAnswer, trial: int | None = None) -> Recommen
         trial=row.trial,
         config=config,
         verdict=answer.verdict if is_best else None,
-        speedup=_speedup(answer.speedup if is_best else None),
+        speedup=Speedup(**ratio_json(answer.speedup if is_best else None)),
         measured=Measured.of(
             row.value, row.ci_low, row.ci_high, unit=answer.objective.unit, worlds=row.samples
         ),
         challenger=Challenger(
-            config=answer.challenger, speedup=_speedup(answer.challenger_speedup)
+            config=answer.challenger, speedup=Speedup(**ratio_json(answer.challenger_speedup))
         ),
         objective=answer.objective.name,
         confidence=measuring.confidence,
@@ -110,10 +109,6 @@ def _row_of_trial(answer: StudyAnswer, trial: int) -> TrialRow:
     if math.isnan(row.value) and trial != answer.best_trial:
         raise UsageError(f"trial {trial} ({row.label}) was not measured")
     return row
-
-
-def _speedup(found: Interval | None) -> Speedup:
-    return Speedup(**ratio_json(found))
 
 
 def write_recommended(answer: StudyAnswer, path: Path) -> None:

@@ -54,7 +54,7 @@ def values_of_role(
 def read_process_values(path: Path) -> ProcessValues:
     """What processes take from `recommended.json`, or from an export to JSON or TOML.
 
-    The rest of the file is not looked at; `tuner.recommended.json_and_toml` does that.
+    The rest of the file is not looked at; `tuner.recommended.model` does that.
 
     Raises:
         UsageError: The file cannot be read, is damaged, or has another format.
@@ -74,8 +74,7 @@ def _process_values(document: Mapping[str, Any]) -> ProcessValues:
         raise ValueError(f"ranks must be a list of processes, got {short(ranks)}")
     roles = tuple(dict.fromkeys(_role(rank, place) for place, rank in enumerate(ranks)))
     threads = _object(environment, "intra_op_threads", "environment.")
-    if missing := [role for role in roles if role not in threads]:
-        raise ValueError(f"environment.intra_op_threads lacks {', '.join(map(repr, missing))}")
+    check_intra_op_threads(threads, roles)
     machine = {key: environment.get(key) for key in COMPARED_BOUND}
     if unknown := [key for key in COMPARED if machine[key] is None]:
         raise ValueError(f"environment.{unknown[0]} is missing")
@@ -120,8 +119,7 @@ def _role_patterns(program: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(pairs, list):
         raise ValueError(f"environment.program.role_patterns must be a list, got {short(pairs)}")
     for pair in pairs:
-        is_pair = isinstance(pair, list) and len(pair) == 2
-        if not is_pair or not all(isinstance(each, str) for each in pair):
+        if not isinstance(pair, list) or [*map(type, pair)] != [str, str]:
             raise ValueError(
                 f"environment.program.role_patterns must hold pairs, got {short(pair)}"
             )
@@ -134,11 +132,16 @@ def _config_of(raw: object, place: str, roles: Sequence[str]) -> Config:
     try:
         config = strict_config(raw)
     except ValueError as error:
-        raise ValueError(
-            str(error) if str(error).startswith(place) else f"{place}: {error}"
-        ) from None
+        said = str(error)
+        raise ValueError(said if said.startswith(place) else f"{place}: {said}") from None
     check_roles(config, place, roles)
     return config
+
+
+def check_intra_op_threads(threads: Mapping[str, object], roles: Sequence[str]) -> None:
+    """ValueError if the number of threads of a role is not said."""
+    if missing := [role for role in roles if role not in threads]:
+        raise ValueError(f"environment.intra_op_threads lacks {', '.join(map(repr, missing))}")
 
 
 def strict_config(raw: object) -> Config:
@@ -168,7 +171,8 @@ def read_document(path: Path) -> Mapping[str, Any]:
         UsageError: The file cannot be read, is damaged, or has another format.
     """
     document = _parsed(path)
-    _check_format(document, path)
+    if problem := _problem_of_format(document):
+        raise UsageError(f"{path} {problem}")
     return document
 
 
@@ -204,21 +208,20 @@ def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _check_format(document: Mapping[str, Any], path: Path) -> None:
+def _problem_of_format(document: Mapping[str, Any]) -> str | None:
     found = document.get("format")
     if not isinstance(found, int) or isinstance(found, bool):
         wrong = "is missing" if found is None else f"must be {FORMAT}, got {short(found)}"
-        raise UsageError(f"{path} is damaged: format {wrong}")
-    if found > FORMAT:
-        raise UsageError(
-            f"{path} was written by a newer rpc-tuner (format {found}; this version reads format "
-            f"{FORMAT}): upgrade rpc-tuner"
-        )
+        return f"is damaged: format {wrong}"
+    if found == FORMAT:
+        return None
+    age, cure = "a newer", "upgrade rpc-tuner"
     if found < FORMAT:
-        raise UsageError(
-            f"{path} was written by an older rpc-tuner (format {found}; this version reads format "
-            f"{FORMAT}): search again{_search_command(document)}"
-        )
+        age, cure = "an older", f"search again{_search_command(document)}"
+    return (
+        f"was written by {age} rpc-tuner (format {found}; this version reads format {FORMAT}): "
+        f"{cure}"
+    )
 
 
 def _search_command(document: Mapping[str, Any]) -> str:

@@ -111,9 +111,9 @@ def _setting_process_knobs(
 ) -> Iterator[str]:
     """Set them in this process; what the file has that is not set, and what helps."""
     values: dict[str, object] = {}
-    intervals = {measured.of_role(role).get(SWITCH_INTERVAL) for role in roles}
-    if len(intervals) == 1:
-        values[SWITCH_INTERVAL] = next(iter(intervals))
+    interval, *others = {measured.of_role(role).get(SWITCH_INTERVAL) for role in roles}
+    if not others:
+        values[SWITCH_INTERVAL] = interval
     else:
         yield (
             f"has a {SWITCH_INTERVAL} by role, and none is set in this process: give role=, one of "
@@ -171,12 +171,11 @@ def _environment_problem(measured: ProcessValues, path: str | PathLike[str]) -> 
 def _threads_problem(
     measured: ProcessValues, roles: tuple[str, ...], path: str | PathLike[str]
 ) -> str | None:
-    numbers = {measured.of_role(role)[INTRA_OP_THREADS.name] for role in roles}
+    there, *others = {measured.of_role(role)[INTRA_OP_THREADS.name] for role in roles}
     here = torch.get_num_threads()
     # Without a role, one of several numbers can be right for this process.
-    if len(numbers) > 1 or here in numbers:
+    if others or here == there:
         return None
-    (there,) = numbers
     assert isinstance(there, int)
     return (
         f"{path} was measured with {plural(there, 'intra-op thread')} in such a process, and this "

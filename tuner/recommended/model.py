@@ -1,8 +1,11 @@
-"""The content of `recommended.json`."""
+"""The content of `recommended.json`, and how it is written and read as JSON and TOML."""
 
+import json
 import math
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import orjson
 from pydantic import (
     AwareDatetime,
     BaseModel,
@@ -11,12 +14,14 @@ from pydantic import (
     FiniteFloat,
     PlainSerializer,
     PlainValidator,
+    ValidationError,
     WithJsonSchema,
     model_validator,
 )
 from typing_extensions import TypeAliasType
 
 from tuner.decide.rules import VerdictKind
+from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.knobs import (
     DEFAULT_WORD,
@@ -35,14 +40,16 @@ from tuner.plan.measuring import ObjectiveName
 from tuner.plan.program_spec import ProgramRequest
 from tuner.plan.quantities import MOST_S
 from tuner.plan.workload_spec import RankSpec, distinct_roles
-from tuner.recommended.document import FORMAT, check_roles, strict_config, values_of_role
+from tuner.recommended.document import (
+    FORMAT,
+    check_intra_op_threads,
+    check_roles,
+    read_document,
+    short,
+    strict_config,
+    values_of_role,
+)
 from tuner.world.environment import Environment
-
-SCHEMA_ID = f"urn:rpc-tuner:recommended:{FORMAT}"
-
-
-def _read_config(raw: object) -> Config:
-    return raw if isinstance(raw, Config) else strict_config(raw)
 
 
 def _knob_schema(knob: Knob) -> dict[str, Any]:
@@ -88,7 +95,7 @@ ConfigJson = TypeAliasType(
     "ConfigJson",
     Annotated[
         Config,
-        PlainValidator(_read_config),
+        PlainValidator(lambda raw: raw if isinstance(raw, Config) else strict_config(raw)),
         PlainSerializer(Config.to_json, return_type=dict[str, Any]),
         WithJsonSchema(CONFIG_SCHEMA),
     ],
@@ -211,8 +218,7 @@ class Recommendation(_Part):
 
     @model_validator(mode="after")
     def _roles_are_known(self) -> Self:
-        if missing := [r for r in self.roles if r not in self.environment.intra_op_threads]:
-            raise ValueError(f"environment.intra_op_threads lacks {', '.join(map(repr, missing))}")
+        check_intra_op_threads(self.environment.intra_op_threads, self.roles)
         for place, config in (
             ("config", self.config),
             ("baseline", self.baseline),
@@ -235,7 +241,82 @@ def json_schema() -> dict[str, Any]:
     """The JSON Schema of `recommended.json`; `recommended.schema.json` in this folder holds it."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": SCHEMA_ID,
+        "$id": f"urn:rpc-tuner:recommended:{FORMAT}",
         **Recommendation.model_json_schema(),
         "title": "recommended.json of rpc-tuner",
     }
+
+
+def as_json(recommendation: Recommendation) -> str:
+    """The content of `recommended.json`.
+
+    Raises:
+        UsageError: It holds what JSON cannot, such as a damaged number.
+    """
+    document, option = recommendation.model_dump(mode="json"), orjson.OPT_INDENT_2
+    try:
+        return orjson.dumps(document, option=option | orjson.OPT_APPEND_NEWLINE).decode()
+    except TypeError as error:
+        raise UsageError(f"the recommendation cannot be written: {_reason(error)}") from None
+
+
+def as_toml(recommendation: Recommendation) -> str:
+    """The same as TOML, which has no null: unknown values are left out."""
+    # Late: a program that loads a recommendation does not write TOML.
+    import tomli_w
+
+    return tomli_w.dumps(_without_null(recommendation.model_dump(mode="json")))
+
+
+def _without_null(value: object) -> Any:
+    if isinstance(value, list):
+        return [_without_null(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        # A knob at PyTorch's default is not the same as a knob that is not named.
+        key: DEFAULT_WORD if inner is None else _without_null(inner)
+        for key, inner in value.items()
+        if inner is not None or key in KNOBS
+    }
+
+
+def read_recommendation(path: Path) -> Recommendation:
+    """The content of `recommended.json`, or of an export to JSON or TOML.
+
+    Raises:
+        UsageError: The file cannot be read, is damaged, or has another format.
+    """
+    document = read_document(path)
+    try:
+        # As JSON, where dates and tuples are strings and lists; strictly, so that "2" is no number.
+        text = json.dumps(document, default=str)
+        found = Recommendation.model_validate_json(text, strict=True)
+        orjson.dumps(found.model_dump(mode="json"))  # what cannot be written again is none of ours
+    except ValidationError as error:
+        problems = [_sentence(detail) for detail in error.errors()]
+        raise UsageError.about(f"{path} is damaged", problems) from None
+    except TypeError as error:
+        raise UsageError(f"{path} is damaged: {_reason(error)}") from None
+    return found
+
+
+def _reason(error: TypeError) -> str:
+    said = str(error)
+    return f"{said[:1].lower()}{said[1:]}"
+
+
+def _sentence(detail: Any) -> str:
+    """One pydantic error as `speedup.estimate must be a valid number, got 'fast'`."""
+    place = ".".join(str(part) for part in detail["loc"])
+    kind, message = detail["type"], str(detail["msg"])
+    if kind == "missing":
+        return f"{place} is missing"
+    if kind == "extra_forbidden":
+        return f"unknown key {place}"
+    if kind == "value_error":
+        cause = message.removeprefix("Value error, ")
+        return cause if cause.startswith(place) else f"{place}: {cause}"
+    needed = message.replace("Input should", "must", 1)
+    needed = f"{needed[0].lower()}{needed[1:]}"
+    return f"{place} {needed}, got {short(detail['input'])}"

@@ -19,10 +19,8 @@ from tuner.recommended.model import Recommendation
 def recheck_plan(recommendation: Recommendation) -> dict[str, Any]:
     """The plan, as a plan file holds it, that compares the configuration with the baseline again.
 
-    Where the baseline itself is recommended, it compares its strongest rival with it.
-
-    Raises:
-        UsageError: Nothing was compared with the baseline.
+    Where the baseline itself is recommended, it compares its strongest rival with it. UsageError if
+    nothing was compared with the baseline.
     """
     keys = _recheck_keys(recommendation)
     if keys["space"] is None:
@@ -64,12 +62,7 @@ def _pairs(config: Config) -> list[tuple[str, str]]:
 
 
 def search_command(plan: StudyPlan, place: Mapping[str, str | None]) -> str:
-    """One line for a shell that searches for what this plan searches for.
-
-    Args:
-        plan: The plan.
-        place: The keys that say where its study is.
-    """
+    """One line for a shell that searches for what this plan does; `place` has its study's keys."""
     program = plan.subject if isinstance(plan.subject, ProgramSpec) else None
     # The plan that is shipped for a workload may have another baseline than PyTorch's defaults.
     baseline = {
