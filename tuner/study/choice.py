@@ -1,5 +1,6 @@
 """Why the recommended configuration, and not one that stands above it in the table."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -36,48 +37,43 @@ class PassedOver(NamedTuple):
 def passed_over(
     log: StudyLog, rows: Sequence[TrialRow], best: int | None, paired: PairedTrials
 ) -> tuple[PassedOver, ...]:
-    """The trials that look better than the recommended one, in the order of the table.
+    """The trials that look better than the recommended one, `best`, in the order of the table.
 
-    Args:
-        log: What was measured.
-        rows: The table.
-        best: The recommended trial; None: none is.
-        paired: How any two trials compare.
+    `paired` says how any two trials compare.
     """
     chosen = next((row for row in rows if row.trial == best), None)
     if chosen is None:
         return ()
-    place = rows.index(chosen)
+    above = rows[: rows.index(chosen)]
     # What fails too often does not count as measured, but for the baseline.
     barred = [row for row in rows if row.unreliable or (row.is_measured and row.broken)]
-    above = [row for row in rows[:place] if row.is_measured and row not in barred]
-    better = [row for row in barred if _ahead(row, chosen)]
-    return tuple(_passed_over(log, row, chosen, paired) for row in [*above, *better])
+    better = [row for row in barred if _ratio(row) > _ratio(chosen)]
+    looking = [*(row for row in above if row.is_measured and row not in barred), *better]
+    return tuple(_passed_over(log, row, chosen, paired) for row in looking)
 
 
-def _ahead(row: TrialRow, chosen: TrialRow) -> bool:
-    own, its = row.against_baseline, chosen.against_baseline
-    return own is not None and its is not None and own.ratio.estimate > its.ratio.estimate
+def _ratio(row: TrialRow) -> float:
+    """How many times as fast as the baseline; NaN, which is more than nothing, if not known."""
+    return math.nan if row.against_baseline is None else row.against_baseline.ratio.estimate
 
 
 def _passed_over(
     log: StudyLog, row: TrialRow, chosen: TrialRow, paired: PairedTrials
 ) -> PassedOver:
     found = _compared(log, row, chosen, paired)
-    preference = _preference(log, row.trial, chosen.trial)
-    reason: Reason
+    reason: Reason = "not-shown"
     if row.broken:
-        reason, preference = "limit", None
+        reason = "limit"
     elif row.unreliable:
-        reason, preference = "unreliable", None
+        reason = "unreliable"
     elif found is None or not found.ratio.is_told:
-        reason, preference = "few-blocks", None
+        reason = "few-blocks"
     elif found.ratio.low <= 1:
         reason = "not-told-apart"
     elif found.ratio.estimate < 1 + log.rules.epsilon:
         reason = "within-epsilon"
-    else:
-        reason, preference = "not-shown", None
+    is_open = reason in ("not-told-apart", "within-epsilon")
+    preference = _preference(log, row.trial, chosen.trial) if is_open else None
     return PassedOver(row.trial, reason, found, preference)
 
 

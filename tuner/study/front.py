@@ -1,5 +1,6 @@
 """The Pareto front of a study with two objectives, with intervals."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,8 +84,7 @@ def front_of(log: StudyLog) -> Front | None:
     first, second = log.plan.objective, log.plan.second_objective
     if second is None:
         return None
-    out = log.unreliable
-    ran = [trial for trial in log.runnable if not (log.broken(trial) or trial in out)]
+    ran = [trial for trial in log.runnable if trial not in log.unreliable and not log.broken(trial)]
     known = [trial for trial in ran if len(log.samples(trial)) >= LEAST_FRONT_BLOCKS]
     if not known:
         return None
@@ -110,19 +110,19 @@ def front_of(log: StudyLog) -> Front | None:
 
 def _goal(log: StudyLog, objective: Objective, matrix: FloatArray, trial: int) -> Goal:
     costs = matrix[~np.isnan(matrix[:, trial]), trial]
-    spread = interval(costs, log.rules.confidence)
     paired = differences(matrix[:, trial], matrix[:, BASELINE])
-    ratio = interval(paired, log.rules.confidence) if len(paired) >= LEAST_FRONT_BLOCKS else None
+    known = trial != BASELINE and len(paired) >= LEAST_FRONT_BLOCKS
+
+    def in_unit(cost: Interval | None) -> Interval | None:
+        """From costs to values: where more is better, a cost is the negative logarithm."""
+        return cost and (-cost if objective.maximize else cost).exp()
+
+    cost = typical(costs)
     return Goal(
-        value=_turned(Interval(*[typical(costs)] * 3), objective).estimate,
-        spread=None if spread is None else _turned(spread, objective),
-        ratio=None if ratio is None or trial == BASELINE else _turned(ratio, objective),
+        value=math.exp(-cost if objective.maximize else cost),
+        spread=in_unit(interval(costs, log.rules.confidence)),
+        ratio=in_unit(interval(paired, log.rules.confidence)) if known else None,
     )
-
-
-def _turned(cost: Interval, objective: Objective) -> Interval:
-    """From costs to values: where more is better, a cost is the negative logarithm."""
-    return (-cost if objective.maximize else cost).exp()
 
 
 def _ends(found: Interval | None, most: float) -> dict[str, float] | None:

@@ -1,8 +1,7 @@
 """The metrics of a trial: the one table of their names, units and headings, and how they are read.
 
-A new entry is a new column of `trials.csv`, a new key of `--json`, a new attribute of the Optuna
-trial and a new line in the trial's note; if it has a `table_heading`, it is a new column of the
-tables too.
+An entry is a column of `trials.csv` and of tables, a key of `--json`, an attribute of the Optuna
+trial, and a line in its note.
 """
 
 import statistics
@@ -47,10 +46,8 @@ def _of_trace(
     return lambda world: None if world.trace is None else read(world.trace)
 
 
-def _disturbed(world: Measurement) -> float | None:
-    if world.machine is None or world.machine.others_cpus is None:
-        return None
-    return float(world.machine.is_disturbed)
+def _others_cpus(world: Measurement) -> float | None:
+    return None if world.machine is None else world.machine.others_cpus
 
 
 def _of(
@@ -95,23 +92,6 @@ PARALLELISM_MAX = Metric(
     traced=True,
     table_heading=PARALLELISM_MEAN.table_heading,
 )
-TRACING_OVERHEAD = Metric(
-    name="tracing_overhead",
-    label="tracing overhead",
-    read=lambda world: world.tracing_overhead,
-    traced=True,
-)
-OTHERS_CPUS = Metric(
-    name="others_cpus",
-    label="CPUs used by other programs",
-    read=lambda world: None if world.machine is None else world.machine.others_cpus,
-)
-DISTURBED_WORLDS = Metric(
-    name="disturbed_worlds",
-    label="worlds disturbed by others",
-    read=_disturbed,
-    combine=sum,
-)
 
 METRICS: tuple[Metric, ...] = (
     CPUS_USED,
@@ -121,20 +101,25 @@ METRICS: tuple[Metric, ...] = (
     _of(OBJECTIVES["rpc_cpu_total_ms"], in_tables=True),
     PARALLELISM_MEAN,
     PARALLELISM_MAX,
-    TRACING_OVERHEAD,
-    OTHERS_CPUS,
-    DISTURBED_WORLDS,
+    Metric(
+        name="tracing_overhead",
+        label="tracing overhead",
+        read=lambda world: world.tracing_overhead,
+        traced=True,
+    ),
+    Metric(name="others_cpus", label="CPUs used by other programs", read=_others_cpus),
+    Metric(
+        name="disturbed_worlds",
+        label="worlds disturbed by others",
+        read=lambda world: None if _others_cpus(world) is None else float(world.is_disturbed),
+        combine=sum,
+    ),
 )
 """Every metric, in the order of the CSV's columns."""
 
 
 def metrics_of(samples: Sequence[Measurement], traced: Measurement | None) -> dict[str, float]:
-    """The metrics that are known of a trial, by name.
-
-    Args:
-        samples: The trial's worlds that count.
-        traced: Its traced world, if it has one.
-    """
+    """The known metrics of a trial, by name, from its worlds that count and its traced one."""
     found: dict[str, float] = {}
     for metric in METRICS:
         worlds = samples if not metric.traced else [] if traced is None else [traced]
@@ -171,7 +156,7 @@ class MetricCell(NamedTuple):
 
     def text(self, known: Mapping[str, float]) -> str:
         """`3.5/4`, from the metrics that are known of a trial; empty if none of these is."""
-        if not any(metric.name in known for metric in self.metrics):
+        if known.keys().isdisjoint(metric.name for metric in self.metrics):
             return ""
         return "/".join(
             metric.format(known[metric.name]) if metric.name in known else "?"

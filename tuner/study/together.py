@@ -111,14 +111,7 @@ def together_of(log: StudyLog, chosen: int | None) -> Together | None:
     """What each knob gave in a configuration, and which number of threads is best.
 
     Levels come from a fit of all knobs together. What is shown rests on the comparisons of the
-    looks, as the verdict does.
-
-    Args:
-        log: What was measured.
-        chosen: The trial that is recommended, or that leads; None where there is none.
-
-    Returns:
-        What is known; None where the configurations differ in one knob, or not at all.
+    looks, as the verdict does. None where the configurations differ in one knob, or not at all.
     """
     values = varying(log.configs, log.plan.subject)
     if len(values) < 2:
@@ -129,19 +122,19 @@ def together_of(log: StudyLog, chosen: int | None) -> Together | None:
     levels = trial_levels(matrix) if fit is None else fit.levels
     if chosen is None or np.isnan(levels[[BASELINE, chosen]]).any():
         return Together()
-    seen = _Seen(log, levels, points, values, chosen)
-    best = [seen.best_threads(each, place) for each in seen.threads for place in seen.places]
-    both = [seen.interaction(each) for each in seen.threads]
+    fitted = _Fitted(log, levels, points, values, chosen)
+    best = [fitted.best_threads(each, at) for each in fitted.threads for at in fitted.places]
+    both = [fitted.interaction(each) for each in fitted.threads]
     return Together(
-        tuple(seen.gains()),
+        tuple(fitted.gains()),
         tuple(each for each in best if each is not None),
         tuple(each for each in both if each is not None),
     )
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """What was measured, and what its numbers mean."""
+class _Fitted:
+    """What was measured, and the level of each trial by a fit of all knobs."""
 
     log: StudyLog
     levels: FloatArray
@@ -178,15 +171,13 @@ class _Seen:
             without = self._trials(dimension, best).get(base[axis], self.chosen)
             if without == self.chosen:
                 continue
-            gain = float(self.levels[without] - self.levels[self.chosen])
-            tested = tested_gain(self.log, self.chosen, without)
-            if tested is not None:
+            gain, interval = float(self.levels[without] - self.levels[self.chosen]), None
+            if (tested := tested_gain(self.log, self.chosen, without)) is not None:
                 # The verdict's own number where it is the only knob.
                 own = tested.estimate if without == BASELINE else gain
                 gain = min(max(own, tested.low), tested.high)
-            interval = None if tested is None else tested.exp()
-            told = interval if interval is not None and interval.is_told else None
-            found.append(KnobGain(dimension, values[best[axis]], math.exp(gain), told))
+                interval = tested.exp() if tested.exp().is_told else None
+            found.append(KnobGain(dimension, values[best[axis]], math.exp(gain), interval))
         return found
 
     def best_threads(self, dimension: Dimension, place: _Point) -> BestThreads | None:
@@ -194,12 +185,12 @@ class _Seen:
         trials, values = self._trials(dimension, place), self.values[dimension]
         if len(trials) < 2:
             return None
-        first = min(trials, key=lambda number: (self.levels[trials[number]], number))
-        most = self.levels[trials[first]] + self.log.rules.log_epsilon
-        near = [number for number in sorted(trials) if self.levels[trials[number]] <= most]
-        own = place[self._axis(dimension)]
-        is_own = place == self.points[self.chosen] and own in near
-        best = own if is_own else first
+        levels = {number: self.levels[trials[number]] for number in sorted(trials)}
+        best = min(levels, key=levels.__getitem__)
+        most = levels[best] + self.log.rules.log_epsilon
+        near = [number for number, level in levels.items() if level <= most]
+        if place == self.points[self.chosen] and (own := place[self._axis(dimension)]) in near:
+            best = own
         # Every pair of them, beside whatever is chosen, could have been the one that is shown.
         shared = len(trials) * (len(trials) - 1) * self._combinations(dimension)
         worse = [trials[number] for number in trials if number not in near]
@@ -209,7 +200,7 @@ class _Seen:
             self._beside(place, dimension),
             values[best],
             tuple(values[number] for number in near),
-            tuple(values[number] for number in sorted(trials)),
+            tuple(values[number] for number in levels),
             bool(worse) and all(gain is not None and gain.high < 0 for gain in behind),
         )
 
@@ -219,18 +210,22 @@ class _Seen:
             return None
         here, there = (self._trials(dimension, place) for place in self.places)
         pairs = [*itertools.permutations(sorted(here.keys() & there.keys()), 2)]
-        shared, least, found = len(pairs) * self._combinations(dimension), 0.0, None
+        shared = len(pairs) * self._combinations(dimension)
+        shown: dict[tuple[int, int], float] = {}
         for one, other in pairs:
-            two = (here[one], here[other]), (there[one], there[other])
-            apart = difference_of_gains(self.log, *two, shared=shared)
-            if apart is not None and -apart.high > least:
-                least, found = -apart.high, ((one, other), two)
-        if found is None:
+            trials = (here[one], here[other]), (there[one], there[other])
+            apart = difference_of_gains(self.log, *trials, shared=shared)
+            if apart is not None and apart.high < 0:
+                shown[one, other] = apart.high
+        if not shown:
             return None
-        (one, other), two = found
+        one, other = min(shown, key=shown.__getitem__)
+        levels = [
+            (self.levels[trials[one]], self.levels[trials[other]]) for trials in (here, there)
+        ]
         gains = tuple(
-            (self._beside(place, dimension), math.exp(self.levels[over] - self.levels[trial]))
-            for place, (trial, over) in zip(self.places, two, strict=True)
+            (self._beside(place, dimension), math.exp(worse - better))
+            for place, (better, worse) in zip(self.places, levels, strict=True)
         )
         if all(abs(math.log(gain)) <= self.log.rules.log_epsilon for _, gain in gains):
             return None  # they differ, but at both places the two numbers are about as good
@@ -246,7 +241,8 @@ class _Seen:
         return {
             point[axis]: trial
             for trial, point in enumerate(self.points)
-            if _without(point, axis) == _without(place, axis)
+            if point[:axis] == place[:axis]
+            and point[axis + 1 :] == place[axis + 1 :]
             and trial in self.log.alive
             and math.isfinite(self.levels[trial])
         }
@@ -258,7 +254,3 @@ class _Seen:
             for (dimension, values), number in zip(self.values.items(), place, strict=True)
             if dimension != but
         )
-
-
-def _without(point: _Point, axis: int) -> _Point:
-    return (*point[:axis], *point[axis + 1 :])
