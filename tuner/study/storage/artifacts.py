@@ -4,10 +4,8 @@ import gzip
 import io
 import json
 import mimetypes
-import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
@@ -26,6 +24,10 @@ from tuner.study.records import Record
 from tuner.world.measurement import Measurement
 
 _KEY = "artifacts:"
+_MIMETYPES = {
+    ".gz": "application/gzip",
+    **dict.fromkeys((".stderr", ".stdout", ".stacks"), "text/plain"),
+}
 # The page does not ask again for a trial that has ended.
 _LATER = "at the end of the search; reload this page then."
 
@@ -102,77 +104,46 @@ class Attachments:
 
     def attach_world(self, trial: Trial, config: Config, record: Record) -> None:
         """Attach to a trial what one of its worlds left: a trace, or output and stacks."""
+        folder, prefix = self._folder, ""
         if isinstance(record.outcome, Measurement):
-            self._attach_trace(trial, self._folder.trace(config))
-        elif record.phase == "trace":
-            self._attach_files(trial, self._folder.trace_failure(config), prefix="trace-")
+            trace = folder.trace(config)
+            files = {f"{trace.name}.gz": trace} if trace.is_file() else {}
         else:
-            folder = self._folder.failure(
-                config, record.block, again=record.again, attempt=record.attempt
-            )
-            self._attach_files(trial, folder)
+            left = folder.failure(config, record.block, again=record.again, attempt=record.attempt)
+            if record.phase == "trace":
+                left, prefix = folder.trace_failure(config), "trace-"
+            files = {f"{prefix}{file.name}": file for file in sorted(left.glob("*"))}
+        known = self._known(trial)
+        for name, file in files.items():
+            if name not in known or not self._store.holds(known[name]):
+                self._attach(trial, file, name, known.get(name))
 
     def attach_answer(self) -> None:
         """Attach the answer to the study; it replaces an earlier one."""
         folder, known = self._folder, self._known(self._study)
-        written = sorted(folder.manifest.files())
-        figures = [path for path in written if path.match("figures/*.png")]
+        figures = [path for path in sorted(folder.manifest.files()) if path.match("figures/*.png")]
         for file in (folder.report, folder.recommended, folder.trials_csv, *figures):
             if file.is_file():
                 self._attach(self._study, file, file.name, known.get(file.name))
 
-    def _attach_files(self, trial: Trial, folder: Path, prefix: str = "") -> None:
-        known = self._known(trial)
-        for file in sorted(folder.glob("*")):
-            name = f"{prefix}{file.name}"
-            if not self._holds(known.get(name)):
-                self._attach(trial, file, name, known.get(name))
-
     def _attach(
         self, owner: Trial | optuna.Study, file: Path, name: str, artifact_id: str | None
     ) -> None:
-        with self._costing_one_file(name), file.open("rb") as content:
-            self._put(owner, content, name, artifact_id)
-
-    def _attach_trace(self, trial: Trial, trace: Path) -> None:
-        name = f"{trace.name}.gz"
-        known = self._known(trial).get(name)
-        if self._holds(known) or not trace.is_file():
-            return
-        with self._costing_one_file(name):
-            packed = gzip.compress(trace.read_bytes(), compresslevel=1, mtime=0)
-            self._put(trial, io.BytesIO(packed), name, known)
-
-    @contextmanager
-    def _costing_one_file(self, name: str) -> Iterator[None]:
-        """Go on without a file that cannot be written."""
+        """Attach a file under a name, packed if that says so; one that cannot be written is not."""
         try:
-            yield
+            if file.suffix != ".gz" and name.endswith(".gz"):
+                packed = gzip.compress(file.read_bytes(), compresslevel=1, mtime=0)
+                self._put(owner, io.BytesIO(packed), name, artifact_id)
+            else:
+                with file.open("rb") as content:
+                    self._put(owner, content, name, artifact_id)
         except OSError as error:
             if not self._has_notified:
                 self._has_notified = True
-                reason = os.strerror(error.errno) if error.errno else str(error)
                 self._notify(
                     f"the dashboard will lack files: {name} cannot be written to "
-                    f"{self._folder.artifacts}: {reason}"
+                    f"{self._folder.artifacts}: {error.strerror or error}"
                 )
-
-    def _trial_id(self, trial: Trial) -> int:
-        return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, trial.number)
-
-    def _known(self, owner: Trial | optuna.Study) -> dict[str, str]:
-        """The ids of what is attached, by file name."""
-        if isinstance(owner, Trial):
-            attributes = self._storage.get_trial_system_attrs(self._trial_id(owner))
-        else:
-            attributes = self._storage.get_study_system_attrs(self._study_id)
-        # Optuna's own listing fails where somebody deleted an artifact in the dashboard, which
-        # leaves a null.
-        found = [json.loads(text) for key, text in attributes.items() if key.startswith(_KEY)]
-        return {each["filename"]: each["artifact_id"] for each in found if each is not None}
-
-    def _holds(self, artifact_id: str | None) -> bool:
-        return artifact_id is not None and self._store.holds(artifact_id)
 
     def _put(
         self, owner: Trial | optuna.Study, content: BinaryIO, name: str, artifact_id: str | None
@@ -188,24 +159,29 @@ class Attachments:
         self._store.write(artifact_id, content)
         # A packed file is not encoded by gzip: a browser would unpack it, but keep its name.
         encoding = "identity" if name.endswith(".gz") else None
+        known = _MIMETYPES.get(Path(name).suffix) or mimetypes.guess_type(name)[0]
         meta = ArtifactMeta(
-            artifact_id=artifact_id, filename=name, mimetype=_mimetype(name), encoding=encoding
+            artifact_id=artifact_id,
+            filename=name,
+            mimetype=known or "application/octet-stream",
+            encoding=encoding,
         )
         key, listed = f"{_KEY}{artifact_id}", json.dumps(asdict(meta))
         if isinstance(owner, Trial):
-            self._storage.set_trial_system_attr(self._trial_id(owner), key, listed)
+            self._storage.set_trial_system_attr(owner._trial_id, key, listed)
         else:
             self._storage.set_study_system_attr(self._study_id, key, listed)
 
-
-def _mimetype(name: str) -> str:
-    """By the ending of a file's name."""
-    ending = Path(name).suffix
-    if ending == ".gz":
-        return "application/gzip"
-    if ending in (".stderr", ".stdout", ".stacks"):
-        return "text/plain"
-    return mimetypes.guess_type(name)[0] or "application/octet-stream"
+    def _known(self, owner: Trial | optuna.Study) -> dict[str, str]:
+        """The ids of what is attached, by file name."""
+        if isinstance(owner, Trial):
+            attributes = self._storage.get_trial_system_attrs(owner._trial_id)
+        else:
+            attributes = self._storage.get_study_system_attrs(self._study_id)
+        # Optuna's own listing fails where somebody deleted an artifact in the dashboard, which
+        # leaves a null.
+        found = [json.loads(text) for key, text in attributes.items() if key.startswith(_KEY)]
+        return {each["filename"]: each["artifact_id"] for each in found if each is not None}
 
 
 def put_note(owner: optuna.Study | Trial, text: str) -> None:

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import operator
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -141,7 +142,8 @@ class Retry:
 
     def _wait(self, do: Callable[[], _T], error: Exception) -> _T:
         """Ask again until the storage answers; `error` is what it said."""
-        began_s, limit_s = time.monotonic(), self._limit_s()
+        began_s = time.monotonic()
+        limit_s = 0.0 if self._is_at_end else max(LEAST_S, min(MOST_S, self.left_s()))
         if limit_s:
             self._notify(
                 f"the storage {self._storage} does not answer ({reason_of(error)}): waiting for "
@@ -160,19 +162,13 @@ class Retry:
             else:
                 self._notify(f"the storage is back after {duration(time.monotonic() - began_s)}")
                 return found
-        self._end = self._lost(reason_of(error), waited_s)
-        raise self._end from error
-
-    def _limit_s(self) -> float:
-        return 0.0 if self._is_at_end else max(LEAST_S, min(MOST_S, self.left_s()))
-
-    def _lost(self, reason: str, waited_s: float) -> StorageLostError:
         waited = "" if self._is_at_end else f", and did not within {duration(waited_s)}"
-        return StorageLostError(
-            f"the search ends here: the storage {self._storage} does not answer ({reason}){waited}"
-            f"; {self.write_ahead_log.kept}, and when the storage is back the same command with "
-            "--resume continues it"
+        self._end = StorageLostError(
+            f"the search ends here: the storage {self._storage} does not answer "
+            f"({reason_of(error)}){waited}; {self.write_ahead_log.kept}, and when the storage is "
+            "back the same command with --resume continues it"
         )
+        raise self._end from error
 
 
 class _RetriedWrites(BaseStorage):
@@ -181,11 +177,9 @@ class _RetriedWrites(BaseStorage):
     A write whose answer was lost may have been carried out. To set a value twice is to set it
     once; these make something, or end it.
 
-    It has no heartbeat, as Optuna calls it: that is for trials that are asked for one by one and
-    are run by processes that may die. Here every configuration has a trial, which is RUNNING as
-    long as its study, over all sessions; one controller ends all of them, and `StudyStore.repair`
-    ends what a killed one left. Other programs' `fail_stale_trials` finds no trial without a
-    heartbeat stale.
+    It has no heartbeat: a trial is RUNNING as long as its study, over all sessions, and
+    `StudyStore.repair` ends what a killed session left. `fail_stale_trials` of other programs finds
+    no trial without a heartbeat stale.
     """
 
     def __init__(self, storage: BaseStorage, retry: Retry | None, refusing: Refusing) -> None:
@@ -200,10 +194,9 @@ class _RetriedWrites(BaseStorage):
             return do() if self._retry is None else self._retry.run(do, again, writes=writes)
         except (*_FAILURES, *_UNREADABLE) as error:
             raise self._refusing(error) from error
-        except LookupError as error:
-            # A KeyError says that there is no such study; else there is a state of no name.
-            if isinstance(error, KeyError):
-                raise
+        except KeyError:
+            raise  # there is no such study
+        except LookupError as error:  # there is a state of no name
             raise self._refusing(error) from error
 
     def create_new_study(
@@ -252,11 +245,8 @@ class _RetriedWrites(BaseStorage):
 
 def _is_made(last: FrozenTrial, wanted: FrozenTrial) -> bool:
     """Whether the last trial of a study is the one that was to be made."""
-    return (
-        last.datetime_start == wanted.datetime_start
-        and last.params == wanted.params
-        and last.user_attrs == wanted.user_attrs
-    )
+    facts = operator.attrgetter("datetime_start", "params", "user_attrs")
+    return bool(facts(last) == facts(wanted))
 
 
 def _passed_on(name: str) -> Callable[..., Any]:
@@ -277,32 +267,21 @@ def _passed_on(name: str) -> Callable[..., Any]:
 
 
 # Whatever else a storage can do, now and in later versions of Optuna.
-_OTHERS = [
-    name
-    for name in dir(BaseStorage)
-    if not name.startswith("_")
-    and name not in vars(_RetriedWrites)
-    and name != "check_trial_is_updatable"
-]
+_OTHERS = {*dir(BaseStorage)} - {*vars(_RetriedWrites), "check_trial_is_updatable"}
 _RetriedStorage: type[_RetriedWrites] = type(
-    "RetriedStorage", (_RetriedWrites,), {name: _passed_on(name) for name in _OTHERS}
+    "RetriedStorage",
+    (_RetriedWrites,),
+    {name: _passed_on(name) for name in _OTHERS if not name.startswith("_")},
 )
 
 
 def retried(storage: BaseStorage, retry: Retry | None, refusing: Refusing) -> BaseStorage:
-    """The same storage, which is asked again where it does not answer.
-
-    Args:
-        storage: An open storage.
-        retry: How long to wait for it; None: not at all.
-        refusing: Makes the error to raise from what the database says.
-    """
+    """The same storage, which is asked again where it does not answer; None: not at all."""
     return _RetriedStorage(storage, retry, refusing)
 
 
 def read_from(storage: BaseStorage, read: Callable[[BaseStorage], _T]) -> _T:
     """What a reader finds in a storage as Optuna opened it; it may be one of `retried`."""
-    if isinstance(storage, _RetriedWrites):
-        opened = storage._storage
-        return storage._run(lambda: read(opened))
-    return read(storage)
+    if not isinstance(storage, _RetriedWrites):
+        return read(storage)
+    return storage._run(lambda: read(storage._storage))

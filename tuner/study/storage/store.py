@@ -27,7 +27,6 @@ from tuner.study.storage.trials import (
     StoredRecord,
     TrialFacts,
     distributions_of,
-    record_keys_of,
     records_of,
     running_trial,
     trials_of,
@@ -36,7 +35,7 @@ from tuner.study.storage.trials import (
 from tuner.study.write_ahead_log import WriteAheadLog
 from tuner.text import plural
 from tuner.world.environment import Environment
-from tuner.world.measurement import Failure, Measurement
+from tuner.world.measurement import Failure
 
 # The number of the trial that a trial goes on with.
 CONTINUES = "continues"
@@ -81,10 +80,12 @@ class StudyStore:
         try:
             yield
         except _DAMAGE as error:
-            reason = str(error).split("\n")[0]
-            raise DamagedStorageError(
-                f"the study {self._study.study_name} is damaged: {what}: {reason}"
-            ) from None
+            raise self._damaged(what, str(error).split("\n")[0]) from None
+
+    def _damaged(self, what: str, reason: str) -> DamagedStorageError:
+        return DamagedStorageError(
+            f"the study {self._study.study_name} is damaged: {what}: {reason}"
+        )
 
     @property
     def environment(self) -> Environment:
@@ -97,7 +98,7 @@ class StudyStore:
         with self.reading("config"):
             found = [
                 Config.from_json(trial.user_attrs["config"])
-                for trial in self._all()
+                for trial in trials_of(self._storage, self._study_id)
                 if CONTINUES not in trial.user_attrs
             ]
             if not found:
@@ -127,7 +128,7 @@ class StudyStore:
 
     def blocks(self) -> set[int]:
         """The numbers of the blocks that have a world."""
-        keys = record_keys_of(self._storage, self._study_id)
+        keys = records_of(self._storage, self._study_id, lambda stored: stored.key)
         with self.reading("records"):
             numbers = {int(key.removeprefix(RECORD_KEY).partition("_")[0]) for key in keys}
         return {number for number in numbers if number >= 0}
@@ -139,18 +140,13 @@ class StudyStore:
                 return Record.model_validate_json(document)
             return Record.model_validate(document)
         except ValidationError as error:
-            raise DamagedStorageError(
-                f"the study {self._study.study_name} is damaged: trial "
-                f"{stored.trial_number}, {stored.key}: {error.errors()[0]['msg']}"
-            ) from None
+            what = f"trial {stored.trial_number}, {stored.key}"
+            raise self._damaged(what, error.errors()[0]["msg"]) from None
 
     def eliminated(self) -> dict[int, str]:
         """The eliminated trials, each with the reason."""
-        return {
-            number: trial.user_attrs["eliminated"]
-            for number, trial in self._latest().items()
-            if trial.user_attrs.get("eliminated")
-        }
+        reasons = {n: trial.user_attrs.get("eliminated") for n, trial in self._latest().items()}
+        return {number: reason for number, reason in reasons.items() if reason}
 
     def add(self, record: Record, plan: StudyPlan) -> None:
         """Keep one world's outcome.
@@ -174,9 +170,8 @@ class StudyStore:
             self._put(record)
         self._write_ahead_log.discard()
         if fitting:
-            path = self._write_ahead_log.path
             worlds = plural(len(fitting), "world")
-            self._notify(f"what waited in {path} is in the storage now: {worlds}")
+            self._notify(f"what waited in {self.folder.unsaved} is in the storage now: {worlds}")
         if late := len(new) - len(fitting):
             self._notify(f"{plural(late, 'world')} kept beside the storage came too late to count")
 
@@ -206,18 +201,15 @@ class StudyStore:
             )
 
     def _show_ending(self, record: Record) -> None:
-        """Put a trace, or a failure, where Optuna's own tools look for it."""
-        trial = self._trial(record.trial)
-        config = Config.from_json(trial.user_attrs["config"])
-        self._attachments.attach_world(trial, config, record)
-        if isinstance(record.outcome, Measurement):
-            if record.outcome.trace is not None:
-                trial.set_user_attr("diagnosis", record.outcome.trace.diagnosis)
-        elif record.phase == "trace":
-            trial.set_user_attr("trace_failure", record.outcome.message)
-        else:
-            facts = {"failure": record.outcome.failure, "failure_reason": record.outcome.message}
-            self._annotate(record.trial, facts)
+        """The same of a trace, or a failure."""
+        trial, outcome = self._trial(record.trial), record.outcome
+        self._attachments.attach_world(trial, Config.from_json(trial.user_attrs["config"]), record)
+        if isinstance(outcome, Failure):
+            facts = {"failure": outcome.failure, "failure_reason": outcome.message}
+            is_trace = record.phase == "trace"
+            self._annotate(record.trial, {"trace_failure": outcome.message} if is_trace else facts)
+        elif outcome.trace is not None:
+            self._annotate(record.trial, {"diagnosis": outcome.trace.diagnosis})
 
     def eliminate(self, number: int, reason: str | None) -> None:
         """Note that a trial is out of the race, or (without a reason) that it is back in it.
@@ -241,6 +233,13 @@ class StudyStore:
         values = None if value is None else [value]
         self._storage.set_trial_state_values(self._trial_id(number), TrialState.PRUNED, values)
 
+    def complete(
+        self, number: int, value: float, numbers: Mapping[str, float], outcome: str = "completed"
+    ) -> None:
+        """End a trial that came through, with its value and its other numbers."""
+        self._annotate(number, {"outcome": outcome, **numbers})
+        self._study.tell(self._trial(number).number, value)
+
     def constrain(
         self, number: int, excess: Mapping[str, float], broken: Sequence[BrokenLimit]
     ) -> None:
@@ -253,18 +252,9 @@ class StudyStore:
         if broken:
             self._annotate(number, {"broken_limits": "; ".join(each.text for each in broken)})
 
-    def complete(
-        self, number: int, value: float, numbers: Mapping[str, float], outcome: str = "completed"
-    ) -> None:
-        """End a trial that came through, with its value and its other numbers."""
-        self._annotate(number, {"outcome": outcome, **numbers})
-        self._study.tell(self._trial(number).number, value)
-
     def running(self) -> list[int]:
         """The trials that are neither eliminated, failed nor complete."""
-        return [
-            number for number, trial in self._latest().items() if trial.state == TrialState.RUNNING
-        ]
+        return [n for n, trial in self._latest().items() if trial.state == TrialState.RUNNING]
 
     def reopen(self) -> None:
         """Let the study be gone on with: begin anew each trial that has ended.
@@ -294,14 +284,14 @@ class StudyStore:
         """Keep a fact about the study as a whole."""
         self._study.set_user_attr(key, value)
 
+    def noted(self, key: str) -> Any:
+        """A fact kept by `note`, or None."""
+        return self._study.user_attrs.get(key)
+
     def note_answer(self, number: int) -> None:
         """Say in the study which trial is to be used."""
         trial = self._trial(number)
         self.note("answer", f"trial {trial.number}: {trial.user_attrs['label']}")
-
-    def noted(self, key: str) -> Any:
-        """A fact kept by `note`, or None."""
-        return self._study.user_attrs.get(key)
 
     @property
     def measured_at(self) -> datetime:
@@ -331,17 +321,13 @@ class StudyStore:
         self._attachments.attach_answer()
 
     def _annotate(self, number: int, facts: Mapping[str, float | str]) -> None:
-        trial = self._trial(number)
         for name, value in facts.items():
-            trial.set_user_attr(name, value)
-
-    def _all(self) -> list[TrialFacts]:
-        return trials_of(self._storage, self._study_id)
+            self._trial(number).set_user_attr(name, value)
 
     def _latest(self) -> dict[int, TrialFacts]:
         """The trials by number; of one that was continued, the one that goes on."""
         latest: dict[int, TrialFacts] = {}
-        for trial in self._all():
+        for trial in trials_of(self._storage, self._study_id):
             latest[trial.user_attrs.get(CONTINUES, len(latest))] = trial
         return latest
 
