@@ -52,8 +52,9 @@ def holder_of(path: Path) -> Holder | None:
         holder = Holder.parse(path.read_text(errors="replace"))
     except OSError:
         return None
-    is_here = holder is not None and holder.host == socket.gethostname()
-    return holder if is_here and holder is not None and psutil.pid_exists(holder.pid) else None
+    if holder is None or holder.host != socket.gethostname():
+        return None
+    return holder if psutil.pid_exists(holder.pid) else None
 
 
 def local_time(moment: datetime) -> str:
@@ -101,19 +102,24 @@ def locked_file(path: Path, reason: str, *, keep: Callable[[], bool]) -> Iterato
 def _locked(path: Path, reason: str) -> int:
     """The open file, once this process holds the lock on it."""
     for _ in range(_ATTEMPTS):
-        file = _opened(path)
-        if file is None:
-            continue
+        try:
+            make_folder(path.parent, OWNERS)
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666 & path.parent.stat().st_mode)
+        except FileNotFoundError:
+            continue  # its folder was removed meanwhile
+        except OSError as error:
+            raise UsageError(f"cannot lock {path}: {error.strerror or error}") from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = _holder(file)
             os.close(file)
             raise busy(reason, holder) from None
-        if _is_at(path, file):
-            os.ftruncate(file, 0)
-            return file
-        # Removed since it was opened: no other process would see this lock.
+        # Where it was removed since it was opened, no other process would see this lock.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file), path.stat()):
+                os.ftruncate(file, 0)
+                return file
         os.close(file)
     raise UsageError(f"cannot lock {path}: it is removed again and again")
 
@@ -125,23 +131,3 @@ def _holder(file: int) -> Holder | None:
             return holder
         time.sleep(0.001)
     return None
-
-
-def _opened(path: Path) -> int | None:
-    """The open file; None if its folder was removed while it was being opened."""
-    try:
-        make_folder(path.parent, OWNERS)
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o666 & path.parent.stat().st_mode)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise UsageError(f"cannot lock {path}: {reason}") from None
-
-
-def _is_at(path: Path, file: int) -> bool:
-    """Whether the open file is the one that others find at the path."""
-    try:
-        return os.path.samestat(os.fstat(file), path.stat())
-    except FileNotFoundError:
-        return False

@@ -1,6 +1,5 @@
 """Where a study keeps its files: the one place that knows their names, and the list of them."""
 
-import os
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -17,7 +16,6 @@ from tuner.study.file_lock import locked_file
 STUDIES = Path("studies")
 """Where a search puts a study's folder unless it is given another folder."""
 MANIFEST = "study.manifest"
-"""The name of a folder's manifest."""
 
 _FORMAT = "rpc-tuner study, format 1"
 _ANY_FORMAT = "rpc-tuner study, format "
@@ -154,13 +152,22 @@ def _removing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise UsageError(f"cannot remove {path}: {reason}") from None
+        raise UsageError(f"cannot remove {path}: {error.strerror or error}") from None
 
 
 def _is_inside(line: str) -> bool:
     path = PurePosixPath(line)
     return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
+
+
+class _Within:
+    """A path in a study's folder."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: "StudyFolder", owner: type) -> Path:
+        return folder.root / self._name
 
 
 @dataclass(frozen=True)
@@ -169,68 +176,38 @@ class StudyFolder:
 
     root: Path
 
-    @property
-    def database(self) -> Path:
-        """The Optuna study, unless a storage URL puts it elsewhere."""
-        return self.root / "study.db"
-
-    @property
-    def trials_csv(self) -> Path:
-        """One row per configuration."""
-        return self.root / "trials.csv"
-
-    @property
-    def recommended(self) -> Path:
-        """The answer, for `init_rpc`."""
-        return self.root / "recommended.json"
-
-    @property
-    def answer(self) -> Path:
-        """The answer as it is shown and listed; a session removes it, and writes it at its end."""
-        return self.root / "answer.json"
-
-    @property
-    def report(self) -> Path:
-        """The page with everything, for a browser."""
-        return self.root / "report.html"
-
-    @property
-    def figures(self) -> Path:
-        """The report's figures, each as SVG and as PNG."""
-        return self.root / "figures"
-
-    @property
-    def artifacts(self) -> Path:
-        """Optuna's artifact store of the study: what a dashboard shows with it."""
-        return self.root / "artifacts"
-
-    @property
-    def failures(self) -> Path:
-        """One folder per failed world."""
-        return self.root / "failures"
+    database = _Within("study.db")
+    """The Optuna study, unless a storage URL puts it elsewhere."""
+    trials_csv = _Within("trials.csv")
+    """One row per configuration."""
+    recommended = _Within("recommended.json")
+    """The answer, for `init_rpc`."""
+    answer = _Within("answer.json")
+    """The answer as it is shown and listed; a session removes it, and writes it at its end."""
+    report = _Within("report.html")
+    """The page with everything, for a browser."""
+    figures = _Within("figures")
+    """The report's figures, each as SVG and as PNG."""
+    artifacts = _Within("artifacts")
+    """Optuna's artifact store of the study: what a dashboard shows with it."""
+    traces = _Within("traces")
+    """One trace per configuration; ui.perfetto.dev opens them."""
+    failures = _Within("failures")
+    """One folder per failed world."""
+    first_run = _Within("failures/first-run")
+    """What a program left that failed as it was run first, before its study began."""
+    lock = _Within("search.lock")
+    """The file that a search holds as long as it runs."""
+    unsaved = _Within("unsaved.jsonl")
+    """What was measured and is not in the storage yet."""
+    reserve = _Within("unsaved.reserve")
+    """Holds the place on the disk for it while a search runs."""
 
     def failure(self, config: Config, block: int, *, again: bool = False, attempt: int = 0) -> Path:
-        """The folder of one failed world: what each rank printed, and its stacks.
-
-        Args:
-            config: Its configuration.
-            block: Its block; below 0 for a first world, which is in none.
-            again: Whether it is the baseline's second one in its block.
-            attempt: How many worlds in its place failed before it.
-        """
+        """The folder of one failed world, by what its `Record` says: its output, and its stacks."""
         place = "first" if block < 0 else f"block{block:04d}"
         which = f"{'-again' * again}{f'-{attempt + 1}' if attempt else ''}"
         return self.failures / f"{config.slug}-{place}{which}"
-
-    @property
-    def first_run(self) -> Path:
-        """What a program left that failed as it was run first, before its study began."""
-        return self.failures / "first-run"
-
-    @property
-    def traces(self) -> Path:
-        """One trace per configuration; ui.perfetto.dev opens them."""
-        return self.root / "traces"
 
     def trace(self, config: Config) -> Path:
         """The trace of a configuration."""
@@ -249,21 +226,6 @@ class StudyFolder:
         return self.failures / f"{config.slug}-trace"
 
     @property
-    def lock(self) -> Path:
-        """The file that a search holds as long as it runs."""
-        return self.root / "search.lock"
-
-    @property
-    def unsaved(self) -> Path:
-        """What was measured and is not in the storage yet."""
-        return self.root / "unsaved.jsonl"
-
-    @property
-    def reserve(self) -> Path:
-        """Holds the place on the disk for it while a search runs."""
-        return self.root / "unsaved.reserve"
-
-    @property
     def manifest(self) -> Manifest:
         """Which of the files here are the study's."""
         return Manifest(self.root)
@@ -271,11 +233,6 @@ class StudyFolder:
     def absolute(self) -> "StudyFolder":
         """The same folder, for processes that may have another current one."""
         return StudyFolder(self.root.absolute())
-
-    @property
-    def is_of_a_study(self) -> bool:
-        """Whether a study has begun to write its files here."""
-        return self.manifest.path.exists() or self.database.exists()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -289,7 +246,7 @@ class StudyFolder:
             with locked_file(
                 self.lock,
                 f"another search is running in the folder {self.root}",
-                keep=lambda: self.is_of_a_study,
+                keep=lambda: self.manifest.path.exists() or self.database.exists(),
             ):
                 yield
         finally:
@@ -304,12 +261,10 @@ class StudyFolder:
 
     def check_writable(self) -> None:
         """UsageError unless files can be made here. Leaves nothing behind."""
-        nearest_folder = self.root
         try:
-            while not nearest_folder.exists() and nearest_folder != nearest_folder.parent:
-                nearest_folder = nearest_folder.parent
-            with tempfile.TemporaryFile(dir=nearest_folder):
+            nearest = next(each for each in (self.root, *self.root.parents) if each.exists())
+            with tempfile.TemporaryFile(dir=nearest):
                 pass
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else str(error)
+            reason = error.strerror or error
             raise UsageError(f"cannot write the study folder {self.root}: {reason}") from None

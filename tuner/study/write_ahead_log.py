@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 
 import orjson
@@ -20,10 +21,9 @@ _RESERVE_BYTES = 1 << 20
 class WriteAheadLog:
     """The worlds of a study that its storage has not taken yet: a file of JSON lines.
 
-    A world is in it until the storage has it. The file is written whole, then renamed, and is on
-    the disk when `append` returns. It is written into a file that a search makes for it at its
-    start and that keeps its size, so that a disk that fills up meanwhile loses nothing. What
-    follows the lines that the first one counts is left from earlier.
+    The file is written whole, then renamed, and is on the disk when `append` returns. It is written
+    into a file that a search makes for it at its start and that keeps its size, so that a disk that
+    fills up loses nothing. What follows the lines that the first one counts is left from earlier.
     """
 
     def __init__(self, folder: StudyFolder, study: str) -> None:
@@ -119,30 +119,27 @@ class WriteAheadLog:
         lines = [{**self._head(), "worlds": len(self._pending)}]
         lines += [each.model_dump(mode="json") for each in self._pending]
         content = b"".join(orjson.dumps(line) + b"\n" for line in lines)
-        self._bytes = len(content)
+        self._bytes, self._problem = len(content), None
         try:
             self._write(content)
         except OSError as error:
-            self._problem = os.strerror(error.errno) if error.errno else str(error)
-        else:
-            self._problem = None
+            self._problem = error.strerror or str(error)
 
     def _write(self, content: bytes) -> None:
-        reserve = self._folder.reserve
+        """Write all of it, onto the disk, in the place that is held for it."""
         try:
-            file = reserve.open("r+b", buffering=0)
+            file = self._folder.reserve.open("r+b", buffering=0)
         except FileNotFoundError:
-            with written_atomically(self.path) as partial, partial.open("wb") as fresh:
-                _write_through(fresh.fileno(), content)
+            with written_atomically(self.path) as partial, partial.open("wb", buffering=0) as fresh:
+                _write_through(fresh, content)
             return
         with file:
-            _write_through(file.fileno(), content)
-        reserve.replace(self.path)
+            _write_through(file, content)
+        self._folder.reserve.replace(self.path)
 
 
-def _write_through(file: int, content: bytes) -> None:
-    """Write all of it, onto the disk."""
+def _write_through(file: FileIO, content: bytes) -> None:
     left = memoryview(content)
     while left:
-        left = left[os.write(file, left) :]
+        left = left[file.write(left) :]
     os.fsync(file)

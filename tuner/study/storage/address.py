@@ -6,7 +6,7 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ import sqlalchemy.exc
 
 from tuner.errors import DamagedStorageError, UsageError
 from tuner.study.folder import STUDIES, StudyFolder
-from tuner.study.storage.retry import Retry, is_away, reason_of, retried
+from tuner.study.storage.retry import Retry, engine_of, is_away, reason_of, retried
 
 # A connection that breaks is explained by a sentence, not by a traceback of the pool's.
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
@@ -38,6 +38,10 @@ _LIBPQ = {
     "keepalives_interval": "10",
     "keepalives_count": "3",
 }
+_ERRORS = (
+    ImportError, OSError, RuntimeError, ValueError,
+    sqlite3.Error, sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError,
+)  # fmt: skip
 _LIBPQ_DRIVERS = {"postgresql", "postgresql+psycopg", "postgresql+psycopg2"}
 
 
@@ -152,17 +156,14 @@ class StudyAddress:
         with self.explaining_errors():
             opened = _opened(self.engine_url)
         storage = retried(opened, self.retry, self._refused)
-        # Optuna wraps its database in a cache, and closes neither.
-        engine = getattr(getattr(opened, "_backend", None), "engine", None)
-        if engine is not None:
+        if (engine := engine_of(opened)) is not None:  # Optuna does not close it
             weakref.finalize(storage, engine.dispose)
         return storage
 
     def _refused(self, error: Exception) -> UsageError:
         """The error for a person, from what an open storage raised."""
-        reason = without_secrets(reason_of(error), self.url)
         kind = UsageError if is_away(error) else DamagedStorageError
-        return kind(f"cannot use the storage {self}: {reason}")
+        return kind(f"cannot use the storage {self}: {without_secrets(reason_of(error), self.url)}")
 
     @contextmanager
     def explaining_errors(self) -> Iterator[None]:
@@ -172,23 +173,14 @@ class StudyAddress:
         """
         try:
             yield
-        except (
-            ImportError,
-            OSError,
-            RuntimeError,
-            ValueError,
-            sqlite3.Error,
-            sqlalchemy.exc.SQLAlchemyError,
-            optuna.exceptions.OptunaError,
-        ) as error:
+        except _ERRORS as error:
             reason = without_secrets(reason_of(error), self.url)
             cause = error.__cause__ or error
             if isinstance(cause, ImportError) and cause.name == "psycopg":
                 reason += "; pip install 'rpc-tuner[postgresql]'"
-            message = f"cannot open the storage {self}: {reason}"
-            if isinstance(error, ImportError | OSError) or is_away(error):
-                raise UsageError(message) from error
-            raise DamagedStorageError(message) from error
+            may_pass = isinstance(error, ImportError | OSError) or is_away(error)
+            kind = UsageError if may_pass else DamagedStorageError
+            raise kind(f"cannot open the storage {self}: {reason}") from error
 
 
 def _opened(url: str) -> optuna.storages.BaseStorage:
@@ -220,11 +212,7 @@ class StudyPlace(NamedTuple):
     def named(
         cls, name: str, *, storage: str | None = None, out: Path | None = None
     ) -> "StudyPlace":
-        """Where a search puts a study.
-
-        `storage` is a URL; None means SQLite in the folder. `out` is the folder; None means
-        `studies/NAME`.
-        """
+        """Where a search puts a study: in SQLite in the folder `studies/NAME` unless it is said."""
         folder = StudyFolder(out or STUDIES / name)
         if storage is None:
             return cls(StudyAddress.in_file(folder.database, name), folder)
@@ -244,13 +232,11 @@ def _shown(url: str) -> str:
 
 def without_secrets(text: str, url: str) -> str:
     """What a database said, without the password of the URL, as it is or as a URL quotes it."""
-    cleaned = text.replace(url, _shown(url))
-    try:
+    cleaned, secrets = text.replace(url, _shown(url)), []
+    with suppress(sqlalchemy.exc.ArgumentError, ValueError):
         parsed = sqlalchemy.engine.make_url(url)
-    except (sqlalchemy.exc.ArgumentError, ValueError):
-        return cleaned
-    secrets = [str(parsed.password or "")]
-    secrets += [str(value) for name, value in parsed.query.items() if _SECRETS.search(name)]
+        secrets = [str(parsed.password or "")]
+        secrets += [str(value) for name, value in parsed.query.items() if _SECRETS.search(name)]
     for secret in filter(None, secrets):
         cleaned = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", _HIDDEN, cleaned)
     return cleaned

@@ -88,19 +88,20 @@ def copy_study(place: StudyPlace, into: BaseStorage, name: str) -> None:
     with address.explaining_errors():
         source = optuna.load_study(study_name=address.name, storage=storage)
         trials = source.get_trials(deepcopy=False)
-        study_attributes = storage.get_study_system_attrs(_id(source, storage))
-        notes = {trial.number: get_note(_trial(source, storage, trial.number)) for trial in trials}
+        study_id = storage.get_study_id_from_name(address.name)
+        study_attributes = storage.get_study_system_attrs(study_id)
+        notes = [get_note(Trial(source, trial._trial_id)) for trial in trials]
         study_note = get_note(source)
     made = optuna.create_study(storage=into, study_name=name, direction=source.direction)
     for key, value in study_attributes.items():
         if not key.startswith(_NOTE_KEYS):
-            into.set_study_system_attr(_id(made, into), key, value)
+            into.set_study_system_attr(into.get_study_id_from_name(name), key, value)
     for key, value in source.user_attrs.items():
         made.set_user_attr(key, value)
     made.add_trials([_without_records(trial) for trial in trials])
     put_note(made, study_note)
-    for number, note in notes.items():
-        put_note(_trial(made, into, number), note)
+    for trial, note in zip(made.get_trials(deepcopy=False), notes, strict=True):
+        put_note(Trial(made, trial._trial_id), note)
 
 
 def _without_records(trial: FrozenTrial) -> FrozenTrial:
@@ -109,12 +110,3 @@ def _without_records(trial: FrozenTrial) -> FrozenTrial:
         key: value for key, value in trial.system_attrs.items() if not key.startswith(RECORD_KEY)
     }
     return shown
-
-
-def _id(study: optuna.Study, storage: BaseStorage) -> int:
-    return storage.get_study_id_from_name(study.study_name)
-
-
-def _trial(study: optuna.Study, storage: BaseStorage, number: int) -> Trial:
-    trial_id = storage.get_trial_id_from_study_id_trial_number(_id(study, storage), number)
-    return Trial(study, trial_id)

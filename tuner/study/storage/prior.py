@@ -19,7 +19,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.plan.subject import Subject
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
-from tuner.study.storage.trials import TrialFacts
+from tuner.study.storage.store import StudyStore
 from tuner.world.environment import Environment
 
 MOST_STUDIES = 10
@@ -71,8 +71,7 @@ def prior_costs(
 
     Args:
         places: Where the studies are, the latest first.
-        plan: The plan of the new study: theirs must have its workload or program by `identity_of`,
-            whatever the options, and its objective.
+        plan: The plan of the new study: theirs must have its `identity_of`, and its objective.
         environment: The machine and the software of today, which must be theirs.
 
     Returns:
@@ -91,8 +90,7 @@ def prior_costs(
                 continue
             if store.plan().measuring.objective_name != plan.measuring.objective_name:
                 continue
-            trials = zip(store.configs(), store.trials(), store.values(), strict=True)
-            costs = _costs(trials, plan)
+            costs = _costs(store, plan)
         except UsageError:
             continue  # an older version's, or a damaged one
         read += 1
@@ -107,16 +105,13 @@ def in_prior_order(candidates: Sequence[Config], prior: Mapping[Config, float]) 
     return [baseline, *sorted(others, key=lambda config: prior.get(config, 0.0))]
 
 
-def _costs(
-    trials: Iterable[tuple[Config, TrialFacts, Sequence[float]]], plan: StudyPlan
-) -> dict[Config, float]:
-    measured: dict[Config, float] = {}
-    failed = []
-    for config, trial, values in trials:
+def _costs(store: StudyStore, plan: StudyPlan) -> dict[Config, float]:
+    found: dict[Config, float] = {}
+    for config, trial, values in zip(store.configs(), store.trials(), store.values(), strict=True):
         if trial.state == TrialState.FAIL:
-            failed.append(config)
+            found[config] = math.inf
         elif values:
-            measured[config] = statistics.fmean(map(plan.objective.cost, values))
-    middle = statistics.fmean(measured.values()) if measured else 0.0
-    found = {config: cost - middle for config, cost in measured.items()}
-    return {**found, **dict.fromkeys(failed, math.inf)}
+            found[config] = statistics.fmean(map(plan.objective.cost, values))
+    measured = [*filter(math.isfinite, found.values())]
+    middle = statistics.fmean(measured) if measured else 0.0
+    return {config: cost - middle for config, cost in found.items()}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import optuna
+import sqlalchemy
 import sqlalchemy.exc
 from optuna.exceptions import DuplicatedStudyError, UpdateFinishedTrialError
 from optuna.storages import BaseStorage
@@ -278,6 +279,12 @@ _RetriedStorage: type[_RetriedWrites] = type(
 def retried(storage: BaseStorage, retry: Retry | None, refusing: Refusing) -> BaseStorage:
     """The same storage, which is asked again where it does not answer; None: not at all."""
     return _RetriedStorage(storage, retry, refusing)
+
+
+def engine_of(opened: BaseStorage) -> sqlalchemy.Engine | None:
+    """The database behind a storage as Optuna opened it, in a cache; None where there is none."""
+    engine = getattr(getattr(opened, "_backend", None), "engine", None)
+    return engine if isinstance(engine, sqlalchemy.Engine) else None
 
 
 def read_from(storage: BaseStorage, read: Callable[[BaseStorage], _T]) -> _T:

@@ -1,8 +1,7 @@
 """What Optuna's samplers propose next, from what is known of the configurations tried so far.
 
-A configuration is a point: the index of its value on each axis of the search space. The
-function is pure, so that a process of its own can answer: `GPSampler` needs torch, which the
-process of a command never imports.
+A configuration is a point: the index of its value on each axis of the search space. A process of
+its own can answer: `GPSampler` needs torch, which the process of a command never imports.
 """
 
 import json
@@ -11,7 +10,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
@@ -36,20 +35,10 @@ def proposals(
     count: int,
     seed: int,
 ) -> list[Point]:
-    """Points to try next.
+    """Points to try next, `count` of them; they may repeat each other, or what has been tried.
 
-    They may repeat each other, and may have been tried before.
-
-    Args:
-        sampler: Whose idea it is.
-        axes: The axes of the search space.
-        tried: The points tried so far, each with its value; less is better.
-        count: How many points to propose. Those before count as running, so that the next ones
-            are elsewhere (`constant_liar`).
-        seed: Seeds the sampler.
-
-    Returns:
-        `count` points.
+    `tried` are the points tried so far, each with its value; less is better. Proposed points count
+    as running, so that the next ones are elsewhere (`constant_liar`).
     """
     distributions: dict[str, BaseDistribution] = {
         str(number): IntDistribution(0, axis.size - 1)
@@ -65,11 +54,8 @@ def proposals(
                 state=TrialState.COMPLETE, params=params, distributions=distributions, value=value
             )
         )
-    found = []
-    for _ in range(count):
-        params = study.ask(distributions).params
-        found.append(tuple(int(params[name]) for name in distributions))
-    return found
+    asked = [study.ask(distributions).params for _ in range(count)]
+    return [tuple(int(params[name]) for name in distributions) for params in asked]
 
 
 def _sampler(name: OptunaSampler, seed: int) -> optuna.samplers.BaseSampler:
@@ -106,7 +92,7 @@ class SamplingProcess:
         count: int,
         seed: int,
     ) -> list[Point]:
-        """What `tuner.study.storage.sampling.proposals` returns."""
+        """What the function of this name returns."""
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__],
@@ -124,17 +110,13 @@ class SamplingProcess:
         return [tuple(point) for point in json.loads(answer)]
 
 
-def _answer(request: list[Any]) -> list[Point]:
-    sampler, axes, tried, count, seed = request
-    known = [(tuple(point), value) for point, value in tried]
-    return proposals(sampler, [Axis(*axis) for axis in axes], known, count, seed)
-
-
 def main() -> None:
     """Answer requests, one a line, until there are no more."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     for line in sys.stdin:
-        sys.stdout.write(json.dumps(_answer(json.loads(line))) + "\n")
+        sampler, axes, tried, count, seed = json.loads(line)
+        found = proposals(sampler, [Axis(*axis) for axis in axes], tried, count, seed)
+        sys.stdout.write(json.dumps(found) + "\n")
         sys.stdout.flush()
 
 

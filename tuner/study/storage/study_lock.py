@@ -1,8 +1,7 @@
 """A lock on a study in its storage, for the search that measures it.
 
 SQLite has a file beside its own. PostgreSQL keeps the lock for as long as the connection lasts that
-took it, so that a search that dies gives it back; a search whose connection broke, as when the
-server restarts, takes it again.
+took it; a search whose connection broke, as when the server restarts, takes it again.
 """
 
 import hashlib
@@ -55,13 +54,9 @@ def study_lock(address: StudyAddress) -> Iterator[Callable[[], None]]:
     elif (file := lock_file(address)) is not None:
         address.check_folder()
         with locked_file(file, reason, keep=lambda: _is_there(address)):
-            yield _nothing
+            yield lambda: None  # no connection can lose it
     else:
-        yield _nothing
-
-
-def _nothing() -> None:
-    """A lock that no connection can lose."""
+        yield lambda: None
 
 
 def _is_there(address: StudyAddress) -> bool:
@@ -100,10 +95,10 @@ class _ServerLock:
         if self._session is not None:
             # The server may not have noticed yet that our earlier connection is gone.
             _end(connection, self._session)
-        taken = _take(connection, self._address.name)
-        if taken[0]:
+        is_ours, holder = _take(connection, self._address.name)
+        if is_ours:
             self._session = connection.scalar(text("SELECT pg_backend_pid()"))
-        return taken
+        return is_ours, holder
 
     def hold(self) -> None:
         """See `study_lock`."""
@@ -133,11 +128,13 @@ class _ServerLock:
             self._connection = None
 
 
+def _application() -> str:
+    """What PostgreSQL shows of this process to others, cut at 63 bytes."""
+    return f"{_APPLICATION}{replace(Holder.here(), since=None)}"[:63]
+
+
 def _take(connection: Connection, name: str) -> tuple[bool, Holder | None]:
-    """Whether the lock is ours now; if not, who has it, as far as this can be known."""
-    here = Holder.here()
-    # PostgreSQL shows this name to others, cut at 63 bytes.
-    application = {"name": f"{_APPLICATION}{replace(here, since=None)}"}
+    application = {"name": _application()}
     connection.execute(text("SELECT set_config('application_name', :name, false)"), application)
     for setting, value in _SESSION.items():
         with suppress(sqlalchemy.exc.DBAPIError):  # an older server, or one with other transports
@@ -169,13 +166,12 @@ def _take(connection: Connection, name: str) -> tuple[bool, Holder | None]:
 
 def _end(connection: Connection, session: int) -> None:
     """End a connection of this process, unless its number is another one's by now."""
-    application = f"{_APPLICATION}{replace(Holder.here(), since=None)}"[:63]
     connection.execute(
         text(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE pid = :session AND application_name = :application"
         ),
-        {"session": session, "application": application},
+        {"session": session, "application": _application()},
     )
     until_s = time.monotonic() + _ENDS_WITHIN_S
     there = text("SELECT count(*) FROM pg_stat_activity WHERE pid = :session")

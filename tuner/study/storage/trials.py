@@ -23,7 +23,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from tuner.plan.config import Config, Dimension
 from tuner.plan.knobs import KNOBS, IntegerKnob, SecondsKnob
 from tuner.plan.subject import Subject
-from tuner.study.storage.retry import read_from
+from tuner.study.storage.retry import engine_of, read_from
 
 _T = TypeVar("_T")
 RECORD_KEY = "rpc_tuner:record:"
@@ -102,7 +102,7 @@ def trials_of(storage: BaseStorage, study_id: int) -> list[TrialFacts]:
     """The trials of a study, by number."""
 
     def read(opened: BaseStorage) -> list[TrialFacts]:
-        if (engine := _engine_of(opened)) is None:
+        if (engine := engine_of(opened)) is None:
             return [
                 TrialFacts(each.number, each._trial_id, each.state, each.user_attrs)
                 for each in opened.get_all_trials(study_id, deepcopy=False)
@@ -132,7 +132,7 @@ def records_of(storage: BaseStorage, study_id: int, make: Callable[[StoredRecord
 
 
 def _worlds(storage: BaseStorage, study_id: int) -> Generator[StoredRecord]:
-    if (engine := _engine_of(storage)) is not None:
+    if (engine := engine_of(storage)) is not None:
         yield from map(StoredRecord._make, _rows(engine, _WORLDS, study_id))
         return
     for trial in storage.get_all_trials(study_id, deepcopy=False):
@@ -145,7 +145,7 @@ def values_of(storage: BaseStorage, study_id: int) -> dict[int, dict[int, float]
     """The intermediate values of the trials of a study: by trial id, then by step."""
 
     def read(opened: BaseStorage) -> dict[int, dict[int, float]]:
-        if (engine := _engine_of(opened)) is None:
+        if (engine := engine_of(opened)) is None:
             trials = opened.get_all_trials(study_id, deepcopy=False)
             return {each._trial_id: each.intermediate_values for each in trials}
         found: dict[int, dict[int, float]] = defaultdict(dict)
@@ -162,9 +162,3 @@ def _rows(engine: sqlalchemy.Engine, query: str, study_id: int) -> Iterator[Any]
     with engine.connect() as connection:
         streaming = connection.execution_options(yield_per=_AT_ONCE)
         yield from streaming.execute(sqlalchemy.text(query), {"study": study_id})
-
-
-def _engine_of(storage: BaseStorage) -> sqlalchemy.Engine | None:
-    """The database behind an open storage: Optuna wraps it in a cache."""
-    engine = getattr(getattr(storage, "_backend", None), "engine", None)
-    return engine if isinstance(engine, sqlalchemy.Engine) else None
