@@ -30,18 +30,24 @@ def find_study(
 
 def place_of(reference: str, *, storage: str | None = None, out: Path | None = None) -> StudyPlace:
     """Where the study is that `find_study` finds. UsageError if it is not there."""
-    if storage is not None:
-        return _in_storage(StudyPlace.named(reference, storage=storage, out=out))
-    if out is not None:
-        return _in_folder(out, reference)
-    return _in_folder(_folder_of(reference), None)
+    if storage is None:
+        return (
+            _in_folder(_folder_of(reference), None) if out is None else _in_folder(out, reference)
+        )
+    place = StudyPlace.named(reference, storage=storage, out=out)
+    if reference not in (names := place.address.names()):
+        tail = did_you_mean(reference, names) if names else "; it holds none"
+        raise UsageError(f"there is no study {reference!r} in {place.address}{tail}")
+    return place
 
 
 def places_in(folder: Path) -> list[StudyPlace]:
     """The studies of one folder's database, by name. UsageError if it cannot be opened."""
-    database = StudyFolder(folder).database
-    names = StudyAddress.in_file(database, "").names()
-    return [StudyPlace.named(name, out=folder) for name in sorted(names)]
+    return [StudyPlace.named(name, out=folder) for name in sorted(_names_in(folder))]
+
+
+def _names_in(folder: Path) -> list[str]:
+    return StudyAddress.in_file(StudyFolder(folder).database, "").names()
 
 
 def earlier_studies(place: StudyPlace) -> Iterator[StudyPlace]:
@@ -54,24 +60,13 @@ def earlier_studies(place: StudyPlace) -> Iterator[StudyPlace]:
         for name in reversed(address.names()):
             yield StudyPlace.named(name, storage=address.url)
         return
-    beside = studies_in(folder.root.absolute().parent)
-    for each in sorted(beside, key=_written_s, reverse=True):
+    written_s = {
+        each: StudyFolder(each).database.stat().st_mtime
+        for each in studies_in(folder.root.absolute().parent)
+    }
+    for each in sorted(written_s, key=written_s.__getitem__, reverse=True):
         with suppress(UsageError):
             yield from places_in(each)
-
-
-def _written_s(folder: Path) -> float:
-    """When its database was written last."""
-    return StudyFolder(folder).database.stat().st_mtime
-
-
-def _in_storage(place: StudyPlace) -> StudyPlace:
-    """The place; UsageError if its storage does not hold the study."""
-    address = place.address
-    if address.name not in (names := address.names()):
-        tail = did_you_mean(address.name, names) if names else "; it holds none"
-        raise UsageError(f"there is no study {address.name!r} in {address}{tail}")
-    return place
 
 
 def _folder_of(reference: str) -> Path:
@@ -92,8 +87,7 @@ def _folder_of(reference: str) -> Path:
 
 def _in_folder(folder: Path, name: str | None) -> StudyPlace:
     """The study `name` of a folder's database; without a name, its only one."""
-    database = StudyFolder(folder).database
-    names = StudyAddress.in_file(database, name or "").names()
+    names = _names_in(folder)
     if not names:
         raise UsageError(f"there is no study in the folder {folder}")
     if name is None and len(names) > 1:

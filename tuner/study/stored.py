@@ -16,31 +16,23 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     configs, records = store.configs(), store.records()
     with store.reading("records"):
         log = StudyLog(plan, configs, records, store.eliminated())
-    if sampling := store.noted("sampling"):
-        with store.reading("sampling"):
+    with store.reading("sampling"):
+        if sampling := store.noted("sampling"):
             log.sampling = Sampling(**sampling)
-    if looks := store.noted("looks"):
-        with store.reading("looks"):
-            log.looks = tuple(
-                InterimAnalysis(int(rows), *map(float, rest)) for rows, *rest in looks
-            )
-    if unreliable := store.noted("unreliable"):
-        with store.reading("unreliable"):
-            log.unreliable = tuple(map(int, unreliable))
-    if set_aside := store.noted("set_aside"):
-        with store.reading("set_aside"):
-            log.put_aside(*set_aside)
-    if dropped := store.noted("dropped"):
-        with store.reading("dropped"):
-            log.drop(*dropped)
+    with store.reading("looks"):
+        looks = store.noted("looks") or ()
+        log.looks = tuple(InterimAnalysis(int(rows), *map(float, rest)) for rows, *rest in looks)
+    with store.reading("unreliable"):
+        log.unreliable = tuple(map(int, store.noted("unreliable") or ()))
+    with store.reading("set_aside"):
+        log.put_aside(*(store.noted("set_aside") or ()))
+    with store.reading("dropped"):
+        log.drop(*(store.noted("dropped") or ()))
     return log
 
 
 def stored_answer(place: StudyPlace) -> StudyAnswer:
-    """The answer of a study, or how far it is.
-
-    UsageError if there is no such study, or if it cannot be read.
-    """
+    """The answer of a study, or how far it is. UsageError if it is not there, or damaged."""
     store = load_study(place)
     log = stored_log(store, store.plan())
     with store.reading("its numbers"):

@@ -16,7 +16,6 @@ from tuner.files import OWNERS, limit_to_folder, make_folder
 from tuner.plan.config import Config
 from tuner.plan.measuring import Measuring
 from tuner.plan.study_plan import StudyPlan
-from tuner.study.folder import StudyFolder
 from tuner.study.records import Sampling
 from tuner.study.storage.address import StudyAddress, StudyPlace
 from tuner.study.storage.store import StudyStore
@@ -43,11 +42,6 @@ _SEALED = {errno.EACCES, errno.EPERM, errno.ENOENT, errno.EIO}
 
 Notify = Callable[[str], None]
 """Is given a sentence when something goes wrong that the study can do without."""
-
-
-def ignored(message: str) -> None:
-    """Drop the message."""
-    del message
 
 
 @dataclass(frozen=True)
@@ -100,11 +94,11 @@ def claimed(place: StudyPlace, *, resume: bool, overwrite: bool) -> Iterator[Cla
             place.address.retry.guard = hold
         with _adding_what_helps(place):
             resumes = _resumes(place, resume=resume, overwrite=overwrite)
-            is_there = overwrite and (
+            replaces = overwrite and (
                 place.folder.manifest.study() is not None
                 or place.address.name in _names(place, overwrite=overwrite)
             )
-            yield Claim(place, resumes, replaces=is_there)
+            yield Claim(place, resumes, replaces)
 
 
 @contextmanager
@@ -186,12 +180,10 @@ def _names(place: StudyPlace, *, overwrite: bool) -> list[str]:
 
 def _check_empty(place: StudyPlace) -> None:
     """UsageError if the folder holds files, none of which a study is known to have written."""
-    folder = place.folder
-    locks = {folder.lock.name, *_names_in(folder, lock_file(place.address))}
-    if names := sorted({path.name for path in folder.root.iterdir()} - locks):
+    root = place.folder.root
+    if names := sorted(path.name for path in {*root.iterdir()}.difference(_locks(place))):
         raise UsageError(
-            f"the folder {folder.root} holds files that no study wrote "
-            f"({first_of(names, _MOST_NAMED)}): "
+            f"the folder {root} holds files that no study wrote ({first_of(names, _MOST_NAMED)}): "
             "give --out a new or an empty folder"
         )
 
@@ -204,18 +196,15 @@ def _has_files(place: StudyPlace) -> bool:
 
 def _own_files(place: StudyPlace) -> list[Path]:
     """The files of the folder that a new study keeps: locks, database, and of its first run."""
-    address, folder = place
-    files = [
-        folder.lock,
-        *folder.first_run.glob("*"),
-        *(folder.root / n for n in _names_in(folder, lock_file(address))),
-    ]
-    return [*files, folder.database] if address.in_own_folder else files
+    files = [*_locks(place), *place.folder.first_run.glob("*")]
+    return [*files, place.folder.database] if place.address.in_own_folder else files
 
 
-def _names_in(folder: StudyFolder, file: Path | None) -> list[str]:
-    """The name of a file, if it is directly in the folder."""
-    return [file.name] if file is not None and file.parent == folder.root.resolve() else []
+def _locks(place: StudyPlace) -> list[Path]:
+    """The files of locks in the folder."""
+    folder, file = place.folder, lock_file(place.address)
+    is_here = file is not None and file.parent == folder.root.resolve()
+    return [folder.lock, folder.root / file.name] if file and is_here else [folder.lock]
 
 
 def _adopt(place: StudyPlace) -> None:
@@ -229,7 +218,7 @@ def create_study(
     place: StudyPlace,
     plan: StudyPlan,
     environment: Environment,
-    notify: Notify = ignored,
+    notify: Notify = lambda message: None,
     candidates: Sequence[Config] | None = None,
     sampling: Sampling | None = None,
     *,
@@ -278,7 +267,7 @@ def create_study(
     return store
 
 
-def load_study(place: StudyPlace, notify: Notify = ignored) -> StudyStore:
+def load_study(place: StudyPlace, notify: Notify = lambda message: None) -> StudyStore:
     """The study as it was left. UsageError if there is none, or if it cannot be read."""
     address = place.address
     try:
@@ -304,14 +293,15 @@ def is_half_made(address: StudyAddress) -> bool:
 
 
 def resume_study(
-    place: StudyPlace, plan: StudyPlan, environment: Environment, notify: Notify = ignored
+    place: StudyPlace,
+    plan: StudyPlan,
+    environment: Environment,
+    notify: Notify = lambda message: None,
 ) -> StudyStore:
     """The study, to go on with by a plan that differs from its own in the budget at most.
 
     One that is finished is gone on with if the budget, or the most blocks, have grown, or if what
-    was a limit is to be spent now.
-
-    UsageError if it was measured by another plan or on another machine.
+    was a limit is to be spent now. UsageError if another plan or machine measured it.
     """
     store = load_study(place, notify)
     _check_same(store, plan, environment)
@@ -335,15 +325,13 @@ def _allows_more(store: StudyStore, now: Measuring) -> bool:
 
 
 def _check_same(store: StudyStore, plan: StudyPlan, environment: Environment) -> None:
-    then = store.plan().fingerprint()
+    then, differences = store.plan().fingerprint(), store.environment.differences(environment)
     problems = [
         f"{key}: {_plain(then.get(key))} in the study, {_plain(now)} now"
         for key, now in plan.fingerprint().items()
         if then.get(key) != now
     ]
-    problems += [
-        f"{difference} (then, now)" for difference in store.environment.differences(environment)
-    ]
+    problems += [f"{difference} (then, now)" for difference in differences]
     if problems:
         raise UsageError.about(
             f"the study {plan.name} cannot be resumed: it was measured differently", problems
