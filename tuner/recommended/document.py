@@ -52,12 +52,8 @@ def values_of_role(
 
 
 def read_process_values(path: Path) -> ProcessValues:
-    """What processes take from `recommended.json`, or from an export to JSON or TOML.
-
-    The rest of the file is not looked at; `tuner.recommended.model` does that.
-
-    Raises:
-        UsageError: The file cannot be read, is damaged, or has another format.
+    """What processes take from a file of a recommendation. UsageError if it cannot be read, is
+    damaged, or has another format; the rest of it is not looked at.
     """
     document = read_document(path)
     try:
@@ -165,11 +161,7 @@ def check_roles(config: Config, place: str, roles: Sequence[str]) -> None:
 
 
 def read_document(path: Path) -> Mapping[str, Any]:
-    """The file's content; nothing of it is checked but its format.
-
-    Raises:
-        UsageError: The file cannot be read, is damaged, or has another format.
-    """
+    """The file's content, of which its format alone is checked; UsageError if it cannot be read."""
     document = _parsed(path)
     if problem := _problem_of_format(document):
         raise UsageError(f"{path} {problem}")

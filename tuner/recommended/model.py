@@ -248,11 +248,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def as_json(recommendation: Recommendation) -> str:
-    """The content of `recommended.json`.
-
-    Raises:
-        UsageError: It holds what JSON cannot, such as a damaged number.
-    """
+    """The content of `recommended.json`. UsageError if it holds what JSON cannot."""
     document, option = recommendation.model_dump(mode="json"), orjson.OPT_INDENT_2
     try:
         return orjson.dumps(document, option=option | orjson.OPT_APPEND_NEWLINE).decode()
@@ -282,10 +278,8 @@ def _without_null(value: object) -> Any:
 
 
 def read_recommendation(path: Path) -> Recommendation:
-    """The content of `recommended.json`, or of an export to JSON or TOML.
-
-    Raises:
-        UsageError: The file cannot be read, is damaged, or has another format.
+    """What a file of a recommendation holds, of JSON or TOML. UsageError if it cannot be read, is
+    damaged, or has another format.
     """
     document = read_document(path)
     try:

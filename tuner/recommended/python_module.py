@@ -160,13 +160,8 @@ def options_call(values: Mapping[str, Value]) -> Code:
 
 
 def as_python(recommendation: Recommendation, sentence: str) -> str:
-    """A module with the options of each role and the `init_rpc` call.
-
-    It starts RPC for a program that imports it, and checks itself under `torchrun`.
-
-    Args:
-        recommendation: The configuration.
-        sentence: What stands first in the module.
+    """A module that starts RPC for a program that imports it, and checks itself under `torchrun`;
+    `sentence` stands first in it.
     """
     ranks = recommendation.ranks
     values = {role: recommendation.values_of(role) for role in recommendation.roles}

@@ -17,10 +17,8 @@ from tuner.recommended.model import Recommendation
 
 
 def recheck_plan(recommendation: Recommendation) -> dict[str, Any]:
-    """The plan, as a plan file holds it, that compares the configuration with the baseline again.
-
-    Where the baseline itself is recommended, it compares its strongest rival with it. UsageError if
-    nothing was compared with the baseline.
+    """The plan that compares the configuration, or the rival of a recommended baseline, with the
+    baseline again. UsageError if nothing was compared with the baseline.
     """
     keys = _recheck_keys(recommendation)
     if keys["space"] is None:

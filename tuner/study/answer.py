@@ -175,10 +175,7 @@ class StudyAnswer(Conclusion):
 
     @cached_property
     def levels(self) -> dict[int, float]:
-        """log(objective) of each measured trial, less is better: paired with the baseline's.
-
-        Where the baseline failed it is that of the trial alone.
-        """
+        """log(objective) of each measured trial, paired with the baseline's if that ran."""
         measured = [row for row in self.rows if row.is_measured]
         found = {
             row.trial: -math.log(row.against_baseline.ratio.estimate)

@@ -21,8 +21,7 @@ _CPU = OBJECTIVES["cpu_s"]
 class BlockRows:
     """What each block has measured of which column. Blocks are numbered as they begin.
 
-    A block that is being measured does not count, and no later one does: so what is known of the
-    race follows from its first blocks, whichever is finished first.
+    Of blocks that run at once the first ones count: none does after one that is not finished.
     """
 
     def __init__(self) -> None:
@@ -82,10 +81,7 @@ class BlockRows:
         return self._failed[block, column]
 
     def disturbed(self, block: int) -> bool:
-        """Whether a block has a disturbed world, and at most half of the others are disturbed.
-
-        Where most are disturbed, a block that takes the place of one would be, too.
-        """
+        """Whether a block has a disturbed world, and few others are: so that it helps to repeat it."""
         here = self._disturbed[block]
         elsewhere = self._measured.total() - self._measured[block]
         return here > 0 and self._disturbed.total() - here <= elsewhere / 2
@@ -189,9 +185,8 @@ class TrialWorlds:
         self._within.clear()
 
     def world_s(self, min_time_s: float) -> float:
-        """Seconds that a world takes whose steps last so long, those that fail before it included.
-
-        0 where none went well.
+        """Seconds that a world takes whose steps last so long, with those that fail before it; 0 if
+        none went well.
         """
         if self.samples:
             return (self.samples_s + self.repeated_s) / len(self.samples)

@@ -37,10 +37,7 @@ class PassedOver(NamedTuple):
 def passed_over(
     log: StudyLog, rows: Sequence[TrialRow], best: int | None, paired: PairedTrials
 ) -> tuple[PassedOver, ...]:
-    """The trials that look better than the recommended one, `best`, in the order of the table.
-
-    `paired` says how any two trials compare.
-    """
+    """The trials that look better than the recommended one, `best`, in the order of the table."""
     chosen = next((row for row in rows if row.trial == best), None)
     if chosen is None:
         return ()

@@ -116,20 +116,14 @@ def conclude(log: StudyLog) -> Conclusion:
 
 
 def best_without_baseline(log: StudyLog) -> int | None:
-    """The best of what was measured where the baseline cannot run; None if no block measured any.
-
-    Who was eliminated counts only if no candidate was measured.
-    """
+    """The best of the candidates, or else of the eliminated, where the baseline cannot run."""
     matrix, points = evidence(log), points_of(log)
     found = best_measured(matrix, log.candidates, points)
     return best_measured(matrix, log.alive, points) if found is None else found
 
 
 def comparison_of(log: StudyLog) -> Comparison:
-    """The strongest rival against the baseline at the last look: what is said is what was tested.
-
-    "No rival is more than epsilon better" takes evidence about every one of them.
-    """
+    """The strongest rival against the baseline at the last look, and all others excluded or not."""
     rival = strongest_rival(log)
     if rival is None:
         return Comparison(None, "undecided")
@@ -150,7 +144,7 @@ def _leader(log: StudyLog, best: int | None, challenger: int | None) -> int | No
 def seconds_to_clear(
     log: StudyLog, errors: float = 0.0, *, by_intervals: bool = False
 ) -> float | None:
-    """About how many more seconds of worlds would make the answer clear.
+    """About how many more seconds of worlds would make the answer clear; None if unknown.
 
     Args:
         log: What was measured.
@@ -158,9 +152,6 @@ def seconds_to_clear(
             than they look: what luck would make of it.
         by_intervals: Whether to go by the intervals too: after the last look of a budget they reach
             as far as one of as many blocks does. After an early look they reach farther.
-
-    Returns:
-        Seconds; None if too little is known to tell.
     """
     between = variance_between(worlds_without_spikes(log))
     if strongest_rival(log) is None or between is None or BASELINE in log.failures:
@@ -191,12 +182,9 @@ def seconds_to_clear(
 
 
 def resume_budget_s(log: StudyLog, elapsed_s: float, more_s: float | None = None) -> int:
-    """The budget that it takes at least to resume a study, in seconds, a multiple of ten.
+    """The least budget to resume a study with, in seconds, a multiple of ten.
 
-    Args:
-        log: What was measured.
-        elapsed_s: What was spent for it.
-        more_s: What would decide from here on, if that is known.
+    `elapsed_s` was spent for it, and `more_s` would decide from here on, if that is known.
     """
     measuring = log.plan.measuring
     # A finished study is only gone on with by more than it had; what is a limit can be spent.
@@ -215,9 +203,8 @@ def _least_more_s(log: StudyLog) -> float:
 def _to_tell(log: StudyLog) -> list[tuple[int, int, _Sides]]:
     """Which trial's gain over which other one is to be told yet, and from what.
 
-    While it is undecided, that of the strongest rival is from 0 where it looks like a gain, else
-    that of every rival from epsilon. Then the rival's is known too roughly, or others may be
-    better.
+    While it is undecided: the strongest rival's where it looks like a gain, else all of them. Then
+    the rival's is known too roughly, or others may be better.
     """
     rival, comparison = strongest_rival(log), comparison_of(log)
     assert rival is not None

@@ -67,20 +67,14 @@ def leader(log: StudyLog) -> int | None:
 
 
 def mean_gain(log: StudyLog, trial: int, reference: int = BASELINE) -> float | None:
-    """The mean of log(how many times as good a trial is as a reference) by block; None without one.
-
-    It is an estimate, and no claim: see `gain_of`.
-    """
+    """The mean of log(how many times as good a trial is as a reference) by block: no claim."""
     matrix = evidence(log)
     gains = differences(matrix[:, reference], matrix[:, trial])
     return float(gains.mean()) if len(gains) else None
 
 
 def rivals_of(log: StudyLog) -> list[int]:
-    """The trials that blocks compare with the baseline: those that it is known how to measure.
-
-    Who was out before the race is none of them.
-    """
+    """The trials that blocks compare with the baseline; who was out before the race is none."""
     raced = _raced(log)
     rivals = [trial for trial in log.runnable if trial != BASELINE]
     return [trial for trial in rivals if trial not in log.eliminated or trial in raced]
@@ -94,10 +88,7 @@ def _raced(log: StudyLog) -> set[int]:
 
 
 def strongest_rival(log: StudyLog) -> int | None:
-    """The trial that is most likely the best of the rivals; None if nothing tells.
-
-    It is one that is still measured, if there is any, and none that breaks a limit.
-    """
+    """The rival that is most likely the best; none that breaks a limit, or, if possible, is out."""
     rivals = [trial for trial in rivals_of(log) if not log.broken(trial)]
     racing = [trial for trial in rivals if trial not in log.eliminated]
     matrix, cost, points = evidence(log), log.log_cost(), points_of(log)
@@ -112,8 +103,7 @@ def gain_of(
 ) -> Interval | None:
     """log(how many times as good a rival is as a reference), as all looks have left it.
 
-    `shared` is how many comparisons share the upper end's alpha, where it is not those that the
-    verdict makes.
+    `shared` is how many comparisons share the upper end's alpha, if not those of the verdict.
     """
     count = len(_raced(log))
     if shared is None:
@@ -138,18 +128,9 @@ def _test_of(worlds: bytes, columns: int, alpha: float) -> AnalysedBlocks:
 def difference_of_gains(
     log: StudyLog, here: tuple[int, int], there: tuple[int, int], shared: int
 ) -> Interval | None:
-    """By how much the first of two trials is better than the second, here against there.
+    """The log of by how much the first of two trials is better than the second, here against there.
 
-    It rests on the blocks that have all four, and holds as the verdict does.
-
-    Args:
-        log: What was measured.
-        here: Two trials.
-        there: Two others.
-        shared: How many comparisons share alpha.
-
-    Returns:
-        The difference of two logarithms of gains; None where too few blocks have all four.
+    It rests on the blocks that have all four; `shared` is how many comparisons share alpha.
     """
     tests = []
     for look in log.looks:
@@ -168,18 +149,12 @@ def tested_gain(log: StudyLog, trial: int, reference: int) -> Interval | None:
 
 
 def not_excluded(log: StudyLog, best: int) -> list[int]:
-    """The trials that may be more than epsilon better than `best`, as far as measured.
-
-    Compared with a rival that is better, the baseline is not.
-    """
+    """The trials, without the baseline, that may be more than epsilon better than `best`."""
     return _may_gain(log, best, log.rules.log_epsilon)
 
 
 def not_told_apart(log: StudyLog, best: int) -> list[int]:
-    """The trials that may be as good as `best`, or better; those that are not excluded are of them.
-
-    As in `not_excluded` the baseline is none of them.
-    """
+    """The trials, without the baseline, that may be as good as `best`, or better."""
     return _may_gain(log, best, 0.0)
 
 
@@ -246,10 +221,7 @@ def causes_of(log: StudyLog) -> tuple[Cause, ...]:
 
 
 def fails_more_often(log: StudyLog, trial: int) -> bool:
-    """Whether a trial that has run is shown to fail more often than the others that have.
-
-    It may be asked whenever the trial has failed again.
-    """
+    """Whether a trial that has failed again is shown to fail more often than the others."""
     every = [each for each in range(len(log.configs)) if log.ran(each)]
     out = {trial, *log.unreliable, *log.wrong}
     others = [each for each in every if each not in out]

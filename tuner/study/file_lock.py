@@ -75,13 +75,8 @@ def busy(reason: str, holder: Holder | None) -> UsageError:
 def locked_file(path: Path, reason: str, *, keep: Callable[[], bool]) -> Iterator[None]:
     """Hold the lock on a file, which is made with its folder.
 
-    Args:
-        path: The file.
-        reason: Why others are refused meanwhile, as a sentence.
-        keep: Whether the file is to stay; asked when the lock is given back.
-
-    Raises:
-        UsageError: another process holds the lock, or the file cannot be made.
+    Others are refused meanwhile for the `reason`, a sentence; the file stays if it is to `keep` at
+    the end. UsageError if another process holds the lock, or the file cannot be made.
     """
     file = _locked(path, reason)
     try:

@@ -19,8 +19,13 @@ def find_study(
 ) -> "StudyAnswer":
     """The answer of a study, by its name or by the path of its folder.
 
-    `storage` is the URL that it was searched with, and `out` the folder of its files, if the
-    search was given these. UsageError if the study is not there, or cannot be read.
+    Args:
+        reference: The name or the path.
+        storage: The URL that it was searched with, if it was one.
+        out: The folder of its files, if the search was given one.
+
+    Raises:
+        UsageError: The study is not there, or cannot be read.
     """
     # Late: a dashboard asks for the place alone, and does not wait for pandas.
     from tuner.study.stored import stored_answer
@@ -51,10 +56,7 @@ def _names_in(folder: Path) -> list[str]:
 
 
 def earlier_studies(place: StudyPlace) -> Iterator[StudyPlace]:
-    """The studies beside a new one, the latest first: of its storage, or of its folder's folder.
-
-    A study of the same name, which the new one replaces, is among them.
-    """
+    """The studies in the storage of a new one, or in its folder's folder, the latest first."""
     address, folder = place
     if not address.in_own_folder:
         for name in reversed(address.names()):

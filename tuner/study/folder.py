@@ -42,10 +42,7 @@ def begun_in(folder: Path) -> "list[StudyFolder]":
 
 
 def names_in(database: Path) -> list[str] | None:
-    """The studies in an SQLite file, by name; None where only Optuna can read them.
-
-    Optuna itself takes a second to be imported.
-    """
+    """The studies in an SQLite file; None where only Optuna, which starts slowly, can read it."""
     url = f"file:{quote(str(database.absolute()))}?mode=ro"
     try:
         with closing(sqlite3.connect(url, uri=True, timeout=1)) as connection:
@@ -58,10 +55,9 @@ def names_in(database: Path) -> list[str] | None:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The manifest of a folder, whether or not it has one.
+    """The manifest of a folder, if it has one: its format, the study's name, and a file a line.
 
-    Its first line is the format, its second the study's name, and each further line a file, by
-    its path relative to the folder. It only grows, so that a process that dies loses nothing.
+    It only grows, so that a process that dies loses nothing.
     """
 
     root: Path
@@ -72,10 +68,7 @@ class Manifest:
         return self.root / MANIFEST
 
     def study(self) -> str | None:
-        """The name of the study whose folder it is; None if the folder has no manifest.
-
-        UsageError if a newer version wrote it.
-        """
+        """The name of the study whose folder it is. UsageError if a newer version wrote it."""
         lines = self._lines()
         return lines[1] if len(lines) > 1 else None
 
@@ -108,10 +101,7 @@ class Manifest:
             file.write(text.encode())
 
     def remove_files(self, *, but: Iterable[Path] = ()) -> None:
-        """Remove the files of the study, and folders that are empty then; the manifest stays.
-
-        UsageError if one cannot be removed.
-        """
+        """Remove the files of the study, and folders that are empty. UsageError if one stays."""
         files = [path for path in self.files() if path not in set(but)]
         folders = {folder for path in files for folder in path.relative_to(self.root).parents}
         for path in files:
@@ -214,10 +204,7 @@ class StudyFolder:
         return self.traces / f"{config.slug}.json"
 
     def failure_text(self, kind: str, message: str) -> str:
-        """What a person reads of a failure: its kind once, and where its evidence is.
-
-        A message names the folder of its evidence as one within the study's.
-        """
+        """What a person reads of a failure: its kind once, and where its evidence is."""
         text = message.replace("; see failures/", f"; see {shown(self.failures)}/")
         return text if kind in message else f"{kind}: {text}"
 
@@ -238,8 +225,7 @@ class StudyFolder:
     def locked(self) -> Iterator[None]:
         """Keep a second search out of the folder: each would spoil the other's timings.
 
-        Makes the folder, and removes it again if no study has begun in it. UsageError if another
-        search has it.
+        Makes the folder, and removes it if no study has begun in it. UsageError if it is taken.
         """
         made = [path for path in (self.root, *self.root.parents) if not path.exists()]
         try:

@@ -30,13 +30,8 @@ _RECENT = 5
 class StudyLog:
     """What has been measured. Trials are numbered as in the study; the baseline is number 0.
 
-    Adding a record takes the same time however many there are.
-
-    Args:
-        plan: The plan of the study.
-        configs: The configuration of every trial.
-        records: The worlds measured before, in the order of blocks.
-        eliminated: Why trials are out of the race, by trial; never the baseline.
+    `eliminated` says why trials are out of the race; the baseline never is. Adding a record takes
+    the same time however many there are.
     """
 
     def __init__(
@@ -142,9 +137,8 @@ class StudyLog:
 
     @property
     def alive(self) -> list[int]:
-        """The trials that can run, not too rarely, and keep the limits; eliminated ones included.
-
-        The baseline is among them once it has run: it is what the others are compared with.
+        """The trials that can run, not too rarely, and keep the limits; eliminated ones, and the
+        baseline if it has run, included.
         """
         out = {*self.barred, *self.unreliable, *self.wrong} - {BASELINE}
         every = range(len(self.configs))

@@ -52,12 +52,8 @@ def asked_or_resumed_draft(
 ) -> PlanDraft:
     """The plan that the keywords of `tuner.tune` ask for.
 
-    Where a study is resumed, and nothing says what is tuned, the study says it; what is given
-    besides, such as a larger budget, replaces what its plan says.
-
-    Raises:
-        UsageError: What is to be tuned is not named, or twice; or the study is not there, or
-            cannot be read.
+    Where nothing says what is tuned, a resumed study does; what is given replaces what its plan
+    says. UsageError if what is to be tuned is not named, or twice, or the study cannot be read.
     """
     if resume and workload is None and plan is None and program is None and not beside:
         return _resumed_draft(given(changes))

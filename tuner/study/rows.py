@@ -175,13 +175,7 @@ LEAST_BLOCKS = 3
 
 
 class PairedTrials:
-    """The worlds of a study by block, from which any two trials are compared.
-
-    Args:
-        objective: What the worlds are compared by.
-        confidence: That of the intervals.
-        observations: The worlds that count.
-    """
+    """The worlds of a study by block, from which any two trials are compared."""
 
     def __init__(
         self, objective: Objective, confidence: float, observations: Iterable[Observation]
@@ -225,10 +219,7 @@ def observations_of(log: StudyLog) -> Iterator[Observation]:
 
 
 def rows_of(log: StudyLog, tied: Collection[int], trials: PairedTrials) -> tuple[TrialRow, ...]:
-    """The rows: the fastest first, as compared with the baseline within blocks.
-
-    `tied` are the trials tied with the best; `trials` says how any two compare.
-    """
+    """The rows: the fastest first, as compared with the baseline within blocks."""
     paired = _against_baseline(log, trials)
     rows = [_row(log, trial, paired[trial], trial in tied) for trial in range(len(log.configs))]
     cost = log.plan.objective.cost
@@ -299,13 +290,8 @@ def _diagnosis(traced: Measurement | Failure | None) -> str | None:
 def comparable_values(rows: Sequence[TrialRow], objective: Objective) -> dict[int, float]:
     """The objective of each measured trial by number, in its unit, paired with the baseline's.
 
-    It is what the trial would have taken in the baseline's blocks. A trial that left the search
-    early was measured in few of them, and its mean may be of good moments alone. Where no block
-    has both it is the trial's own value.
-
-    Args:
-        rows: The rows of a study.
-        objective: The one that is compared.
+    It is what the trial would have taken in the baseline's blocks: a trial that left early may have
+    seen good moments alone. Where no block has both it is the trial's own value.
     """
     measured = {row.trial: row for row in rows if not math.isnan(row.value)}
     found = {trial: row.value for trial, row in measured.items()}

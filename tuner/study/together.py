@@ -108,10 +108,9 @@ class Together:
 
 
 def together_of(log: StudyLog, chosen: int | None) -> Together | None:
-    """What each knob gave in a configuration, and which number of threads is best.
+    """What each knob gave, by a fit of all knobs, and which number of threads is best.
 
-    Levels come from a fit of all knobs together. What is shown rests on the comparisons of the
-    looks, as the verdict does. None where the configurations differ in one knob, or not at all.
+    None where the configurations differ in one knob, or not at all.
     """
     values = varying(log.configs, log.plan.subject)
     if len(values) < 2:

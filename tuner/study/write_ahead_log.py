@@ -19,11 +19,11 @@ _RESERVE_BYTES = 1 << 20
 
 
 class WriteAheadLog:
-    """The worlds of a study that its storage has not taken yet: a file of JSON lines.
+    """The worlds that a study's storage has not taken yet: a file of JSON lines, on the disk after
+    `append`.
 
-    The file is written whole, then renamed, and is on the disk when `append` returns. It is written
-    into a file that a search makes for it at its start and that keeps its size, so that a disk that
-    fills up loses nothing. What follows the lines that the first one counts is left from earlier.
+    It is written into a file that holds its place, so that a disk that fills up loses nothing. What
+    follows the lines that the first one counts is left from earlier.
     """
 
     def __init__(self, folder: StudyFolder, study: str) -> None:

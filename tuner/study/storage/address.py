@@ -105,10 +105,7 @@ class StudyAddress:
         return self.name in self.names()
 
     def names(self) -> list[str]:
-        """The names of all studies in the storage. UsageError if it cannot be opened.
-
-        A SQLite file that does not exist is not created by asking.
-        """
+        """The studies in the storage, which is not made by asking. UsageError if it is away."""
         file = self.sqlite_file
         if file is not None and not file.exists():
             self.check_folder()
@@ -167,10 +164,7 @@ class StudyAddress:
 
     @contextmanager
     def explaining_errors(self) -> Iterator[None]:
-        """Turn what a storage raises into a UsageError that names it.
-
-        It is a DamagedStorageError where to try again later would not help.
-        """
+        """Turn what a storage raises into a UsageError; a DamagedStorageError if it stays."""
         try:
             yield
         except _ERRORS as error:

@@ -80,10 +80,9 @@ class SeveralFolders:
 
 
 class Attachments:
-    """Attaches a study's files to it and to its running trials, each name once.
+    """Attaches files to a study and to its running trials, each name once.
 
-    Optuna lets nothing be attached to a trial that has ended. A file that cannot be attached, on a
-    full disk for example, is left out; `notify` is given the reason of the first one.
+    `notify` is given the reason of the first file that cannot be attached, and is left out.
     """
 
     def __init__(
@@ -148,10 +147,7 @@ class Attachments:
     def _put(
         self, owner: Trial | optuna.Study, content: BinaryIO, name: str, artifact_id: str | None
     ) -> None:
-        """Attach content under a name, or in place of the artifact that has this name.
-
-        Optuna's own function lists a file before it is there.
-        """
+        """Attach content, or replace an artifact; Optuna lists a file before it is there."""
         if artifact_id is not None:
             self._store.write(artifact_id, content)
             return

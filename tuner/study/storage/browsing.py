@@ -78,10 +78,7 @@ def _read_only(application: "WSGIApplication") -> "WSGIApplication":
 
 
 def copy_study(place: StudyPlace, into: BaseStorage, name: str) -> None:
-    """Copy a study under a name: its trials, attributes, notes, and the list of its artifacts.
-
-    The measurements themselves are not copied. UsageError if the study cannot be read.
-    """
+    """Copy a study under a name, but for the measurements. UsageError if it cannot be read."""
     load_study(place)
     address = place.address
     storage = address.storage

@@ -81,12 +81,9 @@ class Claim:
 def claimed(place: StudyPlace, *, resume: bool, overwrite: bool) -> Iterator[Claim]:
     """Claim a study for one search, whose caller then begins or continues it.
 
-    Nothing of an earlier study is touched before the caller does so; if the caller never does,
-    nothing new is left behind.
-
-    Raises:
-        UsageError: another search has the study or its folder; the study exists, or does not, and
-            neither `resume` nor `overwrite` says what to do; or the folder is not for it.
+    Nothing of an earlier study is touched before that; if it never does, nothing new is left.
+    UsageError if another search has the study or its folder, if neither `resume` nor `overwrite`
+    says what to do with what is there, or if the folder is not for it.
     """
     place.folder.check_writable()
     with place.folder.locked(), study_lock(place.address) as hold:
@@ -226,9 +223,9 @@ def create_study(
 ) -> StudyStore:
     """A new study with one running trial per configuration, the baseline first.
 
-    `candidates` are the plan's, in the order in which they are to be measured. With `sampling` the
-    study has the baseline alone: the others come as they are proposed. One that is `refused` has it
-    alone, too, until a larger budget adds the others. UsageError if its storage cannot be opened.
+    `candidates` are the plan's, in the order in which they are to be measured. With `sampling`, and
+    if it is `refused`, it has the baseline alone: the others come later. UsageError if its storage
+    cannot be opened.
     """
     address = place.address
     if address.in_own_folder:
@@ -300,8 +297,7 @@ def resume_study(
 ) -> StudyStore:
     """The study, to go on with by a plan that differs from its own in the budget at most.
 
-    One that is finished is gone on with if the budget, or the most blocks, have grown, or if what
-    was a limit is to be spent now. UsageError if another plan or machine measured it.
+    A finished one goes on with a larger budget. UsageError if another plan or machine measured it.
     """
     store = load_study(place, notify)
     _check_same(store, plan, environment)

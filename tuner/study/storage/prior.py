@@ -31,10 +31,8 @@ IDENTITY = "identity"
 
 
 def identity_of(subject: Subject) -> str:
-    """What identifies a program or a workload, over all of its studies.
-
-    It is what names it, and the content of the files that it names, so that an edited script is
-    another program; of a program and of a file also the current folder, as others have a `main.py`.
+    """What identifies a program or a workload: its name, and the content of the files in that; of a
+    program and of a file also the current folder, as others have a `main.py`.
     """
     if isinstance(subject, ProgramSpec):
         commands = [*subject.commands]
@@ -75,8 +73,7 @@ def prior_costs(
         environment: The machine and the software of today, which must be theirs.
 
     Returns:
-        log(value) relative to the mean of its study, less is better, infinite for a failure; by
-        configuration, and only of those that a study measured.
+        log(value) relative to the mean of its study, less is better, infinite for a failure.
     """
     known: dict[Config, list[float]] = {}
     identity = identity_of(plan.subject)

@@ -82,13 +82,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 class Retry:
-    """How a search waits for its storage.
-
-    Args:
-        storage: The storage's URL as it may be shown.
-        write_ahead_log: Keeps what the storage does not take meanwhile.
-        notify: Is given a sentence when the storage goes away, and when it is back.
-    """
+    """How a search waits for its storage, by the name that may be shown, and says so."""
 
     def __init__(
         self, storage: str, write_ahead_log: WriteAheadLog, notify: Callable[[str], None]
@@ -173,14 +167,10 @@ class Retry:
 
 
 class _RetriedWrites(BaseStorage):
-    """Passes on what is not the same when it is done a second time.
+    """Passes on what is not the same when it is done a second time: it makes something, or ends it.
 
-    A write whose answer was lost may have been carried out. To set a value twice is to set it
-    once; these make something, or end it.
-
-    It has no heartbeat: a trial is RUNNING as long as its study, over all sessions, and
-    `StudyStore.repair` ends what a killed session left. `fail_stale_trials` of other programs finds
-    no trial without a heartbeat stale.
+    It has no heartbeat, so that no trial is stale to other programs: one is RUNNING as long as its
+    study, over all sessions.
     """
 
     def __init__(self, storage: BaseStorage, retry: Retry | None, refusing: Refusing) -> None:

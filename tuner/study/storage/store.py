@@ -149,10 +149,7 @@ class StudyStore:
         return {number: reason for number, reason in reasons.items() if reason}
 
     def add(self, record: Record, plan: StudyPlan) -> None:
-        """Keep one world's outcome.
-
-        StorageLostError if the storage does not take it: the write-ahead log has it then.
-        """
+        """Keep one world's outcome; on StorageLostError the write-ahead log has it."""
         self._write_ahead_log.append(record)
         self._put(record)
         self._write_ahead_log.clear()
@@ -212,10 +209,7 @@ class StudyStore:
             self._annotate(record.trial, {"diagnosis": outcome.trace.diagnosis})
 
     def eliminate(self, number: int, reason: str | None) -> None:
-        """Note that a trial is out of the race, or (without a reason) that it is back in it.
-
-        It is pruned when the study is closed: until then it may be needed again.
-        """
+        """Note why a trial is out of the race, or that it is back in it. Closing prunes it."""
         self._trial(number).set_user_attr("eliminated", reason)
 
     def fail(self, number: int, numbers: Mapping[str, float], outcome: str) -> None:
@@ -243,10 +237,7 @@ class StudyStore:
     def constrain(
         self, number: int, excess: Mapping[str, float], broken: Sequence[BrokenLimit]
     ) -> None:
-        """Note how far a trial is beyond each limit, as Optuna's constraints are: above 0 is out.
-
-        What it breaks is also noted in words.
-        """
+        """Note how far a trial is beyond each limit, as Optuna's constraints, and what it breaks."""
         for limit, value in excess.items():
             self._trial(number).set_constraint(limit, value)
         if broken:
@@ -257,11 +248,7 @@ class StudyStore:
         return [n for n, trial in self._latest().items() if trial.state == TrialState.RUNNING]
 
     def reopen(self) -> None:
-        """Let the study be gone on with: begin anew each trial that has ended.
-
-        To Optuna an ended trial is final, so another one of the same configuration goes on; so does
-        one that failed, which may be tried again.
-        """
+        """Let the study be gone on with: by another trial for each that has ended, and so is final."""
         self.note("answer", None)
         for number, trial in self._latest().items():
             if not trial.state.is_finished():
@@ -311,10 +298,7 @@ class StudyStore:
         announce(self._study, map(self._trial, self.running()))
 
     def publish(self, note: str, trial_notes: Mapping[int, str]) -> None:
-        """Leave in the study what optuna-dashboard shows: notes in Markdown, and the files.
-
-        Can be done again: the new notes and files replace the earlier ones.
-        """
+        """Leave, or replace, what optuna-dashboard shows: notes in Markdown, and the files."""
         put_note(self._study, note)
         for number, text in trial_notes.items():
             put_note(self._trial(number), text)
