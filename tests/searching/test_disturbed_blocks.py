@@ -25,7 +25,7 @@ def test_another_block_takes_the_place_of_a_disturbed_one(tune: Tune) -> None:
     quiet = tune(busy_in(), **TWO, max_blocks=12, overwrite=True)
     assert answer.blocks == quiet.blocks == 12
     assert answer.machine is not None
-    assert (answer.machine.disturbed, answer.machine.repeated_blocks) == (0, 2)
+    assert (answer.machine.disturbed_worlds, answer.machine.repeated_blocks) == (0, 2)
     assert len({seen.block for seen in answer.observations}) == 12
     assert {2, 8}.isdisjoint(seen.block for seen in answer.observations)
     assert len(launcher.orders) == FIRST + 3 * (12 + 2)
@@ -63,7 +63,7 @@ def test_a_block_is_kept_where_no_time_is_left_for_others(tune: Tune) -> None:
     answer = tune(busy_in(*range(FIRST, 1000)), **TWO, max_blocks=3)
     assert answer.blocks == 3
     assert answer.machine is not None
-    assert (answer.machine.repeated_blocks, answer.machine.disturbed) == (0, 9)
+    assert (answer.machine.repeated_blocks, answer.machine.disturbed_worlds) == (0, 9)
 
 
 def test_it_is_put_aside_in_the_study_too(tune: Tune) -> None:
@@ -101,5 +101,5 @@ def test_an_exploration_goes_on_behind_one(tune: Tune) -> None:
     answer = tune(busy_in(*range(12)), **grid, budget="20s")
     assert answer.machine is not None
     assert answer.machine.repeated_blocks == 0
-    assert answer.machine.disturbed > 0
+    assert answer.machine.disturbed_worlds > 0
     assert "exploration" in {seen.phase for seen in answer.observations}

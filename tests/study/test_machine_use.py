@@ -56,7 +56,7 @@ def test_a_tenth_of_the_worlds_makes_a_busy_machine() -> None:
 def test_what_is_not_known_does_not_count() -> None:
     assert MachineUse.of([world(0.1), beside(None)]) is None
     use = use_of(world(0.1), beside(None), beside(1.0, mhz=2000.0), beside(0.5))
-    assert (use.worlds, use.disturbed, use.others_cpus, use.mhz) == (2, 2, 0.75, 2000.0)
+    assert (use.worlds, use.disturbed_worlds, use.others_cpus, use.mhz) == (2, 2, 0.75, 2000.0)
     assert (use.load, use.pressure_some) == (None, None)
 
 
@@ -87,7 +87,7 @@ def test_of_a_quiet_machine_nothing_is_said(machine: MachineUse | None) -> None:
 
 
 def test_the_environment_tells_what_others_took() -> None:
-    busy = replace(BUSY, throttled=2, load=1.25, repeated_blocks=1)
+    busy = replace(BUSY, throttled_worlds=2, load=1.25, repeated_blocks=1)
     answer = study_result(study_plan(), machine=busy)
     said = dict(environment_facts(answer))["others on the machine"]
     assert said.startswith("other programs used 0.3 of 2 logical CPUs on average")
@@ -112,5 +112,5 @@ def test_it_survives_in_the_study(tmp_path: Path) -> None:
     assert again.answer.machine == machine
     assert json.loads(json.dumps(again.to_json()))["machine"]["disturbed_worlds"] > 0
     table = pd.read_csv(tmp_path / "trials.csv")
-    assert table["disturbed_worlds"].sum() == machine.disturbed
+    assert table["disturbed_worlds"].sum() == machine.disturbed_worlds
     assert table["others_cpus"].between(0.01, 0.49).all()

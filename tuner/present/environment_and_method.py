@@ -65,13 +65,13 @@ def _others(answer: StudyAnswer) -> Facts:
         f"other programs used {decimal(machine.others_cpus)} of "
         f"{plural(machine.cpus, 'logical CPU')} on average, and the hypervisor gave "
         f"{decimal(machine.stolen_cpus)} to others",
-        f"{machine.disturbed} of {plural(machine.worlds, 'world')} had more than "
+        f"{machine.disturbed_worlds} of {plural(machine.worlds, 'world')} had more than "
         f"{percent(DISTURBED_SHARE)} of the CPUs taken",
     ]
     if machine.repeated_blocks:
         said.append(f"{plural(machine.repeated_blocks, 'disturbed block')} more measured again")
-    if machine.throttled:
-        said.append(f"a CPU quota stopped {plural(machine.throttled, 'world')} for a while")
+    if machine.throttled_worlds:
+        said.append(f"a CPU quota stopped {plural(machine.throttled_worlds, 'world')} for a while")
     if machine.pressure_some is not None:
         said.append(
             f"some thread waited for a CPU {share(machine.pressure_some)} of the time, the "

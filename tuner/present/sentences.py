@@ -17,7 +17,7 @@ from tuner.present.wording import (
     tied_sentence,
 )
 from tuner.study.answer import StudyAnswer
-from tuner.study.choice import PassedOver, Preference, Reason
+from tuner.study.rows import PassedOver, Preference, Reason
 from tuner.text import first_of, percent, plural, ratio_text
 
 _MOST_NAMED = 3

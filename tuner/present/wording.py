@@ -103,8 +103,9 @@ def busy_sentence(answer: StudyAnswer) -> str | None:
     if machine is None or not machine.is_busy:
         return None
     return (
-        f"The machine was busy: in {machine.disturbed} of {plural(machine.worlds, 'world')} that "
-        f"count other programs or virtual machines took more than {percent(DISTURBED_SHARE)} of "
+        f"The machine was busy: in {machine.disturbed_worlds} of "
+        f"{plural(machine.worlds, 'world')} that count other programs or virtual machines took "
+        f"more than {percent(DISTURBED_SHARE)} of "
         f"the {plural(machine.cpus, 'logical CPU')}, and {whole_percent(machine.taken_share)} on "
         "average over all; on a quiet machine the intervals are narrower."
     )

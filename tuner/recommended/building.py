@@ -23,14 +23,9 @@ from tuner.study.rows import TrialRow, ratio_json
 
 
 def recommendation_of(answer: StudyAnswer, trial: int | None = None) -> Recommendation:
-    """A configuration with what was measured of it.
+    """The configuration of a trial, None: of the best one, with what was measured of it.
 
-    Args:
-        answer: The study.
-        trial: Whose configuration; None: the recommended one.
-
-    Raises:
-        UsageError: The study recommends nothing, or the trial did not run.
+    UsageError if the study recommends nothing, or the trial did not run.
     """
     row = _best_row(answer) if trial is None else _row_of_trial(answer, trial)
     config, subject, measuring = row.config, answer.plan.subject, answer.plan.measuring
@@ -42,8 +37,12 @@ def recommendation_of(answer: StudyAnswer, trial: int | None = None) -> Recommen
         config=config,
         verdict=answer.verdict if is_best else None,
         speedup=Speedup(**ratio_json(answer.speedup if is_best else None)),
-        measured=Measured.of(
-            row.value, row.ci_low, row.ci_high, unit=answer.objective.unit, worlds=row.samples
+        measured=Measured(
+            value=_known(row.value),
+            ci_low=_known(row.ci_low),
+            ci_high=_known(row.ci_high),
+            unit=answer.objective.unit,
+            worlds=row.samples,
         ),
         challenger=Challenger(
             config=answer.challenger, speedup=Speedup(**ratio_json(answer.challenger_speedup))
@@ -69,6 +68,10 @@ def recommendation_of(answer: StudyAnswer, trial: int | None = None) -> Recommen
             date=answer.measured_at.replace(microsecond=0),
         ),
     )
+
+
+def _known(number: float) -> float | None:
+    return number if math.isfinite(number) else None
 
 
 def _subject(subject: Subject) -> dict[str, object]:

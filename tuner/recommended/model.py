@@ -1,7 +1,6 @@
 """The content of `recommended.json`, and how it is written and read as JSON and TOML."""
 
 import json
-import math
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -130,12 +129,6 @@ class Measured(_Part):
     unit: str
     worlds: int = Field(ge=0)
 
-    @classmethod
-    def of(cls, value: float, low: float, high: float, *, unit: str, worlds: int) -> Self:
-        """What was measured, numbers that are NaN or infinite being unknown."""
-        return cls(value=known(value), ci_low=known(low), ci_high=known(high), unit=unit,
-                   worlds=worlds)  # fmt: skip
-
 
 class How(_Part):
     """How it was measured, as far as that can differ from search to search."""
@@ -230,11 +223,6 @@ class Recommendation(_Part):
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"ranks: {', '.join(map(repr, twice))} is named twice")
         return self
-
-
-def known(number: float) -> float | None:
-    """The number; None where it is NaN or infinite."""
-    return number if math.isfinite(number) else None
 
 
 def json_schema() -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, Self
@@ -13,7 +13,6 @@ import pandas as pd
 from tuner.plan.config import Config
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
-from tuner.study.choice import PassedOver, passed_over
 from tuner.study.conclusion import Conclusion, resume_budget_s
 from tuner.study.evidence import Cause, causes_of
 from tuner.study.folder import StudyFolder
@@ -24,9 +23,11 @@ from tuner.study.records import Sampling
 from tuner.study.rows import (
     Observation,
     PairedTrials,
+    PassedOver,
     TrialDetail,
     TrialRow,
     observations_of,
+    passed_over,
     ratio_json,
     rows_of,
 )
@@ -49,14 +50,15 @@ class MachineUse:
 
     worlds: int
     """The worlds that count, and of which it is known."""
-    disturbed: int
-    """Those of them in which others took more than a tenth of the logical CPUs."""
+    disturbed_worlds: int
+    """Those of them in which others took more than this share of the logical CPUs:"""
+    disturbed_from_share: float = DISTURBED_SHARE
     cpus: int
     others_cpus: float
     """CPU seconds per second that other programs used."""
     stolen_cpus: float
     """CPU seconds per second that the hypervisor gave to other virtual machines."""
-    throttled: int
+    throttled_worlds: int
     """The worlds that a CPU quota stopped for a while."""
     repeated_blocks: int
     """The disturbed blocks that were measured again; their worlds do not count."""
@@ -75,21 +77,21 @@ class MachineUse:
             return None
         return cls(
             worlds=len(states),
-            disturbed=sum(state.is_disturbed for state in states),
+            disturbed_worlds=sum(state.is_disturbed for state in states),
             cpus=states[-1].cpus,
-            others_cpus=_mean([state.others_cpus for state in states]) or 0.0,
-            stolen_cpus=_mean([state.stolen_cpus for state in states]) or 0.0,
-            throttled=sum(bool(state.throttled_periods) for state in states),
+            others_cpus=_mean(state.others_cpus for state in states) or 0.0,
+            stolen_cpus=_mean(state.stolen_cpus for state in states) or 0.0,
+            throttled_worlds=sum(bool(state.throttled_periods) for state in states),
             repeated_blocks=repeated_blocks,
-            pressure_some=_mean([state.pressure_some for state in states]),
-            mhz=_mean([state.mhz for state in states]),
-            load=_mean([state.load for state in states]),
+            pressure_some=_mean(state.pressure_some for state in states),
+            mhz=_mean(state.mhz for state in states),
+            load=_mean(state.load for state in states),
         )
 
     @property
     def is_busy(self) -> bool:
         """Whether so many worlds were disturbed that the study's intervals suffer."""
-        return self.disturbed > BUSY_SHARE * self.worlds
+        return self.disturbed_worlds > BUSY_SHARE * self.worlds
 
     @property
     def taken_share(self) -> float:
@@ -98,23 +100,10 @@ class MachineUse:
 
     def to_json(self) -> dict[str, Any]:
         """As in `--json`."""
-        return {
-            "busy": self.is_busy,
-            "worlds": self.worlds,
-            "disturbed_worlds": self.disturbed,
-            "disturbed_from_share": DISTURBED_SHARE,
-            "cpus": self.cpus,
-            "others_cpus": self.others_cpus,
-            "stolen_cpus": self.stolen_cpus,
-            "throttled_worlds": self.throttled,
-            "repeated_blocks": self.repeated_blocks,
-            "pressure_some": self.pressure_some,
-            "mhz": self.mhz,
-            "load": self.load,
-        }
+        return {"busy": self.is_busy, **asdict(self)}
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return round(statistics.fmean(known), 4) if known else None
 
@@ -127,7 +116,7 @@ class StudyAnswer(Conclusion):
     folder: StudyFolder
     """Where its files are."""
     storage: str | None = None
-    """The URL of its storage, without a password; None where that is the database of its folder."""
+    """The URL of its storage, without a password; None where that is in its folder."""
     plan: StudyPlan
     environment: Environment
     objective: Objective
@@ -149,8 +138,7 @@ class StudyAnswer(Conclusion):
     machine: MachineUse | None = None
     """What others took of the machine meanwhile; None where it is not known."""
     rows: tuple[TrialRow, ...]
-    """One per trial: the fastest first, as compared with the baseline within blocks; then those
-    that break a limit; those that failed or were not measured last."""
+    """One per trial: the fastest first, those that failed or were not measured last."""
     causes: tuple[Cause, ...] = ()
     """Of what worlds failed of configurations that have run; what is most frequent comes first."""
     passed_over: tuple[PassedOver, ...] = ()
@@ -216,11 +204,12 @@ class StudyAnswer(Conclusion):
     @property
     def contenders(self) -> dict[Contender, int]:
         """The baseline's trial, and that of the best, or else of the challenger."""
+        found: dict[Contender, int] = {"baseline": BASELINE}
         if self.best_trial is not None and self.best_trial != BASELINE:
-            return {"baseline": BASELINE, "best": self.best_trial}
-        if self.challenger_trial is not None:
-            return {"baseline": BASELINE, "challenger": self.challenger_trial}
-        return {"baseline": BASELINE}
+            found["best"] = self.best_trial
+        elif self.challenger_trial is not None:
+            found["challenger"] = self.challenger_trial
+        return found
 
     @property
     def why(self) -> dict[Contender, TrialRow]:
@@ -261,18 +250,18 @@ class StudyAnswer(Conclusion):
             "require": [str(limit) for limit in self.plan.measuring.require],
             "unit": self.objective.unit,
             "baseline": self.baseline.to_json(),
-            "best": _json_of(self.best),
+            "best": self.best and self.best.to_json(),
             "verdict": self.verdict,
             "speedup": ratio_json(self.speedup),
             "challenger": {
-                "config": _json_of(self.challenger),
+                "config": self.challenger and self.challenger.to_json(),
                 "speedup": ratio_json(self.challenger_speedup),
             },
             "why": {name: row.diagnosis for name, row in self.why.items()},
             "epsilon_achieved": _known_share(self.epsilon_achieved),
             "not_excluded": self._configs(self.not_excluded),
             "not_told_apart": self._configs(self.not_told_apart),
-            "leader": _json_of(self.leader),
+            "leader": self.leader and self.leader.to_json(),
             "noise_floor": ratio_json(self.noise_floor),
             "least_gain": _known_share(self.least_gain),
             "more_s": None if self.more_s is None else round(self.more_s, 1),
@@ -298,10 +287,6 @@ class StudyAnswer(Conclusion):
 
     def _configs(self, trials: Iterable[int]) -> list[dict[str, Any]]:
         return [self.by_trial[trial].config.to_json() for trial in trials]
-
-
-def _json_of(config: Config | None) -> dict[str, Any] | None:
-    return None if config is None else config.to_json()
 
 
 def _known_share(share: float | None) -> float | None:

@@ -81,7 +81,7 @@ class BlockRows:
         return self._failed[block, column]
 
     def disturbed(self, block: int) -> bool:
-        """Whether a block has a disturbed world, and few others are: so that it helps to repeat it."""
+        """Whether a block has a disturbed world, and few others are, so that a repetition helps."""
         here = self._disturbed[block]
         elsewhere = self._measured.total() - self._measured[block]
         return here > 0 and self._disturbed.total() - here <= elsewhere / 2

@@ -43,9 +43,8 @@ class Conclusion:
     verdict: VerdictKind | None = None
     """None if the study was interrupted or nothing could run."""
     best_trial: int | None = None
-    """The trial to use: the baseline unless another is shown to be at least as good. None if the
-    study was interrupted, nothing could run, or the baseline failed or breaks a limit and nothing
-    else was measured that keeps them."""
+    """The trial to use: the baseline unless another is shown to be at least as good. None without a
+    verdict, or if the baseline failed or breaks a limit and nothing else keeps them."""
     speedup: Interval | None = None
     """Baseline / best, paired within blocks; None when too few were measured to tell."""
     challenger_trial: int | None = None
@@ -60,8 +59,7 @@ class Conclusion:
     not_told_apart: tuple[int, ...] = ()
     """Trials that are not shown to be worse than the best; those not excluded are among them."""
     leader_trial: int | None = None
-    """The trial that is most likely the best, as far as measured: what to bet on, not what is
-    shown."""
+    """The trial that is most likely the best: what to bet on, not what is shown."""
     more_s: float | None = None
     """About how many more seconds would decide; None if it is decided, or cannot be told."""
     noise_floor: Interval | None = None
@@ -79,7 +77,7 @@ def conclude(log: StudyLog) -> Conclusion:
     best: int | None
     kind: VerdictKind
     if BASELINE in log.failures:
-        best, challenger = best_without_baseline(log), None
+        best, challenger = _best_without_baseline(log), None
         rests = best is not None and len(log.samples(best)) >= LEAST_WORLDS
         kind = "better" if rests else "undecided"
     elif log.broken(BASELINE) or BASELINE in log.unreliable:
@@ -115,7 +113,7 @@ def conclude(log: StudyLog) -> Conclusion:
     )
 
 
-def best_without_baseline(log: StudyLog) -> int | None:
+def _best_without_baseline(log: StudyLog) -> int | None:
     """The best of the candidates, or else of the eliminated, where the baseline cannot run."""
     matrix, points = evidence(log), points_of(log)
     found = best_measured(matrix, log.candidates, points)

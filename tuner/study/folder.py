@@ -36,9 +36,9 @@ def studies_in(folder: Path) -> list[Path]:
 
 def begun_in(folder: Path) -> "list[StudyFolder]":
     """The folders in `folder` of searches that failed before their first world, by name."""
-    found = [StudyFolder(path.parent.parent) for path in folder.glob("*/failures/first-run")]
+    found = [StudyFolder(path.parents[1]) for path in sorted(folder.glob("*/failures/first-run"))]
     ended = [each for each in found if not (each.database.exists() or each.answer.exists())]
-    return sorted((each for each in ended if each.manifest.study()), key=lambda each: each.root)
+    return [each for each in ended if each.manifest.study()]
 
 
 def names_in(database: Path) -> list[str] | None:
@@ -104,15 +104,15 @@ class Manifest:
         """Remove the files of the study, and folders that are empty. UsageError if one stays."""
         files = [path for path in self.files() if path not in set(but)]
         folders = {folder for path in files for folder in path.relative_to(self.root).parents}
-        for path in files:
-            if path.is_file() or path.is_symlink():
-                with _removing(path):
+        inner_first = sorted(folders - {Path()}, key=lambda folder: -len(folder.parts))
+        for path in (*files, *(self.root / folder for folder in inner_first)):
+            try:
+                if path.is_file() or path.is_symlink():
                     path.unlink(missing_ok=True)
-        for relative in sorted(folders - {Path()}, key=lambda folder: -len(folder.parts)):
-            folder = self.root / relative
-            if folder.is_dir() and not any(folder.iterdir()):
-                with _removing(folder):
-                    folder.rmdir()
+                elif path.is_dir() and path not in files and not any(path.iterdir()):
+                    path.rmdir()
+            except OSError as error:
+                raise UsageError(f"cannot remove {path}: {error.strerror or error}") from None
 
     def _line(self, file: Path) -> str:
         return file.absolute().relative_to(self.root.absolute()).as_posix()
@@ -135,14 +135,6 @@ class Manifest:
                 f"version reads {_FORMAT}): upgrade rpc-tuner"
             )
         return lines
-
-
-@contextmanager
-def _removing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(f"cannot remove {path}: {error.strerror or error}") from None
 
 
 def _is_inside(line: str) -> bool:

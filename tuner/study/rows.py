@@ -1,24 +1,34 @@
-"""The rows of a study's table: what became of each trial, in the order of the table."""
+"""The rows of a study's table, in its order, and why one above the recommended one is not it."""
 
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from tuner.decide.ranking import SAME_COST
 from tuner.decide.statistics import Interval, interval, paired_ratio
 from tuner.plan.config import Config
 from tuner.plan.limits import BrokenLimit
 from tuner.plan.objectives import Objective
-from tuner.study.evidence import gain_of
+from tuner.study.evidence import gain_of, tested_gain
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
 from tuner.study.metrics import Metric, metric_columns
 from tuner.study.records import Phase
 from tuner.text import MOST_TELLING
 from tuner.world.measurement import CallPart, Failure, Measurement, Quantiles
 
+Reason = Literal[
+    "limit", "unreliable", "few-blocks", "not-told-apart", "within-epsilon", "not-shown"
+]
+Preference = Literal["baseline", "less-cpu", "fewer-threads"]
+
+_PLAIN = (
+    "outcome", "failure", "samples", "worlds_run", "worlds_failed", "value", "ci_low", "ci_high",
+)  # fmt: skip
 _UNTOLD = Interval(math.nan, math.nan, math.nan)
 
 
@@ -116,12 +126,11 @@ class TrialRow:
             name: None if isinstance(value, float) and math.isnan(value) else value
             for name, value in self._numbers().items()
         }
-        broken = [each.to_json() for each in self.broken]
         return {
             "config": self.config.to_json(),
             **numbers,
             "unreliable": self.unreliable,
-            "broken_limits": broken,
+            "broken_limits": [each.to_json() for each in self.broken],
             "eliminated": self.eliminated,
         }
 
@@ -129,14 +138,7 @@ class TrialRow:
         paired = self.against_baseline or Paired(_UNTOLD, 0)
         ratio = paired.ratio if paired.ratio.is_told else _UNTOLD
         return {
-            "outcome": self.outcome,
-            "failure": self.failure,
-            "samples": self.samples,
-            "worlds_run": self.worlds_run,
-            "worlds_failed": self.worlds_failed,
-            "value": self.value,
-            "ci_low": self.ci_low,
-            "ci_high": self.ci_high,
+            **{name: getattr(self, name) for name in _PLAIN},
             "speedup": ratio.estimate,
             "speedup_ci_low": ratio.low,
             "speedup_ci_high": ratio.high,
@@ -144,6 +146,25 @@ class TrialRow:
             **metric_columns(self.metrics),
             "diagnosis": self.diagnosis,
             "tied_with_best": self.tied_with_best,
+        }
+
+
+class PassedOver(NamedTuple):
+    """A trial that looks better than the recommended one, and why it is not recommended."""
+
+    trial: int
+    reason: Reason
+    paired: Paired | None
+    """How many times as fast as the recommended one; None where no block measured both."""
+    preference: Preference | None
+    """What speaks for the recommended one where the times do not decide."""
+
+    def to_json(self, row: TrialRow) -> dict[str, Any]:
+        """The entry in `--json`."""
+        return {
+            "config": row.config.to_json(),
+            "reason": self.reason,
+            "preference": self.preference,
         }
 
 
@@ -181,10 +202,9 @@ class PairedTrials:
         self, objective: Objective, confidence: float, observations: Iterable[Observation]
     ) -> None:
         self._confidence = confidence
-        worlds: dict[int, dict[int, list[float]]] = {}
+        worlds: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
         for seen in observations:
-            costs = worlds.setdefault(seen.trial, {}).setdefault(seen.block, [])
-            costs.append(objective.cost(seen.value))
+            worlds[seen.trial][seen.block].append(objective.cost(seen.value))
         # A block may measure the baseline twice.
         self._costs = {
             trial: {block: statistics.fmean(costs) for block, costs in blocks.items()}
@@ -197,11 +217,8 @@ class PairedTrials:
         blocks = sorted(own.keys() & its.keys())
         if trial == reference and blocks:
             return Paired(Interval(1.0, 1.0, 1.0), len(blocks))
-        ratio = paired_ratio(
-            np.array([its[block] for block in blocks]),
-            np.array([own[block] for block in blocks]),
-            self._confidence,
-        )
+        slower, faster = (np.array([each[block] for block in blocks]) for each in (its, own))
+        ratio = paired_ratio(slower, faster, self._confidence)
         if ratio is None:
             return None
         if len(blocks) < LEAST_BLOCKS:
@@ -226,12 +243,10 @@ def rows_of(log: StudyLog, tied: Collection[int], trials: PairedTrials) -> tuple
 
     def rank(row: TrialRow) -> tuple[bool, bool, bool, float, int]:
         """The best first, then what breaks a limit; what failed or was not measured last."""
-        behind = 0.0
+        alone = row.against_baseline is None
+        behind = cost(row.value) if row.is_measured else 0.0
         if row.against_baseline is not None:
             behind = -math.log(row.against_baseline.ratio.estimate)
-        elif row.is_measured:
-            behind = cost(row.value)
-        alone = row.against_baseline is None
         return not row.is_measured, bool(row.broken), alone, behind, row.trial
 
     return tuple(sorted(rows, key=rank))
@@ -253,9 +268,9 @@ def _row(log: StudyLog, trial: int, paired: Paired | None, tied: bool) -> TrialR
     traced, values = log.traced(trial), log.values(trial)
     trace = traced.trace if isinstance(traced, Measurement) else None
     log_spread = interval(np.log(values), log.rules.confidence) if values else None
-    spread = log_spread.exp() if log_spread else None
-    if spread is not None and spread.spans_more_than(MOST_TELLING):
-        spread = None  # two worlds that differ: it tells nothing
+    spread = log_spread.exp() if log_spread else _UNTOLD
+    if spread.spans_more_than(MOST_TELLING):
+        spread = _UNTOLD  # two worlds that differ: it tells nothing
     return TrialRow(
         trial=trial,
         config=log.configs[trial],
@@ -266,8 +281,8 @@ def _row(log: StudyLog, trial: int, paired: Paired | None, tied: bool) -> TrialR
         worlds_failed=len(log.failed(trial)),
         unreliable=trial in log.unreliable,
         value=log.value(trial) or math.nan,
-        ci_low=spread.low if spread else math.nan,
-        ci_high=spread.high if spread else math.nan,
+        ci_low=spread.low,
+        ci_high=spread.high,
         against_baseline=paired,
         metrics=log.metrics(trial),
         diagnosis=_diagnosis(traced),
@@ -302,3 +317,68 @@ def comparable_values(rows: Sequence[TrialRow], objective: Objective) -> dict[in
                 ratio = row.against_baseline.ratio.estimate
                 found[trial] = value * ratio if objective.maximize else value / ratio
     return found
+
+
+def passed_over(
+    log: StudyLog, rows: Sequence[TrialRow], best: int | None, paired: PairedTrials
+) -> tuple[PassedOver, ...]:
+    """The trials that look better than the recommended one, `best`, in the order of the table."""
+    chosen = next((row for row in rows if row.trial == best), None)
+    if chosen is None:
+        return ()
+    above = rows[: rows.index(chosen)]
+    # What fails too often does not count as measured, but for the baseline.
+    barred = [row for row in rows if row.unreliable or (row.is_measured and row.broken)]
+    better = [row for row in barred if _ratio(row) > _ratio(chosen)]
+    looking = [*(row for row in above if row.is_measured and row not in barred), *better]
+    return tuple(_passed_over(log, row, chosen, paired) for row in looking)
+
+
+def _ratio(row: TrialRow) -> float:
+    """How many times as fast as the baseline; NaN, which is more than nothing, if not known."""
+    return math.nan if row.against_baseline is None else row.against_baseline.ratio.estimate
+
+
+def _passed_over(
+    log: StudyLog, row: TrialRow, chosen: TrialRow, paired: PairedTrials
+) -> PassedOver:
+    found = _compared(log, row, chosen, paired)
+    reason: Reason = "not-shown"
+    if row.broken:
+        reason = "limit"
+    elif row.unreliable:
+        reason = "unreliable"
+    elif found is None or not found.ratio.is_told:
+        reason = "few-blocks"
+    elif found.ratio.low <= 1:
+        reason = "not-told-apart"
+    elif found.ratio.estimate < 1 + log.rules.epsilon:
+        reason = "within-epsilon"
+    is_open = reason in ("not-told-apart", "within-epsilon")
+    preference = _preference(log, row.trial, chosen.trial) if is_open else None
+    return PassedOver(row.trial, reason, found, preference)
+
+
+def _compared(
+    log: StudyLog, row: TrialRow, chosen: TrialRow, paired: PairedTrials
+) -> Paired | None:
+    """Beside the baseline as the table has it; else as it was tested, or as far as measured."""
+    if chosen.trial == BASELINE:
+        return row.against_baseline
+    found = paired.compare(row.trial, chosen.trial)
+    tested = tested_gain(log, row.trial, chosen.trial)
+    if found is None or tested is None:
+        return found
+    return Paired(tested.exp(), found.blocks)
+
+
+def _preference(log: StudyLog, other: int, best: int) -> Preference | None:
+    if best == BASELINE:
+        return "baseline"
+    cost, threads = log.log_cost(), log.threads()
+    if cost[best] < cost[other] - SAME_COST:
+        return "less-cpu"
+    # NaN is no more than anything: where the CPU is not known, it is no argument.
+    if not cost[best] > cost[other] + SAME_COST and threads[best] < threads[other]:
+        return "fewer-threads"
+    return None

@@ -54,7 +54,7 @@ class BestThreads(NamedTuple):
     beside: Config
     best: Value
     near: tuple[Value, ...]
-    """The values within epsilon of the best, as far as measured; the best is among them."""
+    """The values within epsilon of the best, that included, as far as measured."""
     tried: tuple[Value, ...]
     is_shown: bool
     """Whether the best is shown to be better than every value that is not near it."""
@@ -188,7 +188,8 @@ class _Fitted:
         best = min(levels, key=levels.__getitem__)
         most = levels[best] + self.log.rules.log_epsilon
         near = [number for number, level in levels.items() if level <= most]
-        if place == self.points[self.chosen] and (own := place[self._axis(dimension)]) in near:
+        own = place[[*self.values].index(dimension)]
+        if own in near and place == self.points[self.chosen]:
             best = own
         # Every pair of them, beside whatever is chosen, could have been the one that is shown.
         shared = len(trials) * (len(trials) - 1) * self._combinations(dimension)
@@ -231,12 +232,9 @@ class _Fitted:
         values = self.values[dimension]
         return Interaction(dimension, values[one], values[other], gains)
 
-    def _axis(self, dimension: Dimension) -> int:
-        return [*self.values].index(dimension)
-
     def _trials(self, dimension: Dimension, place: _Point) -> dict[int, int]:
         """The measured trials by the number of a dimension's value, the other ones as there."""
-        axis = self._axis(dimension)
+        axis = [*self.values].index(dimension)
         return {
             point[axis]: trial
             for trial, point in enumerate(self.points)

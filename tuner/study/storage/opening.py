@@ -128,6 +128,8 @@ def _resumes(place: StudyPlace, *, resume: bool, overwrite: bool) -> bool:
     exists = name in names
     half_made = exists and not overwrite and is_half_made(address)
     where = folder.root if address.in_own_folder else address
+    is_usual = folder == StudyPlace.named(name).folder
+    elsewhere = "--study" if is_usual else "--study with another --out"
     if resume and not exists:
         raise UsageError(
             f"there is no study {name} in {where} to resume: without --resume the same command "
@@ -141,7 +143,7 @@ def _resumes(place: StudyPlace, *, resume: bool, overwrite: bool) -> bool:
     if exists and not resume and not overwrite:
         raise UsageError(
             f"there is a study {name} in {where} already: --resume continues it, "
-            f"--overwrite deletes it first, another {_elsewhere(place)} keeps it"
+            f"--overwrite deletes it first, another {elsewhere} keeps it"
         )
     owner = folder.manifest.study()
     owners = [owner] if owner else names if address.in_own_folder else []
@@ -157,12 +159,6 @@ def _resumes(place: StudyPlace, *, resume: bool, overwrite: bool) -> bool:
             "--overwrite deletes them, another --out keeps them"
         )
     return exists and resume and not half_made
-
-
-def _elsewhere(place: StudyPlace) -> str:
-    """The flags that put a study into another place than this one."""
-    usual = StudyPlace.named(place.address.name).folder
-    return "--study" if place.folder == usual else "--study with another --out"
 
 
 def _names(place: StudyPlace, *, overwrite: bool) -> list[str]:

@@ -237,7 +237,7 @@ class StudyStore:
     def constrain(
         self, number: int, excess: Mapping[str, float], broken: Sequence[BrokenLimit]
     ) -> None:
-        """Note how far a trial is beyond each limit, as Optuna's constraints, and what it breaks."""
+        """Note how far a trial is beyond each limit, as Optuna does, and what it breaks."""
         for limit, value in excess.items():
             self._trial(number).set_constraint(limit, value)
         if broken:
@@ -248,7 +248,7 @@ class StudyStore:
         return [n for n, trial in self._latest().items() if trial.state == TrialState.RUNNING]
 
     def reopen(self) -> None:
-        """Let the study be gone on with: by another trial for each that has ended, and so is final."""
+        """Let the study be gone on with, by another trial for each that has ended and is final."""
         self.note("answer", None)
         for number, trial in self._latest().items():
             if not trial.state.is_finished():
